@@ -12,6 +12,7 @@
 #include "Dialect/Repro/Identity/ProgramWriter.h"
 #include "Dialect/Repro/Identity/StoredFormat.h"
 #include "Dialect/Repro/Identity/SymbolicProgram.h"
+#include "Dialect/Repro/Transforms/ContractionRoles.h"
 #include "Pipelines/Registration.h"
 #include "dialects/Repro/IR/ContractionBody.h"
 
@@ -96,6 +97,63 @@ bool reproCanBeExact(MlirOperation op) {
   std::optional<repro::ContractionBody> contraction =
       repro::getContraction(fold);
   return contraction && contraction->canBeExact();
+}
+
+static StringRef getName(repro::Role role) {
+  switch (role) {
+  case repro::Role::fprop:
+    return "fprop";
+  case repro::Role::dgrad:
+    return "dgrad";
+  case repro::Role::wgrad:
+    return "wgrad";
+  case repro::Role::product:
+    return "product";
+  case repro::Role::other:
+    return "other";
+  }
+  llvm_unreachable("a role without a name");
+}
+
+static StringRef getName(repro::Factor factor) {
+  switch (factor) {
+  case repro::Factor::activation:
+    return "activation";
+  case repro::Factor::weight:
+    return "weight";
+  case repro::Factor::gradient:
+    return "gradient";
+  case repro::Factor::none:
+    return "none";
+  }
+  llvm_unreachable("a factor without a name");
+}
+
+bool reproContractionRoles(
+    MlirModule module, int64_t numState, bool hasNewState, int64_t loss,
+    MlirStringRef lossName,
+    void (*onRole)(MlirOperation contraction, MlirStringRef role,
+                   MlirStringRef left, MlirStringRef right, int64_t weight,
+                   int64_t forward, void *userData),
+    void *roleData, MlirStringCallback onError, void *errorData) {
+  ModuleOp op = unwrap(module);
+  ErrorsTo handler(op.getContext(), onError, errorData);
+  auto main = op.lookupSymbol<func::FuncOp>("main");
+  if (!main) {
+    op.emitError("expected a function @main");
+    return false;
+  }
+  repro::StepShape shape{numState, hasNewState, loss, unwrap(lossName)};
+  FailureOr<SmallVector<repro::ContractionRole>> roles =
+      repro::getRoles(main, shape);
+  if (failed(roles))
+    return false;
+  for (auto [fold, role] :
+       llvm::zip_equal(repro::getContractions(main), *roles))
+    onRole(wrap(fold.getOperation()), wrap(getName(role.role)),
+           wrap(getName(role.factors[0])), wrap(getName(role.factors[1])),
+           role.weight, role.forward, roleData);
+  return true;
 }
 
 /// Runs repro-opt on a stored program, as on the text of its module.

@@ -52,6 +52,21 @@ MLIR_CAPI_EXPORTED MlirModule reproReadProgram(MlirContext context,
  * of its reduction elements. */
 MLIR_CAPI_EXPORTED bool reproCanBeExact(MlirOperation op);
 
+/** Calls `onRole` with each contraction of `main` that can be exact, in program
+ * order: its role, what its factors are ("activation", "weight", "gradient" or
+ * "none"), the argument that is the layer's weight and the number of the
+ * layer's contraction in the forward pass, both -1 where there is none.
+ * `numState` of the first arguments are state. `loss` is the result that is the
+ * loss, or -1 for the one that is named `lossName`. Fails as reproProgramHash
+ * does. */
+MLIR_CAPI_EXPORTED bool reproContractionRoles(
+    MlirModule module, int64_t numState, bool hasNewState, int64_t loss,
+    MlirStringRef lossName,
+    void (*onRole)(MlirOperation contraction, MlirStringRef role,
+                   MlirStringRef left, MlirStringRef right, int64_t weight,
+                   int64_t forward, void *userData),
+    void *roleData, MlirStringCallback onError, void *errorData);
+
 /** The main functions of the tools; that of repro-opt reads stored programs
  * (docs/identity.md) as well as text. */
 MLIR_CAPI_EXPORTED int reproOptMain(int argc, char **argv);

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .generation.sampling import Sampling
     from .inference import compile
     from .numerics.tensors import TensorType
+    from .precision import apply_precision, precision_summary
     from .program import Program, SymbolicProgram
     from .program.exact import Contraction, contractions, exact_contractions
     from .torch_compile import backend
@@ -54,6 +55,7 @@ _HOMES = {
     "TensorType": "numerics.tensors",
     "Trainer": "train.trainer",
     "__version__": "_mlir_libs._repro",
+    "apply_precision": "precision.apply",
     "backend": "torch_compile",
     "batches": "train.data",
     "capture": "frontends.torch.programs",
@@ -65,6 +67,7 @@ _HOMES = {
     "exact_contractions": "program.exact",
     "initialize": "frontends.torch.initialization",
     "permutation": "train.data",
+    "precision_summary": "precision.summary",
     "targets": "execute.executable",
     "verify": "audit.receipts.verification",
 }
@@ -83,6 +86,7 @@ __all__ = [
     "SymbolicProgram",
     "TensorType",
     "Trainer",
+    "apply_precision",
     "backend",
     "batches",
     "capture",
@@ -94,6 +98,7 @@ __all__ = [
     "exact_contractions",
     "initialize",
     "permutation",
+    "precision_summary",
     "targets",
     "verify",
 ]

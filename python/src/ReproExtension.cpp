@@ -32,6 +32,32 @@ static std::string inHexadecimal(const uint8_t (&hash)[32]) {
   return digits;
 }
 
+using Role = std::tuple<MlirOperation, std::string, std::string, std::string,
+                        int64_t, int64_t>;
+
+static std::vector<Role> getRoles(MlirModule module, int64_t numState,
+                                  bool hasNewState, int64_t loss,
+                                  const std::string &lossName) {
+  std::vector<Role> roles;
+  std::string errors;
+  auto append = [](MlirOperation contraction, MlirStringRef role,
+                   MlirStringRef left, MlirStringRef right, int64_t weight,
+                   int64_t forward, void *userData) {
+    auto inPython = [](MlirStringRef text) {
+      return std::string(text.data, text.length);
+    };
+    static_cast<std::vector<Role> *>(userData)->emplace_back(
+        contraction, inPython(role), inPython(left), inPython(right), weight,
+        forward);
+  };
+  if (!reproContractionRoles(
+          module, numState, hasNewState, loss,
+          mlirStringRefCreate(lossName.data(), lossName.size()), append, &roles,
+          appendLine, &errors))
+    throw nb::value_error(errors.c_str());
+  return roles;
+}
+
 NB_MODULE(_repro, m) {
   m.doc() = "The compiler library's entry points.";
   m.attr("__version__") = REPRO_VERSION;
@@ -105,4 +131,12 @@ NB_MODULE(_repro, m) {
   m.def("can_be_exact", &reproCanBeExact, nb::arg("operation"),
         "Whether an operation is a fold that can be exact (K4), but for the "
         "number of its reduction elements.");
+  m.def(
+      "contraction_roles", &getRoles, nb::arg("module"), nb::arg("num_state"),
+      nb::arg("has_new_state"), nb::arg("loss"), nb::arg("loss_name"),
+      "For each contraction that can be exact, in program order: the "
+      "operation, its role, what its two factors are, the argument that is the "
+      "layer's weight and the number of the layer's contraction in the forward "
+      "pass, -1 for none. `loss` is a result, or -1 for the one of a name. "
+      "Raises ValueError where no result is the loss and weights change.");
 }

@@ -19,7 +19,7 @@ from ..command_line import positive
 from ..errors import ReproError
 from ..printing import tell
 from .file_kinds import MODULE, ONNX, SAVED_MODEL, SCRIPT, expect
-from .options import Commands, add_command, add_exact_digits, add_no_cache, add_sizes, read_program
+from .options import Commands, add_command, add_no_cache, add_numerics, add_sizes, read_program
 
 if TYPE_CHECKING:
     from ..audit.receipts.signing import PrivateKey
@@ -38,7 +38,7 @@ def register(commands: Commands) -> None:
         help="defines training() -> (model, loss_fn, optimizer, batches); or an ONNX model, or a SavedModel of "
         "TensorFlow; or a module of linalg, TOSA or StableHLO, as text or bytecode",
     )
-    add_exact_digits(command)
+    add_numerics(command)
     add_sizes(command)
     command.add_argument("--state", metavar="FILE", help="of a module with state: its initial values (safetensors)")
     command.add_argument("-o", "--output", required=True, metavar="FILE", help="the program file or bundle to write")
@@ -85,7 +85,9 @@ def _compile(options: argparse.Namespace) -> int:
     if is_script:
         from ..frontends.torch.script import load_training
 
-        program, steps = capture_steps(load_training(options.script, options.exact_digits), options.steps or 1)
+        program, steps = capture_steps(
+            load_training(options.script, options.exact_digits, options.precision), options.steps or 1
+        )
     else:
         program = _import(options)
     if options.timing:
@@ -110,11 +112,14 @@ def _compile(options: argparse.Namespace) -> int:
 def _import(options: argparse.Namespace) -> Program:
     """The program of an ONNX model, a SavedModel, or an MLIR module with the initial state of --state."""
     from ..files.tensor_file import load_tensors
+    from ..precision.apply import apply_precision
     from ..program.exact import exact_contractions
 
     program = read_program(options.script, options.size)
     if options.exact_digits:
         program = exact_contractions(program, options.exact_digits)
+    if options.precision:
+        program = apply_precision(program, options.precision)
     if options.state:
         program = dataclasses.replace(program, initial=load_tensors(program.state, options.state))
     return program

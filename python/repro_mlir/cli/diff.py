@@ -13,7 +13,7 @@ from ..errors import ReproError
 from ..files.regular import write_file
 from ..printing import tell
 from .file_kinds import RECEIPT, SCRIPT, expect
-from .options import Commands, add_command, add_exact_digits, add_no_cache, add_threads
+from .options import Commands, add_command, add_no_cache, add_numerics, add_threads
 
 _NOTES = """examples:
   repro diff RECEIPT RECEIPT
@@ -40,7 +40,7 @@ def register(commands: Commands) -> None:
     command.add_argument("--ulps", type=int, default=0, metavar="N", help="how far apart elements may be (0)")
     add_threads(command)
     add_no_cache(command)
-    add_exact_digits(command)
+    add_numerics(command)
     command.add_argument("--html", metavar="FILE", help="also write a page with graph and histogram")
 
 
@@ -62,6 +62,7 @@ def _diff(options: argparse.Namespace) -> int:
         ulps=options.ulps,
         threads=options.threads,
         exact_digits=options.exact_digits,
+        precision=options.precision,
     )
     if found is None:
         tell(json.dumps({"equal": True}) if options.json else "no difference")

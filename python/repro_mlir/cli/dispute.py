@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from ..command_line import positive
 from ..errors import ReproError
-from ..frontends.torch.script import allow_exact_digits
+from ..frontends.torch.script import allow_numerics
 from ..printing import tell
 from .file_kinds import RECEIPT, expect
-from .options import Commands, add_command, add_exact_digits
+from .options import Commands, add_command, add_numerics
 from .target import add_target
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def register(commands: Commands) -> None:
     command.add_argument("--listen", metavar="ADDRESS", help="where, with --serve: tcp:HOST:PORT, unix:PATH, ...")
     command.add_argument("--token", metavar="FILE", help="what the referee shares with us, with --serve")
     command.add_argument("--script", metavar="FILE", help="gives the batches, where a receipt has none of them")
-    add_exact_digits(command)
+    add_numerics(command)
 
 
 def _dispute(options: argparse.Namespace) -> int:
@@ -74,7 +74,9 @@ def _dispute(options: argparse.Namespace) -> int:
         seconds = getattr(options, name)
         if not 0 < seconds <= LONGEST_SECONDS:
             raise ReproError(f"expected --{name} above 0 s and of at most {LONGEST_SECONDS:,.0f} s, got {seconds:g}")
-    allow_exact_digits(options.exact_digits, options.script or (options.terms and Path(options.terms).is_file()))
+    allow_numerics(
+        options.exact_digits, options.precision, options.script or (options.terms and Path(options.terms).is_file())
+    )
     if options.serve is not None:
         if options.parties or options.listen is None:
             raise ReproError("expected repro dispute --serve RECEIPT --listen ADDRESS")
@@ -133,7 +135,11 @@ def _run(receipt: str, options: argparse.Namespace) -> ReceiptRun:
 
     expect(receipt, RECEIPT)
     opened = Receipt(receipt)
-    inputs = ScriptInputs(opened, ScriptBatches(options.script, options.exact_digits)) if options.script else None
+    inputs = (
+        ScriptInputs(opened, ScriptBatches(options.script, options.exact_digits, options.precision))
+        if options.script
+        else None
+    )
     return ReceiptRun(opened, options.target, options.threads, inputs)
 
 
@@ -167,7 +173,7 @@ def _terms(options: argparse.Namespace) -> Terms | None:
     if Path(options.terms).is_dir():
         terms = terms_of_receipt(Receipt(options.terms))
     else:
-        terms = terms_of_script(options.terms, options.exact_digits, options.total)
+        terms = terms_of_script(options.terms, options.exact_digits, options.precision, options.total)
     return replace(terms, steps=options.steps)
 
 

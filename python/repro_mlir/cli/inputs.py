@@ -28,7 +28,7 @@ def _inputs(options: argparse.Namespace) -> int:
     from ..frontends.torch.script import load_training
 
     expect(options.script, SCRIPT)
-    given = load_training(options.script, options.exact_digits)
+    given = load_training(options.script, options.exact_digits, options.precision)
     program, (inputs,) = capture_steps(given, 1, skipped=options.batch - 1)
     write_arrays(options.output, {kind.name: array for kind, array in zip(program.inputs, inputs, strict=True)})
     if options.json:

@@ -34,13 +34,16 @@ def add_command(
 def add_script(command: argparse.ArgumentParser) -> None:
     """The argument SCRIPT of commands that capture a training step."""
     command.add_argument("script", metavar="SCRIPT", help="defines training() -> (model, loss_fn, optimizer, batches)")
-    add_exact_digits(command)
+    add_numerics(command)
 
 
-def add_exact_digits(command: argparse.ArgumentParser) -> None:
-    """The option --exact-digits of commands that capture a script's step."""
+def add_numerics(command: argparse.ArgumentParser) -> None:
+    """The options --exact-digits and --precision of commands that capture a script's step."""
     command.add_argument(
         "--exact-digits", type=int, choices=(2, 3), help="exact matrix products (K4), as the script's exact_digits does"
+    )
+    command.add_argument(
+        "--precision", metavar="RECIPE", help="the name of a precision recipe, its JSON or a .json file with it"
     )
 
 

@@ -59,7 +59,7 @@ def _train(options: argparse.Namespace) -> int:
     expect(options.script, SCRIPT)
     ranks = ranks_of(options)
     target = target_of(options, ranks)
-    given = load_training(options.script, options.exact_digits)
+    given = load_training(options.script, options.exact_digits, options.precision)
     choice = {} if options.nonfinite_loss is None else {"nonfinite_loss": options.nonfinite_loss}
     start = time.perf_counter()
     with Trainer(

@@ -14,10 +14,10 @@ from typing import Any
 
 from ..errors import ReceiptWrong, ReproError
 from ..files import canonical_json
-from ..frontends.torch.script import allow_exact_digits
+from ..frontends.torch.script import allow_numerics
 from ..printing import foreign, tell
 from .file_kinds import ANSWER, RECEIPT, expect
-from .options import Commands, add_command, add_exact_digits, add_public_key, needed_packages
+from .options import Commands, add_command, add_numerics, add_public_key, needed_packages
 from .target import add_target
 
 _STATUS = """exit status:
@@ -54,7 +54,7 @@ def register(commands: Commands) -> None:
     )
     command.add_argument("--seed", type=int, metavar="N", help="draw the sample from this seed")
     command.add_argument("--script", metavar="FILE", help="also compare program, batches and rates with this script's")
-    add_exact_digits(command)
+    add_numerics(command)
     add_public_key(command)
     command.add_argument("--chain", type=_link, metavar="HEX", help="require this link of the last step")
     command.add_argument("--no-changes", action="store_true", help="accept no change of the state by the user")
@@ -75,7 +75,7 @@ def _verify(options: argparse.Namespace) -> int:
 
     if options.model is not None:
         return _verify_answer(options)
-    allow_exact_digits(options.exact_digits, options.script)
+    allow_numerics(options.exact_digits, options.precision, options.script)
     if expect(options.receipt, RECEIPT, ANSWER) is ANSWER:
         raise ReproError(f"{options.receipt}: expected --model DIR with the receipt of an answer")
     receipt = Receipt(options.receipt)
@@ -93,7 +93,7 @@ def _verify(options: argparse.Namespace) -> int:
             changes=not options.no_changes,
             key=key,
             chain=options.chain,
-            inputs=ScriptInputs(receipt, ScriptBatches(options.script, options.exact_digits))
+            inputs=ScriptInputs(receipt, ScriptBatches(options.script, options.exact_digits, options.precision))
             if options.script
             else None,
             draw=None if options.seed is None else random.Random(options.seed),
@@ -159,6 +159,7 @@ _OF_STEPS = {
     "seed": None,
     "script": None,
     "exact_digits": None,
+    "precision": None,
     "key": None,
     "chain": None,
     "no_changes": False,

@@ -83,6 +83,8 @@ class CaptureOptions:
       metrics: functions of what the model gives and of the target, by name, for "metrics". None: there are none.
       microbatches: (B1) the example batch is one of so many, and what a training step changes is reduced over them.
         None: the batch is a whole one.
+      precision: a recipe for the operands of contractions, its name or its JSON, see `apply_precision`. None: they are
+        what the framework gives.
     """
 
     clip_norm: float | None = None
@@ -95,6 +97,7 @@ class CaptureOptions:
     average: Any = None
     loss_scale: Any = None
     microbatches: Microbatches | None = None
+    precision: Any = None
 
 
 @dataclass(frozen=True)

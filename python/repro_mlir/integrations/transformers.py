@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import MethodType, TracebackType
@@ -19,6 +19,7 @@ from ..audit.receipts.options import ReceiptOptions
 from ..errors import ReproError
 from ..files.canonical_json import LIMIT, dump, load
 from ..files.regular import read_regular, write_file
+from ..precision.recipe import Recipe
 from ..train.trainer import Trainer
 
 _RANDOM_STATE = "repro_state.json"
@@ -43,6 +44,7 @@ class ReproTrainer(transformers.Trainer):
         threads: int | None = None,
         autocast: torch.dtype | None = None,
         exact_digits: int | None = None,
+        precision: Recipe | str | Mapping[str, Any] | None = None,
         attention_block: int | None = None,
         nonfinite_loss: str = "warn",
         receipt: str | Path | ReceiptOptions | None = None,
@@ -52,13 +54,14 @@ class ReproTrainer(transformers.Trainer):
         Args:
           args, kwargs: as for transformers.Trainer. The seed of the TrainingArguments is that of the random numbers
             (dropout), and `max_grad_norm` above 0 the `clip_norm` of `repro_mlir.Trainer`.
-          target, threads, autocast, exact_digits, attention_block, nonfinite_loss: as for `repro_mlir.Trainer`.
+          target, threads, autocast, exact_digits, precision, attention_block, nonfinite_loss: as for
+            `repro_mlir.Trainer`.
           receipt: as there, of one call of `train`, which finishes it; it cannot be resumed.
         Raises:
           ReproError: an option or callback that a compiled step cannot honour, or not this version of transformers.
         """
         self._options: dict[str, Any] = dict(
-            target=target, threads=threads, autocast=autocast, exact_digits=exact_digits,
+            target=target, threads=threads, autocast=autocast, exact_digits=exact_digits, precision=precision,
             attention_block=attention_block, nonfinite_loss=nonfinite_loss, receipt=receipt,
         )  # fmt: skip
         self._compiled: tuple[torch.nn.Module, torch.optim.Optimizer, Trainer] | None = None

@@ -25,12 +25,18 @@ class Contraction:
       location: where it comes from as MLIR prints it, such as `loc("model.py":12:0)`.
       operands: the types of the two factors and of the initial value, as MLIR prints them.
       order: its present order, `#repro.order<...>` or `#repro.exact<...>`.
+      role: what it is for in a step: `fprop`, of a weight in the forward pass; `dgrad` and `wgrad`, the gradients with
+        respect to that one's activation and weight; `product`, of no weight in the forward pass; or `other`. None where
+        weights change and no output is the loss.
+      layer: the name of the weight of that layer; None where there is none.
     """
 
     index: int
     location: str
     operands: tuple[str, ...]
     order: str
+    role: str | None
+    layer: str | None
 
 
 def contractions(program: Program) -> list[Contraction]:
@@ -39,7 +45,8 @@ def contractions(program: Program) -> list[Contraction]:
 
     with ir.Context():
         module = read_module(program.data)
-        return [_describe(index, fold) for index, fold in enumerate(_folds(module))]
+        roles = _roles(program, module)
+        return [_describe(index, fold, *roles.get(fold, (None, None))) for index, fold in enumerate(_folds(module))]
 
 
 def exact_contractions(program: Program, digits: int, select: Callable[[Contraction], bool] | None = None) -> Program:
@@ -81,6 +88,17 @@ def _folds(module: Any) -> Iterator[Any]:
                 yield operation.operation
 
 
-def _describe(index: int, fold: Any) -> Contraction:
+def _roles(program: Program, module: Any) -> dict[Any, tuple[str, str | None]]:
+    """Role and layer by operation; nothing where it cannot be told what the loss is."""
+    from .._mlir_libs import _repro
+
+    try:
+        found = _repro.contraction_roles(module, len(program.state), True, -1, "loss")
+    except ValueError:
+        return {}
+    return {fold: (role, program.state[weight].name if weight >= 0 else None) for fold, role, _, _, weight, _ in found}
+
+
+def _describe(index: int, fold: Any, role: str | None, layer: str | None) -> Contraction:
     operands = tuple(str(value.type) for value in fold.operands)
-    return Contraction(index, str(fold.location), operands, str(fold.attributes["order"]))
+    return Contraction(index, str(fold.location), operands, str(fold.attributes["order"]), role, layer)

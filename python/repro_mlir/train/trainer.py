@@ -33,6 +33,7 @@ from ..frontends.interface import CaptureOptions, ImportedProgram, Microbatches
 from ..frontends.torch.programs import microbatch_program, training_program
 from ..numerics.hashing import state_hash
 from ..numerics.philox import signed_seed
+from ..precision.recipe_json import recipe_of
 from ..program.microbatches import StepProgram
 from ..progress import Progress
 from ..signals import deferred_signals
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
     from ..audit.receipts.recorder import Recorder
     from ..frontends.torch import Captured, FlatBatch, Form, Refresh, Subject
+    from ..precision.recipe import Recipe
 
 
 class Trainer:
@@ -85,6 +87,7 @@ class Trainer:
         autocast: torch.dtype | None = None,
         seed: int = 0,
         exact_digits: int | None = None,
+        precision: Recipe | str | Mapping[str, Any] | None = None,
         attention_block: int | None = None,
         returns: Sequence[Returned] = (),
         metrics: Mapping[str, Callable[[Any, Any], torch.Tensor]] | None = None,
@@ -111,6 +114,8 @@ class Trainer:
           autocast: torch.bfloat16 or torch.float16 for forward and loss.
           seed: of the random numbers (dropout); torch.manual_seed has no part in them.
           exact_digits: 2 or 3 makes all contractions exact, see `exact_contractions`.
+          precision: a recipe for the operands of contractions, its name or its JSON, see
+            `repro_mlir.precision.apply_precision`. Weights and optimizer stay as they are.
           attention_block: attention goes by blocks of so many queries, or keys, see `capture`.
           returns: what every step computes beside the loss, as for `step`, where that is asked for or not: then all
             steps have one program, and that of a script that says so.
@@ -170,6 +175,7 @@ class Trainer:
             average,
             loss_scale,
             self._microbatches,
+            None if precision is None else recipe_of(precision),
         )
         self._nonfinite_loss = nonfinite_loss
         self._nonfinite: str | None = None

@@ -8,17 +8,11 @@ from support import block_programs
 from support.catalogue import Case
 from support.kit import check
 
-BLOCKS = list(block_programs.blocks())
-OTHERS = [*block_programs.dequantizing(), *block_programs.conversions()]
+CASES = [case for group in block_programs.GROUPS.values() for case in group()]
 
 
-@pytest.mark.parametrize("case", BLOCKS, ids=[case.name for case in BLOCKS])
-def test_Q1_Q2_Q3_blocks(case: Case) -> None:
-    check(case.program, case.inputs)
-
-
-@pytest.mark.parametrize("case", OTHERS, ids=[case.name for case in OTHERS])
-def test_V1_Q2_values_and_conversions(case: Case) -> None:
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_V1_Q1_Q2_Q3_blocks(case: Case) -> None:
     check(case.program, case.inputs)
 
 

@@ -38,12 +38,13 @@ ALLOWED = {
     "frontends": {"numerics"},
     "bundle.runner": {"files", "frontends", "numerics"},
     "program": {"bundle.runner", "files", "frontends", "frontends.stablehlo", "numerics", "untrusted"},
+    "precision": {"files", "numerics", "program"},
     "untrusted": {"compilation", "execute", "files", "program"},
     "compilation": {"bundle.runner", "files", "program", "untrusted"},
     "distributed": {"numerics"},
     "execute": {"bundle.runner", "compilation", "distributed", "frontends", "numerics", "program", "reference"},
-    "frontends.torch": {"files", "frontends", "numerics", "program"},
-    "frontends.onnx": {"files", "frontends", "frontends.torch", "numerics", "program"},
+    "frontends.torch": {"files", "frontends", "numerics", "precision", "program"},
+    "frontends.onnx": {"files", "frontends", "frontends.torch", "numerics", "precision", "program"},
     "frontends.stablehlo": {"frontends", "numerics"},
     "frontends.jax": {"frontends", "frontends.stablehlo", "numerics", "program"},
     "frontends.tensorflow": {"frontends", "frontends.stablehlo", "numerics", "program"},
@@ -69,12 +70,16 @@ ALLOWED = {
     "serving": {"files", "generation", "numerics"},
     "torch_compile": {"execute", "frontends", "frontends.torch", "numerics", "program"},
     "programs": {"audit.receipts", "execute", "frontends", "numerics", "program"},
-    "train": {"audit.receipts", "distributed", "execute", "frontends", "frontends.torch", "numerics", "program"},
-    "integrations": {"audit.receipts", "distributed", "files", "frontends.keras", "program", "programs", "train"},
+    "train": {
+        "audit.receipts", "distributed", "execute", "frontends", "frontends.torch", "numerics", "precision", "program",
+    },
+    "integrations": {
+        "audit.receipts", "distributed", "files", "frontends.keras", "precision", "program", "programs", "train",
+    },
     "cli": {
         "audit.difference", "audit.dispute", "audit.receipts", "bundle", "bundle.runner", "compilation",
         "distributed", "execute", "files", "frontends.onnx", "frontends.tensorflow", "frontends.torch", "generation",
-        "integrations", "numerics", "program", "serving", "train",
+        "integrations", "numerics", "precision", "program", "serving", "train",
     },
 }  # fmt: skip
 """What the rooms import of each other, lowest first. A part of a room that others import alone is a room of its own."""

@@ -273,6 +273,52 @@ def ReproSetExact : Pass<"repro-set-exact"> {
   let dependentDialects = ["::mlir::repro::ReproDialect"];
 }
 
+def ReproQuantizeContractions
+    : Pass<"repro-quantize-contractions", "::mlir::ModuleOp"> {
+  let summary = "operands and results of contractions in lower precision";
+  let description = [{
+    A contraction (K1) with the attribute `repro.precision` reads operands that
+    are rounded, and its result is rounded. The attribute has `left` and
+    `right`, the factors of the body, and `result`; each may be missing, and
+    what is missing stays. A factor has
+
+    - `format`: bf16 or f16, a tensor of which is read; tf32, to nearest even
+      with 10 bits of fraction, as f32; or `#repro.block_format`, whose
+      dequantized values are read. Blocks are of the operand with its batch
+      first and K last, K being the reduction dimensions that both factors index
+      by themselves;
+    - `hadamard`: (Q5) 16 or 32 signs of a transform along K before it is
+      rounded; both factors need the same. `hadamard_bf16` rounds what it gives;
+    - `amax_of_rows`: of a scale of two levels, each row has an amax;
+    - `forward = array<i64: n, i>` in place of all of it: the values that factor i
+      (0 or 1) of contraction n reads, moved as this factor is.
+
+    `result` is bf16, f16 or tf32; the result is an f32 of that precision. Equal
+    formats of equal operands are made once. (R1) Each stochastic rounding is a
+    site behind those of the program; `random` are the positions of seed and step
+    in the state, which gets both where they are missing and needed.
+
+    ```mlir
+    %0 = repro.fold maps [#mk, #nk, #mn] iterators [parallel, parallel, reduction]
+        ins(%x, %w : tensor<8x64xf32>, tensor<4x64xf32>) outs(%zero : tensor<8x4xf32>)
+        attrs = {repro.precision = {left = {format = bf16}, right = {format = bf16}}} {
+    ^bb0(%a: f32, %b: f32, %acc: f32):
+      %s = math.fma %a, %b, %acc : f32
+      repro.yield %s : f32
+    } -> tensor<8x4xf32>
+    ```
+  }];
+  let options = [
+    ListOption<"random", "random", "int64_t",
+               "the positions of seed and step in the state">
+  ];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::linalg::LinalgDialect",
+                           "::mlir::math::MathDialect",
+                           "::mlir::repro::ReproDialect",
+                           "::mlir::tensor::TensorDialect"];
+}
+
 def ReproVerifyCanonical : Pass<"repro-verify-canonical", "::mlir::ModuleOp"> {
   let summary = "accept only what the numerics define";
   let description = [{

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...errors import ReproError
 from ...execute.executable import check_target
-from ...frontends.torch.script import allow_exact_digits
+from ...frontends.torch.script import allow_numerics
 from ...program.microbatches import MicrobatchProgram
 from ...progress import Progress
 from ..operators import OperatorGraph
@@ -34,6 +34,7 @@ def diff(
     ulps: int = 0,
     threads: int | None = None,
     exact_digits: int | None = None,
+    precision: str | None = None,
 ) -> Difference | None:
     """Where two runs part: the first step, operator, tensor and element.
 
@@ -44,14 +45,15 @@ def diff(
       steps: for a script how many steps to run at most.
       ulps: for a script how far apart elements may be.
       threads: see `compile`.
-      exact_digits: for a script, in place of its option of that name, see `exact_contractions`.
+      exact_digits, precision: for a script, in place of its options of these names, see `exact_contractions` and
+        `repro_mlir.precision.apply_precision`.
     Returns:
       the first difference, None if there is none.
     Raises:
       ReproError: what cannot be compared.
     """
     if second is not None:
-        allow_exact_digits(exact_digits, script=None)
+        allow_numerics(exact_digits, precision, script=None)
         if targets is not None and len(targets) != 1:
             raise ReproError(f"expected one target on which to run the receipts' steps, got {', '.join(targets)}")
         return diff_receipts(first, second, targets[0] if targets else "cpu", threads)
@@ -60,7 +62,7 @@ def diff(
     for target in targets:
         if target != EAGER:
             check_target(target)
-    return _diff_script(ScriptBatches(str(first), exact_digits), targets, steps, ulps, threads)
+    return _diff_script(ScriptBatches(str(first), exact_digits, precision), targets, steps, ulps, threads)
 
 
 def _diff_script(
@@ -77,7 +79,7 @@ def _diff_script(
 
         captured = batches.imported.bindings
         eager = EagerGraph(program, captured)
-        nodes = nodes_of(with_node_names(program, captured, batches.exact_digits))
+        nodes = nodes_of(with_node_names(program, captured, batches.exact_digits, batches.precision))
         modules = {i: eager.modules[name] for i, name in enumerate(nodes) if name in eager.modules}
         graph = OperatorGraph(program, modules)
 

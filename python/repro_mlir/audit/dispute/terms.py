@@ -77,7 +77,12 @@ def terms_of_receipt(receipt: Receipt) -> Terms:
     return Terms(receipt.header.run(), due)
 
 
-def terms_of_script(script: str, exact_digits: int | None = None, seconds: float = quotas.TOTAL_SECONDS) -> Terms:
+def terms_of_script(
+    script: str,
+    exact_digits: int | None = None,
+    precision: str | None = None,
+    seconds: float = quotas.TOTAL_SECONDS,
+) -> Terms:
     """What `repro train` would run is what was to be run.
 
     Args:
@@ -85,7 +90,7 @@ def terms_of_script(script: str, exact_digits: int | None = None, seconds: float
     Raises:
       ReproError: a script that cannot be captured.
     """
-    source = ScriptBatches(script, exact_digits)
+    source = ScriptBatches(script, exact_digits, precision)
     source.refuse_other_states()
     found: list[Due] = []
 

@@ -28,18 +28,19 @@ class ScriptBatches:
       first: the program of the first batch, captured as `Trainer` does.
       program: that of the last batch that was given; another one where the script has changed what it depends on.
       imported: what the frontend gave, which has what ties `program` to the script's objects.
-      exact_digits: the option with which it was captured.
+      exact_digits, precision: the options with which it was captured.
       taken: how many batches have been given.
     """
 
-    def __init__(self, script: str, exact_digits: int | None = None) -> None:
+    def __init__(self, script: str, exact_digits: int | None = None, precision: str | None = None) -> None:
         """Runs the script and captures its program. ReproError for a script that cannot be run or captured.
 
-        `exact_digits` is as for `load_training`.
+        `exact_digits` and `precision` are as for `load_training`.
         """
-        given = load_training(script, exact_digits)
+        given = load_training(script, exact_digits, precision)
         self.script = script
         self.exact_digits: int | None = given.options.get("exact_digits")
+        self.precision: Any = given.options.get("precision")
         self._given = given
         self._batches = iter(given.batches)
         self.taken = 0

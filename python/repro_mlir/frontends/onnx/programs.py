@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import onnx
 
     from repro_mlir.frontends.torch.captured import Captured
+    from repro_mlir.precision.recipe import Recipe
 
 
 def load(
@@ -29,6 +30,7 @@ def load(
     inputs: Mapping[str, Any] | None = None,
     constants: Mapping[str, Any] | None = None,
     exact_digits: int | None = None,
+    precision: Recipe | str | Mapping[str, Any] | None = None,
     attention_block: int | None = None,
 ) -> Program:
     """The canonical program of an ONNX model for inference, opset 7 or newer.
@@ -43,12 +45,13 @@ def load(
       constants: inputs that are fixed, by name: the program has their values, and no such inputs. An input from which
         shapes are computed has to be one of them.
       exact_digits: 2 or 3 makes all contractions exact, see `exact_contractions`.
+      precision: a recipe for the operands of contractions, as for `repro_mlir.capture`.
       attention_block: as for `repro_mlir.capture`.
     Raises:
       ReproError: a file that is damaged, too large or no ONNX model; a size that is not given; an operator, element
         type or shape without a program, with the node's name and operator.
     """
-    options = CaptureOptions(exact_digits=exact_digits, attention_block=attention_block)
+    options = CaptureOptions(exact_digits=exact_digits, attention_block=attention_block, precision=precision)
     imported = import_model(model, sizes=sizes, inputs=inputs, constants=constants, options=options)
     return canonical_program(imported, options, advice="")
 

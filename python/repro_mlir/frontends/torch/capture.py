@@ -52,6 +52,7 @@ from repro_mlir.frontends.torch.tracing import first_stage, second_stage
 from repro_mlir.frontends.torch.unsigned import is_unsigned
 from repro_mlir.numerics.philox import signed_seed
 from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.precision.recipe_json import recipe_of
 
 _DEFAULTS = CaptureOptions()
 
@@ -617,18 +618,20 @@ class _Traced:
       first: the graph of the first stage, with seed and step behind the state of the model and the optimizer.
       own: the state of the model and the optimizer.
       random: seed and step.
+      keeps_random: whether the program has seed and step though the step draws nothing: for stochastic rounding.
     """
 
     first: torch.fx.GraphModule
     own: list[_StateTensor]
     random: list[_StateTensor]
+    keeps_random: bool = False
 
     @functools.cached_property
     def second(self) -> tuple[torch.fx.GraphModule, bool]:
-        """The graph that is lowered, and whether it draws random numbers; it has seed and step only then."""
+        """The graph that is lowered, and whether it draws random numbers, or will; it has seed and step only then."""
         graph = second_stage(self.first)
         seed = [node for node in graph.graph.nodes if node.op == "placeholder"][len(self.own)]
-        draws = any(user.op != "output" for user in seed.users)
+        draws = self.keeps_random or any(user.op != "output" for user in seed.users)
         if not draws:
             _drop_random_state(graph, len(self.own))
         return graph, draws
@@ -651,7 +654,7 @@ class _Traced:
         if identity is None or contents is None:
             return self._lower(step)
         names = [*(entry.name for entry in self.own), "", *step.input_names, "", *step.output_names]
-        settings = f"{torch.get_default_dtype()} {torch.are_deterministic_algorithms_enabled()}"
+        settings = f"{torch.get_default_dtype()} {torch.are_deterministic_algorithms_enabled()} {self.keeps_random}"
         sources = [b"capture", identity, settings.encode(), contents]
         data = cached([*sources, json.dumps(names).encode()], lambda: self._lower(step).to_bytes())
         return _Lowered.of_bytes(data)
@@ -697,6 +700,10 @@ def _written(graph: torch.fx.Graph, entries: Sequence[_StateTensor]) -> frozense
     return frozenset(entry.name for entry, argument, result in triples if origin_of_values(result) is not argument)
 
 
+def _rounds_stochastically(options: CaptureOptions) -> bool:
+    return options.precision is not None and recipe_of(options.precision).is_stochastic
+
+
 def _trace(step: _Step, options: CaptureOptions, sizes: Sizes | None = None) -> _Traced:
     optimizer = step.optimizer
     entries = [
@@ -736,7 +743,7 @@ def _trace(step: _Step, options: CaptureOptions, sizes: Sizes | None = None) -> 
     with _without_traced_attributes(step.model), contextlib.nullcontext() if sizes is None else sizes.tracing():
         arguments = [*arguments, *step.batch] if sizes is None else sizes.fake(arguments)
         first = first_stage(function, arguments, None if block is None else int(block), step.origins)
-        traced = _Traced(first, entries, random_state)
+        traced = _Traced(first, entries, random_state, optimizer is not None and _rounds_stochastically(options))
         if sizes is not None:
             # What it decides by a size is a condition as well.
             _ = traced.second

@@ -21,6 +21,7 @@ from repro_mlir.errors import ReproError
 from repro_mlir.frontends.arrays import as_array
 from repro_mlir.frontends.torch.captured import Captured
 from repro_mlir.frontends.torch.lowering import lower
+from repro_mlir.frontends.torch.programs import in_precision
 from repro_mlir.frontends.torch.representation import represented
 from repro_mlir.frontends.torch.source_lines import module_of
 from repro_mlir.frontends.torch.tensors import element_of, to_tensor
@@ -29,8 +30,10 @@ from repro_mlir.program import Program, import_program
 from repro_mlir.program.exact import exact_contractions
 
 
-def with_node_names(program: Program, captured: Captured, exact_digits: int | None = None) -> Program:
-    """The same program, captured with these `exact_digits`, with the names of ATen nodes in its locations."""
+def with_node_names(
+    program: Program, captured: Captured, exact_digits: int | None = None, precision: Any = None
+) -> Program:
+    """The same program, captured with these options, with the names of ATen nodes in its locations."""
     states = [kind.name for kind in program.state]
     arguments = [*states, *(kind.name for kind in program.inputs)]
     results = [*states, *(kind.name for kind in program.outputs)]
@@ -38,6 +41,8 @@ def with_node_names(program: Program, captured: Captured, exact_digits: int | No
     named = Program(data, program.state, program.inputs, program.outputs, program.num_hyper_parameters, program.initial)
     if exact_digits is not None:
         named = exact_contractions(named, exact_digits)
+    if precision is not None:
+        named = in_precision(named, precision)
     if named.hash != program.hash:
         raise ReproError(f"capturing again gave another program: {program.hash} and {named.hash}")
     return named

@@ -17,6 +17,8 @@ from repro_mlir.errors import ReproError
 from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.numerics.environment import deviation
+from repro_mlir.precision.apply import applied
+from repro_mlir.precision.recipe_json import recipe_of
 from repro_mlir.program import Program, SymbolicProgram, program_of, symbolic_program_of
 from repro_mlir.program.exact import exact_contractions
 from repro_mlir.program.microbatches import MicrobatchProgram, microbatch_program_of
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     import torch
 
     from repro_mlir.frontends.torch.captured import Captured, FlatBatch
+    from repro_mlir.precision.recipe import Recipe
 
 
 @overload
@@ -36,6 +39,7 @@ def capture(
     autocast: torch.dtype | None = None,
     seed: int = 0,
     exact_digits: int | None = None,
+    precision: Recipe | str | Mapping[str, Any] | None = None,
     attention_block: int | None = None,
     dynamic_shapes: None = None,
 ) -> Program: ...
@@ -52,6 +56,7 @@ def capture(
     model: torch.export.ExportedProgram,
     *arguments: Any,
     exact_digits: int | None = None,
+    precision: Recipe | str | Mapping[str, Any] | None = None,
     attention_block: int | None = None,
 ) -> Program | SymbolicProgram: ...
 
@@ -63,6 +68,7 @@ def capture(
     autocast: torch.dtype | None = None,
     seed: int = 0,
     exact_digits: int | None = None,
+    precision: Recipe | str | Mapping[str, Any] | None = None,
     attention_block: int | None = None,
     dynamic_shapes: Mapping[str, Any] | Sequence[Any] | None = None,
 ) -> Program | SymbolicProgram:
@@ -79,6 +85,8 @@ def capture(
       autocast: training only: torch.bfloat16 or torch.float16 for forward and loss.
       seed: training only: the initial seed of the program's random numbers.
       exact_digits: 2 or 3 makes all contractions exact, see `exact_contractions`.
+      precision: a recipe for the operands of contractions, its name or its JSON, see
+        `repro_mlir.precision.apply_precision`.
       attention_block: (K5) `scaled_dot_product_attention` goes by blocks of so many queries, or keys, and keeps no
         whole matrix of weights (dropout keeps one of booleans): for long sequences, 128 say. Its bits are others.
       dynamic_shapes: inference only: sizes that stay open, in the notation of torch.export: for each input, by name or
@@ -105,7 +113,7 @@ def capture(
             "expected capture(model, loss_fn, optimizer, batch) or capture(model, inputs), "
             f"got {len(arguments) + 1} arguments"
         )
-    options = CaptureOptions(clip_norm, autocast, seed, exact_digits, attention_block)
+    options = CaptureOptions(clip_norm, autocast, seed, exact_digits, attention_block, precision=precision)
     if len(arguments) == 3:
         if dynamic_shapes is not None:
             raise ReproError("dynamic_shapes belongs to inference, not to training steps")
@@ -175,14 +183,16 @@ def microbatch_program(
                     "statistics of a batch normalization to change in forward and backward pass, or no microbatches"
                 ) from None
             raise
-    return program, imported
+    return program if options.precision is None else applied(program, recipe_of(options.precision)), imported
 
 
 def evaluation_program(
     model: torch.nn.Module, loss_fn: Callable[..., torch.Tensor] | None, batch: Any, options: CaptureOptions
 ) -> tuple[Program, ImportedProgram[Captured]]:
     """The program of `capture_evaluation`, and the imported one."""
-    return _program(lambda frontend: frontend.capture_evaluation(model, loss_fn, batch, options), options)
+    return _program(
+        lambda frontend: frontend.capture_evaluation(model, loss_fn, batch, options), options, is_evaluation=True
+    )
 
 
 def _symbolic_program(
@@ -199,6 +209,8 @@ def _symbolic_program(
             make = functools.partial(sizes_of_exported, exported, inputs)
             if make() is None:
                 return None
+        if options.precision is not None:
+            raise ReproError("precision and dynamic shapes: expected apply_precision of the program of each size")
         if options.exact_digits is not None:
             raise ReproError("exact_digits and dynamic shapes: expected exact_contractions of the program of each size")
         imported = frontend.capture_symbolic(model, inputs, lambda of_examples: make(of_examples=of_examples), options)
@@ -223,30 +235,47 @@ def _capturing() -> Iterator[ModuleType]:
 
 
 def _program(
-    run: Callable[[ModuleType], ImportedProgram[Captured]], options: CaptureOptions
+    run: Callable[[ModuleType], ImportedProgram[Captured]], options: CaptureOptions, *, is_evaluation: bool = False
 ) -> tuple[Program, ImportedProgram[Captured]]:
     """The canonical program of what a function of capture.py gives."""
     with _capturing() as frontend:
         imported = run(frontend)
-    return canonical_program(imported, options), imported
+    return canonical_program(imported, options, is_evaluation=is_evaluation), imported
 
 
 _ADVICE = ": model.float() converts the model, x.float() a tensor"
 
 
-def canonical_program(imported: ImportedProgram[Captured], options: CaptureOptions, advice: str = _ADVICE) -> Program:
+def canonical_program(
+    imported: ImportedProgram[Captured],
+    options: CaptureOptions,
+    advice: str = _ADVICE,
+    *,
+    is_evaluation: bool = False,
+) -> Program:
     """The canonical program of a captured one.
 
     Args:
-      options: `exact_digits` has a meaning.
+      options: `exact_digits` and `precision` have a meaning.
       advice: follows the message for an operator that is defined for float32 alone.
+      is_evaluation: whether it is that of an evaluation, where a recipe for gradients alone changes nothing.
     """
     with working("importing"):
         try:
             program = program_of(imported)
         except ReproError as error:
             raise _with_advice(error, advice) from None
-    return program if options.exact_digits is None else exact_contractions(program, options.exact_digits)
+    if options.exact_digits is not None:
+        program = exact_contractions(program, options.exact_digits)
+    return program if options.precision is None else in_precision(program, options.precision, is_evaluation)
+
+
+def in_precision(program: Program, precision: Any, may_be_empty: bool = False) -> Program:
+    """A captured program in the precision of a recipe, with the state that it was captured with."""
+    found = applied(program, recipe_of(precision), may_be_empty=may_be_empty)
+    if len(found.state) != len(program.state):
+        raise ReproError("stochastic rounding of the forward pass belongs to training steps: expected none elsewhere")
+    return found
 
 
 _OF_A_MICROBATCH = re.compile(r"the new state (\d+) depends on a microbatch")

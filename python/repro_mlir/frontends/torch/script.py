@@ -91,17 +91,20 @@ class Training:
         return CaptureOptions(**options | {"returns": asked, "microbatches": self._microbatches})
 
 
-def allow_exact_digits(exact_digits: int | None, script: object) -> None:
-    """Raises a ReproError if `exact_digits` are given where there is no `script` whose option they could replace."""
-    if exact_digits is not None and not script:
-        raise ReproError("exact digits are for scripts: a receipt has its program")
+def allow_numerics(exact_digits: int | None, precision: str | None, script: object) -> None:
+    """Raises a ReproError if options are given where there is no `script` whose options they could replace."""
+    if script:
+        return
+    for name, value in (("exact digits are", exact_digits), ("a precision is", precision)):
+        if value is not None:
+            raise ReproError(f"{name} for scripts: a receipt has its program")
 
 
-def load_training(path: str, exact_digits: int | None = None) -> Training:
+def load_training(path: str, exact_digits: int | None = None, precision: str | None = None) -> Training:
     """Runs a script and its `training()`.
 
     Args:
-      exact_digits: takes the place of the script's option of that name.
+      exact_digits, precision: take the places of the script's options of these names.
     Raises:
       ReproError: no such file, no `training`, another result than expected, or what the script raised, with its line.
     """
@@ -133,8 +136,9 @@ def load_training(path: str, exact_digits: int | None = None) -> Training:
     unknown = sorted(str(name) for name in options if name not in OPTIONS)
     if unknown:
         raise ReproError(f"{path}: expected options of training() among {', '.join(OPTIONS)}, got {', '.join(unknown)}")
-    if exact_digits is not None:
-        options = options | {"exact_digits": exact_digits}
+    for name, value in (("exact_digits", exact_digits), ("precision", precision)):
+        if value is not None:
+            options = options | {name: value}
     return Training(given[0], given[1], given[2], _Batches(given[3], file), options)
 
 

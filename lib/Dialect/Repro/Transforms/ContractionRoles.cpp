@@ -1,0 +1,406 @@
+//===- ContractionRoles.cpp - What contractions are for -------------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Dialect/Repro/Transforms/ContractionRoles.h"
+
+#include "Dialect/Repro/Transforms/Movement.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/IR/OperationSupport.h"
+#include "llvm/ADT/DenseSet.h"
+
+using namespace mlir;
+using namespace mlir::repro;
+
+SmallVector<FoldOp> repro::getContractions(func::FuncOp function) {
+  SmallVector<FoldOp> folds;
+  for (FoldOp fold : function.getOps<FoldOp>()) {
+    std::optional<ContractionBody> contraction = getContraction(fold);
+    if (contraction && contraction->canBeExact())
+      folds.push_back(fold);
+  }
+  return folds;
+}
+
+/// What a value is a rounding of: of the values of blocks, or of the bits of
+/// each f32. Null where it is none.
+static Value getRoundedTensor(Value value) {
+  if (auto dequantized = value.getDefiningOp<DequantizeOp>()) {
+    auto quantized = dequantized.getCodes().getDefiningOp<QuantizeOp>();
+    return quantized ? quantized.getInput() : Value();
+  }
+  auto generic = value.getDefiningOp<linalg::GenericOp>();
+  if (!generic || generic.getNumDpsInputs() != 1 ||
+      generic.getNumResults() != 1 ||
+      !getElementTypeOrSelf(generic.getInputs()[0].getType()).isF32())
+    return nullptr;
+  Value yielded = generic.getBody()->getTerminator()->getOperand(0);
+  return yielded.getDefiningOp<arith::BitcastOp>() ? generic.getInputs()[0]
+                                                   : Value();
+}
+
+/// What an operand is made of: it was moved, converted and rounded since.
+static Value findRoot(Value value) {
+  for (Value next = value; next; next = getRoundedTensor(value))
+    value = getMovedFrom(next);
+  return value;
+}
+
+static int64_t getNumElements(Value value) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  return type ? type.getNumElements() : 1;
+}
+
+namespace {
+/// A contraction with what it multiplies.
+struct Candidate {
+  FoldOp fold;
+  std::array<Value, 2> operands, roots;
+  /// Whether each factor has a parallel dimension that the other has not.
+  bool ofMatrices = false;
+  bool isForward = false;
+  /// The forward contraction that it computes again, -1 for none.
+  int64_t again = -1;
+
+  int64_t getState(unsigned side, int64_t numState) const {
+    auto argument = dyn_cast<BlockArgument>(roots[side]);
+    return argument && int64_t(argument.getArgNumber()) < numState
+               ? int64_t(argument.getArgNumber())
+               : -1;
+  }
+};
+
+class Analysis {
+public:
+  Analysis(func::FuncOp function, const StepShape &shape)
+      : function(function), shape(shape),
+        results(function.getBody().front().getTerminator()->getOperands()) {}
+
+  FailureOr<SmallVector<ContractionRole>> run();
+
+private:
+  FailureOr<int64_t> findLoss();
+  void findForward(int64_t loss);
+  void findComputedAgain();
+  void findFprop();
+  void findWgrad();
+  void findDgrad();
+  LogicalResult verifyLoss(int64_t loss);
+
+  bool isSame(Value x, Value y);
+  bool reachesUpdate(const Candidate &candidate, int64_t weight);
+  void findBehindUpdates();
+  bool isBehindUpdates(Value value) {
+    return behindUpdates.contains(value.getDefiningOp());
+  }
+  void set(unsigned number, Role role, unsigned side, Factor here, Factor there,
+           int64_t forward);
+
+  func::FuncOp function;
+  const StepShape &shape;
+  OperandRange results;
+  SmallVector<Candidate> candidates;
+  SmallVector<ContractionRole> roles;
+  DenseSet<std::pair<Value, Value>> same;
+  DenseSet<Operation *> forward, updates;
+  /// What depends on a gradient of a weight: the optimizer does.
+  DenseSet<Operation *> behindUpdates;
+};
+} // namespace
+
+/// Calls `visit` with what an operation reads, in its bodies too.
+static void forEachRead(Operation *op, function_ref<void(Value)> visit) {
+  op->walk([&](Operation *nested) {
+    for (Value operand : nested->getOperands())
+      visit(operand);
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Forward
+//===----------------------------------------------------------------------===//
+
+FailureOr<int64_t> Analysis::findLoss() {
+  if (shape.loss >= 0)
+    return shape.loss;
+  int64_t first = shape.hasNewState ? shape.numState : 0;
+  SmallVector<int64_t> scalars;
+  for (int64_t i = first, e = results.size(); i < e; ++i) {
+    auto name = function.getResultAttrOfType<StringAttr>(i, "repro.name");
+    if (name && name.getValue() == shape.lossName)
+      return i;
+    auto type = cast<RankedTensorType>(results[i].getType());
+    if (type.getRank() == 0 && isa<FloatType>(type.getElementType()))
+      scalars.push_back(i);
+  }
+  if (shape.lossName != "loss")
+    return function.emitError("expected a result with the name \"")
+           << shape.lossName << "\", the loss";
+  return scalars.size() == 1 ? scalars.front() : -1;
+}
+
+void Analysis::findForward(int64_t loss) {
+  SmallVector<Value> open;
+  if (loss >= 0)
+    open.push_back(results[loss]);
+  else
+    llvm::append_range(open, results);
+  while (!open.empty()) {
+    Operation *op = open.pop_back_val().getDefiningOp();
+    if (op && forward.insert(op).second)
+      forEachRead(op, [&](Value value) { open.push_back(value); });
+  }
+}
+
+/// Whether two values are computed alike from the same values, but for
+/// barriers (V5).
+bool Analysis::isSame(Value x, Value y) {
+  auto skip = [](Value value) {
+    while (auto barrier = value.getDefiningOp<BarrierOp>())
+      value = barrier->getOperand(0);
+    return value;
+  };
+  x = skip(x), y = skip(y);
+  if (x == y || same.contains({x, y}))
+    return true;
+  Operation *a = x.getDefiningOp(), *b = y.getDefiningOp();
+  if (!a || !b ||
+      cast<OpResult>(x).getResultNumber() !=
+          cast<OpResult>(y).getResultNumber() ||
+      !OperationEquivalence::isEquivalentTo(
+          a, b,
+          [&](Value left, Value right) { return success(isSame(left, right)); },
+          [&](Value left, Value right) {
+            // In bodies: what the operations themselves give is known below.
+            if (left.getParentBlock() != a->getBlock())
+              same.insert({left, right});
+          },
+          OperationEquivalence::IgnoreLocations))
+    return false;
+  same.insert({x, y});
+  return true;
+}
+
+void Analysis::findComputedAgain() {
+  if (function.getOps<BarrierOp>().empty())
+    return;
+  for (Candidate &candidate : candidates) {
+    if (candidate.isForward)
+      continue;
+    for (auto [number, first] : llvm::enumerate(candidates))
+      if (first.isForward &&
+          isSame(first.fold.getResult(0), candidate.fold.getResult(0))) {
+        candidate.again = number;
+        break;
+      }
+  }
+}
+
+void Analysis::set(unsigned number, Role role, unsigned side, Factor here,
+                   Factor there, int64_t forward) {
+  ContractionRole &found = roles[number];
+  found.role = role;
+  found.factors[side] = here;
+  found.factors[1 - side] = there;
+  found.forward = forward;
+  if (forward >= 0)
+    found.weight = roles[forward].weight;
+}
+
+void Analysis::findFprop() {
+  for (auto [number, candidate] : llvm::enumerate(candidates)) {
+    if (!candidate.isForward || !candidate.ofMatrices)
+      continue;
+    roles[number].role = Role::product;
+    for (unsigned side : {0, 1}) {
+      int64_t weight = candidate.getState(side, shape.numState);
+      if (weight < 0 || candidate.getState(1 - side, shape.numState) >= 0)
+        continue;
+      set(number, Role::fprop, side, Factor::weight, Factor::activation, -1);
+      roles[number].weight = weight;
+      roles[number].forward = number;
+    }
+  }
+  for (auto [number, candidate] : llvm::enumerate(candidates))
+    if (candidate.again >= 0)
+      roles[number] = roles[candidate.again];
+}
+
+//===----------------------------------------------------------------------===//
+// Gradients
+//===----------------------------------------------------------------------===//
+
+/// Whether what is computed from the result, without becoming smaller, is the
+/// new value of the weight, or of its size where the new state is no result.
+bool Analysis::reachesUpdate(const Candidate &candidate, int64_t weight) {
+  FoldOp fold = candidate.fold;
+  Value result = fold.getResult(0);
+  int64_t size = getNumElements(function.getArgument(weight));
+  if (getNumElements(result) != size)
+    return false;
+  Operation *terminator = function.getBody().front().getTerminator();
+  SmallVector<Value> open = {result};
+  DenseSet<Value> seen;
+  while (!open.empty()) {
+    Value value = open.pop_back_val();
+    if (getNumElements(value) < size || !seen.insert(value).second)
+      continue;
+    for (OpOperand &use : value.getUses()) {
+      if (use.getOwner() == terminator &&
+          (!shape.hasNewState || use.getOperandNumber() == weight))
+        return true;
+      Operation *user =
+          function.getBody().front().findAncestorOpInBlock(*use.getOwner());
+      llvm::append_range(open, user->getResults());
+    }
+  }
+  return false;
+}
+
+void Analysis::findBehindUpdates() {
+  for (Operation &op : function.getBody().front()) {
+    bool isBehind = updates.contains(&op);
+    forEachRead(&op, [&](Value value) { isBehind |= isBehindUpdates(value); });
+    if (isBehind)
+      behindUpdates.insert(&op);
+  }
+}
+
+void Analysis::findDgrad() {
+  llvm::DenseMap<int64_t, int64_t> layers;
+  llvm::DenseMap<Value, SmallVector<int64_t>> activations;
+  for (auto [number, role] : llvm::enumerate(roles))
+    if (role.role == Role::fprop && role.forward == int64_t(number)) {
+      layers.try_emplace(role.weight, number);
+      unsigned side = role.factors[0] == Factor::activation ? 0 : 1;
+      activations[candidates[number].roots[side]].push_back(number);
+    }
+  auto isOpen = [&](unsigned number) {
+    return roles[number].role == Role::other && candidates[number].ofMatrices &&
+           !candidates[number].isForward;
+  };
+  for (auto [number, candidate] : llvm::enumerate(candidates))
+    if (isOpen(number))
+      for (unsigned side : {0, 1})
+        if (candidate.getState(1 - side, shape.numState) < 0)
+          for (int64_t layer : activations.lookup(candidate.roots[side]))
+            if (reachesUpdate(candidate, roles[layer].weight))
+              updates.insert(candidate.fold);
+  findBehindUpdates();
+  for (auto [number, candidate] : llvm::enumerate(candidates)) {
+    if (!isOpen(number))
+      continue;
+    for (unsigned side : {0, 1}) {
+      int64_t weight = candidate.getState(side, shape.numState);
+      auto layer = layers.find(weight);
+      if (weight >= 0 && layer != layers.end() &&
+          candidate.getState(1 - side, shape.numState) < 0 &&
+          !isBehindUpdates(candidate.roots[1 - side]))
+        set(number, Role::dgrad, side, Factor::weight, Factor::gradient,
+            layer->second);
+    }
+  }
+}
+
+void Analysis::findWgrad() {
+  llvm::DenseMap<Value, SmallVector<int64_t>> activations, gradients;
+  llvm::DenseSet<int64_t> withDgrad;
+  for (auto [number, role] : llvm::enumerate(roles)) {
+    unsigned side = role.factors[0] == Factor::weight ? 1 : 0;
+    Value root = candidates[number].roots[side];
+    if (role.role == Role::fprop)
+      activations[root].push_back(role.forward);
+    if (role.role == Role::dgrad) {
+      gradients[root].push_back(role.forward);
+      withDgrad.insert(role.weight);
+    }
+  }
+  auto isOf = [&](Value root, int64_t weight) {
+    return llvm::any_of(gradients.lookup(root), [&](int64_t layer) {
+      return roles[layer].weight == weight;
+    });
+  };
+  for (auto [number, candidate] : llvm::enumerate(candidates)) {
+    if (roles[number].role != Role::other || !candidate.ofMatrices ||
+        candidate.isForward)
+      continue;
+    // The best match: both factors, then one and where the result goes.
+    for (unsigned match : {0, 1, 2})
+      for (unsigned side : {0, 1}) {
+        if (roles[number].role != Role::other)
+          continue;
+        Value here = candidate.roots[side], there = candidate.roots[1 - side];
+        SmallVector<int64_t> layers =
+            match == 2 ? gradients.lookup(there) : activations.lookup(here);
+        for (int64_t layer : layers) {
+          int64_t weight = roles[layer].weight;
+          bool fits = match == 0
+                          ? isOf(there, weight)
+                          : (match == 2 || !withDgrad.contains(weight)) &&
+                                !isBehindUpdates(here) &&
+                                !isBehindUpdates(there) &&
+                                reachesUpdate(candidate, weight);
+          if (fits) {
+            set(number, Role::wgrad, side, Factor::activation, Factor::gradient,
+                layer);
+            break;
+          }
+        }
+      }
+  }
+}
+
+/// Without a loss everything counts as forward: wrong of a training step.
+LogicalResult Analysis::verifyLoss(int64_t loss) {
+  if (loss >= 0 || !shape.hasNewState)
+    return success();
+  for (const ContractionRole &role : roles)
+    if (role.role == Role::fprop &&
+        results[role.weight] != function.getArgument(role.weight))
+      return function.emitError("the program changes a weight, state #")
+             << role.weight << ", and no result is the loss: expected its name";
+  return success();
+}
+
+FailureOr<SmallVector<ContractionRole>> Analysis::run() {
+  FailureOr<int64_t> loss = findLoss();
+  if (failed(loss))
+    return failure();
+  findForward(*loss);
+  for (FoldOp fold : getContractions(function)) {
+    ContractionBody body = *getContraction(fold);
+    Candidate candidate;
+    candidate.fold = fold;
+    candidate.isForward = forward.contains(fold);
+    std::array<bool, 2> isAlone = {false, false};
+    std::array<const ContractionBody::Factor *, 2> factors = {&body.x, &body.y};
+    for (auto [side, factor] : llvm::enumerate(factors)) {
+      candidate.operands[side] = fold.getInputs()[factor->inputs.front()];
+      candidate.roots[side] = findRoot(candidate.operands[side]);
+      for (auto [dim, type] : llvm::enumerate(fold.getIteratorTypesArray()))
+        isAlone[side] |= type == utils::IteratorType::parallel &&
+                         factor->dims[dim] && body.isOfOneFactor(dim);
+    }
+    candidate.ofMatrices = isAlone[0] && isAlone[1] &&
+                           body.x.inputs.front() != body.y.inputs.front();
+    candidates.push_back(candidate);
+  }
+  roles.resize(candidates.size());
+  findComputedAgain();
+  findFprop();
+  if (failed(verifyLoss(*loss)))
+    return failure();
+  findDgrad();
+  findWgrad();
+  return roles;
+}
+
+FailureOr<SmallVector<ContractionRole>>
+repro::getRoles(func::FuncOp function, const StepShape &shape) {
+  return Analysis(function, shape).run();
+}

@@ -1,0 +1,386 @@
+//===- OperandPrecision.cpp - Tensors in lower precision ------------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Dialect/Repro/Transforms/OperandPrecision.h"
+
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace mlir::repro;
+
+using Body = function_ref<Value(ImplicitLocOpBuilder &, ValueRange)>;
+
+static RankedTensorType getTensorType(Value tensor) {
+  return cast<RankedTensorType>(tensor.getType());
+}
+
+static Value createFloat(ImplicitLocOpBuilder &b, double value) {
+  return arith::ConstantOp::create(b, b.getF32FloatAttr(value));
+}
+
+/// A tensor whose elements `body` computes from those of `inputs`.
+static Value compute(ImplicitLocOpBuilder &b, ArrayRef<int64_t> shape,
+                     Type element, ValueRange inputs, ArrayRef<AffineMap> reads,
+                     Body body) {
+  Value empty = tensor::EmptyOp::create(b, shape, element);
+  SmallVector<AffineMap> maps(reads);
+  maps.push_back(b.getMultiDimIdentityMap(shape.size()));
+  SmallVector<utils::IteratorType> parallel(shape.size(),
+                                            utils::IteratorType::parallel);
+  auto generic = linalg::GenericOp::create(
+      b, TypeRange{empty.getType()}, inputs, ValueRange{empty}, maps, parallel,
+      [&](OpBuilder &nested, Location loc, ValueRange arguments) {
+        ImplicitLocOpBuilder inner(loc, nested);
+        linalg::YieldOp::create(inner, body(inner, arguments.drop_back()));
+      });
+  return generic.getResult(0);
+}
+
+/// A tensor of the shape of `tensor`, element by element.
+static Value update(ImplicitLocOpBuilder &b, Value tensor, Type element,
+                    Body body) {
+  RankedTensorType type = getTensorType(tensor);
+  return compute(b, type.getShape(), element, tensor,
+                 b.getMultiDimIdentityMap(type.getRank()), body);
+}
+
+//===----------------------------------------------------------------------===//
+// Floats
+//===----------------------------------------------------------------------===//
+
+Value repro::extendTensor(ImplicitLocOpBuilder &b, Value tensor) {
+  Type f32 = b.getF32Type();
+  if (getTensorType(tensor).getElementType() == f32)
+    return tensor;
+  return update(b, tensor, f32, [&](ImplicitLocOpBuilder &b, ValueRange x) {
+    return arith::ExtFOp::create(b, f32, x[0]);
+  });
+}
+
+/// tf32: 13 bits of an f32's fraction become 0, to nearest even. (V4) says how
+/// its bits are read.
+static Value roundToTF32(ImplicitLocOpBuilder &b, Value tensor) {
+  auto integer = [&](int64_t value) -> Value {
+    return arith::ConstantOp::create(b, b.getI32IntegerAttr(value));
+  };
+  Value nan = integer(0x7FC00000), place = integer(13), one = integer(1);
+  Value half = integer(0xFFF), kept = integer(int32_t(0xFFFFE000));
+  return update(
+      b, tensor, b.getF32Type(), [&](ImplicitLocOpBuilder &b, ValueRange x) {
+        Value isNaN =
+            arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, x[0], x[0]);
+        Value raw = arith::BitcastOp::create(b, b.getI32Type(), x[0]);
+        Value bits = arith::SelectOp::create(b, isNaN, nan, raw);
+        Value last = arith::AndIOp::create(
+            b, arith::ShRUIOp::create(b, bits, place), one);
+        Value up = arith::AddIOp::create(
+            b, arith::AddIOp::create(b, bits, half), last);
+        Value rounded = arith::AndIOp::create(b, up, kept);
+        return arith::BitcastOp::create(b, b.getF32Type(), rounded);
+      });
+}
+
+Value repro::roundTensor(ImplicitLocOpBuilder &b, Value tensor, Type type) {
+  if (getTensorType(tensor).getElementType() == type)
+    return tensor;
+  tensor = extendTensor(b, tensor);
+  if (isa<FloatTF32Type>(type))
+    return roundToTF32(b, tensor);
+  return update(b, tensor, type, [&](ImplicitLocOpBuilder &b, ValueRange x) {
+    return arith::TruncFOp::create(b, type, x[0]);
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Rows and columns
+//===----------------------------------------------------------------------===//
+
+OperandLayout repro::getLayout(FoldOp fold, unsigned side) {
+  ContractionBody body = *getContraction(fold);
+  SmallVector<AffineMap> maps = fold.getIndexingMapsArray();
+  AffineMap map = maps[(side ? body.y : body.x).inputs.front()];
+  AffineMap other = maps[(side ? body.x : body.y).inputs.front()];
+  /// Where a map has the dimension by itself and nowhere else, else -1.
+  auto findAlone = [](AffineMap map, unsigned dim) -> int64_t {
+    int64_t found = -1;
+    for (auto [place, expr] : llvm::enumerate(map.getResults())) {
+      if (!expr.isFunctionOfDim(dim))
+        continue;
+      if (found >= 0 || !isa<AffineDimExpr>(expr))
+        return -1;
+      found = place;
+    }
+    return found;
+  };
+  OperandLayout layout;
+  llvm::SmallBitVector isTaken(map.getNumResults());
+  for (auto [dim, type] : llvm::enumerate(fold.getIteratorTypesArray())) {
+    int64_t place = findAlone(map, dim);
+    if (place < 0 || findAlone(other, dim) < 0)
+      continue;
+    isTaken.set(place);
+    (type == utils::IteratorType::reduction ? layout.columns : layout.batch)
+        .push_back(place);
+  }
+  for (unsigned place = 0; place < map.getNumResults(); ++place)
+    if (!isTaken[place])
+      layout.rows.push_back(place);
+  return layout;
+}
+
+static Value permute(ImplicitLocOpBuilder &b, Value tensor,
+                     ArrayRef<int64_t> order) {
+  if (llvm::equal(order, llvm::seq<int64_t>(0, order.size())))
+    return tensor;
+  SmallVector<int64_t> shape;
+  SmallVector<unsigned> targets(order.size());
+  for (auto [place, dim] : llvm::enumerate(order)) {
+    shape.push_back(getTensorType(tensor).getDimSize(dim));
+    targets[dim] = place;
+  }
+  AffineMap map = AffineMap::getMultiDimMapWithTargets(order.size(), targets,
+                                                       b.getContext());
+  return compute(b, shape, getTensorType(tensor).getElementType(), tensor, map,
+                 [](ImplicitLocOpBuilder &, ValueRange x) { return x[0]; });
+}
+
+static Value reshape(ImplicitLocOpBuilder &b, Value tensor,
+                     ArrayRef<int64_t> shape) {
+  RankedTensorType source = getTensorType(tensor);
+  auto type = RankedTensorType::get(shape, source.getElementType());
+  if (type == source)
+    return tensor;
+  std::optional<SmallVector<ReassociationIndices>> groups;
+  if (type.getRank() != source.getRank())
+    groups = getReassociationIndicesForReshape(source, type);
+  if (!groups)
+    return reshape(b, reshape(b, tensor, source.getNumElements()), shape);
+  if (type.getRank() < source.getRank())
+    return tensor::CollapseShapeOp::create(b, type, tensor, *groups);
+  return tensor::ExpandShapeOp::create(b, type, tensor, *groups);
+}
+
+namespace {
+/// An operand as rows and columns, and the way back.
+struct Matrices {
+  SmallVector<int64_t> order; ///< of the operand's dimensions
+  SmallVector<int64_t> shape; ///< with its dimensions joined
+};
+} // namespace
+
+/// How blocks with so many rows are of an operand; those with as many columns
+/// as rows are `square`.
+static Matrices getMatrices(RankedTensorType type, const OperandLayout &layout,
+                            int64_t tileRows, bool square) {
+  auto getSize = [&](ArrayRef<int64_t> dims) {
+    int64_t size = 1;
+    for (int64_t dim : dims)
+      size *= type.getDimSize(dim);
+    return size;
+  };
+  Matrices matrices;
+  // Square blocks of a matrix are those of its transpose.
+  if (square && layout.batch.empty() && layout.rows.size() == 1 &&
+      layout.columns.size() == 1) {
+    matrices.order = {0, 1};
+    matrices.shape = SmallVector<int64_t>(type.getShape());
+    return matrices;
+  }
+  SmallVector<int64_t> batch = layout.batch, rows = layout.rows;
+  if (tileRows <= 1) {
+    llvm::append_range(rows, batch);
+    llvm::sort(rows);
+    batch.clear();
+  }
+  for (ArrayRef<int64_t> dims :
+       {ArrayRef(batch), ArrayRef(rows), ArrayRef<int64_t>(layout.columns)})
+    llvm::append_range(matrices.order, dims);
+  for (int64_t dim : batch)
+    matrices.shape.push_back(type.getDimSize(dim));
+  if (tileRows == 1 && !rows.empty())
+    for (int64_t dim : rows)
+      matrices.shape.push_back(type.getDimSize(dim));
+  else
+    matrices.shape.push_back(getSize(rows));
+  matrices.shape.push_back(getSize(layout.columns));
+  return matrices;
+}
+
+//===----------------------------------------------------------------------===//
+// Transforms (Q5)
+//===----------------------------------------------------------------------===//
+
+/// (Q5) The transform of neighbours in the last dimension.
+static Value transform(ImplicitLocOpBuilder &b, Value tensor,
+                       const OperandPrecision &precision) {
+  Type f32 = b.getF32Type();
+  RankedTensorType type = getTensorType(tensor);
+  ArrayRef<int64_t> outer = type.getShape().drop_back();
+  int64_t size = precision.signs.size();
+  int64_t rank = type.getRank();
+  auto cut = [&](ArrayRef<int64_t> last) {
+    SmallVector<int64_t> shape(outer);
+    llvm::append_range(shape, last);
+    return reshape(b, tensor, shape);
+  };
+  int64_t count = type.getShape().back();
+  if (llvm::is_contained(precision.signs, -1)) {
+    SmallVector<float> signs(precision.signs.begin(), precision.signs.end());
+    Value factors = arith::ConstantOp::create(
+        b, DenseElementsAttr::get(RankedTensorType::get({size}, f32),
+                                  ArrayRef<float>(signs)));
+    Value grouped = cut({count / size, size});
+    AffineMap last = AffineMap::get(rank + 1, 0, b.getAffineDimExpr(rank));
+    tensor =
+        compute(b, getTensorType(grouped).getShape(), f32, {grouped, factors},
+                {b.getMultiDimIdentityMap(rank + 1), last},
+                [](ImplicitLocOpBuilder &b, ValueRange x) {
+                  return arith::MulFOp::create(b, x[0], x[1]);
+                });
+    tensor = reshape(b, tensor, type.getShape());
+  }
+  for (int64_t width = 1; width < size; width *= 2) {
+    Value pairs = cut({count / (2 * width), 2, width});
+    auto readAt = [&](int64_t place) {
+      SmallVector<AffineExpr> exprs;
+      for (int64_t dim = 0; dim < rank + 2; ++dim)
+        exprs.push_back(dim == rank ? b.getAffineConstantExpr(place)
+                                    : b.getAffineDimExpr(dim));
+      return AffineMap::get(rank + 2, 0, exprs, b.getContext());
+    };
+    tensor = compute(
+        b, getTensorType(pairs).getShape(), f32, {pairs, pairs},
+        {readAt(0), readAt(1)}, [&](ImplicitLocOpBuilder &b, ValueRange x) {
+          Value place = linalg::IndexOp::create(b, rank);
+          Value zero = arith::ConstantIndexOp::create(b, 0);
+          Value isFirst =
+              arith::CmpIOp::create(b, arith::CmpIPredicate::eq, place, zero);
+          Value sum = arith::AddFOp::create(b, x[0], x[1]);
+          Value difference = arith::SubFOp::create(b, x[0], x[1]);
+          return arith::SelectOp::create(b, isFirst, sum, difference);
+        });
+    tensor = reshape(b, tensor, type.getShape());
+  }
+  // 1 / sqrt(32) rounded to f32.
+  Value factor = createFloat(b, size == 16 ? 0.25 : 0x1.6a09e6p-3);
+  tensor = update(b, tensor, f32, [&](ImplicitLocOpBuilder &b, ValueRange x) {
+    return arith::MulFOp::create(b, x[0], factor);
+  });
+  return precision.toBF16
+             ? extendTensor(b, roundTensor(b, tensor, b.getBF16Type()))
+             : tensor;
+}
+
+//===----------------------------------------------------------------------===//
+// Blocks (Q2)
+//===----------------------------------------------------------------------===//
+
+/// The maximum of |x|, of the tensor or of each row.
+static Value createAmax(ImplicitLocOpBuilder &b, Value tensor, bool ofRows) {
+  RankedTensorType type = getTensorType(tensor);
+  Type f32 = b.getF32Type();
+  int64_t rank = type.getRank(), kept = ofRows ? rank - 1 : 0;
+  Value start = createFloat(b, 0.0);
+  Value init =
+      compute(b, type.getShape().take_front(kept), f32, {}, {},
+              [&](ImplicitLocOpBuilder &, ValueRange) { return start; });
+  SmallVector<Attribute> iterators;
+  SmallVector<AffineExpr> results;
+  for (int64_t dim = 0; dim < rank; ++dim) {
+    iterators.push_back(linalg::IteratorTypeAttr::get(
+        b.getContext(), dim < kept ? utils::IteratorType::parallel
+                                   : utils::IteratorType::reduction));
+    if (dim < kept)
+      results.push_back(b.getAffineDimExpr(dim));
+  }
+  auto maps = b.getAffineMapArrayAttr(
+      {b.getMultiDimIdentityMap(rank),
+       AffineMap::get(rank, 0, results, b.getContext())});
+  auto fold = FoldOp::create(b, TypeRange{init.getType()}, ValueRange{tensor},
+                             ValueRange{init}, maps, b.getArrayAttr(iterators),
+                             AnyOrderAttr::get(b.getContext()));
+  OpBuilder::InsertionGuard guard(b);
+  Block *body = b.createBlock(&fold.getRegion(), {}, {f32, f32},
+                              {b.getLoc(), b.getLoc()});
+  Value magnitude = math::AbsFOp::create(b, body->getArgument(0));
+  Value step = arith::MaximumFOp::create(b, magnitude, body->getArgument(1));
+  YieldOp::create(b, step);
+  return fold.getResult(0);
+}
+
+/// What a scale of two levels has for the whole tensor: (Q2) the amax, of
+/// `nvfp4_quotient` that divided by the greatest value of both levels.
+static Value createTensorScale(ImplicitLocOpBuilder &b, Value tensor,
+                               const OperandPrecision &precision) {
+  BlockFormatAttr format = precision.getBlockFormat();
+  if (!format.takesTensor())
+    return nullptr;
+  Value amax = createAmax(b, tensor, precision.hasAmaxOfRows);
+  if (isa<TwoLevelScaleAttr>(format.getScale()))
+    return amax;
+  Value greatest = createFloat(b, 6.0 * 448.0);
+  return update(b, amax, b.getF32Type(),
+                [&](ImplicitLocOpBuilder &b, ValueRange x) {
+                  return arith::DivFOp::create(b, x[0], greatest);
+                });
+}
+
+static Value quantize(ImplicitLocOpBuilder &b, Value tensor,
+                      const OperandPrecision &precision, RandomSites &sites) {
+  BlockFormatAttr format = precision.getBlockFormat();
+  Value whole = createTensorScale(b, tensor, precision);
+  ArrayRef<int64_t> shape = getTensorType(tensor).getShape();
+  bool isRandom = precision.isStochastic();
+  auto quantized = QuantizeOp::create(
+      b, RankedTensorType::get(shape, format.getElement()),
+      RankedTensorType::get(format.getScaleShape(shape), format.getScaleType()),
+      tensor, whole, isRandom ? sites.seed : Value(),
+      isRandom ? sites.step : Value(), format,
+      isRandom ? b.getI64IntegerAttr(sites.next++) : IntegerAttr());
+  return DequantizeOp::create(b, tensor.getType(), quantized.getCodes(),
+                              quantized.getScales(), whole, format);
+}
+
+FailureOr<Value> repro::createOperand(ImplicitLocOpBuilder &b, FoldOp fold,
+                                      Value operand,
+                                      const OperandPrecision &precision,
+                                      const OperandLayout &layout,
+                                      RandomSites &sites) {
+  BlockFormatAttr blocks = precision.getBlockFormat();
+  Type type = blocks ? Type() : cast<TypeAttr>(precision.format).getValue();
+  bool isTransformed = !precision.signs.empty();
+  if (!blocks && !isTransformed)
+    return roundTensor(b, operand, type);
+  if (layout.columns.empty())
+    return fold.emitError("expected a reduction dimension that both factors "
+                          "index by itself, for blocks along K");
+  Value tensor = extendTensor(b, operand);
+  int64_t rows = blocks ? blocks.getRows() : 1;
+  Matrices matrices =
+      getMatrices(getTensorType(tensor), layout, rows,
+                  blocks && rows == blocks.getColumns() && !isTransformed &&
+                      !precision.hasAmaxOfRows);
+  int64_t columns = matrices.shape.back();
+  if (isTransformed && columns % int64_t(precision.signs.size()))
+    return fold.emitError("(Q5) expected a multiple of ")
+           << precision.signs.size() << " elements along K, got " << columns;
+  Value permuted = permute(b, tensor, matrices.order);
+  Value moved = reshape(b, permuted, matrices.shape);
+  if (isTransformed)
+    moved = transform(b, moved, precision);
+  moved = blocks ? quantize(b, moved, precision, sites)
+                 : roundTensor(b, moved, type);
+  SmallVector<int64_t> back(matrices.order.size());
+  for (auto [place, dim] : llvm::enumerate(matrices.order))
+    back[dim] = place;
+  return permute(b, reshape(b, moved, getTensorType(permuted).getShape()),
+                 back);
+}

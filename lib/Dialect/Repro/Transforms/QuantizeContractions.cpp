@@ -1,0 +1,419 @@
+//===- QuantizeContractions.cpp - Contractions in lower precision ---------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Dialect/Repro/Transforms/ContractionRoles.h"
+#include "Dialect/Repro/Transforms/Movement.h"
+#include "Dialect/Repro/Transforms/OperandPrecision.h"
+#include "Dialect/Repro/Transforms/Passes.h"
+
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+namespace mlir::repro {
+#define GEN_PASS_DEF_REPROQUANTIZECONTRACTIONS
+#include "lib/Dialect/Repro/Transforms/Passes.h.inc"
+} // namespace mlir::repro
+
+using namespace mlir;
+using namespace mlir::repro;
+
+static constexpr StringLiteral kPrecision = "repro.precision";
+static constexpr StringLiteral kSides[] = {"left", "right"};
+static constexpr StringLiteral kRandom[] = {"seed", "step"};
+
+//===----------------------------------------------------------------------===//
+// The attribute
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// What is asked of a factor.
+struct Request {
+  OperandPrecision precision;
+  /// Instead, the values that a factor of another contraction reads.
+  int64_t forward = -1;
+  unsigned forwardSide = 0;
+};
+} // namespace
+
+static bool isNumberFormat(Attribute format, bool orTF32 = true) {
+  auto type = dyn_cast_if_present<TypeAttr>(format);
+  return type && (isa<BFloat16Type, Float16Type>(type.getValue()) ||
+                  (orTF32 && isa<FloatTF32Type>(type.getValue())));
+}
+
+/// An error where a dictionary has other names than those.
+static LogicalResult verifyNames(FoldOp fold, DictionaryAttr dictionary,
+                                 ArrayRef<StringRef> names) {
+  for (NamedAttribute entry : dictionary)
+    if (!llvm::is_contained(names, entry.getName().getValue()))
+      return fold.emitError("unknown '")
+             << entry.getName().getValue() << "' in '" << kPrecision << "'";
+  return success();
+}
+
+static FailureOr<Request> readRequest(FoldOp fold, Attribute attribute) {
+  auto asked = dyn_cast<DictionaryAttr>(attribute);
+  if (!asked)
+    return fold.emitError("expected a dictionary for a factor, got ")
+           << attribute;
+  if (failed(verifyNames(
+          fold, asked,
+          {"format", "hadamard", "hadamard_bf16", "amax_of_rows", "forward"})))
+    return failure();
+  Request request;
+  if (auto forward = asked.getAs<DenseI64ArrayAttr>("forward")) {
+    ArrayRef<int64_t> place = forward.asArrayRef();
+    if (asked.size() != 1 || place.size() != 2 || place[0] < 0 ||
+        place[1] < 0 || place[1] > 1)
+      return fold.emitError("expected 'forward' alone, with the number of a "
+                            "contraction and 0 or 1");
+    request.forward = place[0];
+    request.forwardSide = place[1];
+    return request;
+  }
+  OperandPrecision &precision = request.precision;
+  precision.format = asked.get("format");
+  if (!isNumberFormat(precision.format) && !precision.getBlockFormat())
+    return fold.emitError(
+               "expected bf16, f16, tf32 or a format of blocks, got ")
+           << precision.format;
+  if (Attribute given = asked.get("hadamard")) {
+    auto signs = dyn_cast<DenseI64ArrayAttr>(given);
+    if (!signs || (signs.size() != 16 && signs.size() != 32) ||
+        llvm::any_of(signs.asArrayRef(),
+                     [](int64_t sign) { return sign != 1 && sign != -1; }))
+      return fold.emitError("(Q5) expected 16 or 32 signs, 1 or -1, got ")
+             << given;
+    precision.signs.assign(signs.asArrayRef().begin(),
+                           signs.asArrayRef().end());
+  }
+  precision.toBF16 = asked.contains("hadamard_bf16");
+  precision.hasAmaxOfRows = asked.contains("amax_of_rows");
+  BlockFormatAttr blocks = precision.getBlockFormat();
+  if (precision.hasAmaxOfRows &&
+      (!blocks || !isa<TwoLevelScaleAttr>(blocks.getScale())))
+    return fold.emitError("(Q2) expected a scale of two levels with an amax of "
+                          "each row");
+  return request;
+}
+
+//===----------------------------------------------------------------------===//
+// The pass
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct QuantizeContractions
+    : public repro::impl::ReproQuantizeContractionsBase<QuantizeContractions> {
+  using ReproQuantizeContractionsBase::ReproQuantizeContractionsBase;
+
+  void runOnOperation() override {
+    auto functions = getOperation().getOps<func::FuncOp>();
+    for (func::FuncOp function : llvm::make_early_inc_range(functions))
+      if (failed(run(function)))
+        return signalPassFailure();
+  }
+
+private:
+  /// A contraction as it was.
+  struct Contraction {
+    FoldOp fold;
+    std::array<unsigned, 2> inputs;
+    std::array<Value, 2> operands;
+    std::array<std::optional<Request>, 2> requests;
+    Attribute result;
+  };
+
+  LogicalResult run(func::FuncOp function);
+  FailureOr<Contraction> read(FoldOp fold);
+  LogicalResult findRandom(func::FuncOp function);
+  LogicalResult addRandom(func::FuncOp function, int64_t numState);
+  FailureOr<Value> getValues(unsigned number, unsigned side);
+  FailureOr<Value> create(const Contraction &contraction, unsigned side);
+  void replace(const Contraction &contraction, unsigned side, Value values);
+  void roundResult(FoldOp fold, Type type);
+
+  SmallVector<Contraction> contractions;
+  llvm::DenseMap<std::pair<Value, Attribute>, Value> created;
+  RandomSites sites;
+};
+} // namespace
+
+FailureOr<QuantizeContractions::Contraction>
+QuantizeContractions::read(FoldOp fold) {
+  ContractionBody body = *getContraction(fold);
+  Contraction contraction;
+  contraction.fold = fold;
+  contraction.inputs = {body.x.inputs.front(), body.y.inputs.front()};
+  for (unsigned side : {0, 1})
+    contraction.operands[side] = fold.getInputs()[contraction.inputs[side]];
+  auto asked = fold->getAttrOfType<DictionaryAttr>(kPrecision);
+  if (!asked)
+    return contraction;
+  if (failed(verifyNames(fold, asked, {"left", "right", "result"})))
+    return failure();
+  if (contraction.inputs[0] == contraction.inputs[1])
+    return fold.emitError("expected two factors, got the square of one");
+  for (unsigned side : {0, 1}) {
+    if (!asked.contains(kSides[side]))
+      continue;
+    FailureOr<Request> request = readRequest(fold, asked.get(kSides[side]));
+    if (failed(request))
+      return failure();
+    contraction.requests[side] = *request;
+  }
+  contraction.result = asked.get("result");
+  if (contraction.result && !isNumberFormat(contraction.result))
+    return fold.emitError("expected a result of bf16, f16 or tf32, got ")
+           << contraction.result;
+  return contraction;
+}
+
+/// (R1) Seed, step and the first free site; the state gets those that it lacks.
+LogicalResult QuantizeContractions::findRandom(func::FuncOp function) {
+  function.walk([&](Operation *op) {
+    auto site = op->getAttrOfType<IntegerAttr>("site");
+    if (isa<RandomOp, QuantizeOp>(op) && site)
+      sites.next = std::max(sites.next, site.getInt() + 1);
+  });
+  if (llvm::none_of(contractions, [](const Contraction &contraction) {
+        return llvm::any_of(contraction.requests, [](const auto &request) {
+          return request && request->precision.isStochastic();
+        });
+      }))
+    return success();
+  auto count = function->getAttrOfType<IntegerAttr>("repro.num_state");
+  int64_t numState = count ? count.getInt() : 0;
+  SmallVector<int64_t> places(random.begin(), random.end());
+  if (places.empty()) {
+    if (failed(addRandom(function, numState)))
+      return failure();
+    places = {numState, numState + 1};
+  }
+  auto scalar = RankedTensorType::get({}, IntegerType::get(&getContext(), 64));
+  if (places.size() != 2 || llvm::any_of(places, [&](int64_t place) {
+        return place < 0 || place >= int64_t(function.getNumArguments()) ||
+               function.getArgument(place).getType() != scalar;
+      }))
+    return function.emitError("(R1) expected the positions of seed and step, "
+                              "i64 of shape []");
+  auto b = ImplicitLocOpBuilder::atBlockBegin(function.getLoc(),
+                                              &function.getBody().front());
+  sites.seed = tensor::ExtractOp::create(b, function.getArgument(places[0]),
+                                         ValueRange());
+  sites.step = tensor::ExtractOp::create(b, function.getArgument(places[1]),
+                                         ValueRange());
+  return success();
+}
+
+/// Adds a seed that stays and a step that counts.
+LogicalResult QuantizeContractions::addRandom(func::FuncOp function,
+                                              int64_t numState) {
+  Builder attributes(&getContext());
+  auto scalar = RankedTensorType::get({}, attributes.getI64Type());
+  Operation *terminator = function.getBody().front().getTerminator();
+  SmallVector<Value> results(terminator->getOperands());
+  for (auto [place, name] : llvm::enumerate(kRandom)) {
+    DictionaryAttr named = attributes.getDictionaryAttr(
+        attributes.getNamedAttr("repro.name", attributes.getStringAttr(name)));
+    unsigned position = numState + place;
+    if (failed(function.insertArgument(position, scalar, named,
+                                       function.getLoc())) ||
+        failed(function.insertResult(position, scalar, named)))
+      return failure();
+    Value value = function.getArgument(position);
+    if (place == 1) {
+      ImplicitLocOpBuilder b(function.getLoc(), terminator);
+      Value one = arith::ConstantOp::create(b, attributes.getI64IntegerAttr(1));
+      Value empty = tensor::EmptyOp::create(b, ArrayRef<int64_t>{},
+                                            attributes.getI64Type());
+      AffineMap map = AffineMap::get(0, 0, &getContext());
+      auto next = linalg::GenericOp::create(
+          b, TypeRange{scalar}, ValueRange{value}, ValueRange{empty},
+          ArrayRef<AffineMap>{map, map}, ArrayRef<utils::IteratorType>{},
+          [&](OpBuilder &nested, Location loc, ValueRange x) {
+            Value sum = arith::AddIOp::create(nested, loc, x[0], one);
+            linalg::YieldOp::create(nested, loc, sum);
+          });
+      value = next.getResult(0);
+    }
+    results.insert(results.begin() + position, value);
+  }
+  terminator->setOperands(results);
+  function->setAttr("repro.num_state",
+                    attributes.getI64IntegerAttr(numState + 2));
+  return success();
+}
+
+/// Blocks and transforms are of one layout, numbers of any.
+static Attribute getKey(Builder &builder, Attribute asked,
+                        const Request &request, const OperandLayout &layout) {
+  if (!request.precision.getBlockFormat() && request.precision.signs.empty())
+    return request.precision.format;
+  return builder.getArrayAttr({asked,
+                               builder.getDenseI64ArrayAttr(layout.batch),
+                               builder.getDenseI64ArrayAttr(layout.columns)});
+}
+
+/// The values that a factor reads afterwards.
+FailureOr<Value> QuantizeContractions::getValues(unsigned number,
+                                                 unsigned side) {
+  const Contraction &contraction = contractions[number];
+  const std::optional<Request> &request = contraction.requests[side];
+  if (!request)
+    return contraction.operands[side];
+  if (request->forward < 0)
+    return create(contraction, side);
+  FoldOp fold = contraction.fold;
+  const Contraction *first = request->forward < int64_t(contractions.size())
+                                 ? &contractions[request->forward]
+                                 : nullptr;
+  const std::optional<Request> *own =
+      first ? &first->requests[request->forwardSide] : nullptr;
+  if (!own || (*own && (*own)->forward >= 0))
+    return fold.emitError("expected the number of a contraction with values of "
+                          "its own, got ")
+           << request->forward;
+  if (*own && !(*own)->precision.signs.empty())
+    return fold.emitError("(Q5) the values of the forward pass cannot be used "
+                          "again: they are those of a transform");
+  FailureOr<Value> values = getValues(request->forward, request->forwardSide);
+  Value from = first->operands[request->forwardSide];
+  Value to = contraction.operands[side];
+  if (failed(values) || from == to)
+    return values;
+  ImplicitLocOpBuilder b(fold.getLoc(), fold);
+  if (!first->fold->isBeforeInBlock(fold))
+    return fold.emitError("expected a contraction before this one, got ")
+           << request->forward;
+  Value moved = moveAlike(b, extendTensor(b, *values), from, to);
+  if (!moved)
+    return fold.emitError("the values of the forward pass cannot be used "
+                          "again: more than permutations and reshapes is "
+                          "between them");
+  return moved;
+}
+
+FailureOr<Value> QuantizeContractions::create(const Contraction &contraction,
+                                              unsigned side) {
+  FoldOp fold = contraction.fold;
+  Value operand = contraction.operands[side];
+  const Request &request = *contraction.requests[side];
+  OperandLayout layout = getLayout(fold, side);
+  ImplicitLocOpBuilder b(fold.getLoc(), fold);
+  auto asked = fold->getAttrOfType<DictionaryAttr>(kPrecision);
+  Value &values =
+      created[{operand, getKey(b, asked.get(kSides[side]), request, layout)}];
+  if (values)
+    return values;
+  // Where the operand is known: whoever else reads it may come earlier.
+  b.setInsertionPointAfterValue(operand);
+  if (request.precision.isStochastic()) {
+    Operation *known = operand.getDefiningOp();
+    if (!known)
+      b.setInsertionPointAfterValue(sites.step);
+  }
+  FailureOr<Value> found =
+      createOperand(b, fold, operand, request.precision, layout, sites);
+  if (succeeded(found))
+    values = *found;
+  return found;
+}
+
+/// Lets a factor read `values`. (K1) The body extends what is not f32.
+void QuantizeContractions::replace(const Contraction &contraction,
+                                   unsigned side, Value values) {
+  FoldOp fold = contraction.fold;
+  unsigned input = contraction.inputs[side];
+  fold->setOperand(input, values);
+  BlockArgument element = fold.getBody()->getArgument(input);
+  Type type = getElementTypeOrSelf(values.getType());
+  if (element.getType() == type)
+    return;
+  for (Operation *user : llvm::make_early_inc_range(element.getUsers()))
+    if (isa<arith::ExtFOp>(user)) {
+      user->getResult(0).replaceAllUsesWith(element);
+      user->erase();
+    }
+  element.setType(type);
+  if (type.isF32())
+    return;
+  OpBuilder builder = OpBuilder::atBlockBegin(fold.getBody());
+  auto extended = arith::ExtFOp::create(builder, fold.getLoc(),
+                                        builder.getF32Type(), element);
+  element.replaceAllUsesExcept(extended, extended);
+}
+
+void QuantizeContractions::roundResult(FoldOp fold, Type type) {
+  Value result = fold.getResult(0);
+  if (getElementTypeOrSelf(result.getType()) == type)
+    return;
+  ImplicitLocOpBuilder b(fold.getLoc(), fold->getContext());
+  b.setInsertionPointAfter(fold);
+  SmallVector<OpOperand *> uses;
+  for (OpOperand &use : result.getUses())
+    uses.push_back(&use);
+  Value rounded = extendTensor(b, roundTensor(b, result, type));
+  for (OpOperand *use : uses)
+    use->set(rounded);
+}
+
+LogicalResult QuantizeContractions::run(func::FuncOp function) {
+  contractions.clear();
+  created.clear();
+  sites = {};
+  for (FoldOp fold : getContractions(function)) {
+    FailureOr<Contraction> contraction = read(fold);
+    if (failed(contraction))
+      return failure();
+    contractions.push_back(*contraction);
+  }
+  WalkResult walked = function.walk([&](FoldOp fold) {
+    if (!fold->hasAttr(kPrecision) ||
+        llvm::any_of(contractions, [&](const Contraction &contraction) {
+          return contraction.fold == fold;
+        }))
+      return WalkResult::advance();
+    fold.emitError("expected '") << kPrecision
+                                 << "' of a contraction (K1) "
+                                    "with accumulators of f32";
+    return WalkResult::interrupt();
+  });
+  if (walked.wasInterrupted() || failed(findRandom(function)))
+    return failure();
+  SmallVector<std::array<Value, 2>> values(contractions.size());
+  for (auto [number, contraction] : llvm::enumerate(contractions)) {
+    const auto &requests = contraction.requests;
+    // Unequal transforms along K would not cancel out (Q5).
+    if ((requests[0] ? requests[0]->precision.signs : SmallVector<int64_t>()) !=
+        (requests[1] ? requests[1]->precision.signs : SmallVector<int64_t>()))
+      return contraction.fold.emitError(
+          "(Q5) expected the same transform of both factors");
+    for (unsigned side : {0, 1}) {
+      FailureOr<Value> found = getValues(number, side);
+      if (failed(found))
+        return failure();
+      values[number][side] = *found;
+    }
+  }
+  for (auto [number, contraction] : llvm::enumerate(contractions)) {
+    for (unsigned side : {0, 1})
+      if (contraction.requests[side])
+        replace(contraction, side, values[number][side]);
+    if (contraction.result) {
+      Type result =
+          getElementTypeOrSelf(contraction.fold.getResult(0).getType());
+      Type type = cast<TypeAttr>(contraction.result).getValue();
+      if (!result.isF32() && result != type)
+        return contraction.fold.emitError("expected a result of f32 to round, "
+                                          "got ")
+               << result;
+      roundResult(contraction.fold, type);
+    }
+    contraction.fold->removeAttr(kPrecision);
+  }
+  return success();
+}

@@ -1,0 +1,67 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Precision recipes: formats of the operands of contractions, for programs of any frontend.
+
+Names are loaded on first use.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..lazy_imports import load_on_first_use
+
+if TYPE_CHECKING:
+    from .apply import apply_precision
+    from .formats import Format, Hadamard, Rounding, Scale, blocks
+    from .named import NAMED_RECIPES, named_recipe, nvfp4, qat
+    from .recipe import Recipe, RolePrecision, Rule
+    from .recipe_json import recipe_from_json, recipe_of, recipe_to_json
+    from .summary import ContractionPrecision, PrecisionSummary, precision_summary
+
+_HOMES = {
+    "ContractionPrecision": "summary",
+    "Format": "formats",
+    "Hadamard": "formats",
+    "NAMED_RECIPES": "named",
+    "PrecisionSummary": "summary",
+    "Recipe": "recipe",
+    "RolePrecision": "recipe",
+    "Rounding": "formats",
+    "Rule": "recipe",
+    "Scale": "formats",
+    "apply_precision": "apply",
+    "blocks": "formats",
+    "named_recipe": "named",
+    "nvfp4": "named",
+    "precision_summary": "summary",
+    "qat": "named",
+    "recipe_from_json": "recipe_json",
+    "recipe_of": "recipe_json",
+    "recipe_to_json": "recipe_json",
+}
+
+__all__ = [
+    "NAMED_RECIPES",
+    "ContractionPrecision",
+    "Format",
+    "Hadamard",
+    "PrecisionSummary",
+    "Recipe",
+    "RolePrecision",
+    "Rounding",
+    "Rule",
+    "Scale",
+    "apply_precision",
+    "blocks",
+    "named_recipe",
+    "nvfp4",
+    "precision_summary",
+    "qat",
+    "recipe_from_json",
+    "recipe_of",
+    "recipe_to_json",
+]
+
+__getattr__, __dir__ = load_on_first_use(__name__, _HOMES)

@@ -1,0 +1,167 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Programs in the precision of a recipe."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from ..errors import ReproError
+from ..numerics.philox import signed_seed
+from ..numerics.tensors import TensorType
+from ..program.canonical import read_module, write_module
+from ..program.microbatches import MicrobatchProgram
+from .formats import F32, FORWARD
+from .recipe import Recipe, RolePrecision
+from .recipe_json import recipe_of
+from .roles import Described, StepShape, describe, shape_of, shape_of_microbatch
+
+if TYPE_CHECKING:
+    from ..program import Program
+
+Step = TypeVar("Step", "Program", MicrobatchProgram)
+
+RANDOM = ("seed", "step")
+"""(R1) The names of the state that random numbers are drawn from."""
+
+
+def apply_precision(
+    program: Step, recipe: Recipe | str | Mapping[str, Any], *, loss: str | None = None, seed: int = 0
+) -> Step:
+    """The program whose contractions read operands in the formats of a recipe: another program with another hash.
+
+    Weights, optimizer and all else stay as they are; gradients are those of the original step, at the values that are
+    read (straight-through).
+
+    Args:
+      program: a canonical training step or inference, of whichever frontend, or a step in microbatches.
+      recipe: a `Recipe`, the name of one (`NAMED_RECIPES`), its JSON, or the path of a file with it.
+      loss: the name of the output that is the loss; by default `loss`, else the only output that is a float scalar.
+      seed: of stochastic rounding, where the program draws no random numbers by itself: it gets `seed` and `step` as
+        state, which each step counts.
+    Raises:
+      ReproError: no contraction matches the recipe, a format does not fit one, or no result is the loss.
+    """
+    return applied(program, recipe_of(recipe), loss=loss, seed=seed)
+
+
+def applied(
+    program: Step, recipe: Recipe, *, loss: str | None = None, seed: int = 0, may_be_empty: bool = False
+) -> Step:
+    """As `apply_precision`; with `may_be_empty` the program itself where the recipe matches nothing."""
+    if isinstance(program, MicrobatchProgram):
+        shape = shape_of_microbatch(program, loss)
+        random = _random_state(program.state, recipe)
+        if recipe.is_stochastic and random is None:
+            raise ReproError("stochastic rounding in microbatches needs random numbers: expected a program with them")
+        data, _ = _quantized(program.part, recipe, shape, random, may_be_empty)
+        return dataclasses.replace(program, part=dataclasses.replace(program.part, data=data))
+    return _applied_whole(program, recipe, loss, seed, may_be_empty)
+
+
+def _applied_whole(program: Program, recipe: Recipe, loss: str | None, seed: int, may_be_empty: bool) -> Program:
+    random = _random_state(program.state, recipe)
+    data, has_random = _quantized(program, recipe, shape_of(program, loss), random, may_be_empty)
+    if not has_random or random is not None:
+        return dataclasses.replace(program, data=data)
+    state = (*program.state, *(TensorType(name, "i64", ()) for name in RANDOM))
+    numbers = (np.array(signed_seed(seed), np.int64), np.array(0, np.int64))
+    initial = (*program.initial, *numbers) if program.initial or not program.state else ()
+    return dataclasses.replace(program, data=data, state=state, initial=initial)
+
+
+def _random_state(state: Sequence[TensorType], recipe: Recipe) -> tuple[int, int] | None:
+    """The positions of seed and step in a state that has them."""
+    names = [kind.name for kind in state]
+    found = [names.index(name) for name in RANDOM if name in names]
+    if not found or not recipe.is_stochastic:
+        return None
+    if len(found) != 2 or any((state[i].element, state[i].shape) != ("i64", ()) for i in found):
+        raise ReproError("(R1) the state has the name of random numbers for something else: seed or step")
+    return found[0], found[1]
+
+
+def _quantized(
+    program: Program, recipe: Recipe, shape: StepShape, random: tuple[int, int] | None, may_be_empty: bool
+) -> tuple[bytes, bool]:
+    """The program in the formats of a recipe as it is stored, and whether it rounds stochastically."""
+    from .. import ir, passmanager
+
+    with ir.Context() as context:
+        module = read_module(program.data)
+        described = describe(module, shape)
+        asked = requests(described, recipe)
+        if not any(asked):
+            if may_be_empty:
+                return program.data, False
+            raise ReproError(f"the recipe {recipe.name!r} matches no contraction of the program")
+        formats = [format for each in asked if each is not None for format in each.operands.values()]
+        is_stochastic = any(format.is_stochastic for format in formats)
+        for each, precision in zip(described, asked, strict=True):
+            if precision is not None:
+                text = _attribute(each, precision, described)
+                each.operation.attributes["repro.precision"] = ir.Attribute.parse(text)
+        options = "" if random is None else f"{{random={random[0]},{random[1]}}}"
+        errors: list[str] = []
+
+        def collect(diagnostic: Any) -> bool:
+            if diagnostic.severity == ir.DiagnosticSeverity.ERROR:
+                errors.append(_message(diagnostic))
+            return True
+
+        context.emit_error_diagnostics = True
+        context.attach_diagnostic_handler(collect)
+        try:
+            manager = passmanager.PassManager.parse(f"builtin.module(repro-quantize-contractions{options})")
+            manager.run(module.operation)
+        except ir.MLIRError as error:
+            raise ReproError(f"a contraction cannot have the precision: {(errors or [str(error)])[0]}") from None
+        return write_module(module), is_stochastic
+
+
+def _message(diagnostic: Any) -> str:
+    place = str(diagnostic.location).removeprefix("loc(").removesuffix(")")
+    return diagnostic.message if place == "unknown" else f"{place}: {diagnostic.message}"
+
+
+def requests(described: Sequence[Described], recipe: Recipe) -> list[RolePrecision | None]:
+    """What the recipe asks for each contraction; None for those that are left alone.
+
+    Raises:
+      ReproError: an accumulator, or stochastic rounding of a forward pass that is computed again.
+    """
+    layers = len({each.layer for each in described if each.role == "fprop"})
+    found: list[RolePrecision | None] = []
+    for number, each in enumerate(described):
+        asked = None
+        if each.role != "other":
+            asked = recipe.precision_of(each.role, each.layer, each.number, layers)
+        if asked is not None and asked.accumulator is not None:
+            raise ReproError("accumulators of a recipe cannot be chosen yet: expected none in the recipe")
+        is_again = each.role == "fprop" and each.forward != number
+        if asked is not None and is_again and any(format.is_stochastic for format in asked.operands.values()):
+            raise ReproError(
+                f"{each.layer}: a forward pass that is computed again would be rounded by other random bits: expected "
+                "stochastic rounding of gradients alone"
+            )
+        found.append(asked)
+    return found
+
+
+def _attribute(each: Described, precision: RolePrecision, described: Sequence[Described]) -> str:
+    parts = []
+    for side, name in zip(("left", "right"), each.operands, strict=True):
+        format = precision.operands.get(name, F32)
+        if format.element == FORWARD:
+            first = described[each.forward]
+            parts.append(f"{side} = {{forward = array<i64: {each.forward}, {first.operands.index(name)}>}}")
+        elif format != F32:
+            parts.append(f"{side} = {format.mlir}")
+    if precision.result not in (None, "f32"):
+        parts.append(f"result = {precision.result}")
+    return f"{{{', '.join(parts)}}}"

@@ -1,0 +1,297 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""What an operand of a contraction becomes: a float of 16 bits, tf32, or blocks of docs/low-precision.md."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from ..errors import ReproError
+
+NUMBERS = ("bf16", "f16", "tf32")
+"""Formats without scales."""
+
+ELEMENTS = ("f8E4M3FN", "f8E5M2", "f6E3M2FN", "f6E2M3FN", "f4E2M1FN", "mxint8", "mxint8_full")
+"""(Q1) Formats of the elements of blocks."""
+
+Tile = tuple[int | None, int | None]
+
+TILES: dict[str, Tile] = {
+    "mx": (1, 32),
+    "mx_square": (32, 32),
+    "nvfp4": (1, 16),
+    "nvfp4_square": (16, 16),
+    "row": (1, None),
+    "tensor": (None, None),
+    "row128": (1, 128),
+    "square128": (128, 128),
+}
+"""(Q2) Tiles by name: rows and columns of a block, None for all of them."""
+
+UNTOUCHED, FORWARD = "f32", "forward"
+
+DIRECTIONS = ("rne", "away", "rz", "sr")
+LAYOUTS = ("site", "ptx")
+NAN_CODES = ("largest", "zero", "negative_zero")
+INFINITIES = ("nan", "largest", "power")
+
+_POWERS = ("floor", "ceil", "even", "rceil", "rceil_product")
+_SINGLE = {
+    "float8": "encoding = product, least = {}, inverse = true",
+    "float8_power": "encoding = product, least = {}, inverse = true, power = true",
+    "f32_product": "encoding = product, least = {}",
+    "f32_reciprocal": "encoding = reciprocal, least = {}",
+    "f32_power": "encoding = reciprocal, least = {}, power = true",
+    "f32_quotient": "encoding = quotient, least = {}",
+}
+_SMALL = ("nvfp4", "nvfp4_quotient", "nvfp4_single")
+RULES = (*_POWERS, *_SMALL, *_SINGLE)
+"""(Q2) Rules of scales by name."""
+
+_LARGEST_SIDE = 2**31
+
+
+def _whole(name: str, value: object, least: int, most: int) -> None:
+    if type(value) is not int or not least <= value <= most:
+        raise ReproError(f"expected {name} as a whole number from {least} to {most}, got {value!r}")
+
+
+def _among(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if not isinstance(value, str) or value not in choices:
+        raise ReproError(f"expected {name} among {', '.join(choices)}, got {value!r}")
+
+
+def _flag(name: str, value: object) -> None:
+    if type(value) is not bool:
+        raise ReproError(f"expected {name} as true or false, got {value!r}")
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """(Q3) How elements are rounded.
+
+    Attributes:
+      direction: to nearest with ties to even (`rne`) or away from zero (`away`), toward zero (`rz`), stochastic (`sr`).
+      bits: of `sr`: how many random bits an element takes, 1 to 32.
+      layout: of `sr`: which bits of a site, `site` or `ptx`.
+      saturate: whether what is too large becomes the largest finite value.
+      nan: what NaN becomes in a format without: `largest`, `zero` or `negative_zero`.
+      signed_zero: whether a zero that is rounded keeps its sign.
+    """
+
+    direction: str = "rne"
+    bits: int = 0
+    layout: str = "site"
+    saturate: bool = True
+    nan: str = "largest"
+    signed_zero: bool = True
+
+    def __post_init__(self) -> None:
+        _among("direction", self.direction, DIRECTIONS)
+        _among("layout", self.layout, LAYOUTS)
+        _among("nan", self.nan, NAN_CODES)
+        _flag("saturate", self.saturate)
+        _flag("signed_zero", self.signed_zero)
+        _whole("bits", self.bits, 1 if self.is_stochastic else 0, 32 if self.is_stochastic else 0)
+        if self.layout == "ptx" and self.bits != 16:
+            raise ReproError(f"(Q3) expected 16 bits of `ptx`, got {self.bits}")
+
+    @property
+    def is_stochastic(self) -> bool:
+        return self.direction == "sr"
+
+    @staticmethod
+    def named(name: str) -> Rounding:
+        """`rne`, `away`, `rz`, or `sr<n>` with n bits."""
+        if name.startswith("sr") and name[2:].isdecimal() and len(name) <= 4:
+            return Rounding("sr", int(name[2:]))
+        if name not in DIRECTIONS or name == "sr":
+            raise ReproError(f"expected a rounding rne, away, rz or sr<bits>, got {name!r}")
+        return Rounding(name)
+
+    @property
+    def mlir(self) -> str:
+        parts = [f"direction = {self.direction}"]
+        if self.is_stochastic:
+            parts += [f"bits = {self.bits}", f"layout = {self.layout}"]
+        parts += [f"saturate = {_mlir(self.saturate)}", f"nan = {self.nan}", f"signed_zero = {_mlir(self.signed_zero)}"]
+        return f"#repro.rounding<{', '.join(parts)}>"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """(Q2) The rule of the scales of blocks.
+
+    Attributes:
+      rule: its name, one of `RULES`.
+      infinity: of a power of two: the scale of a block with an infinity, `nan`, `largest` or `power`.
+      nan: of a power of two: the byte of a block with a NaN.
+      least: of a power of two: the exponent by which elements are divided where the byte is 0; of a scale of f32: an
+        amax below it counts as it.
+      largest: of `nvfp4`: what the greatest scale is aimed at, 448 or 256.
+    """
+
+    rule: str
+    infinity: str | None = None
+    nan: int | None = None
+    least: int | float | None = None
+    largest: int | None = None
+
+    def __post_init__(self) -> None:
+        _among("a rule of scales", self.rule, RULES)
+        allowed = {"nvfp4": ("largest",), "nvfp4_quotient": (), "nvfp4_single": ()}.get(
+            self.rule, ("infinity", "nan", "least") if self.rule in _POWERS else ("least",)
+        )
+        for name in ("infinity", "nan", "least", "largest"):
+            if getattr(self, name) is not None and name not in allowed:
+                raise ReproError(f"(Q2) the rule {self.rule} has no parameter {name}")
+        if self.infinity is not None:
+            _among("infinity", self.infinity, INFINITIES)
+        if self.nan is not None:
+            _whole("nan", self.nan, 0, 255)
+        if self.largest is not None and (type(self.largest) is not int or self.largest not in (448, 256)):
+            raise ReproError(f"(Q2) expected a largest scale of 448 or 256, got {self.largest!r}")
+        if self.least is not None and self.rule in _POWERS:
+            _whole("least", self.least, -127, 127)
+        elif self.least is not None and (
+            type(self.least) not in (int, float) or not math.isfinite(self.least) or not 2**-126 <= self.least <= 2**127
+        ):
+            raise ReproError(f"(Q2) expected a least amax that is normal in f32, got {self.least!r}")
+
+    @property
+    def has_tensor(self) -> bool:
+        """Whether it takes the amax of the whole tensor."""
+        return self.rule in ("nvfp4", "nvfp4_quotient")
+
+    @property
+    def mlir(self) -> str:
+        if self.rule in _POWERS:
+            parts = [f"rule = {self.rule}", f"infinity = {self.infinity or 'nan'}"]
+            parts.append(f"nan = {255 if self.nan is None else self.nan}")
+            parts.append(f"least = {-127 if self.least is None else self.least}")
+            return f"#repro.power_scale<{', '.join(parts)}>"
+        if self.rule == "nvfp4":
+            return f"#repro.two_level_scale<largest = {self.largest or 448}>"
+        if self.rule in _SMALL:
+            return f"#repro.quotient_scale<levels = {2 if self.has_tensor else 1}>"
+        least = self.least if self.least is not None else 1e-12 if self.rule.startswith("float8") else 1e-4
+        return f"#repro.f32_scale<{_SINGLE[self.rule].format(f'{float(least):.17e}')}>"
+
+
+@dataclass(frozen=True)
+class Hadamard:
+    """(Q5) A transform of neighbours along K, before they are quantized.
+
+    Attributes:
+      signs: 16 or 32 numbers 1 or -1.
+      to_bf16: whether what it gives is rounded to bf16.
+    """
+
+    signs: tuple[int, ...]
+    to_bf16: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.signs) not in (16, 32) or any(type(sign) is not int or abs(sign) != 1 for sign in self.signs):
+            raise ReproError(f"(Q5) expected 16 or 32 signs 1 or -1, got {list(self.signs)[:33]}")
+        _flag("to_bf16", self.to_bf16)
+
+
+@dataclass(frozen=True)
+class Format:
+    """What an operand becomes.
+
+    Attributes:
+      element: `f32`, which leaves it as it is; `bf16`, `f16` or `tf32`; an element of blocks (`ELEMENTS`); or
+        `forward`, in a gradient contraction: the values that the layer's forward contraction read.
+      tile: of blocks: rows and columns, K being the columns; None for all of them.
+      scale: of blocks.
+      rounding: of blocks.
+      amax: of `nvfp4`: of the `tensor`, or of each `row`.
+      hadamard: a transform before that, None for none.
+    """
+
+    element: str
+    tile: Tile | None = None
+    scale: Scale | None = None
+    rounding: Rounding = field(default_factory=Rounding)
+    amax: str = "tensor"
+    hadamard: Hadamard | None = None
+
+    def __post_init__(self) -> None:
+        _among("an element", self.element, (UNTOUCHED, FORWARD, *NUMBERS, *ELEMENTS))
+        _among("amax", self.amax, ("tensor", "row"))
+        if not self.has_blocks:
+            if self.tile is not None or self.scale is not None or self.rounding != Rounding() or self.amax != "tensor":
+                raise ReproError(f"expected no tile, scale, rounding and amax of {self.element}: it has no blocks")
+            if self.hadamard is not None and self.element in (UNTOUCHED, FORWARD):
+                raise ReproError(f"(Q5) expected no Hadamard transform of {self.element}")
+            return
+        if self.tile is None or self.scale is None:
+            raise ReproError(f"expected a tile and a scale of {self.element}")
+        if len(self.tile) != 2:
+            raise ReproError(f"expected a tile of rows and columns, got {self.tile!r}")
+        for side in self.tile:
+            if side is not None:
+                _whole("a side of a tile", side, 1, _LARGEST_SIDE)
+        if self.scale.rule in _SMALL and self.element != "f4E2M1FN":
+            raise ReproError(f"(Q2) the rule {self.scale.rule} is of f4E2M1FN, got {self.element}")
+        if self.rounding.layout == "ptx" and self.element.startswith("mxint8"):
+            raise ReproError("(Q3) `ptx` rounds to floats, got mxint8")
+        if self.amax == "row" and (self.scale.rule != "nvfp4" or self.tile[0] != 1):
+            raise ReproError("(Q2) expected blocks of one row under nvfp4 for an amax of each row")
+
+    @property
+    def has_blocks(self) -> bool:
+        return self.element in ELEMENTS
+
+    @property
+    def is_stochastic(self) -> bool:
+        return self.rounding.is_stochastic
+
+    @property
+    def mlir(self) -> str:
+        """The attribute of a factor in `repro.precision`."""
+        parts = [f"format = {self.element}"]
+        if self.has_blocks:
+            assert self.tile is not None and self.scale is not None
+            rows, columns = (side or 0 for side in self.tile)
+            element = "i8" if self.element.startswith("mxint8") else self.element
+            symmetric = _mlir(self.element != "mxint8_full")
+            parts = [
+                f"format = #repro.block_format<element = {element}, rows = {rows}, columns = {columns}, "
+                f"scale = {self.scale.mlir}, rounding = {self.rounding.mlir}, symmetric = {symmetric}>"
+            ]
+        if self.hadamard is not None:
+            parts.append(f"hadamard = array<i64: {', '.join(map(str, self.hadamard.signs))}>")
+            if self.hadamard.to_bf16:
+                parts.append("hadamard_bf16")
+        if self.amax == "row":
+            parts.append("amax_of_rows")
+        return f"{{{', '.join(parts)}}}"
+
+    def __str__(self) -> str:
+        if not self.has_blocks:
+            return self.element + (f" after a transform of {len(self.hadamard.signs)}" if self.hadamard else "")
+        assert self.tile is not None and self.scale is not None
+        rows, columns = ("all" if side is None else str(side) for side in self.tile)
+        rounding = self.rounding.direction + (str(self.rounding.bits) if self.is_stochastic else "")
+        transform = f" after a transform of {len(self.hadamard.signs)}" if self.hadamard else ""
+        return f"{self.element} {rows}x{columns} {self.scale.rule} {rounding}{transform}"
+
+
+def _mlir(flag: bool) -> str:
+    return "true" if flag else "false"
+
+
+F32 = Format(UNTOUCHED)
+REUSED = Format(FORWARD)
+"""In gradients: what the forward contraction read."""
+
+
+def blocks(element: str, tile: str, rule: str, rounding: str = "rne") -> Format:
+    """A format of blocks by names: of the tile in docs/low-precision.md, of the rule and of the rounding."""
+    if tile not in TILES:
+        raise ReproError(f"expected a tile among {', '.join(TILES)}, got {tile!r}")
+    return Format(element, TILES[tile], Scale(rule), Rounding.named(rounding))

@@ -1,0 +1,166 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Recipes: which contractions of a step read which formats, layer by layer."""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..errors import ReproError
+from .formats import F32, FORWARD, NUMBERS, Format
+
+OPERANDS = {
+    "fprop": ("activation", "weight"),
+    "dgrad": ("gradient", "weight"),
+    "wgrad": ("activation", "gradient"),
+    "product": ("left", "right"),
+}
+"""The operands of each role that a recipe can name."""
+
+_REUSABLE = (("dgrad", "weight"), ("wgrad", "activation"))
+
+MOST_RULES = 1000
+
+
+@dataclass(frozen=True)
+class RolePrecision:
+    """What is asked for the contractions of one role; None leaves it open.
+
+    Attributes:
+      operands: the format of each operand, by name.
+      result: `bf16`, `f16` or `tf32`: to what the result is rounded; `f32` rounds nothing.
+      accumulator: the class of an accumulator (M3), such as `hopper`, or the attributes of one by name.
+    """
+
+    operands: Mapping[str, Format] = field(default_factory=dict)
+    result: str | None = None
+    accumulator: str | Mapping[str, object] | None = None
+
+    def __post_init__(self) -> None:
+        if self.result is not None and self.result not in ("f32", *NUMBERS):
+            raise ReproError(f"expected a result among f32, {', '.join(NUMBERS)}, got {self.result!r}")
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is changed."""
+        is_plain = all(format == F32 for format in self.operands.values())
+        return is_plain and self.result in (None, "f32") and self.accumulator is None
+
+    def overridden(self, other: RolePrecision) -> RolePrecision:
+        """This, with what the other one says in its place."""
+        return RolePrecision(
+            {**self.operands, **other.operands},
+            self.result if other.result is None else other.result,
+            self.accumulator if other.accumulator is None else other.accumulator,
+        )
+
+    def check(self, role: str) -> None:
+        """ReproError for operands that the role has not."""
+        for name, format in self.operands.items():
+            if name not in OPERANDS[role]:
+                raise ReproError(f"expected operands {' and '.join(OPERANDS[role])} of {role}, got {name!r}")
+            if format.element == FORWARD and (role, name) not in _REUSABLE:
+                raise ReproError(f"the {name} of {role} is none of the forward pass: expected a format")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What differs for some layers.
+
+    Attributes:
+      layers: a pattern of names of weights, such as `blocks.*.qkv.weight`.
+      first, last: so many layers from the beginning, or the end, of the program.
+      skip: whether they stay f32, in all roles.
+      roles: what takes the place of the recipe's, by role.
+    """
+
+    layers: str | None = None
+    first: int | None = None
+    last: int | None = None
+    skip: bool = False
+    roles: Mapping[str, RolePrecision] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if sum(given is not None for given in (self.layers, self.first, self.last)) != 1:
+            raise ReproError("expected one of layers, first and last in a rule")
+        for name, count in (("first", self.first), ("last", self.last)):
+            if count is not None and (type(count) is not int or not 0 <= count <= 2**31):
+                raise ReproError(f"expected {name} as a whole number from 0, got {count!r}")
+        if type(self.skip) is not bool or self.skip == bool(self.roles):
+            raise ReproError("expected either skip or roles in a rule")
+        _check_roles(self.roles)
+
+    def matches(self, layer: str, number: int, count: int) -> bool:
+        """Whether it is about a layer, the one with this number, from 0, of so many."""
+        if self.layers is not None:
+            return fnmatch.fnmatchcase(layer, self.layers)
+        if self.first is not None:
+            return number < self.first
+        assert self.last is not None
+        return number >= count - self.last
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The precision of the contractions of a step. Weights, their updates and all else stay as they are.
+
+    Attributes:
+      name: for people.
+      roles: what each role reads: `fprop` (activation, weight), `dgrad` (gradient, weight), `wgrad` (activation,
+        gradient), and `product` (left, right), which is of no weight.
+      rules: for layers by name or place; the first one that matches counts.
+    """
+
+    name: str
+    roles: Mapping[str, RolePrecision]
+    rules: Sequence[Rule] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or len(self.name) > 200:
+            raise ReproError("expected the name of a recipe as a string of at most 200 characters")
+        if len(self.rules) > MOST_RULES:
+            raise ReproError(f"expected at most {MOST_RULES} rules, got {len(self.rules)}")
+        _check_roles(self.roles)
+
+    @property
+    def is_stochastic(self) -> bool:
+        """Whether a format rounds stochastically, so that a step needs random numbers."""
+        return any(self.is_stochastic_in(role) for role in OPERANDS)
+
+    def is_stochastic_in(self, role: str) -> bool:
+        """Whether a format of a role rounds stochastically."""
+        asked = [self.roles.get(role), *(rule.roles.get(role) for rule in self.rules)]
+        return any(format.is_stochastic for each in asked if each is not None for format in each.operands.values())
+
+    def precision_of(self, role: str, layer: str | None, number: int, count: int) -> RolePrecision | None:
+        """What is asked for contractions of a role of a layer; None where they are left alone.
+
+        Args:
+          layer: the name of its weight, None for a product.
+          number, count: its place among the layers.
+        """
+        asked = self.roles.get(role)
+        rule = None
+        if layer is not None:
+            rule = next((rule for rule in self.rules if rule.matches(layer, number, count)), None)
+        if rule is not None and rule.skip:
+            return None
+        if rule is not None and role in rule.roles:
+            other = rule.roles[role]
+            asked = other if asked is None else asked.overridden(other)
+        return None if asked is None or asked.is_empty else asked
+
+    def with_rules(self, *rules: Rule) -> Recipe:
+        """This recipe with rules before its own."""
+        return dataclasses.replace(self, rules=(*rules, *self.rules))
+
+
+def _check_roles(roles: Mapping[str, RolePrecision]) -> None:
+    for role, precision in roles.items():
+        if role not in OPERANDS:
+            raise ReproError(f"expected roles among {', '.join(OPERANDS)}, got {role!r}")
+        precision.check(role)

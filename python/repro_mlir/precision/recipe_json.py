@@ -1,0 +1,209 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Recipes as JSON, in both ways."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..errors import ReproError
+from ..files.json_text import parse
+from .formats import ELEMENTS, FORWARD, NUMBERS, UNTOUCHED, Format, Hadamard, Rounding, Scale
+from .named import NAMED_RECIPES, named_recipe
+from .recipe import OPERANDS, Recipe, RolePrecision, Rule
+
+LIMIT = 1 << 20
+"""The most bytes of a recipe."""
+
+_PLAIN = (UNTOUCHED, FORWARD, *NUMBERS)
+
+
+def recipe_of(given: Recipe | str | Mapping[str, Any]) -> Recipe:
+    """A recipe as users give one: itself, the name of one, its JSON, or the path of a file with it.
+
+    Raises:
+      ReproError: none of these.
+    """
+    if isinstance(given, Recipe):
+        return given
+    if isinstance(given, Mapping):
+        return _recipe(dict(given), "the recipe")
+    if not isinstance(given, str):
+        raise ReproError(f"expected a recipe, the name of one or its JSON, got a {type(given).__name__}")
+    if given in NAMED_RECIPES:
+        return named_recipe(given)
+    if given.lstrip().startswith("{"):
+        return recipe_from_json(given)
+    if given.endswith(".json"):
+        path = Path(given)
+        if not path.is_file():
+            raise ReproError(f"no recipe {given}")
+        with path.open("rb") as file:
+            return recipe_from_json(file.read(LIMIT + 1), given)
+    return named_recipe(given)
+
+
+def recipe_from_json(text: str | bytes, where: str = "the recipe") -> Recipe:
+    """The recipe of a text in JSON, of at most `LIMIT` bytes. ReproError for any other text, with the place."""
+    return _recipe(parse(text.encode() if isinstance(text, str) else text, where, LIMIT), where)
+
+
+def recipe_to_json(recipe: Recipe) -> str:
+    """The recipe in JSON, which `recipe_from_json` reads back."""
+    value: dict[str, Any] = {"name": recipe.name, **_roles_as_json(recipe.roles)}
+    if recipe.rules:
+        value["rules"] = [_rule_as_json(rule) for rule in recipe.rules]
+    return json.dumps(value, indent=1)
+
+
+# --- Writing ---
+
+
+def _set_fields(value: Any, *names: str) -> dict[str, Any]:
+    """The fields of a dataclass that are not their defaults."""
+    fields = {each.name: each for each in dataclasses.fields(value)}
+    found = {name: getattr(value, name) for name in names}
+    return {name: each for name, each in found.items() if each != fields[name].default}
+
+
+def _format_as_json(format: Format) -> Any:
+    if format.element in _PLAIN and format.hadamard is None:
+        return format.element
+    found: dict[str, Any] = {"element": format.element}
+    if format.has_blocks:
+        assert format.tile is not None and format.scale is not None
+        found["tile"] = list(format.tile)
+        parameters = _set_fields(format.scale, "infinity", "nan", "least", "largest")
+        found["scale"] = {"rule": format.scale.rule, **parameters} if parameters else format.scale.rule
+        rounding = _set_fields(format.rounding, "layout", "saturate", "nan", "signed_zero")
+        direction = format.rounding.direction + (str(format.rounding.bits) if format.is_stochastic else "")
+        found["rounding"] = {"direction": direction, **rounding} if rounding else direction
+        if format.amax != "tensor":
+            found["amax"] = format.amax
+    if format.hadamard is not None:
+        found["hadamard"] = {"signs": list(format.hadamard.signs), "to_bf16": format.hadamard.to_bf16}
+    return found
+
+
+def _roles_as_json(roles: Mapping[str, RolePrecision]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for role, precision in roles.items():
+        value: dict[str, Any] = {name: _format_as_json(format) for name, format in precision.operands.items()}
+        if precision.result is not None:
+            value["result"] = precision.result
+        if precision.accumulator is not None:
+            given = precision.accumulator
+            value["accumulator"] = given if isinstance(given, str) else dict(given)
+        found[role] = value
+    return found
+
+
+def _rule_as_json(rule: Rule) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        name: value for name in ("layers", "first", "last") if (value := getattr(rule, name)) is not None
+    }
+    return found | ({"skip": True} if rule.skip else _roles_as_json(rule.roles))
+
+
+# --- Reading ---
+
+
+def _object(value: Any, where: str, known: tuple[str, ...]) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ReproError(f"{where}: expected an object, got {type(value).__name__}")
+    for name in value:
+        if name not in known:
+            raise ReproError(f"{where}: unknown field {str(name)[:40]!r}, expected {', '.join(known)}")
+    return value
+
+
+def _at(where: str, make: Any, *arguments: Any, **fields: Any) -> Any:
+    """Names the place in an error of a value."""
+    try:
+        return make(*arguments, **fields)
+    except ReproError as error:
+        raise ReproError(f"{where}: {error}") from None
+
+
+def _list(value: Any, where: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise ReproError(f"{where}: expected an array, got {type(value).__name__}")
+    return value
+
+
+def _text(value: Any, where: str) -> str:
+    if not isinstance(value, str):
+        raise ReproError(f"{where}: expected a string, got {type(value).__name__}")
+    return value
+
+
+def _format(value: Any, where: str) -> Format:
+    if isinstance(value, str):
+        if value in ELEMENTS:
+            raise ReproError(f"{where}: expected an object with the tile and scale of {value}")
+        return _at(where, Format, value)
+    given = _object(value, where, ("element", "tile", "scale", "rounding", "amax", "hadamard"))
+    fields: dict[str, Any] = {"element": given.get("element")}
+    if "tile" in given:
+        fields["tile"] = tuple(_list(given["tile"], f"{where}.tile"))
+    if "scale" in given:
+        fields["scale"] = _scale(given["scale"], f"{where}.scale")
+    if "rounding" in given:
+        fields["rounding"] = _rounding(given["rounding"], f"{where}.rounding")
+    if "amax" in given:
+        fields["amax"] = given["amax"]
+    if "hadamard" in given:
+        inner = _object(given["hadamard"], f"{where}.hadamard", ("signs", "to_bf16"))
+        signs = tuple(_list(inner.get("signs"), f"{where}.hadamard.signs"))
+        fields["hadamard"] = _at(f"{where}.hadamard", Hadamard, signs, inner.get("to_bf16", False))
+    return _at(where, Format, **fields)
+
+
+def _scale(value: Any, where: str) -> Scale:
+    if isinstance(value, str):
+        return _at(where, Scale, value)
+    given = _object(value, where, ("rule", "infinity", "nan", "least", "largest"))
+    return _at(where, Scale, **{"rule": None, **given})
+
+
+def _rounding(value: Any, where: str) -> Rounding:
+    if isinstance(value, str):
+        return _at(where, Rounding.named, value)
+    given = _object(value, where, ("direction", "layout", "saturate", "nan", "signed_zero"))
+    named = _at(where, Rounding.named, _text(given.get("direction"), f"{where}.direction"))
+    rest = {name: each for name, each in given.items() if name != "direction"}
+    return _at(where, Rounding, **{"direction": named.direction, "bits": named.bits, **rest})
+
+
+def _precision(value: Any, where: str, role: str) -> RolePrecision:
+    given = _object(value, where, (*OPERANDS[role], "result", "accumulator"))
+    operands = {name: _format(given[name], f"{where}.{name}") for name in OPERANDS[role] if name in given}
+    accumulator = given.get("accumulator")
+    if accumulator is not None and not isinstance(accumulator, str | dict):
+        raise ReproError(f"{where}.accumulator: expected a name or an object, got {type(accumulator).__name__}")
+    return _at(where, RolePrecision, operands, given.get("result"), accumulator)
+
+
+def _roles(given: Mapping[str, Any], where: str) -> dict[str, RolePrecision]:
+    return {role: _precision(given[role], f"{where}.{role}", role) for role in OPERANDS if role in given}
+
+
+def _rule(value: Any, where: str) -> Rule:
+    given = _object(value, where, ("layers", "first", "last", "skip", *OPERANDS))
+    places: dict[str, Any] = {name: given[name] for name in ("first", "last") if name in given}
+    if "layers" in given:
+        places["layers"] = _text(given["layers"], f"{where}.layers")
+    return _at(where, Rule, **places, skip=given.get("skip", False), roles=_roles(given, where))
+
+
+def _recipe(value: Any, where: str) -> Recipe:
+    given = _object(value, where, ("name", *OPERANDS, "rules"))
+    rules = _list(given.get("rules", []), f"{where}.rules")
+    read = tuple(_rule(each, f"{where}.rules[{i}]") for i, each in enumerate(rules))
+    name = _text(given.get("name", ""), f"{where}.name")
+    return _at(where, Recipe, name, _roles(given, where), read)

@@ -1,0 +1,124 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The contractions of a step, by role and layer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ReproError
+from ..program.canonical import read_module
+from ..program.microbatches import MicrobatchProgram
+
+if TYPE_CHECKING:
+    from ..program import Program
+
+
+@dataclass(frozen=True)
+class Described:
+    """A contraction of a step.
+
+    Attributes:
+      role: `fprop`, `dgrad`, `wgrad`, `product` or `other`.
+      layer: the name of the layer's weight, None where there is none.
+      number: the place of the layer among the layers, in the order of the forward pass; -1 for none.
+      operands: the names of its two factors, as a recipe has them.
+      forward: the position of the layer's contraction in the forward pass; -1 for none.
+      types: of the two factors, as MLIR prints them.
+      location: where it comes from, as MLIR prints it.
+      operation: in its module.
+    """
+
+    role: str
+    layer: str | None
+    number: int
+    operands: tuple[str, str]
+    forward: int
+    types: tuple[str, str]
+    location: str
+    operation: Any = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class StepShape:
+    """Where state and loss of a program are.
+
+    Attributes:
+      state: the names of the first arguments that are state.
+      has_new_state: whether the first results are the new state.
+      loss: the result that is the loss; -1 for the one that is named.
+      name: the name of the loss.
+    """
+
+    state: tuple[str, ...]
+    has_new_state: bool = True
+    loss: int = -1
+    name: str = "loss"
+
+
+def shape_of(program: Program, loss: str | None) -> StepShape:
+    """The shape of a program whose loss has a name; None for `loss`, or the only output that is a float scalar."""
+    return StepShape(tuple(kind.name for kind in program.state), name=loss or "loss")
+
+
+def shape_of_microbatch(program: MicrobatchProgram, loss: str | None) -> StepShape:
+    """The shape of the program of a microbatch, whose loss is a sum that the end of the step divides."""
+    from .. import ir
+
+    name = loss or "loss"
+    count = len(program.state)
+    outputs = [kind.name for kind in program.outputs]
+    if name not in outputs:
+        raise ReproError(f"expected an output with the name {name!r}, the loss, got {', '.join(outputs)}")
+    with ir.Context():
+        module = read_module(program.finish.data)
+        block = module.body.operations[0].regions[0].blocks[0]
+        results = list(block.operations[len(block.operations) - 1].operands)
+        sums = _sums_of(ir, results[count + outputs.index(name)], count, count + len(program.sums))
+    if len(sums) != 1:
+        raise ReproError(f"expected one sum of the microbatches that is the loss {name!r}, got {len(sums)}")
+    return StepShape(tuple(kind.name for kind in program.state), False, sums[0] - count)
+
+
+def _sums_of(ir: Any, value: Any, first: int, last: int) -> list[int]:
+    """The arguments from `first` to before `last` that a value is computed from."""
+    worklist, seen = [value], set()
+    found: set[int] = set()
+    while worklist:
+        value = worklist.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        if isinstance(value, ir.BlockArgument):
+            number = ir.BlockArgument(value).arg_number
+            if first <= number < last:
+                found.add(number)
+        else:
+            worklist += list(ir.OpResult(value).owner.operands)
+    return sorted(found)
+
+
+def describe(module: Any, shape: StepShape) -> list[Described]:
+    """The contractions of a module whose precision can be chosen, in program order.
+
+    Raises:
+      ReproError: weights change and no result is the loss.
+    """
+    from .._mlir_libs import _repro
+
+    try:
+        found = _repro.contraction_roles(module, len(shape.state), shape.has_new_state, shape.loss, shape.name)
+    except ValueError as error:
+        raise ReproError(f"the contractions have no roles: {str(error).splitlines()[0]}") from None
+    weights: Sequence[int] = list(dict.fromkeys(each[4] for each in found if each[1] == "fprop"))
+    described = []
+    for operation, role, left, right, weight, forward in found:
+        operands = ("left", "right") if role in ("product", "other") else (left, right)
+        layer = shape.state[weight] if weight >= 0 else None
+        number = weights.index(weight) if weight >= 0 else -1
+        x, y = (str(value.type) for value in list(operation.operands)[:2])
+        described.append(Described(role, layer, number, operands, forward, (x, y), str(operation.location), operation))
+    return described

@@ -1,0 +1,101 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""What a recipe does with each contraction of a program, and what it leaves in f32."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..program.canonical import read_module
+from ..program.microbatches import MicrobatchProgram
+from .apply import requests
+from .formats import F32
+from .recipe import Recipe
+from .recipe_json import recipe_of
+from .roles import describe, shape_of, shape_of_microbatch
+
+if TYPE_CHECKING:
+    from ..program import Program
+
+
+@dataclass(frozen=True)
+class ContractionPrecision:
+    """What a recipe does with a contraction.
+
+    Attributes:
+      role: `fprop`, `dgrad`, `wgrad`, `product` or `other`.
+      layer: the name of the layer's weight, None where there is none.
+      location: where it comes from as MLIR prints it.
+      operands: each of its two factors by name, and what it becomes, `f32` where it is left alone.
+      result: to what its result is rounded, `f32` where it is not.
+    """
+
+    role: str
+    layer: str | None
+    location: str
+    operands: tuple[tuple[str, str], tuple[str, str]]
+    result: str
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether all of it is left as it is."""
+        return self.result == "f32" and all(format == "f32" for _, format in self.operands)
+
+
+@dataclass(frozen=True)
+class PrecisionSummary:
+    """What a recipe does with a program. As text it is a table.
+
+    Attributes:
+      recipe: its name.
+      contractions: all that a precision can be chosen for, in program order.
+    """
+
+    recipe: str
+    contractions: tuple[ContractionPrecision, ...]
+
+    @property
+    def untouched(self) -> tuple[ContractionPrecision, ...]:
+        """Those that are left as they are."""
+        return tuple(each for each in self.contractions if each.is_untouched)
+
+    def __str__(self) -> str:
+        rows = list(self._rows())
+        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+        left = f"{len(self.untouched)} of {len(self.contractions)} are left as they are"
+        return "\n".join([*(line.rstrip() for line in lines), left])
+
+    def _rows(self) -> Iterator[tuple[str, str, str, str]]:
+        yield "layer", "role", "operands", "result"
+        for each in self.contractions:
+            operands = ", ".join(f"{name} {format}" for name, format in each.operands)
+            yield each.layer or "-", each.role, operands, each.result
+
+
+def precision_summary(
+    program: Program | MicrobatchProgram, recipe: Recipe | str | Mapping[str, Any], *, loss: str | None = None
+) -> PrecisionSummary:
+    """What `apply_precision` would do with a program. It raises what that raises for the recipe, not for its fit."""
+    from .. import ir
+
+    chosen = recipe_of(recipe)
+    if isinstance(program, MicrobatchProgram):
+        data, shape = program.part.data, shape_of_microbatch(program, loss)
+    else:
+        data, shape = program.data, shape_of(program, loss)
+    with ir.Context():
+        # Its operations live as long as it does.
+        module = read_module(data)
+        described = describe(module, shape)
+        rows = []
+        for each, asked in zip(described, requests(described, chosen), strict=True):
+            left, right = (
+                (name, str(F32 if asked is None else asked.operands.get(name, F32))) for name in each.operands
+            )
+            result = "f32" if asked is None else asked.result or "f32"
+            rows.append(ContractionPrecision(each.role, each.layer, each.location, (left, right), result))
+    return PrecisionSummary(chosen.name, tuple(rows))

@@ -1,0 +1,117 @@
+// RUN: %repro-opt --repro-quantize-contractions --split-input-file --verify-diagnostics %s
+
+// Unequal transforms would not cancel out.
+func.func @main(%x: tensor<8x16xf32>, %v: tensor<4x16xf32>, %o: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  // expected-error @+1 {{(Q5) expected the same transform of both factors}}
+  %0 = repro.fold maps [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>,
+                        affine_map<(m, n, k) -> (m, n)>] iterators [parallel, parallel, reduction]
+      ins(%x, %v : tensor<8x16xf32>, tensor<4x16xf32>) outs(%o : tensor<8x4xf32>)
+      attributes {repro.precision = {left = {
+        format = bf16, hadamard = array<i64: 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1>}}} {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %s = math.fma %a, %b, %acc : f32
+    repro.yield %s : f32
+  } -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+
+// -----
+
+func.func @main(%x: tensor<8x24xf32>, %v: tensor<4x24xf32>, %o: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  // expected-error @+1 {{(Q5) expected a multiple of 16 elements along K, got 24}}
+  %0 = repro.fold maps [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>,
+                        affine_map<(m, n, k) -> (m, n)>] iterators [parallel, parallel, reduction]
+      ins(%x, %v : tensor<8x24xf32>, tensor<4x24xf32>) outs(%o : tensor<8x4xf32>)
+      attributes {repro.precision = {
+        left = {format = bf16, hadamard = array<i64: 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1>},
+        right = {format = bf16, hadamard = array<i64: 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1>}}} {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %s = math.fma %a, %b, %acc : f32
+    repro.yield %s : f32
+  } -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+
+// -----
+
+// A square reads one operand.
+func.func @main(%x: tensor<8x24xf32>, %o: tensor<8xf32>) -> tensor<8xf32> {
+  // expected-error @+1 {{expected two factors, got the square of one}}
+  %0 = repro.fold maps [affine_map<(m, k) -> (m, k)>, affine_map<(m, k) -> (m)>] iterators [parallel, reduction]
+      ins(%x : tensor<8x24xf32>) outs(%o : tensor<8xf32>)
+      attributes {repro.precision = {left = {format = bf16}}} {
+  ^bb0(%a: f32, %acc: f32):
+    %s = math.fma %a, %a, %acc : f32
+    repro.yield %s : f32
+  } -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+
+// -----
+
+func.func @main(%x: tensor<8x24xf32>, %o: tensor<8xf32>) -> tensor<8xf32> {
+  // expected-error @+1 {{expected 'repro.precision' of a contraction (K1) with accumulators of f32}}
+  %0 = repro.fold maps [affine_map<(m, k) -> (m, k)>, affine_map<(m, k) -> (m)>] iterators [parallel, reduction]
+      ins(%x : tensor<8x24xf32>) outs(%o : tensor<8xf32>)
+      attributes {repro.precision = {left = {format = bf16}}} {
+  ^bb0(%a: f32, %acc: f32):
+    %s = arith.addf %a, %acc : f32
+    repro.yield %s : f32
+  } -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+
+// -----
+
+func.func @main(%x: tensor<8x16xf32>, %v: tensor<4x16xf32>, %o: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  // expected-error @+1 {{expected bf16, f16, tf32 or a format of blocks, got f64}}
+  %0 = repro.fold maps [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>,
+                        affine_map<(m, n, k) -> (m, n)>] iterators [parallel, parallel, reduction]
+      ins(%x, %v : tensor<8x16xf32>, tensor<4x16xf32>) outs(%o : tensor<8x4xf32>)
+      attributes {repro.precision = {left = {format = f64}}} {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %s = math.fma %a, %b, %acc : f32
+    repro.yield %s : f32
+  } -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+
+// -----
+
+func.func @main(%x: tensor<8x16xf32>, %v: tensor<4x16xf32>, %o: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  // expected-error @+1 {{unknown 'weight' in 'repro.precision'}}
+  %0 = repro.fold maps [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>,
+                        affine_map<(m, n, k) -> (m, n)>] iterators [parallel, parallel, reduction]
+      ins(%x, %v : tensor<8x16xf32>, tensor<4x16xf32>) outs(%o : tensor<8x4xf32>)
+      attributes {repro.precision = {weight = {format = bf16}}} {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %s = math.fma %a, %b, %acc : f32
+    repro.yield %s : f32
+  } -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+
+// -----
+
+// The values of the forward pass are of another tensor.
+func.func @main(%x: tensor<8x16xf32>, %v: tensor<4x16xf32>, %o: tensor<8x4xf32>, %y: tensor<8x16xf32>)
+    -> (tensor<8x4xf32>, tensor<8x4xf32>) {
+  %0 = repro.fold maps [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>,
+                        affine_map<(m, n, k) -> (m, n)>] iterators [parallel, parallel, reduction]
+      ins(%x, %v : tensor<8x16xf32>, tensor<4x16xf32>) outs(%o : tensor<8x4xf32>)
+      attributes {repro.precision = {left = {format = tf32}}} {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %s = math.fma %a, %b, %acc : f32
+    repro.yield %s : f32
+  } -> tensor<8x4xf32>
+  // expected-error @+1 {{the values of the forward pass cannot be used again}}
+  %1 = repro.fold maps [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>,
+                        affine_map<(m, n, k) -> (m, n)>] iterators [parallel, parallel, reduction]
+      ins(%y, %v : tensor<8x16xf32>, tensor<4x16xf32>) outs(%o : tensor<8x4xf32>)
+      attributes {repro.precision = {left = {forward = array<i64: 0, 0>}}} {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %s = math.fma %a, %b, %acc : f32
+    repro.yield %s : f32
+  } -> tensor<8x4xf32>
+  return %0, %1 : tensor<8x4xf32>, tensor<8x4xf32>
+}
