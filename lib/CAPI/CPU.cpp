@@ -47,10 +47,9 @@ void reproCPUHostLevel(MlirStringCallback callback, void *userData) {
 }
 
 void reproCPURunnableLevels(MlirStringCallback callback, void *userData) {
-  const Level &host = getHostLevel();
   std::string names;
   for (const Level &level : getLevels())
-    if (level.machine == host.machine && level.vectorWidth <= host.vectorWidth)
+    if (runsOnHost(level))
       names += (names.empty() ? "" : ", ") + level.name;
   callback(toStringRef(names), userData);
 }

@@ -29,6 +29,8 @@ struct Level {
   bool hasFma = false;
   /// Whether the machine converts between f16 and f32.
   bool hasF16 = false;
+  /// Whether an instruction adds the products of four bytes to an i32.
+  bool hasByteDots = false;
   /// Bits of a vector register that code should use.
   int64_t vectorWidth = 0;
   int64_t vectorRegisters = 0;
@@ -55,6 +57,9 @@ std::string listLevels();
 
 /// The best level that this machine runs.
 const Level &getHostLevel();
+
+/// Whether this machine runs the level.
+bool runsOnHost(const Level &level);
 
 } // namespace mlir::repro
 

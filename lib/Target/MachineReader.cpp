@@ -53,6 +53,7 @@ struct Form<Level> {
       {"triple", &Level::triple, nullptr},     {"cpu", &Level::cpu, nullptr},
       {"features", &Level::features, nullptr}, {"fma", nullptr, &Level::hasFma},
       {"f16", nullptr, &Level::hasF16},
+      {"byte_dots", nullptr, &Level::hasByteDots},
   };
   static constexpr Size<Level> sizes[] = {
       {"vector_bits", &Level::vectorWidth, 128, 2048, true, true},

@@ -117,6 +117,13 @@ std::string mlir::repro::listArchitectures() {
   return list(getArchitectures());
 }
 
+bool mlir::repro::runsOnHost(const Level &level) {
+  const Level &host = getHostLevel();
+  return level.machine == host.machine &&
+         level.vectorWidth <= host.vectorWidth &&
+         (!level.hasByteDots || host.hasByteDots);
+}
+
 const Level &mlir::repro::getHostLevel() {
 #if defined(__aarch64__)
   return *findLevel("aarch64");
@@ -132,6 +139,6 @@ const Level &mlir::repro::getHostLevel() {
     return *findLevel("x86-64-v2");
   if (!has({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}))
     return *findLevel("x86-64-v3");
-  return *findLevel("x86-64-v4");
+  return *findLevel(has({"avx512vnni"}) ? "x86-64-v4-vnni" : "x86-64-v4");
 #endif
 }

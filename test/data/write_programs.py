@@ -26,7 +26,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
 from support import every_operator  # noqa: E402
-from support.stored_samples import BLOCKS, MANY_FORMS  # noqa: E402
+from support.stored_samples import BLOCK_CONTRACTIONS, BLOCKS, MANY_FORMS  # noqa: E402
 
 CHECKS = """
 func.func @main(%seen: tensor<i64> {repro.name = "seen"}, %table: tensor<5xf32> {repro.name = "table"},
@@ -115,7 +115,17 @@ def programs_3() -> Written:
     yield "tensors-in-blocks", read_signature(to_bytes(BLOCKS)), [given]
 
 
-FOLDERS = {"programs": programs, "programs-2": programs_2, "programs-3": programs_3}
+def programs_4() -> Written:
+    codes = [np.arange(size, dtype=np.uint8).reshape(shape) for size, shape in ((48, (2, 4, 6)), (60, (2, 5, 6)))]
+    scales = [np.arange(119, 135, dtype=np.uint8).reshape(2, 4, 2), np.arange(52, 60, dtype=np.uint8).reshape(2, 2, 2)]
+    blocks = [codes[0] % 16, scales[0], codes[1], scales[1]]
+    integers = [np.arange(-12, 12, dtype=np.int8).reshape(4, 6), np.float32([[0.5]])]
+    integers += [np.arange(-15, 15, dtype=np.int8).reshape(5, 6), eighths((5, 1))]
+    given = [*blocks, *integers, eighths((2, 4, 5)), eighths((4, 5))]
+    yield "block-contractions", read_signature(to_bytes(BLOCK_CONTRACTIONS)), [given]
+
+
+FOLDERS = {"programs": programs, "programs-2": programs_2, "programs-3": programs_3, "programs-4": programs_4}
 
 
 def record(program: Program, steps: list[list[np.ndarray]]) -> dict[str, object]:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Programs with tensors in blocks, (Q1) to (Q3), and with conversions of the types of f6, f4 and f8E8M0FNU (V1)."""
+"""Programs with tensors in blocks, (Q1) to (Q4), and with conversions of the types of f6, f4 and f8E8M0FNU (V1)."""
 
 from __future__ import annotations
 
@@ -327,3 +327,55 @@ def movements() -> Iterator[Case]:
 
 
 GROUPS = {"blocks": blocks, "dequantizing": dequantizing, "small-conversions": conversions, "small-moved": movements}
+
+
+# Codes that multiply each other exactly (Q4).
+_FACTORS = ("f4E2M1FN", "f4E2M1FN", "f6E2M3FN", "f6E3M2FN", "f8E4M3FN", "i8")
+_FACTOR_SCALES = ("f8E8M0FNU", "f8E4M3FN", "f32")
+
+
+def _codes(choose: random.Random, element: str, shape: tuple[int, ...]) -> np.ndarray:
+    width = 4 if element.startswith("f4") else 6 if element.startswith("f6") else 8
+    codes = np.random.default_rng(choose.getrandbits(32)).integers(0, 1 << width, shape).astype(np.uint8)
+    if element == "f8E4M3FN":
+        # (V4); a NaN in every block would leave nothing to compare.
+        codes = np.where(codes & 0x7F == 0x7F, np.uint8(0x7F if choose.random() < 0.2 else 0x7E), codes)
+    return codes.view(np.int8) if element == "i8" else codes
+
+
+def _scales(choose: random.Random, element: str, shape: tuple[int, ...]) -> np.ndarray:
+    numbers = np.random.default_rng(choose.getrandbits(32))
+    if element == "f32":
+        return np.ldexp(numbers.standard_normal(shape), numbers.integers(-30, 30, shape)).astype(np.float32)
+    codes = numbers.integers(0, 256, shape).astype(np.uint8)
+    if element == "f8E4M3FN":
+        return np.where(codes & 0x7F == 0x7F, np.uint8(0x38), codes)
+    return codes if choose.random() < 0.3 else (codes % 60 + 97).astype(np.uint8)
+
+
+def contraction(number: int) -> Case:
+    """A contraction of tensors in blocks, of random formats and ragged extents."""
+    choose = random.Random(number)
+    outer = choose.choice([(), (), (), (2,), (2, 3), (0,)])
+    m, n = (choose.choice([1, 2, 5, 7, 13, 17, 33, 40, 65]) for _ in range(2))
+    k, block = choose.choice([0, 1, 15, 16, 31, 64, 70, 128, 200]), choose.choice([1, 2, 7, 16, 16, 32, 32, 32, 128, 8192])
+    first = choose.choice(_FACTORS)
+    second = "i8" if first == "i8" else choose.choice(_FACTORS[:-1])
+    rows = [choose.choice([1, 1, 1, 3, 16, 100]) for _ in range(2)]
+    b = Builder()
+    operands, arrays = [], []
+    for element, extent, count in ((first, m, rows[0]), (second, n, rows[1])):
+        operands.append(b.argument((*outer, extent, k), element))
+        arrays.append(_codes(choose, element, (*outer, extent, k)))
+        kind = choose.choice(_FACTOR_SCALES)
+        operands.append(b.argument((*outer, -(-extent // count), -(-k // block)), kind))
+        arrays.append(_scales(choose, kind, operands[-1].shape or ()))
+    init = b.argument((*outer, m, n), "f32")
+    arrays.append(values.mixed("f32", (*outer, m, n), number))
+    names, types = (", ".join(each) for each in ([o.name for o in operands], [o.type for o in operands]))
+    bits = f" fraction_bits = {choose.choice([0, 12, 64])}" if first == "i8" else ""
+    text = (
+        f"repro.block_contraction {choose.choice(['fused', 'split'])} block = {block} rows = {rows}{bits} "
+        f"ins({names} : {types}) outs({init.name} : {init.type}) -> {init.type}"
+    )
+    return Case(f"contraction-{number}", b.program(b.op(text, init.shape, "f32")), tuple(arrays))

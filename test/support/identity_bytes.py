@@ -42,12 +42,16 @@ ATTRIBUTES = {
     "repro.random": [("distribution", INTEGER), ("site", INTEGER), SEGMENTS],
     "repro.quantize": [("format", BLOCKS), ("site", OPTIONAL), SEGMENTS],
     "repro.dequantize": [("format", BLOCKS)],
+    "repro.block_contraction": [
+        ("step", INTEGER), ("block", INTEGER), ("rows", INTEGERS), ("fraction_bits", OPTIONAL), SEGMENTS,
+    ],
 }
 WORDS = {
     "kind": ["max", "min"],
     "combine": ["add", "mul", "maximum", "minimum", "replace"],
     "direction": ["ascending", "descending"],
     "distribution": ["bits", "uniform"],
+    "step": ["fused", "split"],
     "totals": ["sequential", "refold"],
 }
 FLAG = ["false", "true"]

@@ -152,3 +152,20 @@ func.func @main(%x: tensor<4x6xf32>, %a: tensor<f32>, %r: tensor<4xf32>, %k: ten
       tensor<4x6xf6E3M2FN>, tensor<2x6xf32>, tensor<4xf6E2M3FN>
 }
 """
+
+BLOCK_CONTRACTIONS = """
+module {
+  func.func @main(%x: tensor<2x4x6xf4E2M1FN>, %s: tensor<2x4x2xf8E8M0FNU>, %y: tensor<2x5x6xf6E3M2FN>,
+      %t: tensor<2x2x2xf8E4M3FN>, %i: tensor<4x6xi8>, %u: tensor<1x1xf32>, %j: tensor<5x6xi8>, %v: tensor<5x1xf32>,
+      %a: tensor<2x4x5xf32>, %b: tensor<4x5xf32>) -> (tensor<2x4x5xf32>, tensor<4x5xf32>)
+    attributes {repro.num_state = 0 : i64} {
+  %0 = repro.block_contraction split block = 4 rows = [1, 3]
+      ins(%x, %s, %y, %t : tensor<2x4x6xf4E2M1FN>, tensor<2x4x2xf8E8M0FNU>, tensor<2x5x6xf6E3M2FN>,
+          tensor<2x2x2xf8E4M3FN>) outs(%a : tensor<2x4x5xf32>) -> tensor<2x4x5xf32>
+  %1 = repro.block_contraction fused block = 8192 rows = [4, 1] fraction_bits = 12
+      ins(%i, %u, %j, %v : tensor<4x6xi8>, tensor<1x1xf32>, tensor<5x6xi8>, tensor<5x1xf32>)
+      outs(%b : tensor<4x5xf32>) -> tensor<4x5xf32>
+  return %0, %1 : tensor<2x4x5xf32>, tensor<4x5xf32>
+  }
+}
+"""

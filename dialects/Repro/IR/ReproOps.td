@@ -388,8 +388,8 @@ def Repro_BlockContractionOp : Repro_StructuredOp<"block_contraction"> {
     ascending order: acc = fma(d, s, acc) for `fused`, acc = acc + d * s for
     `split`. The result is init + acc.
 
-    Codes are of f6E3M2FN, f6E2M3FN, f4E2M1FN or f8E4M3FN, or integers, i8 or
-    i16, a product of which is in units of 2^`unit`. Scales are of f8E8M0FNU,
+    Codes are of f6E3M2FN, f6E2M3FN, f4E2M1FN or f8E4M3FN, or integers of i8 (in
+    a program that is not canonical also i16 of at most 448), a product of which is in units of 2^-`fraction_bits`. Scales are of f8E8M0FNU,
     f8E4M3FN, of which the sign is not read (Q1), or f32.
 
     ```mlir
@@ -401,10 +401,11 @@ def Repro_BlockContractionOp : Repro_StructuredOp<"block_contraction"> {
   }];
   let arguments = (ins Variadic<AnyShaped>:$inputs, Variadic<AnyShaped>:$outputs,
                        Repro_BlockStepAttr:$step, I64Attr:$block,
-                       DenseI64ArrayAttr:$rows, OptionalAttr<I64Attr>:$unit);
+                       DenseI64ArrayAttr:$rows, OptionalAttr<I64Attr>:$fraction_bits);
   let results = (outs Variadic<AnyRankedTensor>:$results_);
   let assemblyFormat = [{
-    $step `block` `=` $block `rows` `=` $rows (`unit` `=` $unit^)?
+    $step `block` `=` $block `rows` `=` $rows
+    (`fraction_bits` `=` $fraction_bits^)?
     `ins` `(` $inputs `:` type($inputs) `)`
     `outs` `(` $outputs `:` type($outputs) `)` attr-dict (`->` type($results_)^)?
   }];

@@ -17,8 +17,8 @@ namespace mlir::repro::kernels {
 /// what remains when none of them fits.
 void expandLiteralFold(KernelBuilder &b, FoldOp op);
 
-/// (Q4) of integers, f32 scales: result after result.
-void expandBlockContraction(KernelBuilder &b, BlockContractionOp op);
+/// (Q4) of integers or f8 with scales of f32: result after result.
+void expandLiteralBlockContraction(KernelBuilder &b, BlockContractionOp op);
 
 void expandArgReduce(KernelBuilder &b, ArgReduceOp op);
 void expandScan(KernelBuilder &b, ScanOp op);

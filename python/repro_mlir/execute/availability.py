@@ -19,6 +19,7 @@ _LEVELS = {
     "x86-64-v2": "x86-64 processors with SSE4.2",
     "x86-64-v3": "x86-64 processors with AVX2 and FMA",
     "x86-64-v4": "x86-64 processors with AVX-512",
+    "x86-64-v4-vnni": "x86-64 processors with AVX-512 and its VNNI",
     "aarch64": "64-bit Arm processors with NEON",
 }
 

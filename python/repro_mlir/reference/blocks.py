@@ -1,19 +1,23 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""repro.quantize and repro.dequantize: tensors in blocks, (Q1) to (Q3)."""
+"""repro.quantize, repro.dequantize and repro.block_contraction: tensors in blocks, (Q1) to (Q4)."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ..numerics.formats import F32, ElementType, from_bits, to_bits
-from .low_precision.binary_formats import BinaryFormat
+from .low_precision.binary_formats import ELEMENT_FORMATS, BinaryFormat, FixedFormat, Format
+from .low_precision.block_contraction import Step
+from .low_precision.block_contraction import block_contraction as contract_blocks
+from .low_precision.block_contraction import scale_products
 from .low_precision.block_quantization import Quantized
 from .low_precision.block_quantization import dequantize as values_of_blocks
 from .low_precision.block_quantization import quantize as blocks_of_values
 from .low_precision.block_rounding import ptx_site_bits, site_bits
-from .program import Operation
+from .low_precision.f32_operations import add
+from .program import Operation, ValueType
 from .random_sites import random_site
 from .stored_block_format import StoredFormat
 
@@ -51,3 +55,36 @@ def dequantize(op: Operation, env: Environment) -> list[np.ndarray]:
     tensor = others[0] if form.takes_tensor else None
     blocks = Quantized(to_bits(codes, form.element), held, tensor)
     return [values_of_blocks(blocks, form.within(codes.shape))]
+
+
+def _format(kind: ValueType, fraction_bits: int) -> Format:
+    if kind.element.is_float:
+        return ELEMENT_FORMATS[kind.element.name]
+    return FixedFormat(kind.element.name, kind.element.width, -fraction_bits)
+
+
+def block_contraction(op: Operation, env: Environment) -> list[np.ndarray]:
+    """repro.block_contraction"""
+    *kinds, _ = op.operand_types
+    x, x_scales, y, y_scales, init = (env[n] for n in op.operands)
+    # Of integers the product has the fraction bits: they are those of x.
+    bits = op.attributes["fraction_bits"] or 0
+    of = _format(kinds[0], bits), _format(kinds[2], 0)
+    codes = [to_bits(each, kind.element) for each, kind in ((x, kinds[0]), (y, kinds[2]))]
+    rows, step = op.attributes["rows"], Step(op.attributes["step"])
+    scales = [
+        np.repeat(_magnitude(each, kind), count, axis=-2)[..., : each_codes.shape[-2], :]
+        for each, kind, count, each_codes in zip(
+            (x_scales, y_scales), (kinds[1], kinds[3]), rows, codes, strict=True
+        )
+    ]
+    total = np.zeros(init.shape, np.float32)
+    for at in np.ndindex(init.shape[:-2]):
+        products = scale_products(scales[0][at], scales[1][at])
+        total[at] = contract_blocks(codes[0][at], codes[1][at], products, of, op.attributes["block"], step)
+    return [add(init, total)]
+
+
+def _magnitude(scales: np.ndarray, kind: ValueType) -> np.ndarray:
+    """(Q1) Of a scale in f8E4M3FN the sign is not read."""
+    return np.abs(scales) if kind.element.name == "f8E4M3FN" else scales

@@ -23,6 +23,7 @@ from ..numerics.formats import ElementType, element_type, from_bits
 from .folds import AnyOrder, Exact, FoldOrder, Order, Sequential
 from .indexing import Division, IndexMap, IndexSum
 from .program import Body, Operation, ParsedProgram, ValueType
+from .stored_block_contraction import check_contraction
 from .stored_block_format import InvalidFormat, StoredFormat, block_format, check_types
 
 _FILE_MAGIC = b"\x89repro-mlir\r\n\x1a\n\0"
@@ -48,6 +49,7 @@ _KINDS = "max", "min"
 _COMBINES = "add", "mul", "maximum", "minimum", "replace"
 _DIRECTIONS = "ascending", "descending"
 _DISTRIBUTIONS = "bits", "uniform"
+_BLOCK_STEPS = "fused", "split"
 _TOTALS = "sequential", "refold"
 _ITERATORS = "parallel", "reduction"
 _DIVISIONS = "mod", "floordiv", "ceildiv"
@@ -399,6 +401,8 @@ class _BodyReader:
             self.check_iterators(head, attributes)
         if "format" in attributes:
             self.check_blocks(head, attributes)
+        if "step" in attributes:
+            self.check_contraction(head, attributes)
         results = self.define(result_types)
         regions = self.regions(head)
         return Operation(name, operands, operand_types, results, result_types, attributes, regions, location, constant)
@@ -429,6 +433,12 @@ class _BodyReader:
             for each in kinds:
                 if each != _I64:
                     raise InvalidFormat(f"(Q3) expected a seed and a step of i64, got {each}")
+        except InvalidFormat as error:
+            raise self.bytes.error(str(error), head.start) from None
+
+    def check_contraction(self, head: _Head, attributes: dict[str, Any]) -> None:
+        try:
+            check_contraction(attributes, head.operand_types, head.result_types[0])
         except InvalidFormat as error:
             raise self.bytes.error(str(error), head.start) from None
 
@@ -561,6 +571,10 @@ def _forms() -> dict[str, _Form]:
     form = ("format", _BodyReader.block_format)
     add("repro", "quantize", range(1, 5), 2, _MAIN, form, ("site", _BodyReader.optional_integer), _SEGMENTED)
     add("repro", "dequantize", range(2, 4), 1, _MAIN, form)
+    step, rows = ("step", _enumeration(_BLOCK_STEPS, "a step")), ("rows", _BodyReader.integers)
+    fraction_bits = ("fraction_bits", _BodyReader.optional_integer)
+    blocks = (step, ("block", _BodyReader.integer), rows, fraction_bits)
+    add("repro", "block_contraction", 5, 1, _MAIN, *blocks, _SEGMENTED)
     add("tensor", "empty", 0, 1, _MAIN)
     add("tensor", "from_elements", _ANY, 1, _MAIN)
     add("tensor", "extract_slice", 1, 1, _MAIN, *_SLICED, _SEGMENTED)

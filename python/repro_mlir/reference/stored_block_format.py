@@ -142,7 +142,7 @@ def block_format(stored: Sequence[int], element: ElementType) -> StoredFormat:
     )
     _expect(
         layout == "site" or not isinstance(form, FixedFormat),
-        f"(Q3) `ptx` rounds to floats, expected no {element.name}",
+        f"(Q3) expected floats for `ptx`, got {element.name}",
     )
     rounding = Rounding(direction, bits, saturate, nan, signed_zero)
     return StoredFormat(

@@ -1273,3 +1273,292 @@ func.func @S5_powi_shapes(%x: vector<4xf32>, %n: vector<8xi32>) {
   %0 = repro.powi %x, %n : vector<4xf32>, vector<8xi32>
   return
 }
+
+// -----
+
+//===----------------------------------------------------------------------===//
+// Formats of blocks (Q1) to (Q3)
+//===----------------------------------------------------------------------===//
+
+// expected-error @+1 {{(Q3) expected random bits of a stochastic rounding alone, got 8}}
+func.func private @Q3_bits_of_sr_alone() attributes {a = #repro.rounding<direction = rne, bits = 8>}
+
+// -----
+
+// expected-error @+1 {{(Q3) expected random bits of a stochastic rounding alone, got 0}}
+func.func private @Q3_layout_of_sr_alone() attributes {a = #repro.rounding<direction = rz, layout = ptx>}
+
+// -----
+
+// expected-error @+1 {{(Q3) expected 1 to 32 random bits, got 0}}
+func.func private @Q3_bits_least() attributes {a = #repro.rounding<direction = sr>}
+
+// -----
+
+// expected-error @+1 {{(Q3) expected 1 to 32 random bits, got 33}}
+func.func private @Q3_bits_most() attributes {a = #repro.rounding<direction = sr, bits = 33>}
+
+// -----
+
+// expected-error @+1 {{(Q3) expected 16 random bits of `ptx`, got 8}}
+func.func private @Q3_ptx_bits() attributes {a = #repro.rounding<direction = sr, bits = 8, layout = ptx>}
+
+// -----
+
+// expected-error @+1 {{(Q2) expected a byte for NaN, got -1}}
+func.func private @Q2_nan_negative() attributes {a = #repro.power_scale<rule = floor, nan = -1>}
+
+// -----
+
+// expected-error @+1 {{(Q2) expected a byte for NaN, got 256}}
+func.func private @Q2_nan_byte() attributes {a = #repro.power_scale<rule = floor, nan = 256>}
+
+// -----
+
+// expected-error @+1 {{(Q2) expected a least exponent from -127 to 127, got -128}}
+func.func private @Q2_least_exponent() attributes {a = #repro.power_scale<rule = floor, least = -128>}
+
+// -----
+
+// expected-error @+1 {{(Q2) expected a least exponent from -127 to 127, got 128}}
+func.func private @Q2_most_exponent() attributes {a = #repro.power_scale<rule = floor, least = 128>}
+
+// -----
+
+// expected-error @+1 {{(Q2) expected a largest scale of 448 or 256, got 447}}
+func.func private @Q2_largest() attributes {a = #repro.two_level_scale<largest = 447>}
+
+// -----
+
+// expected-error @+1 {{(Q2) expected 1 or 2 levels, got 3}}
+func.func private @Q2_levels() attributes {a = #repro.quotient_scale<levels = 3>}
+
+// -----
+
+// expected-error @+1 {{(Q2) expected a least amax of f64 above 0}}
+func.func private @Q2_least_zero() attributes {a = #repro.f32_scale<encoding = product, least = 0.0>}
+
+// -----
+
+// expected-error @+1 {{(Q2) expected a least amax of f64 above 0}}
+func.func private @Q2_least_negative() attributes {a = #repro.f32_scale<encoding = product, least = -1.0>}
+
+// -----
+
+// expected-error @+1 {{(Q2) expected a least amax of f64 above 0}}
+func.func private @Q2_least_nan() attributes {a = #repro.f32_scale<encoding = product, least = 0x7FF8000000000000 : f64>}
+
+// -----
+
+// expected-error @+1 {{(Q2) expected a least amax of f64 above 0}}
+func.func private @Q2_least_f32() attributes {a = #repro.f32_scale<encoding = product, least = 1.0 : f32>}
+
+// -----
+
+// expected-error @+1 {{(Q2) expected a least amax that is normal in f32}}
+func.func private @Q2_least_subnormal() attributes {a = #repro.f32_scale<encoding = product, least = 1.0E-38>}
+
+// -----
+
+// expected-error @+1 {{(Q2) expected a least amax that is normal in f32}}
+func.func private @Q2_least_too_large() attributes {a = #repro.f32_scale<encoding = product, least = 1.8E38>}
+
+// -----
+
+// expected-error @+1 {{(Q2) expected a product for an inverse scale, and no product by a power of two}}
+func.func private @Q2_inverse() attributes {a = #repro.f32_scale<encoding = quotient, least = 1.0, inverse = true>}
+
+// -----
+
+// expected-error @+1 {{(Q2) expected a product for an inverse scale, and no product by a power of two}}
+func.func private @Q2_power_of_product() attributes {a = #repro.f32_scale<encoding = product, least = 1.0, power = true>}
+
+// -----
+
+// expected-error @+1 {{(Q1) expected elements of f8E4M3FN, f8E5M2, f6E3M2FN, f6E2M3FN, f4E2M1FN or i8, got 'f8E8M0FNU'}}
+func.func private @Q1_element() attributes {a = #repro.block_format<element = f8E8M0FNU, rows = 1, columns = 32, scale = #repro.power_scale<rule = rceil>, rounding = #repro.rounding<direction = rne>>}
+
+// -----
+
+// expected-error @+1 {{(Q1) expected i8 where the least integer is taken}}
+func.func private @Q1_symmetric() attributes {a = #repro.block_format<element = f4E2M1FN, rows = 1, columns = 32, scale = #repro.power_scale<rule = rceil>, rounding = #repro.rounding<direction = rne>, symmetric = false>}
+
+// -----
+
+// expected-error @+1 {{(Q2) expected blocks of up to 2^31 rows and columns, 0 for all, got -1 and 32}}
+func.func private @Q2_rows_negative() attributes {a = #repro.block_format<element = f4E2M1FN, rows = -1, columns = 32, scale = #repro.power_scale<rule = rceil>, rounding = #repro.rounding<direction = rne>>}
+
+// -----
+
+// expected-error @+1 {{(Q2) expected blocks of up to 2^31 rows and columns, 0 for all, got 1 and 2147483649}}
+func.func private @Q2_columns_too_many() attributes {a = #repro.block_format<element = f4E2M1FN, rows = 1, columns = 2147483649, scale = #repro.power_scale<rule = rceil>, rounding = #repro.rounding<direction = rne>>}
+
+// -----
+
+// expected-error @+1 {{(Q2) expected a rule of scales, got 1 : i64}}
+func.func private @Q2_scale() attributes {a = #repro.block_format<element = f4E2M1FN, rows = 1, columns = 32, scale = 1 : i64, rounding = #repro.rounding<direction = rne>>}
+
+// -----
+
+// expected-error @+1 {{(Q2) expected elements of f4E2M1FN under scales of f8E4M3FN, got 'f8E5M2'}}
+func.func private @Q2_elements_of_nvfp4() attributes {a = #repro.block_format<element = f8E5M2, rows = 1, columns = 32, scale = #repro.two_level_scale<largest = 448>, rounding = #repro.rounding<direction = rne>>}
+
+// -----
+
+// expected-error @+1 {{(Q2) expected elements of f4E2M1FN under scales of f8E4M3FN, got 'i8'}}
+func.func private @Q2_elements_of_quotients() attributes {a = #repro.block_format<element = i8, rows = 1, columns = 32, scale = #repro.quotient_scale<levels = 1>, rounding = #repro.rounding<direction = rne>>}
+
+// -----
+
+// expected-error @+1 {{(Q3) expected floats for `ptx`, got 'i8'}}
+func.func private @Q3_ptx_of_integers() attributes {a = #repro.block_format<element = i8, rows = 1, columns = 32, scale = #repro.power_scale<rule = rceil>, rounding = #repro.rounding<direction = sr, bits = 16, layout = ptx>>}
+
+// -----
+
+func.func @Q3_site_missing(%x: tensor<8x96xf32>) {
+  // expected-error @+1 {{(Q3) expected a site, seed and step of stochastic rounding, and of no other}}
+  %0:2 = repro.quantize #repro.block_format<element = f4E2M1FN, rows = 1, columns = 32, scale = #repro.power_scale<rule = rceil>, rounding = #repro.rounding<direction = sr, bits = 8>>
+      %x
+      : tensor<8x96xf32> -> tensor<8x96xf4E2M1FN>, tensor<8x3xf8E8M0FNU>
+  return
+}
+
+// -----
+
+func.func @Q3_site_of_rne(%x: tensor<8x96xf32>, %n: i64) {
+  // expected-error @+1 {{(Q3) expected a site, seed and step of stochastic rounding, and of no other}}
+  %0:2 = repro.quantize #repro.block_format<element = f4E2M1FN, rows = 1, columns = 32, scale = #repro.power_scale<rule = rceil>, rounding = #repro.rounding<direction = rne>>
+      %x site = 1 (%n, %n : i64, i64)
+      : tensor<8x96xf32> -> tensor<8x96xf4E2M1FN>, tensor<8x3xf8E8M0FNU>
+  return
+}
+
+// -----
+
+func.func @R1_site(%x: tensor<8x96xf32>, %n: i64) {
+  // expected-error @+1 {{(R1) site is 4294967296, expected 32 bits}}
+  %0:2 = repro.quantize #repro.block_format<element = f4E2M1FN, rows = 1, columns = 32, scale = #repro.power_scale<rule = rceil>, rounding = #repro.rounding<direction = sr, bits = 8>>
+      %x site = 4294967296 (%n, %n : i64, i64)
+      : tensor<8x96xf32> -> tensor<8x96xf4E2M1FN>, tensor<8x3xf8E8M0FNU>
+  return
+}
+
+// -----
+
+func.func @Q2_rank(%x: tensor<96xf32>) {
+  // expected-error @+1 {{(Q2) expected two dimensions or more, got 'tensor<96xf32>'}}
+  %0:2 = repro.quantize #repro.block_format<element = f4E2M1FN, rows = 1, columns = 32, scale = #repro.power_scale<rule = rceil>, rounding = #repro.rounding<direction = rne>>
+      %x
+      : tensor<96xf32> -> tensor<96xf4E2M1FN>, tensor<3xf8E8M0FNU>
+  return
+}
+
+// -----
+
+func.func @Q1_codes_element(%x: tensor<8x96xf32>) {
+  // expected-error @+1 {{(Q1) expected codes of 'tensor<8x96xf4E2M1FN>', got 'tensor<8x96xf6E2M3FN>'}}
+  %0:2 = repro.quantize #repro.block_format<element = f4E2M1FN, rows = 1, columns = 32, scale = #repro.power_scale<rule = rceil>, rounding = #repro.rounding<direction = rne>>
+      %x
+      : tensor<8x96xf32> -> tensor<8x96xf6E2M3FN>, tensor<8x3xf8E8M0FNU>
+  return
+}
+
+// -----
+
+func.func @Q1_codes_shape(%x: tensor<8x96xf32>) {
+  // expected-error @+1 {{(Q1) expected codes of 'tensor<8x96xf4E2M1FN>', got 'tensor<8x95xf4E2M1FN>'}}
+  %0:2 = repro.quantize #repro.block_format<element = f4E2M1FN, rows = 1, columns = 32, scale = #repro.power_scale<rule = rceil>, rounding = #repro.rounding<direction = rne>>
+      %x
+      : tensor<8x96xf32> -> tensor<8x95xf4E2M1FN>, tensor<8x3xf8E8M0FNU>
+  return
+}
+
+// -----
+
+func.func @Q2_scales_element(%x: tensor<8x96xf32>) {
+  // expected-error @+1 {{(Q2) expected scales of 'tensor<8x3xf8E8M0FNU>', got 'tensor<8x3xf32>'}}
+  %0:2 = repro.quantize #repro.block_format<element = f4E2M1FN, rows = 1, columns = 32, scale = #repro.power_scale<rule = rceil>, rounding = #repro.rounding<direction = rne>>
+      %x
+      : tensor<8x96xf32> -> tensor<8x96xf4E2M1FN>, tensor<8x3xf32>
+  return
+}
+
+// -----
+
+func.func @Q2_scales_shape(%x: tensor<8x96xf32>) {
+  // expected-error @+1 {{(Q2) expected scales of 'tensor<8x3xf8E8M0FNU>', got 'tensor<8x4xf8E8M0FNU>'}}
+  %0:2 = repro.quantize #repro.block_format<element = f4E2M1FN, rows = 1, columns = 32, scale = #repro.power_scale<rule = rceil>, rounding = #repro.rounding<direction = rne>>
+      %x
+      : tensor<8x96xf32> -> tensor<8x96xf4E2M1FN>, tensor<8x4xf8E8M0FNU>
+  return
+}
+
+// -----
+
+func.func @Q2_tensor_not_wanted(%x: tensor<8x96xf32>, %t: tensor<f32>) {
+  // expected-error @+1 {{(Q2) expected no value of the whole tensor for this scale}}
+  %0:2 = repro.quantize #repro.block_format<element = f4E2M1FN, rows = 1, columns = 32, scale = #repro.power_scale<rule = rceil>, rounding = #repro.rounding<direction = rne>>
+      %x tensor(%t : tensor<f32>)
+      : tensor<8x96xf32> -> tensor<8x96xf4E2M1FN>, tensor<8x3xf8E8M0FNU>
+  return
+}
+
+// -----
+
+func.func @Q2_tensor_missing(%x: tensor<8x96xf32>) {
+  // expected-error @+1 {{(Q2) expected a value of the whole tensor for this scale}}
+  %0:2 = repro.quantize #repro.block_format<element = f4E2M1FN, rows = 1, columns = 16, scale = #repro.two_level_scale<largest = 448>, rounding = #repro.rounding<direction = rne>>
+      %x
+      : tensor<8x96xf32> -> tensor<8x96xf4E2M1FN>, tensor<8x6xf8E4M3FN>
+  return
+}
+
+// -----
+
+func.func @Q2_scale_of_rows(%x: tensor<8x96xf32>, %t: tensor<8xf32>) {
+  // expected-error @+1 {{(Q2) expected one scale of the whole tensor, got 'tensor<8xf32>'}}
+  %0:2 = repro.quantize #repro.block_format<element = f4E2M1FN, rows = 1, columns = 16, scale = #repro.quotient_scale<levels = 2>, rounding = #repro.rounding<direction = rne>>
+      %x tensor(%t : tensor<8xf32>)
+      : tensor<8x96xf32> -> tensor<8x96xf4E2M1FN>, tensor<8x6xf8E4M3FN>
+  return
+}
+
+// -----
+
+func.func @Q2_amax_of_columns(%x: tensor<8x96xf32>, %t: tensor<96xf32>) {
+  // expected-error @+1 {{(Q2) expected an amax of the whole tensor, or of each row where blocks have one, got 'tensor<96xf32>'}}
+  %0:2 = repro.quantize #repro.block_format<element = f4E2M1FN, rows = 1, columns = 16, scale = #repro.two_level_scale<largest = 448>, rounding = #repro.rounding<direction = rne>>
+      %x tensor(%t : tensor<96xf32>)
+      : tensor<8x96xf32> -> tensor<8x96xf4E2M1FN>, tensor<8x6xf8E4M3FN>
+  return
+}
+
+// -----
+
+func.func @Q2_amax_of_rows_of_squares(%x: tensor<8x96xf32>, %t: tensor<8xf32>) {
+  // expected-error @+1 {{(Q2) expected an amax of the whole tensor, or of each row where blocks have one, got 'tensor<8xf32>'}}
+  %0:2 = repro.quantize #repro.block_format<element = f4E2M1FN, rows = 2, columns = 16, scale = #repro.two_level_scale<largest = 448>, rounding = #repro.rounding<direction = rne>>
+      %x tensor(%t : tensor<8xf32>)
+      : tensor<8x96xf32> -> tensor<8x96xf4E2M1FN>, tensor<4x6xf8E4M3FN>
+  return
+}
+
+// -----
+
+func.func @Q1_dequantize_codes(%c: tensor<8x96xi8>, %s: tensor<8x3xf8E8M0FNU>) {
+  // expected-error @+1 {{(Q1) expected codes of 'tensor<8x96xf4E2M1FN>', got 'tensor<8x96xi8>'}}
+  %0 = repro.dequantize #repro.block_format<element = f4E2M1FN, rows = 1, columns = 32, scale = #repro.power_scale<rule = rceil>, rounding = #repro.rounding<direction = rne>>
+      %c, %s
+      : tensor<8x96xi8>, tensor<8x3xf8E8M0FNU> -> tensor<8x96xf32>
+  return
+}
+
+// -----
+
+func.func @Q2_dequantize_tensor(%c: tensor<8x96xf4E2M1FN>, %s: tensor<8x6xf8E4M3FN>) {
+  // expected-error @+1 {{(Q2) expected a value of the whole tensor for this scale}}
+  %0 = repro.dequantize #repro.block_format<element = f4E2M1FN, rows = 1, columns = 16, scale = #repro.two_level_scale<largest = 448>, rounding = #repro.rounding<direction = rne>>
+      %c, %s
+      : tensor<8x96xf4E2M1FN>, tensor<8x6xf8E4M3FN> -> tensor<8x96xf32>
+  return
+}

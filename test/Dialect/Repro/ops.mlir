@@ -367,3 +367,56 @@ func.func @contract_attributes(%w: tensor<4xf32> {repro.name = "weight"}, %x: te
 func.func private @attributes_alone() attributes {
   any = #repro.any_order, order = #repro.order<chunk = 2, lanes = 128, run = 2, totals = refold>,
   sequential = #repro.sequential}
+
+// CHECK-LABEL: func @Q1_Q2_Q3_quantize
+func.func @Q1_Q2_Q3_quantize(%x: tensor<2x40x96xf32>, %amax: tensor<f32>, %rows: tensor<2x40xf32>, %n: i64) {
+  // Defaults are not written.
+  // CHECK: repro.quantize <element = f4E2M1FN, rows = 1, columns = 32, scale = #repro.power_scale<rule = rceil>, rounding = <direction = rne>> %{{.*}} : tensor<2x40x96xf32> -> tensor<2x40x96xf4E2M1FN>, tensor<2x40x3xf8E8M0FNU>
+  %0:2 = repro.quantize #repro.block_format<element = f4E2M1FN, rows = 1, columns = 32,
+      scale = #repro.power_scale<rule = rceil, infinity = nan, nan = 255, least = -127>,
+      rounding = #repro.rounding<direction = rne, bits = 0, layout = site, saturate = true, nan = largest, signed_zero = true>>
+      %x : tensor<2x40x96xf32> -> tensor<2x40x96xf4E2M1FN>, tensor<2x40x3xf8E8M0FNU>
+  // CHECK: scale = #repro.power_scale<rule = even, infinity = power, nan = 127, least = 0>
+  // CHECK-SAME: rounding = <direction = away, saturate = false, nan = negative_zero, signed_zero = false>
+  // CHECK-SAME: tensor<2x2x3xf8E8M0FNU>
+  %1:2 = repro.quantize #repro.block_format<element = f8E5M2, rows = 32, columns = 32,
+      scale = #repro.power_scale<rule = even, infinity = power, nan = 127, least = 0>,
+      rounding = #repro.rounding<direction = away, saturate = false, nan = negative_zero, signed_zero = false>>
+      %x : tensor<2x40x96xf32> -> tensor<2x40x96xf8E5M2>, tensor<2x2x3xf8E8M0FNU>
+  // CHECK: two_level_scale<largest = 256>
+  // CHECK-SAME: %{{.*}} tensor(%{{.*}} : tensor<2x40xf32>) site = 3(%{{.*}}, %{{.*}} : i64, i64)
+  %2:2 = repro.quantize #repro.block_format<element = f4E2M1FN, rows = 1, columns = 16,
+      scale = #repro.two_level_scale<largest = 256>, rounding = #repro.rounding<direction = sr, bits = 16, layout = ptx>>
+      %x tensor(%rows : tensor<2x40xf32>) site = 3 (%n, %n : i64, i64)
+      : tensor<2x40x96xf32> -> tensor<2x40x96xf4E2M1FN>, tensor<2x40x6xf8E4M3FN>
+  // CHECK: quotient_scale<levels = 2>
+  // CHECK-SAME: tensor(%{{.*}} : tensor<f32>)
+  %3:2 = repro.quantize #repro.block_format<element = f4E2M1FN, rows = 1, columns = 16,
+      scale = #repro.quotient_scale<levels = 2>, rounding = #repro.rounding<direction = rz>>
+      %x tensor(%amax : tensor<f32>) : tensor<2x40x96xf32> -> tensor<2x40x96xf4E2M1FN>, tensor<2x40x6xf8E4M3FN>
+  // CHECK: scale = #repro.f32_scale<encoding = product, least = 9.9999999999999998E-13 : f64, inverse = true, power = true>
+  // CHECK-SAME: symmetric = false
+  // CHECK-SAME: tensor<2x40x96xi8>, tensor<2x1x1xf32>
+  %4:2 = repro.quantize #repro.block_format<element = i8, rows = 0, columns = 0,
+      scale = #repro.f32_scale<encoding = product, least = 1.0E-12, inverse = true, power = true>,
+      rounding = #repro.rounding<direction = sr, bits = 8>, symmetric = false>
+      %x site = 4294967295 (%n, %n : i64, i64) : tensor<2x40x96xf32> -> tensor<2x40x96xi8>, tensor<2x1x1xf32>
+  // CHECK: scale = #repro.f32_scale<encoding = quotient, least = 5.000000e-01 : f64>
+  %5:2 = repro.quantize #repro.block_format<element = f6E2M3FN, rows = 3, columns = 0,
+      scale = #repro.f32_scale<encoding = quotient, least = 0.5>, rounding = #repro.rounding<direction = rne>>
+      %x : tensor<2x40x96xf32> -> tensor<2x40x96xf6E2M3FN>, tensor<2x14x1xf32>
+  return
+}
+
+// CHECK-LABEL: func @Q2_dequantize
+func.func @Q2_dequantize(%c: tensor<0x96xf4E2M1FN>, %s: tensor<0x3xf8E8M0FNU>, %t: tensor<0x6xf8E4M3FN>, %a: tensor<f32>) {
+  // CHECK: repro.dequantize <element = f4E2M1FN, {{.*}}> %{{.*}}, %{{.*}} : tensor<0x96xf4E2M1FN>, tensor<0x3xf8E8M0FNU> -> tensor<0x96xf32>
+  %0 = repro.dequantize #repro.block_format<element = f4E2M1FN, rows = 1, columns = 32,
+      scale = #repro.power_scale<rule = floor>, rounding = #repro.rounding<direction = rne>>
+      %c, %s : tensor<0x96xf4E2M1FN>, tensor<0x3xf8E8M0FNU> -> tensor<0x96xf32>
+  // CHECK: repro.dequantize {{.*}} %{{.*}}, %{{.*}} tensor(%{{.*}} : tensor<f32>) :
+  %1 = repro.dequantize #repro.block_format<element = f4E2M1FN, rows = 1, columns = 16,
+      scale = #repro.two_level_scale<largest = 448>, rounding = #repro.rounding<direction = sr, bits = 4>>
+      %c, %t tensor(%a : tensor<f32>) : tensor<0x96xf4E2M1FN>, tensor<0x6xf8E4M3FN> -> tensor<0x96xf32>
+  return
+}

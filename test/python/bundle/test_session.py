@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 import repro_mlir
 from repro_mlir.bundle.runner import Bundle, Device, Session
+from repro_mlir.bundle.runner.device_array import device_pointer
 from repro_mlir.bundle.runner.driver import LIBRARY_VARIABLE
 from repro_mlir.bundle.stub_driver import LIBRARY
 from repro_mlir.bundle.writer import expect, write_bundle
 from repro_mlir.errors import ReproError, StepFailed
 from repro_mlir.numerics.hashing import state_hash
+from repro_mlir.numerics.tensors import TensorType
 from support import handmade
 
 
@@ -202,3 +204,12 @@ def test_buffers_by_dlpack(bundle: Bundle) -> None:
     ):
         with pytest.raises(ReproError, match=message):
             Session(bundle, device, state={"w": ByDLPack(device, array, ordinal)})
+
+
+@pytest.mark.usefixtures("stub")
+@pytest.mark.parametrize("element", ["f4E2M1FN", "f6E2M3FN", "f6E3M2FN"])
+def test_elements_that_dlpack_packs(element: str) -> None:
+    """(V1) A capsule without a version does not say that they are bytes."""
+    given = ByDLPack(Device(), np.zeros((2, 4), np.uint8))
+    with pytest.raises(ReproError, match=f"w: expected the codes of {element} as uint8: DLPack packs its elements"):
+        device_pointer(given, TensorType("w", element, (2, 4)), "state", 0)

@@ -26,12 +26,16 @@ def split_types(types: str) -> list[str]:
 
 def free_values(example: str) -> dict[str, str]:
     """The values that `example` uses without defining them, with the types that it states at their use."""
-    defined = set(re.findall(r"(%\w+)[^\n=]*=", example)) | set(re.findall(r"(%\w+): ", example))
-    for line in re.findall(r"^\s*(%[\w, %]+?)\s*=", example, flags=re.M):
+    # A site is no definition.
+    text = example.replace(" site = ", " ")
+    defined = set(re.findall(r"(%\w+)[^\n=]*=", text)) | set(re.findall(r"(%\w+): ", text))
+    for line in re.findall(r"^\s*(%[\w, %]+?)\s*=", text, flags=re.M):
         defined |= set(re.findall(r"%\w+", line))
     values = {}
     uses = re.findall(r"\(([%\w, ]+) : ([^)]*)\)", example)
     uses += re.findall(r"^(?:%[\w, %]+ = )?[\w.]+ ((?:%\w+(?:, )?)+) : ([^\n]+)$", example, flags=re.M)
+    # Operands that stand on a line behind a long attribute.
+    uses += re.findall(r"^\s+((?:%\w+(?:, )?)+)(?: ?[\w =]*\([^)]*\))?\s+: ([^\n]+?) ->", example, flags=re.M)
     for names, types in uses:
         listed = split_types(types)
         for number, name in enumerate(re.findall(r"%\w+", names)):
@@ -41,9 +45,10 @@ def free_values(example: str) -> dict[str, str]:
 
 
 def wrap(example: str) -> str:
-    """A module of `example`: an attribute, a function or module as it stands, or operations in a function."""
+    """A module of `example`: attributes, a function or module as it stands, or operations in a function."""
     if example.startswith("#"):
-        return f"func.func private @example() attributes {{example = {example}}}"
+        attributes = re.split(r"^(?=#)", example, flags=re.M)[1:]
+        return f"func.func private @example() attributes {{example = [{', '.join(attributes)}]}}"
     if example.startswith(("func.func", "module")):
         return example
     arguments = ", ".join(f"{name}: {type}" for name, type in free_values(example).items())

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from repro_mlir import ir, passmanager
 from repro_mlir.errors import StepFailed
-from support import catalogue, kit, random_programs
+from support import block_programs, catalogue, kit, random_programs
 
 _VERIFY = "builtin.module(repro-verify-canonical)"
 _FAIL = re.compile(r"outside|step-|assert-False|assert-(in-body|alone).*-True")
@@ -30,6 +30,12 @@ def test_catalogue(group: str) -> None:
     for case in catalogue.GROUPS[group]():
         fails = (_FAILING_CHECKS if group == "checks" else _FAIL).search(case.name)
         assert isinstance(_run(case), StepFailed) == bool(fails), case.name
+
+
+@pytest.mark.parametrize("group", block_programs.GROUPS)
+def test_tensors_in_blocks(group: str) -> None:
+    for case in block_programs.GROUPS[group]():
+        assert isinstance(_run(case), StepFailed) == ("step" in case.name), case.name
 
 
 @given(random_programs.programs())

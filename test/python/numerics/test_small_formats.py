@@ -19,6 +19,9 @@ from repro_mlir.numerics.environment import float_environment
 from repro_mlir.numerics.formats import element_type, from_bits, is_exact, round_to_format, to_bits
 from repro_mlir.numerics.hashing import tensor_bytes, tensor_hash
 from repro_mlir.numerics.tensors import TensorType, check_canonical, is_canonical, make_canonical
+from repro_mlir.reference.arithmetic import from_integer
+from repro_mlir.reference.low_precision.binary_formats import decode
+from repro_mlir.reference.low_precision.block_rounding import Rounding, round_elements
 from support import inputs as values
 
 SMALL = ("f6E3M2FN", "f6E2M3FN", "f4E2M1FN")
@@ -71,6 +74,27 @@ def test_S3_rounding(name: str) -> None:
     given = np.array([np.inf, -np.inf, np.nan, -np.nan, 1e30, -1e30, -0.0])
     assert round_to_format(given, kind).tolist() == [largest, -largest, largest, largest, largest, -largest, 0]
     assert np.signbit(round_to_format(given, kind))[-1]
+
+
+@pytest.mark.parametrize("name", ["f8E4M3FN", "f8E5M2", *SMALL])
+def test_S3_is_Q3_without_saturation(name: str) -> None:
+    """Casts round as the elements of blocks do, which are computed in integers."""
+    of = ELEMENTS[name].format
+    x = np.concatenate([values.mixed("f32", (1 << 18,), 3), values.random("f32", (1 << 18,), 4, 12)])
+    with np.errstate(all="ignore"):
+        codes = round_elements(x, of, Rounding(saturate=False))
+        rounded = round_to_format(x, element_type(name))
+    assert same(rounded, decode(codes, of))
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_S3_integers(name: str) -> None:
+    kind = element_type(name)
+    wide = np.concatenate([np.arange(-4096, 4096), np.array([2**53 + 1, -(2**63), 2**63 - 1])])
+    for signed in (True, False):
+        exact = [int(n) if signed or n >= 0 else int(n) + 2**64 for n in wide]
+        want = round_to_format(np.array(exact, np.float64), kind)
+        assert same(from_integer(wide, kind, 64, signed), want)
 
 
 def test_S3_f64_is_rounded_once() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.stored_samples import EVERYTHING, MANY_FORMS, PROGRAM
+from support.stored_samples import BLOCK_CONTRACTIONS, BLOCKS, EVERYTHING, MANY_FORMS, PROGRAM
 
 ir = pytest.importorskip("repro_mlir.ir")
 from repro_mlir._mlir_libs._repro import program_hash  # noqa: E402
@@ -21,7 +21,10 @@ from support import identity_bytes  # noqa: E402
 
 IMPORTED = Path(__file__).parents[2] / "Pipelines" / "import-linalg.mlir"
 # MLIR writes a constant of more than a hundred elements as raw bytes.
-TEXTS = {"program": PROGRAM, "everything": EVERYTHING, "forms": MANY_FORMS, "imported": IMPORTED.read_text()}
+TEXTS = {"program": PROGRAM, "everything": EVERYTHING, "forms": MANY_FORMS, "blocks": BLOCKS,
+    "block contractions": BLOCK_CONTRACTIONS,
+}
+TEXTS["imported"] = IMPORTED.read_text()
 
 
 @pytest.mark.parametrize("name", TEXTS)
@@ -45,6 +48,10 @@ def test_programs(name: str) -> None:
         ("f16", [0, 0x8000, 0x7C01, 0xFE01, 0xFC00, 1]),
         ("f8E4M3FN", [0, 0x80, 0x7F, 0xFF, 0x7E, 1]),
         ("f8E5M2", [0, 0x80, 0x7D, 0xFF, 0xFC, 1]),
+        ("f6E3M2FN", [0, 0x20, 0x1F, 0x3F, 0x3C, 1]),
+        ("f6E2M3FN", [0, 0x20, 0x1F, 0x3F, 0x3C, 1]),
+        ("f4E2M1FN", [0, 8, 7, 0xF, 0xC, 1]),
+        ("f8E8M0FNU", [0, 0x80, 0xFE, 0xFF, 0x7F, 1]),
         ("i64", [0, 1, 2**63, 2**64 - 1, 2**53 + 1, 7]),
         ("i32", [0, 1, 2**31, 2**32 - 1, 3, 7]),
         ("i16", [0, 1, 2**15, 2**16 - 1, 3, 7]),
@@ -54,7 +61,7 @@ def test_programs(name: str) -> None:
 )
 def test_tensors(element: str, bits: list[int]) -> None:
     """(H1), (H3) of special values; (V4) NaNs of any payload hash as the canonical one."""
-    width = 8 if element == "i1" else int("".join(c for c in element.split("E")[0] if c.isdigit()))
+    width = max(8, int("".join(c for c in element.split("E")[0] if c.isdigit())))
     items = [value.to_bytes(width // 8, "little") for value in bits]
     array = np.frombuffer(b"".join(items), dtype=f"<u{width // 8}").reshape(2, 3)
     kinds = {"f64": "<f8", "f32": "<f4", "f16": "<f2", "i64": "<i8", "i32": "<i4", "i16": "<i2", "i8": "<i1", "i1": "?"}

@@ -61,9 +61,7 @@ def test_programs(name: str, tmp_path: Path) -> None:
     assert (tmp_path / "again.repro").read_bytes() == (DATA / f"{name}.repro").read_bytes()
 
 
-#: What the interpreter alone runs.
-INTERPRETED = ("programs-3/tensors-in-blocks",)
-RUNS = [(name, "reference") for name in EXPECTED] + [(name, "cpu") for name in EXPECTED if name not in INTERPRETED]
+RUNS = [(name, target) for name in EXPECTED for target in ("reference", "cpu")]
 
 
 @pytest.mark.parametrize(("name", "target"), RUNS)

@@ -470,7 +470,100 @@ def slices(sizes: Sequence[int], segments: Sequence[int]) -> bytes:
     return of_op(numbers * 3 + many(map(u64, segments)), "tensor.extract_slice")
 
 
-REFUSALS = {
+# A format of f4E2M1FN in blocks of one row, and what is wrong where one number of it is another.
+FORM = (1, 4, 1, 0, 0, 0, 1, 0, 1, 0, 3, 0, 255, -127)
+STOCHASTIC = (1, 4, 1, 3, 8, 0, 1, 0, 1, 0, 3, 0, 255, -127)
+
+
+def form_bytes(numbers: Sequence[int], element: str = "f4E2M1FN") -> bytes:
+    return many(map(u64, numbers)) + kind(element, scalar=True)[1:]
+
+
+def blocks(
+    numbers: Sequence[int] = FORM,
+    element: str = "f4E2M1FN",
+    *,
+    scales: bytes | None = None,
+    site: Sequence[int] = (),
+    segments: Sequence[int] = (1, 0, 0, 0),
+    operands: Sequence[int] = (0,),
+    codes: bytes | None = None,
+) -> bytes:
+    """A program that quantizes f32[2, 8]; definitions 1 and 2 are f32 and i64 scalars."""
+    results = [codes or kind("f4E2M1FN", 2, 8), scales or kind("f8E8M0FNU", 2, 2)]
+    attributes = form_bytes(numbers, element) + many(map(u64, site)) + many(map(u64, segments))
+    arguments = [kind("f32", 2, 8), kind("f32"), kind("i64")]
+    extract = op("tensor.extract", [kind("i64", scalar=True)], [2])
+    return file(program(arguments, [], [extract, op("repro.quantize", results, operands, attributes), RETURN]))
+
+
+def with_numbers(start: int, *numbers: int, form: Sequence[int] = FORM) -> bytes:
+    return blocks([*form[:start], *numbers, *form[start + len(numbers) :]])
+
+
+def scaled(*numbers: int, element: str = "f4E2M1FN") -> bytes:
+    return blocks([*FORM[:9], *numbers], element)
+
+
+BITS_OF_ONE = struct.unpack("<q", struct.pack("<d", 1.0))[0]
+E4M3 = kind("f8E4M3FN", 2, 2)
+BLOCKS_REFUSED = {
+    "blocks-empty": (blocks([]), "the numbers of a format of blocks"),
+    "blocks-short": (blocks(FORM[:-1]), "the numbers of a format of blocks"),
+    "blocks-long": (blocks([*FORM, 0]), "the numbers of a format of blocks"),
+    "blocks-count": (blocks().replace(u64(len(FORM), *FORM[:2]), u64(2**60, *FORM[:2])), "no more integers than"),
+    "blocks-element": (blocks(element="f8E8M0FNU"), "Q1.*expected elements of f8E4M3FN"),
+    "blocks-no-element": (blocks(element="f3"), "the name of an element type"),
+    "blocks-rows": (with_numbers(0, -1), r"Q2.*2\^31 rows and columns, 0 for all, got -1 and 4"),
+    "blocks-columns": (with_numbers(1, 2**31 + 1), r"Q2.*2\^31 rows"),
+    "blocks-symmetric": (with_numbers(2, 0), "Q1.*expected i8 where the least integer is taken"),
+    "blocks-flag": (with_numbers(2, 2), "below 2, got 2"),
+    "blocks-direction": (with_numbers(3, 4), "below 4, got 4"),
+    "blocks-negative-direction": (with_numbers(3, -1), "below 4, got -1"),
+    "blocks-bits": (with_numbers(4, 8), "Q3.*random bits of a stochastic rounding alone, got 8"),
+    "blocks-no-bits": (with_numbers(3, 3), "Q3.*1 to 32 random bits, got 0"),
+    "blocks-many-bits": (with_numbers(3, 3, 2**62), "Q3.*1 to 32 random bits, got 4611686018427387904"),
+    "blocks-layout": (with_numbers(5, 1), "Q3.*random bits of a stochastic rounding alone, got 0"),
+    "blocks-ptx-bits": (with_numbers(3, 3, 8, 1), "Q3.*16 random bits of `ptx`, got 8"),
+    "blocks-nan-code": (with_numbers(7, 3), "below 3, got 3"),
+    "blocks-kind": (with_numbers(9, 4), "below 4, got 4"),
+    "blocks-rule": (with_numbers(10, 5), "below 5, got 5"),
+    "blocks-nan-byte": (with_numbers(12, 256), "Q2.*a byte for NaN, got 256"),
+    "blocks-least": (with_numbers(13, -128), "Q2.*a least exponent from -127 to 127, got -128"),
+    "blocks-largest": (scaled(1, 449), "Q2.*a largest scale of 448 or 256, got 449"),
+    "blocks-levels": (scaled(2, 0), "Q2.*1 or 2 levels, got 0"),
+    "blocks-encoding": (scaled(3, 3, BITS_OF_ONE, 0, 0), "below 3, got 3"),
+    "blocks-least-nan": (scaled(3, 0, 0x7FF8 << 48, 0, 0), "Q2.*a least amax that is normal in f32, got nan"),
+    "blocks-least-negative": (scaled(3, 0, -1 << 62, 0, 0), "Q2.*normal in f32, got -2.0"),
+    "blocks-inverse": (scaled(3, 1, BITS_OF_ONE, 1, 0), "Q2.*a product for an inverse scale"),
+    "blocks-power": (scaled(3, 0, BITS_OF_ONE, 0, 1), "Q2.*no product by a power of two"),
+    "blocks-two-levels-of-f8": (scaled(1, 448, element="f8E5M2"), "Q2.*f4E2M1FN under scales of f8E4M3FN"),
+    "blocks-ptx-of-i8": (blocks([1, 4, 1, 3, 16, 1, *FORM[6:]], "i8"), "Q3.*floats for `ptx`, got i8"),
+    "blocks-site": (blocks(site=[1]), "Q3.*a site, seed and step of stochastic rounding, and of no other"),
+    "blocks-no-site": (blocks(STOCHASTIC), "Q3.*a site, seed and step"),
+    "blocks-two-sites": (blocks(site=[1, 2]), "one integer or none"),
+    "blocks-large-site": (
+        blocks(STOCHASTIC, site=[2**32], segments=[1, 0, 1, 1], operands=[0, 3, 3]), "R1.*a site of 32 bits"
+    ),
+    "blocks-seed": (
+        blocks(STOCHASTIC, site=[1], segments=[1, 0, 1, 1], operands=[0, 2, 3]), "a seed and a step of i64"
+    ),
+    "blocks-segments": (blocks(segments=[1, 1, 0, 0]), r"others that may be absent, got \[1, 1, 0, 0\]"),
+    "blocks-three-segments": (blocks(segments=[1, 0, 0]), "others that may be absent"),
+    "blocks-tensor": (blocks(segments=[1, 1, 0, 0], operands=[0, 1]), "Q2.*no value of the whole tensor"),
+    "blocks-no-tensor": (blocks([*FORM[:9], 1, 448], scales=E4M3), "Q2.*a value of the whole tensor"),
+    "blocks-tensor-type": (
+        blocks([*FORM[:9], 1, 448], scales=E4M3, segments=[1, 1, 0, 0], operands=[0, 2]), "f32 of the whole tensor"
+    ),
+    "blocks-input": (blocks(operands=[1]), "Q2.*two dimensions or more"),
+    "blocks-codes": (blocks(codes=kind("f4E2M1FN", 2, 7)), "Q1.*codes of tensor<2x8xf4E2M1FN>, got tensor<2x7x"),
+    "blocks-scales": (blocks(scales=kind("f8E8M0FNU", 2, 3)), "Q2.*scales of tensor<2x2xf8E8M0FNU>"),
+    "value-f4": (constant("f4E2M1FN", (2,), b"\0\1\x12"), "V1.*elements of 4 bits"),
+    "value-f6": (constant("f6E3M2FN", (), b"\0\x40"), "V1.*elements of 6 bits"),
+}  # fmt: skip
+
+
+REFUSALS = BLOCKS_REFUSED | {
     "nothing": (b"", "byte 0 .*the beginning of a stored program"),
     "text": (b"func.func @main", "byte 0 .*the beginning of a stored program"),
     "magic": (b"\x89repro-mlir\n\x1a\n\0\0\1\0\0\0", "byte 0 "),
@@ -589,6 +682,10 @@ def test_refusals_differ_from_what_is_read_in_one_thing() -> None:
     for data in (
         main(), file(CHECKED, MESSAGE), named(["a"], []), origins(["a"], (1, 0, 0, 0)), fold(),
         with_map([total(0)]), with_map([deep(64)]), slices([1], [1, 0, 0, 0]), constant("f32", (2,), b"\1" + HALF),
+        blocks(), blocks(STOCHASTIC, site=[1], segments=[1, 0, 1, 1], operands=[0, 3, 3]),
+        blocks([*FORM[:9], 1, 448], scales=E4M3, segments=[1, 1, 0, 0], operands=[0, 1]),
+        blocks([*FORM[:9], 3, 0, BITS_OF_ONE, 0, 0], scales=kind("f32", 2, 2)),
+        constant("f4E2M1FN", (2,), b"\0\1\x0f"), constant("f8E8M0FNU", (2,), b"\0\0\xFF"),
     ):  # fmt: skip
         read_program(data)
 
@@ -597,6 +694,17 @@ def test_refusals_differ_from_what_is_read_in_one_thing() -> None:
 def test_refusals(name: str) -> None:
     data, reason = REFUSALS[name]
     assert re.search(reason, refusal(data)), refusal(data)
+
+
+@pytest.mark.parametrize("name", BLOCKS_REFUSED)
+def test_refusals_of_the_compiler(name: str) -> None:
+    """The compiler refuses the same, by the same rule."""
+    data, reason = BLOCKS_REFUSED[name]
+    with pytest.raises(ReproError) as caught:
+        from_bytes(data)
+    assert str(caught.value).count("expected") >= 1
+    if rule := re.match(r"[QRV]\d", reason):
+        assert f"({rule[0]})" in str(caught.value)
 
 
 # --- Damage -----------------------------------------------------------------------------------------------------------

@@ -55,8 +55,7 @@ std::unique_ptr<LoadedArtifact> LoadedArtifact::create(StringRef artifactBytes,
             "', expected one of " + listLevels();
     return nullptr;
   }
-  if (artifact.machine != hostMachine ||
-      level->vectorWidth > getHostLevel().vectorWidth) {
+  if (!runsOnHost(*level)) {
     error = "artifact for " + artifact.level + ", but this machine is " +
             getHostLevel().name;
     return nullptr;

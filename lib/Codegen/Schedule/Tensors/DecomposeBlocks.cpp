@@ -104,22 +104,6 @@ struct ConvertBitcast : OpConversionPattern<arith::BitcastOp> {
     return success();
   }
 };
-
-struct ConvertExtension : OpConversionPattern<arith::ExtFOp> {
-  using OpConversionPattern::OpConversionPattern;
-
-  LogicalResult
-  matchAndRewrite(arith::ExtFOp op, OpAdaptor adaptor,
-                  ConversionPatternRewriter &rewriter) const override {
-    if (!isByteFormat(op.getIn().getType()) || isByteFormat(op.getType()))
-      return failure();
-    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    Scalar value = decodeElement(Words(b), adaptor.getIn(),
-                                 ElementFormat(op.getIn().getType()));
-    rewriter.replaceOp(op, value.convert(op.getType()).get());
-    return success();
-  }
-};
 } // namespace
 
 /// Rounds an f64 to an f32 whose last bit is odd unless it is exact: rounding
@@ -149,6 +133,25 @@ static Value convertNumber(const Words &w, Scalar number, Type format) {
 }
 
 namespace {
+struct ConvertExtension : OpConversionPattern<arith::ExtFOp> {
+  using OpConversionPattern::OpConversionPattern;
+
+  LogicalResult
+  matchAndRewrite(arith::ExtFOp op, OpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    if (!isByteFormat(op.getIn().getType()))
+      return failure();
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Words w(b);
+    Scalar value = decodeElement(w, adaptor.getIn(),
+                                 ElementFormat(op.getIn().getType()));
+    rewriter.replaceOp(op, isByteFormat(op.getType())
+                               ? convertNumber(w, value, op.getType())
+                               : value.convert(op.getType()).get());
+    return success();
+  }
+};
+
 struct ConvertTruncation : OpConversionPattern<arith::TruncFOp> {
   using OpConversionPattern::OpConversionPattern;
 
@@ -220,9 +223,13 @@ public:
          ArrayRef<int64_t> shape)
       : b(builder), shape(shape), whole(shape),
         blockShape(format.getScaleShape(shape)) {
+    // A block that has more than there is has all.
+    auto bound = [](int64_t size, int64_t extent) {
+      return size ? std::min(size, extent) : extent;
+    };
     int64_t rank = shape.size();
-    rows = format.getRows() ? format.getRows() : shape[rank - 2];
-    columns = format.getColumns() ? format.getColumns() : shape[rank - 1];
+    rows = bound(format.getRows(), shape[rank - 2]);
+    columns = bound(format.getColumns(), shape[rank - 1]);
     whole[rank - 2] = blockShape[rank - 2] * rows;
     whole[rank - 1] = blockShape[rank - 1] * columns;
   }
@@ -538,7 +545,7 @@ struct DecomposeDequantize : OpConversionPattern<DequantizeOp> {
   }
 };
 
-/// Codes become integers, scales f32.
+/// Codes become integers in whole blocks, scales f32.
 struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
   using OpConversionPattern::OpConversionPattern;
 
@@ -551,6 +558,25 @@ struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
     };
     auto isScale = [](Type type) { return type.isF32(); };
     return is(0, isCode) && is(1, isScale) && is(2, isCode) && is(3, isScale);
+  }
+
+  /// Integers with zeros behind the last block along K, which change no sum.
+  static Value fillBlocks(ImplicitLocOpBuilder &b, Value codes, int64_t block) {
+    auto type = cast<RankedTensorType>(codes.getType());
+    int64_t last = type.getRank() - 1, k = type.getDimSize(last);
+    SmallVector<int64_t> shape(type.getShape());
+    // Of one block the length is as good as any that words of four elements
+    // have.
+    constexpr int64_t kWord = 4;
+    shape[last] = k > block ? llvm::alignTo(k, block)
+                            : std::min<int64_t>(llvm::alignTo(k, kWord), block);
+    if (shape[last] == k)
+      return codes;
+    SmallVector<OpFoldResult> low(shape.size(), b.getIndexAttr(0)), high = low;
+    high[last] = b.getIndexAttr(shape[last] - k);
+    Value zero = arith::ConstantOp::create(
+        b, cast<TypedAttr>(b.getZeroAttr(type.getElementType())));
+    return tensor::PadOp::create(b, type.clone(shape), codes, low, high, zero);
   }
 
   LogicalResult
@@ -572,20 +598,20 @@ struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
                       })
               .front();
     };
-    IntegerAttr unit = op.getUnitAttr();
+    IntegerAttr fractionBits = op.getFractionBitsAttr();
     // Two of f8 have no common integers; with another format neither has.
     bool areIntegers = getUnitType(elementOf(0)) && getUnitType(elementOf(2));
-    if (!unit && areIntegers) {
-      int exponent = 0;
+    if (!fractionBits && areIntegers) {
+      int count = 0;
       for (unsigned input : {0, 2}) {
         ElementFormat format(elementOf(input));
-        exponent += getUnitExponent(format);
+        count -= getUnitExponent(format);
         map(input, getUnitType(format.type), [&](const Words &w, Value code) {
           return decodeInteger(w, code, format);
         });
       }
-      unit = b.getI64IntegerAttr(exponent);
-    } else if (!unit) {
+      fractionBits = b.getI64IntegerAttr(count);
+    } else if (!fractionBits) {
       for (unsigned input : {0, 2}) {
         ElementFormat format(elementOf(input));
         if (isByteFormat(format.type)) // All of its values are in f8E4M3FN.
@@ -604,9 +630,12 @@ struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
           return decodeScale(w, scale, type).get();
         });
     }
+    if (fractionBits)
+      for (unsigned input : {0, 2})
+        inputs[input] = fillBlocks(b, inputs[input], op.getBlock());
     rewriter.replaceOpWithNewOp<BlockContractionOp>(
         op, op.getResultTypes(), inputs, adaptor.getOutputs(),
-        op.getStepAttr(), op.getBlockAttr(), op.getRowsAttr(), unit);
+        op.getStepAttr(), op.getBlockAttr(), op.getRowsAttr(), fractionBits);
     return success();
   }
 };

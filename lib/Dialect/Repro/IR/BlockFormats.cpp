@@ -99,7 +99,7 @@ LogicalResult BlockFormatAttr::verify(EmitError emitError, Type element,
                           "f8E4M3FN, got "
                        << element;
   if (rounding.getLayout() == RandomLayout::ptx && isFixed)
-    return emitError() << "(Q3) `ptx` rounds to floats, got " << element;
+    return emitError() << "(Q3) expected floats for `ptx`, got " << element;
   return success();
 }
 

@@ -318,10 +318,10 @@ LogicalResult BlockContractionOp::verify() {
   int64_t extents[] = {output.getDimSize(rank - 2),
                        output.getDimSize(rank - 1)};
   int64_t k = x.getDimSize(rank - 1);
-  bool isInteger = getUnit().has_value();
-  if (isInteger && (int64_t(*getUnit()) > 0 || int64_t(*getUnit()) < -64))
-    return emitOpError("(Q4) expected a unit of 2^-64 to 1, got 2^")
-           << int64_t(*getUnit());
+  bool isInteger = getFractionBits().has_value();
+  if (isInteger && *getFractionBits() > 64)
+    return emitOpError("(Q4) expected 0 to 64 fraction bits, got ")
+           << int64_t(*getFractionBits());
   for (int side : {0, 1}) {
     StringRef name = side ? "y" : "x";
     SmallVector<int64_t> shape(output.getShape().drop_back(2));
@@ -334,8 +334,9 @@ LogicalResult BlockContractionOp::verify() {
     if (isInteger ? !codes.isInteger(8) && !codes.isInteger(16)
                   : !isBlockCode(codes))
       return emitOpError("(Q4) expected codes of ")
-             << (isInteger ? "i8 or i16 with a unit, got "
-                           : "f8E4M3FN, f6 or f4, or integers with a unit, got ")
+             << (isInteger ? "i8 or i16 with fraction bits, got "
+                           : "f8E4M3FN, f6 or f4, or integers with fraction "
+                             "bits, got ")
              << codes;
     if (!isa<Float8E8M0FNUType, Float8E4M3FNType, Float32Type>(scales))
       return emitOpError("(Q4) expected scales of f8E8M0FNU, f8E4M3FN or f32, "

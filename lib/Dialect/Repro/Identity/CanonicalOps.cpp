@@ -75,7 +75,7 @@ static constexpr CanonicalAttribute dequantized[] = {
 
 static constexpr CanonicalAttribute blockContracted[] = {
     {"step", Form::blockStep},       {"block", Form::integer},
-    {"rows", Form::integers},        {"unit", Form::optionalInteger},
+    {"rows", Form::integers},        {"fraction_bits", Form::optionalInteger},
     segments};
 
 static llvm::StringMap<CanonicalOp> makeTable() {

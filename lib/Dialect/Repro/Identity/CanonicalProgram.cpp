@@ -151,6 +151,15 @@ bool repro::readsElements(OpOperand &operand) {
            cast<DestinationStyleOpInterface>(owner).isDpsInit(&operand));
 }
 
+/// (Q4) Sums of products of wider integers may not fit.
+static LogicalResult verifyBlocks(BlockContractionOp op) {
+  for (Value input : op.getInputs())
+    if (getElementTypeOrSelf(input.getType()).isInteger(16))
+      return op->emitOpError("(Q4) expected integers of i8, got ")
+             << input.getType();
+  return success();
+}
+
 /// What a tensor.empty holds must not be seen (F6).
 static LogicalResult verifyEmpty(tensor::EmptyOp op) {
   for (OpOperand &use : op->getUses())
@@ -241,6 +250,12 @@ static LogicalResult verifyOp(Operation *op) {
       !isa<IntegerAttr, FloatAttr, DenseElementsAttr>(constant.getValue()))
     return op->emitOpError("(H2) expected the value itself as integer, float "
                            "or dense elements");
+  // MLIR holds such a number, but it has no bits: the operation has no text.
+  if (auto constant = dyn_cast<arith::ConstantOp>(op);
+      constant && isa<Float8E8M0FNUType>(constant.getType()) &&
+      cast<FloatAttr>(constant.getValue()).getValue().isNegative())
+    return emitError(op->getLoc(), "(V1) expected a power of two as constant, "
+                                   "got a negative number");
   if (llvm::any_of(op->getResultTypes(), llvm::IsaPred<ShapedType>) &&
       isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) &&
       !isa<arith::ConstantOp>(op))
@@ -253,6 +268,8 @@ static LogicalResult verifyOp(Operation *op) {
     return failure();
   if (auto empty = dyn_cast<tensor::EmptyOp>(op))
     return verifyEmpty(empty);
+  if (auto contraction = dyn_cast<BlockContractionOp>(op))
+    return verifyBlocks(contraction);
   if (auto bitcast = dyn_cast<arith::BitcastOp>(op))
     return verifyBitcast(bitcast);
   if (auto fold = dyn_cast<FoldOp>(op); fold && !fold.getOrderAttr())

@@ -24,6 +24,9 @@ static constexpr APFloat::roundingMode nearestEven =
 //===----------------------------------------------------------------------===//
 
 static APFloat convert(APFloat value, const llvm::fltSemantics &semantics) {
+  // (V4) APFloat would make an infinity of one of f8E8M0FNU.
+  if (value.isNaN())
+    return APFloat::getQNaN(semantics);
   bool losesInfo;
   value.convert(semantics, nearestEven, &losesInfo);
   return value;

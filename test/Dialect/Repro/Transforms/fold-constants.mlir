@@ -406,3 +406,27 @@ func.func @padding(%x: tensor<3x7xf32>, %n: index) -> tensor<4x?xf32> {
   } : tensor<3x7xf32> to tensor<4x?xf32>
   return %r : tensor<4x?xf32>
 }
+
+// -----
+
+// (S3) What rounds to f6, f4 and f8 without infinities stays: LLVM has no value for a NaN there. Extensions are exact.
+// CHECK-LABEL: func.func @S3_small
+func.func @S3_small() -> (f4E2M1FN, f6E3M2FN, f32, f32, f64) {
+  // CHECK-DAG: %[[HALF:.*]] = arith.constant -5.000000e-01 : f32
+  // CHECK-DAG: %[[LEAST:.*]] = arith.constant 5.87747175E-39 : f32
+  // CHECK-DAG: %[[NAN:.*]] = arith.constant 0x7FF8000000000000 : f64
+  %nan = arith.constant 0x7FC00000 : f32
+  %large = arith.constant 77 : i64
+  // CHECK: arith.truncf %{{.*}} : f32 to f4E2M1FN
+  %0 = arith.truncf %nan : f32 to f4E2M1FN
+  // CHECK: arith.sitofp %{{.*}} : i64 to f6E3M2FN
+  %1 = arith.sitofp %large : i64 to f6E3M2FN
+  %a = arith.constant -0.5 : f4E2M1FN
+  %b = arith.constant 0x00 : f8E8M0FNU
+  %c = arith.constant 0xFF : f8E8M0FNU
+  %2 = arith.extf %a : f4E2M1FN to f32
+  %3 = arith.extf %b : f8E8M0FNU to f32
+  %4 = arith.extf %c : f8E8M0FNU to f64
+  // CHECK: return %{{.*}}, %{{.*}}, %[[HALF]], %[[LEAST]], %[[NAN]] : f4E2M1FN
+  return %0, %1, %2, %3, %4 : f4E2M1FN, f6E3M2FN, f32, f32, f64
+}

@@ -471,3 +471,75 @@ func.func @main(%e: tensor<4xi1>) -> tensor<4xi1> attributes {repro.num_state = 
   %1 = repro.random bernoulli probability = 0.5 site = 0 ins(%0, %0 : i64, i64) outs(%e : tensor<4xi1>) -> tensor<4xi1>
   return %1 : tensor<4xi1>
 }
+
+// -----
+
+func.func @main(%x: tensor<f32>) attributes {repro.num_state = 0 : i64} {
+  %a = tensor.extract %x[] : tensor<f32>
+  // expected-error @+1 {{(V1) no rule converts to 'f8E8M0FNU'}}
+  %b = arith.truncf %a : f32 to f8E8M0FNU
+  return
+}
+
+// -----
+
+func.func @main(%x: tensor<i64>) attributes {repro.num_state = 0 : i64} {
+  %a = tensor.extract %x[] : tensor<i64>
+  // expected-error @+1 {{(V1) no rule converts to 'f8E8M0FNU'}}
+  %b = arith.uitofp %a : i64 to f8E8M0FNU
+  return
+}
+
+// -----
+
+func.func @main(%x: tensor<f4E2M1FN>) attributes {repro.num_state = 0 : i64} {
+  %a = tensor.extract %x[] : tensor<f4E2M1FN>
+  // expected-error @+1 {{(V1) no rule converts to 'f8E8M0FNU'}}
+  %b = arith.extf %a : f4E2M1FN to f8E8M0FNU
+  return
+}
+
+// -----
+
+func.func @main(%x: tensor<f8E8M0FNU>) attributes {repro.num_state = 0 : i64} {
+  %a = tensor.extract %x[] : tensor<f8E8M0FNU>
+  // expected-error @+1 {{(V1) expected an exact extension, but 'f16' has not all values of 'f8E8M0FNU'}}
+  %b = arith.extf %a : f8E8M0FNU to f16
+  return
+}
+
+// -----
+
+func.func @main(%x: tensor<f6E2M3FN>) attributes {repro.num_state = 0 : i64} {
+  %a = tensor.extract %x[] : tensor<f6E2M3FN>
+  // expected-error @+1 {{(V1) expected an exact extension, but 'f8E5M2' has not all values of 'f6E2M3FN'}}
+  %b = arith.extf %a : f6E2M3FN to f8E5M2
+  return
+}
+
+// -----
+
+func.func @main(%x: tensor<f6E3M2FN>) attributes {repro.num_state = 0 : i64} {
+  %a = tensor.extract %x[] : tensor<f6E3M2FN>
+  // expected-error @+1 {{(V1) computes on a storage type}}
+  %b = arith.negf %a : f6E3M2FN
+  return
+}
+
+// -----
+
+// (V1) Folds and what moves elements by their values do not take the types of f6, f4 and f8E8M0FNU.
+func.func @main(%x: tensor<4xf4E2M1FN>) attributes {repro.num_state = 0 : i64} {
+  %e = tensor.empty() : tensor<4xf4E2M1FN>
+  // expected-error @+1 {{(V1) operand #0 is of type 'tensor<4xf4E2M1FN>'}}
+  %0 = repro.sort ascending dimension = 0 ins(%x : tensor<4xf4E2M1FN>) outs(%e : tensor<4xf4E2M1FN>) -> tensor<4xf4E2M1FN>
+  return
+}
+
+// -----
+
+func.func @main(%x: tensor<f32>) attributes {repro.num_state = 0 : i64} {
+  // expected-error @+1 {{(V1) expected a power of two as constant, got a negative number}}
+  %b = arith.constant -1.0 : f8E8M0FNU
+  return
+}

@@ -88,3 +88,19 @@ func.func @F6_no_step(%x: tensor<8xbf16>, %o: tensor<bf16>) -> tensor<bf16> {
   } -> tensor<bf16>
   return %0 : tensor<bf16>
 }
+
+// The types of f6 and f4 are storage, too.
+// CHECK-LABEL: func.func @V1_small
+func.func @V1_small(%x: f4E2M1FN, %y: f6E3M2FN, %z: f8E8M0FNU) -> (f4E2M1FN, i1, i32) {
+  // CHECK: arith.extf %{{.*}} : f4E2M1FN to f32
+  // CHECK: arith.extf %{{.*}} : f4E2M1FN to f32
+  // CHECK: arith.addf %{{.*}} : f32
+  // CHECK: arith.truncf %{{.*}} : f32 to f4E2M1FN
+  %0 = arith.addf %x, %x : f4E2M1FN
+  // CHECK: arith.cmpf olt, %{{.*}} : f32
+  %1 = arith.cmpf olt, %y, %y : f6E3M2FN
+  // CHECK: arith.extf %{{.*}} : f8E8M0FNU to f32
+  // CHECK: arith.fptosi %{{.*}} : f32 to i32
+  %2 = arith.fptosi %z : f8E8M0FNU to i32
+  return %0, %1, %2 : f4E2M1FN, i1, i32
+}

@@ -1,4 +1,4 @@
-//===- BlockContractionKernel.cpp - repro.block_contraction ---------------===//
+//===- LiteralBlockContraction.cpp - (Q4) result after result -------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -17,7 +17,7 @@ using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::kernels;
 
-void repro::kernels::expandBlockContraction(KernelBuilder &b,
+void repro::kernels::expandLiteralBlockContraction(KernelBuilder &b,
                                             BlockContractionOp op) {
   auto outputType = cast<MemRefType>(op.getOutputs()[0].getType());
   auto xType = cast<MemRefType>(op.getInputs()[0].getType());
@@ -34,7 +34,7 @@ void repro::kernels::expandBlockContraction(KernelBuilder &b,
   Access yScales = b.getAccess(op.getInputs()[3], identity);
   Access output = b.getAccess(op.getOutputs()[0], identity);
   // Sums of products of integers fit into an i32, those of f8 into an f64.
-  bool isInteger = op.getUnit().has_value();
+  bool isInteger = op.getFractionBits().has_value();
   Type f32 = b.getF32Type();
   Type sumType = isInteger ? Type(b.getI32Type()) : Type(b.getF64Type());
   auto load = [&](const Access &access, Value offset) -> Value {
@@ -71,7 +71,7 @@ void repro::kernels::expandBlockContraction(KernelBuilder &b,
                          })[0];
       if (isInteger) {
         dot = arith::SIToFPOp::create(b, f32, dot);
-        double unit = std::ldexp(1.0, int64_t(*op.getUnit()));
+        double unit = std::ldexp(1.0, -int(*op.getFractionBits()));
         dot = arith::MulFOp::create(b, dot,
                                     b.constant(b.getF32FloatAttr(unit)));
       } else {

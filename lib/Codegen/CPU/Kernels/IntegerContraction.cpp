@@ -1,0 +1,416 @@
+//===- IntegerContraction.cpp - Contractions of blocks of integers --------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// (Q4) The dot product of a block is an i32, whatever the order. A lane of a
+// vector is a result along N; a word of 32 bits holds 4, 2 or 1 neighbouring
+// elements of K, which one instruction multiplies and adds. Words of a panel of
+// columns are packed so that those of neighbouring results are a vector, words
+// of rows are broadcast.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Codegen/CPU/Kernels/HostKernels.h"
+#include "Codegen/Common/FoldSupport.h"
+#include "Codegen/Common/StructuredKernels.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace mlir::repro;
+using namespace mlir::repro::cpu;
+
+/// Bytes of the packed rows of an item: half of the least second cache.
+static constexpr int64_t kRowBytes = 128 * 1024;
+/// Items that keep threads busy.
+static constexpr int64_t kManyItems = 16;
+/// Panels of an item for which packing its rows pays.
+static constexpr int64_t kManyPanels = 8;
+/// Vectors of results of a row in a tile.
+static constexpr int64_t kTileVectors = 2;
+/// Words of a block that are taken in one piece of code.
+static constexpr int64_t kUnrolled = 16;
+
+namespace {
+/// How many elements a word holds, and how they are multiplied.
+enum class Product { bytes = 4, halves = 2, words = 1 };
+
+class IntegerContraction {
+public:
+  IntegerContraction(HostBuilder &b, BlockContractionOp op);
+
+  bool isSupported() {
+    return op.getFractionBits() && block % perWord() == 0 &&
+           k % block == 0 && results.getNumElements() > 0 && k > 0;
+  }
+  void expand();
+
+private:
+  int64_t perWord() const { return int64_t(product); }
+  int64_t panelWidth() const { return kTileVectors * lanes; }
+
+  /// `count` words from an element on, of elements that lie next to each other.
+  Value loadWords(const Access &codes, Value offset, int64_t count);
+  /// Calls `body` with a first word and a count, for all words of K: as many as
+  /// a vector has, then one after the other.
+  void forWords(function_ref<void(Value word, int64_t count)> body);
+  void packRows(Value begin, Value count);
+  void packPanel(Value panel);
+  void packCodes(ArrayRef<Value> columns, Value vector);
+  void emitTile(Value row, Value local, int64_t rowCount, Value panel);
+  /// The dot products after word `word` of the block.
+  SmallVector<Value> multiplyAdd(Value local, int64_t rowCount, Value word,
+                                 ValueRange dots);
+  Value multiplyAdd(Value row, Value column, Value dot);
+  void writeResults(Value row, int64_t rowCount, Value panel,
+                    ArrayRef<Value> totals);
+  Value getOffset(const Access &access, Value row, Value column);
+
+  HostBuilder &b;
+  BlockContractionOp op;
+  MemRefType results;
+  int64_t rank, m, n, k, lanes;
+  int64_t block; ///< elements of one
+  Product product;
+  int64_t words, blockWords, blocks, tileRows, blockRows, rowBlocks, panels,
+      groups;
+  Access x, xScales, y, yScales, output;
+  SmallVector<Value> batch; ///< coordinates of the present item
+  Value rows, columns, columnScales, corrections;
+};
+} // namespace
+
+static Product chooseProduct(const Level &level, BlockContractionOp op,
+                             int64_t block) {
+  auto isByte = [&](unsigned input) {
+    return getElementTypeOrSelf(op.getInputs()[input].getType()).isInteger(8);
+  };
+  if (level.machine != repro_runtime::Machine::X86_64)
+    return Product::words;
+  bool areBytes = isByte(0) && isByte(2) && block % 4 == 0;
+  return level.hasByteDots && areBytes ? Product::bytes : Product::halves;
+}
+
+IntegerContraction::IntegerContraction(HostBuilder &b, BlockContractionOp op)
+    : b(b), op(op), results(cast<MemRefType>(op.getOutputs()[0].getType())),
+      rank(results.getRank()), m(results.getDimSize(rank - 2)),
+      n(results.getDimSize(rank - 1)),
+      k(cast<MemRefType>(op.getInputs()[0].getType()).getDimSize(rank - 1)),
+      lanes(b.getLanes()), block(std::min<int64_t>(op.getBlock(), std::max<int64_t>(k, 1))),
+      product(chooseProduct(b.getLevel(), op, block)) {
+  words = k / perWord();
+  blockWords = block / perWord();
+  blocks = k / block;
+  tileRows = b.getLevel().vectorRegisters >= 32 ? 6 : 2;
+  int64_t most = std::max<int64_t>(kRowBytes / std::max<int64_t>(4 * words, 1),
+                                   tileRows);
+  blockRows = std::min(llvm::alignTo(m, tileRows),
+                       llvm::alignDown(most, tileRows));
+  if (blockRows == 0)
+    return;
+  rowBlocks = llvm::divideCeil(m, blockRows);
+  panels = llvm::divideCeil(n, panelWidth());
+  int64_t others = rowBlocks * ShapedType::getNumElements(
+                                   results.getShape().drop_back(2));
+  groups = std::clamp<int64_t>(
+      llvm::divideCeil(kManyItems, std::max<int64_t>(others, 1)), 1,
+      llvm::divideCeil(std::max<int64_t>(panels, 1), kManyPanels));
+}
+
+Value IntegerContraction::getOffset(const Access &access, Value row,
+                                    Value column) {
+  SmallVector<Value> at(batch);
+  at.append({row, column});
+  return b.getOffset(access, at);
+}
+
+//===----------------------------------------------------------------------===//
+// Packing
+//===----------------------------------------------------------------------===//
+
+Value IntegerContraction::loadWords(const Access &codes, Value offset,
+                                    int64_t count) {
+  int64_t elements = count * perWord();
+  Value loaded = b.loadVector(codes.buffer, codes.element, offset, 1, elements);
+  Type part = b.getIntegerType(32 / perWord());
+  if (part != codes.element)
+    loaded = arith::ExtSIOp::create(b, VectorType::get({elements}, part),
+                                    loaded);
+  return vector::BitCastOp::create(
+      b, VectorType::get({count}, b.getI32Type()), loaded);
+}
+
+void IntegerContraction::forWords(
+    function_ref<void(Value word, int64_t count)> body) {
+  int64_t full = llvm::alignDown(words, lanes);
+  b.loop(b.index(0), b.index(full), lanes,
+         [&](Value word) { body(word, lanes); });
+  b.loop(b.index(full), b.index(words), 1, [&](Value word) { body(word, 1); });
+}
+
+void IntegerContraction::packRows(Value begin, Value count) {
+  b.loop(b.index(0), count, 1, [&](Value local) {
+    Value from = getOffset(x, b.add(begin, local), b.index(0));
+    Value to = b.mul(local, words);
+    forWords([&](Value word, int64_t count) {
+      Value loaded = loadWords(x, b.add(from, b.mul(word, perWord())), count);
+      if (product == Product::bytes) {
+        // As unsigned bytes with 128 more; what that adds is taken away again.
+        Value signs = b.constant(DenseElementsAttr::get(
+            cast<VectorType>(loaded.getType()), APInt(32, 0x80808080)));
+        loaded = arith::XOrIOp::create(b, loaded, signs);
+      }
+      b.storeVector(loaded, rows, b.add(to, word), 1);
+    });
+  });
+}
+
+void IntegerContraction::packCodes(ArrayRef<Value> columnsOfLanes,
+                                   Value vector) {
+  forWords([&](Value word, int64_t count) {
+    SmallVector<Value> loaded;
+    for (Value column : columnsOfLanes) {
+      Value from = getOffset(y, column, b.mul(word, perWord()));
+      loaded.push_back(loadWords(y, from, count));
+    }
+    if (count == lanes) {
+      loaded = b.transpose(loaded);
+    } else {
+      for (Value &value : loaded)
+        value = vector::ExtractOp::create(b, value, 0);
+      loaded = {vector::FromElementsOp::create(
+          b, VectorType::get({lanes}, b.getI32Type()), loaded)};
+    }
+    for (auto [i, value] : llvm::enumerate(loaded)) {
+      Value to = b.add(b.mul(b.add(word, i), kTileVectors), vector);
+      b.storeVector(value, columns, b.mul(to, lanes), 1);
+    }
+  });
+}
+
+void IntegerContraction::packPanel(Value panel) {
+  Value first = b.mul(panel, panelWidth());
+  b.loop(b.index(0), b.index(kTileVectors), 1, [&](Value vector) {
+    SmallVector<Value> lanesOf;
+    for (int64_t lane = 0; lane < lanes; ++lane)
+      lanesOf.push_back(b.min(b.add(b.add(first, b.mul(vector, lanes)), lane),
+                              b.index(n - 1)));
+    packCodes(lanesOf, vector);
+    b.loop(b.index(0), b.index(blocks), 1, [&](Value block) {
+      SmallVector<Value> offsets;
+      for (Value column : lanesOf)
+        offsets.push_back(
+            getOffset(yScales, b.div(column, op.getRows()[1]), block));
+      Value scales = b.gather(yScales.buffer, b.getF32Type(), offsets);
+      Value to = b.mul(b.add(b.mul(block, kTileVectors), vector), lanes);
+      b.storeVector(scales, columnScales, to, 1);
+    });
+  });
+  if (product != Product::bytes)
+    return;
+  // 128 times the sum of each block.
+  auto type = VectorType::get({lanes}, b.getI32Type());
+  Value signs =
+      b.constant(DenseElementsAttr::get(type, APInt(32, 0x80808080)));
+  b.loop(b.index(0), b.index(blocks), 1, [&](Value block) {
+    Value from = b.mul(block, blockWords);
+    SmallVector<Value> sums = b.loop(
+        b.index(0), b.index(blockWords), 1,
+        SmallVector<Value>(kTileVectors, b.zero(type)),
+        [&](Value word, ValueRange sums) {
+          SmallVector<Value> next;
+          Value at = b.mul(b.add(from, word), panelWidth());
+          for (auto [v, sum] : llvm::enumerate(sums))
+            next.push_back(multiplyAdd(
+                signs,
+                b.loadVector(columns, b.getI32Type(), b.add(at, v * lanes), 1,
+                             lanes),
+                sum));
+          return next;
+        });
+    for (auto [v, sum] : llvm::enumerate(sums))
+      b.storeVector(arith::SubIOp::create(b, b.zero(type), sum), corrections,
+                    b.add(b.mul(block, panelWidth()), v * lanes), 1);
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
+Value IntegerContraction::multiplyAdd(Value row, Value column, Value dot) {
+  if (product == Product::words) {
+    Value multiplied = arith::MulIOp::create(b, row, column);
+    return arith::AddIOp::create(b, dot, multiplied);
+  }
+  auto parts = VectorType::get({lanes * perWord()},
+                               b.getIntegerType(32 / perWord()));
+  row = vector::BitCastOp::create(b, parts, row);
+  column = vector::BitCastOp::create(b, parts, column);
+  auto call = [&](StringRef name, ValueRange operands) {
+    return LLVM::CallIntrinsicOp::create(b, dot.getType(),
+                                         b.getStringAttr(name), operands)
+        .getResult(0);
+  };
+  if (product == Product::bytes)
+    return call("llvm.x86.avx512.vpdpbusd." + std::to_string(32 * lanes),
+                {dot, row, column});
+  StringRef name = lanes == 4   ? "llvm.x86.sse2.pmadd.wd"
+                   : lanes == 8 ? "llvm.x86.avx2.pmadd.wd"
+                                : "llvm.x86.avx512.pmaddw.d.512";
+  return arith::AddIOp::create(b, dot, call(name, {row, column}));
+}
+
+SmallVector<Value> IntegerContraction::multiplyAdd(Value local,
+                                                   int64_t rowCount, Value word,
+                                                   ValueRange dots) {
+  SmallVector<Value> loaded, next;
+  for (int64_t v = 0; v < kTileVectors; ++v)
+    loaded.push_back(
+        b.loadVector(columns, b.getI32Type(),
+                     b.add(b.mul(word, panelWidth()), v * lanes), 1, lanes));
+  for (int64_t i = 0; i < rowCount; ++i) {
+    Value at = b.add(b.mul(b.add(local, i), words), word);
+    Value row = b.broadcast(b.load(rows, b.getI32Type(), at), lanes);
+    for (Value column : loaded)
+      next.push_back(multiplyAdd(row, column, dots[next.size()]));
+  }
+  return next;
+}
+
+void IntegerContraction::emitTile(Value row, Value local, int64_t rowCount,
+                                  Value panel) {
+  Type f32 = b.getF32Type();
+  auto floats = VectorType::get({lanes}, f32);
+  auto integers = VectorType::get({lanes}, b.getI32Type());
+  int64_t count = rowCount * kTileVectors;
+  auto addBlock = [&](Value block, ValueRange sums) {
+    SmallVector<Value> dots(count, b.zero(integers));
+    if (product == Product::bytes)
+      for (int64_t i = 0; i < count; ++i)
+        dots[i] = b.loadVector(corrections, b.getI32Type(),
+                               b.add(b.mul(block, panelWidth()),
+                                     i % kTileVectors * lanes),
+                               1, lanes);
+    Value first = b.mul(block, blockWords);
+    if (blockWords <= kUnrolled)
+      for (int64_t word = 0; word < blockWords; ++word)
+        dots = multiplyAdd(local, rowCount, b.add(first, word), dots);
+    else
+      dots = b.loop(b.index(0), b.index(blockWords), 1, dots,
+                    [&](Value word, ValueRange carried) {
+                      return multiplyAdd(local, rowCount, b.add(first, word),
+                                         carried);
+                    });
+    SmallVector<Value> next;
+    for (int64_t i = 0; i < rowCount; ++i) {
+      Value scaleRow = b.div(b.add(row, i), op.getRows()[0]);
+      Value rowScale = b.broadcast(
+          b.load(xScales.buffer, f32, getOffset(xScales, scaleRow, block)),
+          lanes);
+      for (int64_t v = 0; v < kTileVectors; ++v) {
+        Value dot = arith::SIToFPOp::create(b, floats, dots[next.size()]);
+        if (int64_t bits = *op.getFractionBits()) {
+          auto unit = b.getF32FloatAttr(std::ldexp(1.0f, -int(bits)));
+          dot = arith::MulFOp::create(
+              b, dot, b.constant(DenseElementsAttr::get(floats, unit)));
+        }
+        Value at = b.add(b.mul(block, panelWidth()), v * lanes);
+        Value scale = arith::MulFOp::create(
+            b, rowScale, b.loadVector(columnScales, f32, at, 1, lanes));
+        Value sum = sums[next.size()];
+        if (op.getStep() == BlockStep::fused)
+          sum = math::FmaOp::create(b, dot, scale, sum);
+        else
+          sum = arith::AddFOp::create(b, sum,
+                                      arith::MulFOp::create(b, dot, scale));
+        next.push_back(sum);
+      }
+    }
+    return next;
+  };
+  SmallVector<Value> totals =
+      b.loop(b.index(0), b.index(blocks), 1,
+             SmallVector<Value>(count, b.zero(floats)), addBlock);
+  writeResults(row, rowCount, panel, totals);
+}
+
+void IntegerContraction::writeResults(Value row, int64_t rowCount, Value panel,
+                                      ArrayRef<Value> totals) {
+  Type f32 = b.getF32Type();
+  for (int64_t v = 0; v < kTileVectors; ++v) {
+    Value column = b.add(b.mul(panel, panelWidth()), v * lanes);
+    LaneMask mask;
+    if (n % panelWidth())
+      mask = b.getMask(b.max(b.min(b.sub(b.index(n), column), b.index(lanes)),
+                             b.index(0)),
+                       lanes);
+    for (int64_t i = 0; i < rowCount; ++i) {
+      Value at = getOffset(output, b.add(row, i), column);
+      Value init = b.loadVector(output.buffer, f32, at, 1, lanes, mask);
+      Value result =
+          arith::AddFOp::create(b, init, totals[i * kTileVectors + v]);
+      b.storeVector(b.canonicalizeNaN(result), output.buffer, at, 1, mask);
+    }
+  }
+}
+
+void IntegerContraction::expand() {
+  AffineMap identity = b.getMultiDimIdentityMap(rank);
+  x = b.getAccess(op.getInputs()[0], identity);
+  xScales = b.getAccess(op.getInputs()[1], identity);
+  y = b.getAccess(op.getInputs()[2], identity);
+  yScales = b.getAccess(op.getInputs()[3], identity);
+  output = b.getAccess(op.getOutputs()[0], identity);
+  rows = b.getScratch(b.getI32Type(), blockRows * words);
+  columns = b.getScratch(b.getI32Type(), words * panelWidth());
+  columnScales = b.getScratch(b.getF32Type(), blocks * panelWidth());
+  if (product == Product::bytes)
+    corrections = b.getScratch(b.getI32Type(), blocks * panelWidth());
+
+  SmallVector<int64_t> items(results.getShape().drop_back(2));
+  items.append({rowBlocks, groups});
+  int64_t groupPanels = llvm::divideCeil(panels, groups);
+  b.forEachItem([&](Value item) {
+    batch = b.delinearize(item, items);
+    Value group = batch.pop_back_val();
+    Value begin = b.mul(batch.pop_back_val(), blockRows);
+    Value count = b.min(b.sub(b.index(m), begin), b.index(blockRows));
+    packRows(begin, count);
+    Value firstPanel = b.mul(group, groupPanels);
+    Value endPanel = b.min(b.add(firstPanel, groupPanels), b.index(panels));
+    b.loop(firstPanel, endPanel, 1, [&](Value panel) {
+      packPanel(panel);
+      Value rest = b.rem(count, tileRows);
+      Value full = b.sub(count, rest);
+      b.loop(b.index(0), full, tileRows, [&](Value local) {
+        emitTile(b.add(begin, local), local, tileRows, panel);
+      });
+      b.loop(full, count, 1, [&](Value local) {
+        emitTile(b.add(begin, local), local, 1, panel);
+      });
+    });
+  });
+  b.setWork(getProduct(items), 1);
+}
+
+LogicalResult repro::cpu::expandIntegerContraction(HostBuilder &b,
+                                                   BlockContractionOp op) {
+  IntegerContraction contraction(b, op);
+  if (!contraction.isSupported())
+    return failure();
+  contraction.expand();
+  return success();
+}
+
+void repro::cpu::expandBlockContraction(HostBuilder &b,
+                                        BlockContractionOp op) {
+  if (failed(expandIntegerContraction(b, op)))
+    expandLiteralBlockContraction(b, op);
+}

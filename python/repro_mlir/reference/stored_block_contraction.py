@@ -1,0 +1,43 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""(Q4) What the types and attributes of a stored repro.block_contraction have to be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .program import ValueType
+from .stored_block_format import InvalidFormat
+
+_MOST_BLOCK = 8192
+_MOST_FRACTION_BITS = 64
+_CODES = "f8E4M3FN", "f6E3M2FN", "f6E2M3FN", "f4E2M1FN"
+_SCALES = "f8E8M0FNU", "f8E4M3FN", "f32"
+
+
+def check_contraction(attributes: dict[str, Any], operands: Sequence[ValueType], result: ValueType) -> None:
+    """InvalidFormat unless these are those of a contraction of tensors in blocks."""
+    block, rows, fraction_bits = attributes["block"], attributes["rows"], attributes["fraction_bits"]
+    if not 1 <= block <= _MOST_BLOCK:
+        raise InvalidFormat(f"(Q4) expected blocks of 1 to {_MOST_BLOCK}, got {block}")
+    if len(rows) != 2 or min(rows) < 1:
+        raise InvalidFormat(f"(Q4) expected two positive numbers of rows, got {list(rows)}")
+    if fraction_bits is not None and fraction_bits > _MOST_FRACTION_BITS:
+        raise InvalidFormat(f"(Q4) expected 0 to {_MOST_FRACTION_BITS} fraction bits, got {fraction_bits}")
+    shapes = [each.shape for each in operands]
+    if any(shape is None or len(shape) < 2 or len(shape) != len(result.shape or ()) for shape in shapes):
+        raise InvalidFormat("(Q4) expected tensors of as many dimensions as the result, two or more")
+    *outer, m, n = result.shape or ()
+    k = (shapes[0] or ())[-1]
+    for side, extent in enumerate((m, n)):
+        codes, scales = operands[2 * side : 2 * side + 2]
+        known = _CODES if fraction_bits is None else ("i8",)
+        if codes.element.name not in known or codes.shape != (*outer, extent, k):
+            raise InvalidFormat(f"(Q4) expected codes of {', '.join(known)} and {[*outer, extent, k]}, got {codes}")
+        blocks = (*outer, -(-extent // rows[side]), -(-k // block))
+        if scales.element.name not in _SCALES or scales.shape != blocks:
+            raise InvalidFormat(f"(Q4) expected scales of {', '.join(_SCALES)} and {list(blocks)}, got {scales}")
+    if result.element.name != "f32" or operands[4] != result:
+        raise InvalidFormat(f"(Q4) expected an initial value and a result of f32, got {operands[4]} and {result}")

@@ -1,0 +1,22 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""(Q1) to (Q4), (V1): tensors in blocks and the types of f6, f4 and f8E8M0FNU give the interpreter's bits everywhere."""
+
+import pytest
+from support import block_programs
+from support.catalogue import Case
+from support.kit import check
+
+CASES = [case for group in block_programs.GROUPS.values() for case in group()]
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_V1_Q1_Q2_Q3_blocks(case: Case) -> None:
+    check(case.program, case.inputs)
+
+
+@pytest.mark.parametrize("number", range(40))
+def test_Q4_contractions(number: int) -> None:
+    case = block_programs.contraction(number)
+    check(case.program, case.inputs)
