@@ -1562,3 +1562,75 @@ func.func @Q2_dequantize_tensor(%c: tensor<8x96xf4E2M1FN>, %s: tensor<8x6xf8E4M3
       : tensor<8x96xf4E2M1FN>, tensor<8x6xf8E4M3FN> -> tensor<8x96xf32>
   return
 }
+
+// -----
+
+func.func @Q4_block(%x: tensor<8x96xf4E2M1FN>, %s: tensor<8x3xf8E8M0FNU>, %y: tensor<40x96xf4E2M1FN>, %t: tensor<40x3xf8E8M0FNU>, %i: tensor<8x40xf32>) {
+  // expected-error @+1 {{(Q4) expected blocks of 1 to 8192, got 0}}
+  %0 = repro.block_contraction fused block = 0 rows = [1, 1]
+      ins(%x, %s, %y, %t : tensor<8x96xf4E2M1FN>, tensor<8x3xf8E8M0FNU>, tensor<40x96xf4E2M1FN>, tensor<40x3xf8E8M0FNU>) outs(%i : tensor<8x40xf32>) -> tensor<8x40xf32>
+  return
+}
+
+// -----
+
+func.func @Q4_rows(%x: tensor<8x96xf4E2M1FN>, %s: tensor<8x3xf8E8M0FNU>, %y: tensor<40x96xf4E2M1FN>, %t: tensor<40x3xf8E8M0FNU>, %i: tensor<8x40xf32>) {
+  // expected-error @+1 {{(Q4) expected two positive numbers of rows}}
+  %0 = repro.block_contraction fused block = 32 rows = [1, 0]
+      ins(%x, %s, %y, %t : tensor<8x96xf4E2M1FN>, tensor<8x3xf8E8M0FNU>, tensor<40x96xf4E2M1FN>, tensor<40x3xf8E8M0FNU>) outs(%i : tensor<8x40xf32>) -> tensor<8x40xf32>
+  return
+}
+
+// -----
+
+func.func @Q4_rank(%x: tensor<96xf4E2M1FN>, %s: tensor<3xf8E8M0FNU>, %i: tensor<f32>) {
+  // expected-error @+1 {{(Q4) expected two dimensions or more}}
+  %0 = repro.block_contraction fused block = 32 rows = [1, 1]
+      ins(%x, %s, %x, %s : tensor<96xf4E2M1FN>, tensor<3xf8E8M0FNU>, tensor<96xf4E2M1FN>, tensor<3xf8E8M0FNU>) outs(%i : tensor<f32>) -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @Q4_scales(%x: tensor<8x96xf4E2M1FN>, %s: tensor<8x3xf8E8M0FNU>, %y: tensor<40x96xf4E2M1FN>, %t: tensor<40x3xf8E8M0FNU>, %i: tensor<8x40xf32>) {
+  // expected-error @+1 {{scales of x is of type 'tensor<8x3xf8E8M0FNU>', expected shape and element type of 'tensor<8x6xf8E8M0FNU>'}}
+  %0 = repro.block_contraction fused block = 16 rows = [1, 1]
+      ins(%x, %s, %y, %t : tensor<8x96xf4E2M1FN>, tensor<8x3xf8E8M0FNU>, tensor<40x96xf4E2M1FN>, tensor<40x3xf8E8M0FNU>) outs(%i : tensor<8x40xf32>) -> tensor<8x40xf32>
+  return
+}
+
+// -----
+
+func.func @Q4_integers(%x: tensor<8x96xf4E2M1FN>, %s: tensor<8x3xf8E8M0FNU>, %y: tensor<40x96xf4E2M1FN>, %t: tensor<40x3xf8E8M0FNU>, %i: tensor<8x40xf32>) {
+  // expected-error @+1 {{(Q4) expected codes of i8 or i16 with fraction bits, got 'f4E2M1FN'}}
+  %0 = repro.block_contraction fused block = 32 rows = [1, 1] fraction_bits = 12
+      ins(%x, %s, %y, %t : tensor<8x96xf4E2M1FN>, tensor<8x3xf8E8M0FNU>, tensor<40x96xf4E2M1FN>, tensor<40x3xf8E8M0FNU>) outs(%i : tensor<8x40xf32>) -> tensor<8x40xf32>
+  return
+}
+
+// -----
+
+func.func @Q4_fraction_bits(%x: tensor<8x96xi8>, %s: tensor<8x3xf32>, %y: tensor<40x96xi8>, %t: tensor<40x3xf32>, %i: tensor<8x40xf32>) {
+  // expected-error @+1 {{(Q4) expected 0 to 64 fraction bits, got 65}}
+  %0 = repro.block_contraction fused block = 32 rows = [1, 1] fraction_bits = 65
+      ins(%x, %s, %y, %t : tensor<8x96xi8>, tensor<8x3xf32>, tensor<40x96xi8>, tensor<40x3xf32>) outs(%i : tensor<8x40xf32>) -> tensor<8x40xf32>
+  return
+}
+
+// -----
+
+func.func @Q4_codes(%x: tensor<8x96xf8E5M2>, %s: tensor<8x3xf32>, %y: tensor<40x96xf8E5M2>, %t: tensor<40x3xf32>, %i: tensor<8x40xf32>) {
+  // expected-error @+1 {{(Q4) expected codes of f8E4M3FN, f6 or f4, or integers with fraction bits, got 'f8E5M2'}}
+  %0 = repro.block_contraction fused block = 32 rows = [1, 1]
+      ins(%x, %s, %y, %t : tensor<8x96xf8E5M2>, tensor<8x3xf32>, tensor<40x96xf8E5M2>, tensor<40x3xf32>) outs(%i : tensor<8x40xf32>) -> tensor<8x40xf32>
+  return
+}
+
+// -----
+
+func.func @Q4_scale_type(%x: tensor<8x96xi8>, %s: tensor<8x3xf16>, %y: tensor<40x96xi8>, %t: tensor<40x3xf16>, %i: tensor<8x40xf32>) {
+  // expected-error @+1 {{(Q4) expected scales of f8E8M0FNU, f8E4M3FN or f32, got 'f16'}}
+  %0 = repro.block_contraction fused block = 32 rows = [1, 1] fraction_bits = 0
+      ins(%x, %s, %y, %t : tensor<8x96xi8>, tensor<8x3xf16>, tensor<40x96xi8>, tensor<40x3xf16>) outs(%i : tensor<8x40xf32>) -> tensor<8x40xf32>
+  return
+}

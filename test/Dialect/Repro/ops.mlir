@@ -420,3 +420,18 @@ func.func @Q2_dequantize(%c: tensor<0x96xf4E2M1FN>, %s: tensor<0x3xf8E8M0FNU>, %
       %c, %t tensor(%a : tensor<f32>) : tensor<0x96xf4E2M1FN>, tensor<0x6xf8E4M3FN> -> tensor<0x96xf32>
   return
 }
+
+// CHECK-LABEL: func @Q4_block_contraction
+func.func @Q4_block_contraction(%x: tensor<2x8x96xf4E2M1FN>, %s: tensor<2x8x3xf8E8M0FNU>,
+    %y: tensor<2x40x96xf6E2M3FN>, %t: tensor<2x2x3xf8E4M3FN>, %u: tensor<8x96xi8>, %v: tensor<8x12xf32>,
+    %i: tensor<2x8x40xf32>, %j: tensor<8x8xf32>) {
+  // CHECK: repro.block_contraction fused block = 32 rows = [1, 32] ins(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : tensor<2x8x96xf4E2M1FN>, tensor<2x8x3xf8E8M0FNU>, tensor<2x40x96xf6E2M3FN>, tensor<2x2x3xf8E4M3FN>) outs(%{{.*}} : tensor<2x8x40xf32>) -> tensor<2x8x40xf32>
+  %0 = repro.block_contraction fused block = 32 rows = [1, 32]
+      ins(%x, %s, %y, %t : tensor<2x8x96xf4E2M1FN>, tensor<2x8x3xf8E8M0FNU>, tensor<2x40x96xf6E2M3FN>, tensor<2x2x3xf8E4M3FN>)
+      outs(%i : tensor<2x8x40xf32>) -> tensor<2x8x40xf32>
+  // CHECK: repro.block_contraction split block = 8 rows = [1, 1] fraction_bits = 12
+  %1 = repro.block_contraction split block = 8 rows = [1, 1] fraction_bits = 12
+      ins(%u, %v, %u, %v : tensor<8x96xi8>, tensor<8x12xf32>, tensor<8x96xi8>, tensor<8x12xf32>)
+      outs(%j : tensor<8x8xf32>) -> tensor<8x8xf32>
+  return
+}
