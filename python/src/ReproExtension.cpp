@@ -102,7 +102,17 @@ NB_MODULE(_repro, m) {
       "The canonical module with these bytes of a stored program, with its "
       "names, messages and locations. Raises ValueError with the errors where "
       "they are none.");
-  m.def("can_be_exact", &reproCanBeExact, nb::arg("operation"),
-        "Whether an operation is a fold that can be exact (K4), but for the "
-        "number of its reduction elements.");
+  m.def(
+      "multiplied_types",
+      [](MlirOperation operation)
+          -> std::optional<std::pair<MlirType, MlirType>> {
+        MlirType x, y;
+        if (!reproGetMultipliedTypes(operation, &x, &y))
+          return std::nullopt;
+        return std::make_pair(x, y);
+      },
+      nb::arg("operation"),
+      "The types of the elements that an operation multiplies, if it is a "
+      "contraction (K1) whose sum may be chosen: (K4), but for the number of "
+      "its reduction elements, or (M4). Else None.");
 }

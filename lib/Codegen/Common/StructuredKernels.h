@@ -17,6 +17,9 @@ namespace mlir::repro::kernels {
 /// what remains when none of them fits.
 void expandLiteralFold(KernelBuilder &b, FoldOp op);
 
+/// (M4) A contraction in an accumulator of matrix units, result after result.
+void expandAccumulatorFold(KernelBuilder &b, FoldOp op);
+
 void expandArgReduce(KernelBuilder &b, ArgReduceOp op);
 void expandScan(KernelBuilder &b, ScanOp op);
 void expandSort(KernelBuilder &b, SortOp op);
