@@ -25,7 +25,8 @@ static bool isShortFold(FoldOp fold) {
 
 void repro::cpu::expandFold(HostBuilder &b, FoldOp fold) {
   if (isa_and_present<FdpaAttr>(fold.getOrderAttr())) {
-    expandAccumulatorFold(b, fold);
+    if (failed(expandAccumulator(b, fold)))
+      expandAccumulatorFold(b, fold);
     return;
   }
   if (succeeded(expandContraction(b, fold)))
