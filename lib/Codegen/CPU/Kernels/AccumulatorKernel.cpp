@@ -47,7 +47,7 @@ static constexpr int64_t kLongestChunk = 4096;
 /// exact in f32.
 static constexpr int64_t kFactorBits = 11;
 /// Products in a straight line.
-static constexpr int64_t kStraight = 32;
+static constexpr int64_t kStraight = 4;
 
 namespace {
 /// What the sums of a rule need.
