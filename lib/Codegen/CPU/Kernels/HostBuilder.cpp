@@ -55,54 +55,69 @@ bool HostBuilder::canConvertTogether(int64_t lanes) const {
   return lanes == getLanes() && (lanes == 4 || lanes == 8 || lanes == 16);
 }
 
+Value HostBuilder::callIntrinsic(StringRef name, Type type,
+                                 ValueRange operands) {
+  return LLVM::CallIntrinsicOp::create(*this, type, getStringAttr(name),
+                                       operands)
+      .getResults();
+}
+
 Value HostBuilder::truncate(Value vector) {
   int64_t lanes = cast<VectorType>(vector.getType()).getDimSize(0);
   Type integers = VectorType::get({lanes}, getI32Type());
-  auto call = [&](StringRef name, ValueRange operands) -> Value {
-    return LLVM::CallIntrinsicOp::create(*this, integers, getStringAttr(name),
-                                         operands)
-        .getResults();
-  };
   if (level.machine == ::repro_runtime::Machine::AArch64)
-    return call("llvm.aarch64.neon.fcvtzs.v4i32.v4f32", vector);
+    return callIntrinsic("llvm.aarch64.neon.fcvtzs.v4i32.v4f32", integers,
+                         vector);
   if (lanes == 4)
-    return call("llvm.x86.sse2.cvttps2dq", vector);
+    return callIntrinsic("llvm.x86.sse2.cvttps2dq", integers, vector);
   if (lanes == 8)
-    return call("llvm.x86.avx.cvtt.ps2dq.256", vector);
+    return callIntrinsic("llvm.x86.avx.cvtt.ps2dq.256", integers, vector);
   // All lanes, in the mode of the control register, which does not matter.
-  return call("llvm.x86.avx512.mask.cvttps2dq.512",
-              {vector, zero(integers), constant(getIntegerAttr(getIntegerType(16), -1)),
-               constant(getI32IntegerAttr(4))});
+  return callIntrinsic("llvm.x86.avx512.mask.cvttps2dq.512", integers,
+                       {vector, zero(integers),
+                        constant(getIntegerAttr(getIntegerType(16), -1)),
+                        constant(getI32IntegerAttr(4))});
 }
 
 Value HostBuilder::convertTowardZero(Value vector) {
   int64_t lanes = cast<VectorType>(vector.getType()).getDimSize(0);
   Type floats = VectorType::get({lanes}, getF32Type());
   Type integers = vector.getType();
-  if (lanes == 16) {
-    // The mode is in the instruction, without exceptions.
-    Value mode = constant(getI32IntegerAttr(3 | 8));
-    return LLVM::CallIntrinsicOp::create(
-               *this, floats,
-               getStringAttr("llvm.x86.avx512.sitofp.round.v16f32.v16i32"),
-               ValueRange{vector, mode})
-        .getResults();
-  }
+  // The mode is in the instruction, without exceptions.
+  if (lanes == 16)
+    return callIntrinsic("llvm.x86.avx512.sitofp.round.v16f32.v16i32", floats,
+                         {vector, constant(getI32IntegerAttr(3 | 8))});
   auto splat = [&](int32_t value) {
     return constant(DenseElementsAttr::get(cast<VectorType>(integers), value));
   };
-  // What was rounded up is more than the magnitude. Of 2^31 - 1 no machine's
-  // conversion back says so that saturates; 2^31 - 2 has the same result.
-  Value magnitude = math::AbsIOp::create(*this, vector);
-  if (level.machine == ::repro_runtime::Machine::AArch64)
-    magnitude =
-        arith::MinSIOp::create(*this, magnitude, splat(INT32_MAX - 1));
+  auto toIntegers = [&](Value value) -> Value {
+    return arith::BitcastOp::create(*this, integers, value);
+  };
+  // A difference below 0 says that a magnitude was rounded up: its last bit is
+  // one too large.
+  auto takeExcess = [&](Value value, Value difference) -> Value {
+    return arith::AddIOp::create(
+        *this, toIntegers(value),
+        arith::ShRSIOp::create(*this, difference, splat(31)));
+  };
+  if (level.machine != ::repro_runtime::Machine::AArch64) {
+    Value value = arith::SIToFPOp::create(*this, floats, vector);
+    // What rounds to 2^31 comes back as -2^31, and wraps to the right sign.
+    Value lost = arith::SubIOp::create(*this, vector, truncate(value));
+    Value ofMagnitude =
+        callIntrinsic(lanes == 4 ? "llvm.x86.ssse3.psign.d.128"
+                                 : "llvm.x86.avx2.psign.d",
+                      integers, {lost, vector});
+    return arith::BitcastOp::create(*this, floats,
+                                    takeExcess(value, ofMagnitude));
+  }
+  // Conversions back saturate: of 2^31 - 1 the difference would be 0, and
+  // 2^31 - 2 has the same result.
+  Value magnitude = arith::MinSIOp::create(
+      *this, math::AbsIOp::create(*this, vector), splat(INT32_MAX - 1));
   Value value = arith::SIToFPOp::create(*this, floats, magnitude);
-  Value excess = arith::ShRSIOp::create(
-      *this, arith::SubIOp::create(*this, magnitude, truncate(value)),
-      splat(31));
-  Value bits = arith::AddIOp::create(
-      *this, arith::BitcastOp::create(*this, integers, value), excess);
+  Value bits = takeExcess(
+      value, arith::SubIOp::create(*this, magnitude, truncate(value)));
   Value sign = arith::AndIOp::create(*this, vector, splat(INT32_MIN));
   return arith::BitcastOp::create(*this, floats,
                                   arith::OrIOp::create(*this, bits, sign));

@@ -63,6 +63,8 @@ protected:
   void recordFailure(int64_t message) override;
 
 private:
+  Value callIntrinsic(StringRef name, Type type, ValueRange operands);
+
   const Level &level;
   int64_t numItems = 0, grain = 1;
 };
