@@ -32,6 +32,17 @@ def ordering(by: Accumulator) -> str:
     return f"#repro.fdpa<terms = {by.terms}, {fraction}round = {by.round}, floor = {by.floor}{rest}>"
 
 
+LAYOUTS = (
+    ("mk", "kn", "mn"),
+    ("mk", "nk", "mn"),
+    ("km", "kn", "nm"),
+    ("bmk", "bkn", "bmn"),
+    ("mbk", "nbk", "mbn"),
+    ("mkl", "lkn", "nm"),
+)
+"""Maps of products, with batches and with two dimensions that are reduced."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Product:
     """A contraction of x and y.
@@ -106,7 +117,9 @@ def wide(rng: np.random.Generator, shape: tuple[int, ...], element: str) -> np.n
 def tiny(rng: np.random.Generator, shape: tuple[int, ...], element: str) -> np.ndarray:
     """Products below the normal numbers of f32, and subnormal operands."""
     span = {"f16": -24, "bf16": -75, "f8E4M3FN": -8, "f8E5M2": -16, "f32": -75}[element]
-    return as_bits((rng.standard_normal(shape) * np.exp2(span + rng.integers(0, 12, shape))).astype(np.float32), element)
+    return as_bits(
+        (rng.standard_normal(shape) * np.exp2(span + rng.integers(0, 12, shape))).astype(np.float32), element
+    )
 
 
 def sparse(rng: np.random.Generator, shape: tuple[int, ...], element: str) -> np.ndarray:
@@ -171,7 +184,7 @@ def random_product(choose: random_choices.Random) -> tuple[Product, str]:
     if choose.random() < 0.3:
         elements[1] = choose.choice(ELEMENTS)
     result = "f16" if by.start == "init" and by.round == "rne_f16" else choose.choice(["f32", "f32", "f16", "bf16"])
-    maps = choose.choice([("mk", "kn", "mn"), ("mk", "nk", "mn"), ("km", "kn", "nm"), ("bmk", "bkn", "bmn"), ("mkl", "kln", "mn")])
+    maps = choose.choice(LAYOUTS)
     sizes = {letter: choose.choice([1, 2, 3, 5, 17, 33]) for letter in set("".join(maps))}
     sizes["k"] = choose.choice([0, 1, 3, by.terms, 2 * by.terms + 1, 37, 130])
     return Product(by, sizes, (elements[0], elements[1], result), maps), choose.choice(list(OPERANDS))
@@ -194,7 +207,7 @@ def products() -> Iterator[tuple[str, Product, tuple[np.ndarray, ...]]]:
     for m, n, k in ((1, 1, 1), (2, 3, 0), (7, 9, 31), (17, 65, 511), (65, 40, 300), (1, 200, 33), (50, 1, 33)):
         product = Product(HOPPER, {"m": m, "n": n, "k": k})
         yield f"{m}x{n}x{k}", product, product.operands(OPERANDS["normal"], 3)
-    for maps in (("mk", "nk", "mn"), ("km", "kn", "nm"), ("bmk", "bnk", "bmn"), ("mbk", "nbk", "mbn"), ("mkl", "lkn", "nm")):
+    for maps in LAYOUTS:
         product = Product(AMPERE, {"b": 3, "m": 20, "n": 37, "k": 21, "l": 3}, maps=maps)
         sizes = {letter: product.sizes[letter] for letter in set("".join(maps))}
         product = dataclasses.replace(product, sizes=sizes)

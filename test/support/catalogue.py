@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from support import imported
-from support import accumulated
+from support import accumulated, imported
 from support import inputs as values
 from support.builder import ANY, COLUMN, ROW, SEQUENTIAL, Builder, Value, order, tensor
 from support.convolutions import general

@@ -255,9 +255,7 @@ def attribute_bytes(name: str, form: int, text: str) -> bytes:
             fields = {"fraction": "0", "late": "false", "chunk": "0", "start": "zero"} | fields
             words = {"round": WORDS["round"], "late": ["false", "true"], "start": WORDS["start"]}
             names = ("terms", "fraction", "round", "floor", "late", "chunk", "start")
-            return b"\4" + b"".join(
-                u64(words[k].index(fields[k]) if k in words else int(fields[k])) for k in names
-            )
+            return b"\4" + b"".join(u64(words[k].index(fields[k]) if k in words else int(fields[k])) for k in names)
         if "digits" in fields:
             return b"\3" + u64(int(fields["digits"]))
         if fields:

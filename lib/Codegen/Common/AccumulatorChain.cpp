@@ -117,8 +117,7 @@ AccumulatorChain::Number AccumulatorChain::split(Value value,
   if (leastExponent > 1 - kF32Bias) {
     // A subnormal of its own type has so few bits that none is lost.
     Value places = arith::SubIOp::create(b, i32(leastExponent), exponent);
-    significand =
-        arith::ShRUIOp::create(b, significand, clamp(places, 0, 31));
+    significand = arith::ShRUIOp::create(b, significand, clamp(places, 0, 31));
     exponent = arith::MaxSIOp::create(b, exponent, i32(leastExponent));
   }
   return {isLess(b, bits, i32(0)), significand, exponent};
@@ -139,9 +138,9 @@ static Value isSpecial(KernelBuilder &b, Value value) {
 AccumulatorChain::Product AccumulatorChain::multiply(Value x, Value y) {
   Number p = split(x, leastX), q = split(y, leastY);
   // inf * 0 is a NaN; what overflows is not looked at.
-  Value special = whereSpecial(
-      arith::OrIOp::create(b, isSpecial(b, x), isSpecial(b, y)),
-      arith::MulFOp::create(b, x, y));
+  Value special =
+      whereSpecial(arith::OrIOp::create(b, isSpecial(b, x), isSpecial(b, y)),
+                   arith::MulFOp::create(b, x, y));
   auto wide = [&](Value value) -> Value {
     return arith::ExtUIOp::create(b, b.getI64Type(), value);
   };
@@ -155,14 +154,14 @@ AccumulatorChain::Product AccumulatorChain::multiply(Value x, Value y) {
 // A block
 //===----------------------------------------------------------------------===//
 
-AccumulatorChain::Sum
-AccumulatorChain::addAligned(const BlockPart &part, Value top, const Number &c,
-                             Load loadX, Load loadY) {
+AccumulatorChain::Sum AccumulatorChain::addAligned(const BlockPart &part,
+                                                   Value top, const Number &c,
+                                                   Load loadX, Load loadY) {
   int64_t fraction = *rule.getFraction();
   auto align = [&](const Number &number) {
-    Value places = arith::AddIOp::create(
-        b, arith::SubIOp::create(b, top, number.exponent),
-        i32(2 * kF32Fraction - fraction));
+    Value places =
+        arith::AddIOp::create(b, arith::SubIOp::create(b, top, number.exponent),
+                              i32(2 * kF32Fraction - fraction));
     // Of zeros the exponent may be above the greatest.
     Value cut = arith::ShRUIOp::create(b, number.significand,
                                        extend(clamp(places, 0, 63)));
@@ -172,14 +171,12 @@ AccumulatorChain::addAligned(const BlockPart &part, Value top, const Number &c,
   wide.significand = arith::ShLIOp::create(
       b, arith::ExtUIOp::create(b, b.getI64Type(), c.significand),
       i64(kF32Fraction));
-  Value total =
-      b.loop(b.index(0), part.count, 1, {align(wide)},
-             [&](Value j, ValueRange sums) {
-               Value k = part.getProduct(b, j);
-               Value aligned = align(multiply(loadX(k), loadY(k)).number);
-               return SmallVector<Value>{
-                   arith::AddIOp::create(b, sums[0], aligned)};
-             })[0];
+  Value total = b.loop(
+      b.index(0), part.count, 1, {align(wide)}, [&](Value j, ValueRange sums) {
+        Value k = part.getProduct(b, j);
+        Value aligned = align(multiply(loadX(k), loadY(k)).number);
+        return SmallVector<Value>{arith::AddIOp::create(b, sums[0], aligned)};
+      })[0];
   Value negative = isLess(b, total, i64(0));
   return {negative, negateIf(negative, total),
           arith::SubIOp::create(b, top, i32(fraction))};
@@ -234,12 +231,11 @@ AccumulatorChain::Sum AccumulatorChain::takeDigits() {
   });
   // The last digit that is not 0, and what is below the two before it.
   Value zero = b.index(2);
-  Value last = b.loop(b.index(2), b.index(kDigits), 1, {zero},
-                      [&](Value i, ValueRange found) {
-                        Value digit = b.load(digits, type, i);
-                        return SmallVector<Value>{
-                            b.select(isNonzero(digit), i, found[0])};
-                      })[0];
+  Value last = b.loop(
+      b.index(2), b.index(kDigits), 1, {zero}, [&](Value i, ValueRange found) {
+        Value digit = b.load(digits, type, i);
+        return SmallVector<Value>{b.select(isNonzero(digit), i, found[0])};
+      })[0];
   Value below = b.loop(b.index(0), b.sub(last, b.index(2)), 1, {i64(0)},
                        [&](Value i, ValueRange all) {
                          return SmallVector<Value>{arith::OrIOp::create(
@@ -259,21 +255,16 @@ AccumulatorChain::Sum AccumulatorChain::takeDigits() {
   width = arith::MaxSIOp::create(b, width, i64(1));
   Value cut = arith::AddIOp::create(b, width, i64(64 - kKeptBits));
   Value kept = arith::OrIOp::create(
-      b,
-      arith::ShLIOp::create(b, high,
-                            arith::SubIOp::create(b, i64(64), cut)),
+      b, arith::ShLIOp::create(b, high, arith::SubIOp::create(b, i64(64), cut)),
       arith::ShRUIOp::create(b, rest, cut));
   Value lost = arith::OrIOp::create(
       b, below,
-      arith::ShLIOp::create(b, rest,
-                            arith::SubIOp::create(b, i64(64), cut)));
+      arith::ShLIOp::create(b, rest, arith::SubIOp::create(b, i64(64), cut)));
   kept = arith::OrIOp::create(
-      b, kept,
-      arith::ExtUIOp::create(b, b.getI64Type(), isNonzero(lost)));
+      b, kept, arith::ExtUIOp::create(b, b.getI64Type(), isNonzero(lost)));
   Value digit = arith::IndexCastOp::create(b, b.getI32Type(), last);
   Value place = arith::AddIOp::create(
-      b,
-      arith::MulIOp::create(b, digit, i32(kDigitBits)),
+      b, arith::MulIOp::create(b, digit, i32(kDigitBits)),
       arith::AddIOp::create(b, arith::TruncIOp::create(b, b.getI32Type(), cut),
                             i32(kFirstBit - 2 * kDigitBits)));
   return {negative, kept, place};
@@ -300,9 +291,7 @@ AccumulatorChain::Sum AccumulatorChain::addExactly(const BlockPart &part,
 Value AccumulatorChain::round(const Sum &sum) {
   SumRounding rounding = rule.getRound();
   bool isF16 = rounding == SumRounding::rne_f16;
-  int64_t precision = isF16                                 ? 11
-                      : rounding == SumRounding::rz_e8m13 ? 14
-                                                            : 24;
+  int64_t precision = isF16 ? 11 : rounding == SumRounding::rz_e8m13 ? 14 : 24;
   int64_t leastExponent = isF16 ? -14 : 1 - kF32Bias;
   // The place of the first bit: the magnitude is exact in f64.
   Value asFloat = arith::BitcastOp::create(
@@ -321,8 +310,8 @@ Value AccumulatorChain::round(const Sum &sum) {
   Value wideCut = extend(cut);
   Value kept = arith::ShRUIOp::create(b, sum.magnitude, wideCut);
   if (isF16 || rounding == SumRounding::rne_f32) {
-    Value rest = arith::SubIOp::create(
-        b, sum.magnitude, arith::ShLIOp::create(b, kept, wideCut));
+    Value rest = arith::SubIOp::create(b, sum.magnitude,
+                                       arith::ShLIOp::create(b, kept, wideCut));
     Value twice = arith::AddIOp::create(b, rest, rest);
     // Odd results have half of a unit rounded up.
     Value odd = arith::AndIOp::create(b, kept, i64(1));
@@ -341,10 +330,10 @@ Value AccumulatorChain::round(const Sum &sum) {
   value = arith::MulFOp::create(
       b, value, powerOfTwo(arith::SubIOp::create(b, place, half)));
   if (isF16) {
-    Value isOver = arith::CmpFOp::create(b, arith::CmpFPredicate::OGE, value,
-                                         f32(65536));
-    value = b.select(isOver, f32(std::numeric_limits<double>::infinity()),
-                   value);
+    Value isOver =
+        arith::CmpFOp::create(b, arith::CmpFPredicate::OGE, value, f32(65536));
+    value =
+        b.select(isOver, f32(std::numeric_limits<double>::infinity()), value);
   }
   Value sign = b.select(sum.negative, i32(INT32_MIN), i32(0));
   Value bits = arith::OrIOp::create(
@@ -366,7 +355,7 @@ Value AccumulatorChain::addBlock(const BlockPart &part, Value c, Load loadX,
         Value k = part.getProduct(b, j);
         Product product = multiply(loadX(k), loadY(k));
         Value exponent = b.select(isNonzero(product.number.significand),
-                                product.number.exponent, none);
+                                  product.number.exponent, none);
         return SmallVector<Value>{
             arith::MaxSIOp::create(b, carried[0], exponent),
             arith::AddFOp::create(b, carried[1], product.special)};
@@ -374,8 +363,8 @@ Value AccumulatorChain::addBlock(const BlockPart &part, Value c, Load loadX,
   Value top = arith::MaxSIOp::create(b, found[0], i32(rule.getFloor()));
   Sum sum = rule.getFraction() ? addAligned(part, top, number, loadX, loadY)
                                : addExactly(part, number, loadX, loadY);
-  Value isFinite = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ,
-                                         found[1], f32(0));
+  Value isFinite =
+      arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, found[1], f32(0));
   return b.select(isFinite, round(sum), found[1]);
 }
 

@@ -64,8 +64,8 @@ void kernels::expandAccumulatorFold(KernelBuilder &b, FoldOp op) {
       // (F3)
       total = b.loop(b.index(fold.chunk), b.index(fold.n), fold.chunk, {total},
                      [&](Value start, ValueRange totals) {
-                       Value end = b.min(b.add(start, fold.chunk),
-                                         b.index(fold.n));
+                       Value end =
+                           b.min(b.add(start, fold.chunk), b.index(fold.n));
                        return SmallVector<Value>{arith::AddFOp::create(
                            b, totals[0], add(start, end, zero))};
                      })[0];

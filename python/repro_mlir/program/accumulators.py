@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..errors import ReproError
-from ..reference.low_precision.accumulators import ACCUMULATORS, F16_OUT, F32_OUT, Fdpa, LateFdpa
 from .contractions import Contraction, contractions, with_sums
 
 if TYPE_CHECKING:
@@ -53,23 +52,48 @@ class Accumulator:
         by = CLASSES[name].get((element, result))
         if by is None:
             raise ReproError(f"{name} has no products of {element} with results of {result}")
-        inner = by.inner if isinstance(by, LateFdpa) else by
-        late = isinstance(by, LateFdpa)
-        return Accumulator(inner.terms, inner.fraction, inner.round, inner.floor, late, chunk, start)
+        return dataclasses.replace(by, chunk=chunk, start=start)
 
 
-_TYPES = {"f16": "f16", "bf16": "bf16", "tf32": "f32", "f8E4M3FN": "f8E4M3FN", "f8E5M2": "f8E5M2"}
-"""The types of elements of a program, by the format of which they hold values."""
+Entries = dict[tuple[str, str], Accumulator]
+"""Accumulators by the types of elements and of results; elements of tf32 are f32."""
 
-CLASSES: dict[str, dict[tuple[str, str], Fdpa | LateFdpa]] = {
-    name: {
-        (_TYPES[of], result): by
-        for (of, result), by in ACCUMULATORS[name].items()
-        if of in _TYPES and isinstance(by, Fdpa | LateFdpa)
-    }
-    for name in ("volta", "turing", "ampere", "ada", "hopper", "hopper_mma", "blackwell", "blackwell_mma")
+_EIGHT = ("f8E4M3FN", "f8E5M2")
+
+
+def _to_f32(elements: tuple[str, ...], terms: int, fraction: int) -> Entries:
+    return {(each, "f32"): Accumulator(terms, fraction, "rz_f32", -108 - fraction) for each in elements}
+
+
+def _to_f16(elements: tuple[str, ...], terms: int, fraction: int, floor: int | None = None) -> Entries:
+    least = 4 - fraction if floor is None else floor
+    return {(each, "f16"): Accumulator(terms, fraction, "rne_f16", least) for each in elements}
+
+
+def _narrow(terms: int, floor: int) -> Entries:
+    """Of f8, in 13 bits."""
+    wide = {(each, "f32"): Accumulator(terms, 13, "rz_e8m13", -132) for each in _EIGHT}
+    return wide | _to_f16(_EIGHT, terms, 13, floor)
+
+
+_TURING = _to_f32(("f16",), 8, 24) | _to_f16(("f16",), 8, 24)
+_AMPERE = _TURING | _to_f32(("bf16",), 8, 24) | _to_f32(("f32",), 4, 24)
+_SIXTEEN = _to_f32(("f16", "bf16"), 16, 25) | _to_f32(("f32",), 8, 25) | _to_f16(("f16",), 16, 25)
+_TWO_HALVES = {
+    key: dataclasses.replace(by, late=True) for key, by in (_to_f32(_EIGHT, 16, 25) | _to_f16(_EIGHT, 16, 25)).items()
 }
-"""(M3) The classes that contractions can have, for each the accumulators by types of elements and of results."""
+
+CLASSES: dict[str, Entries] = {
+    "volta": _to_f32(("f16",), 4, 23) | _to_f16(("f16",), 4, 23),
+    "turing": _TURING,
+    "ampere": _AMPERE,
+    "ada": _AMPERE | _narrow(16, floor=-20),
+    "hopper": _SIXTEEN | _narrow(32, floor=-21),
+    "hopper_mma": _TWO_HALVES,
+    "blackwell": _SIXTEEN | _to_f32(_EIGHT, 32, 25) | _to_f16(_EIGHT, 32, 25),
+    "blackwell_mma": _TWO_HALVES,
+}
+"""(M3) The classes that contractions can have."""
 
 
 def set_accumulators(
@@ -97,7 +121,7 @@ def set_accumulators(
 
 
 def _resolve(name: str, contraction: Contraction) -> Accumulator:
-    result = F16_OUT if contraction.result == "f16" else F32_OUT
+    result = "f16" if contraction.result == "f16" else "f32"
     try:
         x, y = (Accumulator.named(name, element, result) for element in contraction.elements)
         if x != y:

@@ -21,9 +21,9 @@ from ..numerics.elements import ELEMENTS
 from ..numerics.environment import float_environment
 from ..numerics.formats import ElementType, element_type, from_bits
 from .folds import Accumulated, AnyOrder, Exact, FoldOrder, Order, Sequential
+from .indexing import Division, IndexMap, IndexSum
 from .low_precision.accumulators import Fdpa, LateFdpa
 from .low_precision.binary_formats import F16, F32
-from .indexing import Division, IndexMap, IndexSum
 from .program import Body, Operation, ParsedProgram, ValueType
 
 _FILE_MAGIC = b"\x89repro-mlir\r\n\x1a\n\0"
@@ -340,7 +340,7 @@ class _BodyReader:
         chunk = self.bytes.number()
         from_init = self.bytes.word(_SUM_STARTS, "a start of sums") == "init"
         block = terms * (1 + late)
-        if not fraction and floor or abs(floor) > _MAX_FLOOR or late and terms % 2:
+        if (not fraction and floor) or abs(floor) > _MAX_FLOOR or (late and terms % 2):
             raise self.bytes.error(
                 f"(M4) expected a floor of at most {_MAX_FLOOR} (0 without fraction) and an even number of terms if "
                 f"late, got {floor} and {terms}",

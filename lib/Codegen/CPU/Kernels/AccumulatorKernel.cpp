@@ -114,9 +114,8 @@ public:
         b.getScratch(b.getI32Type(), kBlocks * config.rowKBlockStride);
     columnExponents = b.getScratch(b.getIntegerType(16),
                                    config.groupPanels * config.panelStride);
-    redone =
-        b.getScratch(b.getF32Type(), config.tileRows * config.tileVectors *
-                                         lanes);
+    redone = b.getScratch(b.getF32Type(),
+                          config.tileRows * config.tileVectors * lanes);
   }
 
 private:
@@ -129,9 +128,7 @@ private:
   Value getResult(Value total, Value offset, LaneMask mask) override;
 
   /// Whether totals of several chains add up (F3).
-  bool hasChunks() const {
-    return rule.getChunk() && rule.getChunk() < fold.n;
-  }
+  bool hasChunks() const { return rule.getChunk() && rule.getChunk() < fold.n; }
   bool startsFromInit() const { return rule.getStart() == SumStart::init; }
   /// The values c with which a chain of blocks begins.
   SmallVector<Value> getStarts(const Tile &tile);
@@ -161,18 +158,18 @@ private:
              Value lane);
 
   Value splat(int64_t value, int64_t bits = 32) {
-    auto type = VectorType::get({bits == 16 ? width : lanes},
-                                b.getIntegerType(bits));
+    auto type =
+        VectorType::get({bits == 16 ? width : lanes}, b.getIntegerType(bits));
     return b.constant(DenseElementsAttr::get(
         type, APInt(bits, uint64_t(value), /*isSigned=*/true)));
   }
   Value toBits(Value floats) {
-    return arith::BitcastOp::create(
-        b, VectorType::get({lanes}, b.getI32Type()), floats);
+    return arith::BitcastOp::create(b, VectorType::get({lanes}, b.getI32Type()),
+                                    floats);
   }
   Value toFloats(Value bits) {
-    return arith::BitcastOp::create(
-        b, VectorType::get({lanes}, b.getF32Type()), bits);
+    return arith::BitcastOp::create(b, VectorType::get({lanes}, b.getF32Type()),
+                                    bits);
   }
 
   const SumLimits limits;
@@ -253,16 +250,16 @@ Value AccumulatorKernel::getExponents(Value elements, int64_t least,
   Value field = arith::ShRUIOp::create(b, magnitude, splat(kF32Fraction));
   Value exponent = arith::SubIOp::create(b, field, splat(kF32Bias));
   exponent = arith::MaxSIOp::create(b, exponent, splat(least));
-  Value isZero = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, magnitude,
-                                       splat(0));
+  Value isZero =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::eq, magnitude, splat(0));
   exponent = arith::SelectOp::create(b, isZero, splat(kZero), exponent);
-  Value isSpecial = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, field,
-                                          splat(255));
+  Value isSpecial =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::eq, field, splat(255));
   if (least == 1 - kF32Bias && bits == kFactorBits) {
     Value tail = arith::AndIOp::create(
         b, magnitude, splat((1 << (kF32Fraction + 1 - bits)) - 1));
-    Value isLong = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, tail,
-                                         splat(0));
+    Value isLong =
+        arith::CmpIOp::create(b, arith::CmpIPredicate::ne, tail, splat(0));
     isSpecial = arith::OrIOp::create(b, isSpecial, isLong);
   }
   exponent = arith::SelectOp::create(b, isSpecial, splat(kSpecial), exponent);
@@ -276,9 +273,9 @@ void AccumulatorKernel::packRowExponents(Value first, Value count) {
     Value exponents =
         getExponents(b.loadVector(block, type, at, 1, lanes), limits.leastX,
                      limits.bitsX, limits.getLeast());
-    Value pairs = arith::OrIOp::create(
-        b, arith::AndIOp::create(b, exponents, low),
-        arith::ShLIOp::create(b, exponents, places));
+    Value pairs =
+        arith::OrIOp::create(b, arith::AndIOp::create(b, exponents, low),
+                             arith::ShLIOp::create(b, exponents, places));
     b.storeVector(pairs, rowExponents, at, 1);
   });
 }
@@ -320,8 +317,8 @@ void AccumulatorKernel::packColumns(Value first, const KBlock &kBlock) {
       Value exponents =
           getExponents(b.loadVector(panelBuffer, type, place, 1, lanes),
                        limits.leastY, limits.bitsY, 0);
-      b.storeVector(arith::TruncIOp::create(b, i16, exponents),
-                    columnExponents, place, 1);
+      b.storeVector(arith::TruncIOp::create(b, i16, exponents), columnExponents,
+                    place, 1);
     });
   });
 }
@@ -376,8 +373,7 @@ SmallVector<Value> AccumulatorKernel::getGreatest(const Tile &tile,
           Value pair =
               b.load(rowExponents, b.getI32Type(), getRowPlace(tile, x, k));
           Value ofRow = vector::BitCastOp::create(
-              b, vectorType,
-              vector::BroadcastOp::create(b, pairsType, pair));
+              b, vectorType, vector::BroadcastOp::create(b, pairsType, pair));
           next.push_back(arith::MaxSIOp::create(
               b, greatest[x], arith::AddIOp::create(b, ofRow, ofColumns)));
         }
@@ -388,11 +384,11 @@ SmallVector<Value> AccumulatorKernel::getGreatest(const Tile &tile,
 Value AccumulatorKernel::withExponentOf(Value c, Value ofProducts) {
   Value twice = arith::ShLIOp::create(b, toBits(c), splat(1));
   Value field = arith::ShRUIOp::create(b, twice, splat(kF32Fraction + 1));
-  Value exponent = arith::SubIOp::create(
-      b, field, splat(kF32Bias + limits.getLeast()));
+  Value exponent =
+      arith::SubIOp::create(b, field, splat(kF32Bias + limits.getLeast()));
   if (limits.isF16())
-    exponent = arith::MaxSIOp::create(b, exponent,
-                                      splat(-14 - limits.getLeast()));
+    exponent =
+        arith::MaxSIOp::create(b, exponent, splat(-14 - limits.getLeast()));
   Value isZero =
       arith::CmpIOp::create(b, arith::CmpIPredicate::eq, twice, splat(0));
   exponent = arith::SelectOp::create(b, isZero, splat(kZero), exponent);
@@ -427,8 +423,8 @@ Value AccumulatorKernel::round(Value sum, Value scale) {
   }
   rounded = arith::MulFOp::create(b, rounded, scale);
   if (limits.isF16())
-    rounded = b.convertFloat(b.convertFloat(rounded, b.getF16Type()),
-                             b.getF32Type());
+    rounded =
+        b.convertFloat(b.convertFloat(rounded, b.getF16Type()), b.getF32Type());
   return rounded;
 }
 
@@ -451,10 +447,9 @@ State AccumulatorKernel::addPart(const Tile &tile, const BlockPart &part,
         next.unsignedGreatest =
             arith::MaxUIOp::create(b, next.unsignedGreatest, top);
       top = arith::MaxSIOp::create(b, top, splat(0));
-      Value biased = arith::SubIOp::create(
-          b, splat(kF32Bias + fraction - least), top);
-      Value scale =
-          arith::ShLIOp::create(b, biased, splat(kF32Fraction));
+      Value biased =
+          arith::SubIOp::create(b, splat(kF32Bias + fraction - least), top);
+      Value scale = arith::ShLIOp::create(b, biased, splat(kF32Fraction));
       scales.push_back(toFloats(scale));
       inverses.push_back(toFloats(arith::SubIOp::create(
           b, splat(int64_t(2 * kF32Bias) << kF32Fraction), scale)));
@@ -476,18 +471,16 @@ State AccumulatorKernel::addPart(const Tile &tile, const BlockPart &part,
     SmallVector<Value> elements, next;
     Value place = getColumnPlace(tile, k);
     for (int64_t v = 0; v < count; ++v)
-      elements.push_back(b.loadVector(panelBuffer, type,
-                                      b.add(place, v * lanes), 1, lanes));
+      elements.push_back(
+          b.loadVector(panelBuffer, type, b.add(place, v * lanes), 1, lanes));
     for (int64_t x = 0; x < tile.rowCount; ++x) {
       Value element =
           b.broadcast(b.load(block, type, getRowPlace(tile, x, k)), lanes);
       for (int64_t v = 0; v < count; ++v) {
         int64_t i = x * count + v;
         Value product = arith::MulFOp::create(b, element, elements[v]);
-        Value cut =
-            b.truncate(arith::MulFOp::create(b, product, scales[i]));
-        next.push_back(sums[i] ? arith::AddIOp::create(b, sums[i], cut)
-                               : cut);
+        Value cut = b.truncate(arith::MulFOp::create(b, product, scales[i]));
+        next.push_back(sums[i] ? arith::AddIOp::create(b, sums[i], cut) : cut);
       }
     }
     return next;
@@ -500,20 +493,19 @@ State AccumulatorKernel::addPart(const Tile &tile, const BlockPart &part,
     // So many at a time as surely add up.
     SmallVector<Value> carried = zeros;
     carried.push_back(next.overflow);
-    carried = b.loop(
-        b.index(0), part.count, safe, carried,
-        [&](Value first, ValueRange values) {
-          next.overflow = values.back();
-          Value end = b.min(b.add(first, safe), part.count);
-          SmallVector<Value> sums = b.loop(
-              first, end, 1, zeros, [&](Value j, ValueRange sums) {
-                return multiply(part.getProduct(b, j), sums);
-              });
-          SmallVector<Value> added =
-              add(SmallVector<Value>(values.drop_back()), sums);
-          added.push_back(next.overflow);
-          return added;
-        });
+    carried = b.loop(b.index(0), part.count, safe, carried,
+                     [&](Value first, ValueRange values) {
+                       next.overflow = values.back();
+                       Value end = b.min(b.add(first, safe), part.count);
+                       SmallVector<Value> sums = b.loop(
+                           first, end, 1, zeros, [&](Value j, ValueRange sums) {
+                             return multiply(part.getProduct(b, j), sums);
+                           });
+                       SmallVector<Value> added =
+                           add(SmallVector<Value>(values.drop_back()), sums);
+                       added.push_back(next.overflow);
+                       return added;
+                     });
     next.overflow = carried.pop_back_val();
     totals = carried;
   }
@@ -539,8 +531,7 @@ State AccumulatorKernel::addBlock(const Tile &tile, ArrayRef<BlockPart> parts,
   for (auto [sum, before] : llvm::zip_equal(next.sums, state.sums)) {
     sum = arith::AddFOp::create(b, sum, before);
     if (limits.isF16())
-      sum = b.convertFloat(b.convertFloat(sum, b.getF16Type()),
-                           b.getF32Type());
+      sum = b.convertFloat(b.convertFloat(sum, b.getF16Type()), b.getF32Type());
   }
   return next;
 }
@@ -618,32 +609,30 @@ void AccumulatorKernel::emitTile(Value row, int64_t rowCount, Value panel,
         [&] { return loadAll(totals, getTotalsOffset(tile)); });
   };
   State start;
-  start.sums =
-      config.hasKBlocks()
-          ? b.choose(b.equal(kBlock.start, kBlock.chunk.start), begin,
-                     [&] { return loadAll(kBlockSums, slot); })
-          : begin();
+  start.sums = config.hasKBlocks()
+                   ? b.choose(b.equal(kBlock.start, kBlock.chunk.start), begin,
+                              [&] { return loadAll(kBlockSums, slot); })
+                   : begin();
   start.greatest = splat(INT32_MIN);
   if (limits.checksLeast())
     start.unsignedGreatest = splat(0);
   if (limits.checksOverflow())
     start.overflow = splat(0);
   State end = addBlocks(tile, start);
-  Value isBad = arith::CmpIOp::create(b, arith::CmpIPredicate::sgt,
-                                      end.greatest,
-                                      splat(kGreatest - limits.getLeast()));
+  Value isBad =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, end.greatest,
+                            splat(kGreatest - limits.getLeast()));
   if (end.unsignedGreatest) {
     // Numbers between zeros and the least exponent are the greatest of these.
-    Value isLow = arith::CmpIOp::create(b, arith::CmpIPredicate::ugt,
-                                        end.unsignedGreatest,
-                                        splat(kZeroLimit));
+    Value isLow = arith::CmpIOp::create(
+        b, arith::CmpIPredicate::ugt, end.unsignedGreatest, splat(kZeroLimit));
     isBad = arith::OrIOp::create(b, isBad, isLow);
   }
   if (end.overflow)
-    isBad = arith::OrIOp::create(
-        b, isBad,
-        arith::CmpIOp::create(b, arith::CmpIPredicate::slt, end.overflow,
-                              splat(0)));
+    isBad =
+        arith::OrIOp::create(b, isBad,
+                             arith::CmpIOp::create(b, arith::CmpIPredicate::slt,
+                                                   end.overflow, splat(0)));
   Value nan = toFloats(splat(0x7fc00000));
   SmallVector<Value> sums;
   for (Value sum : end.sums)
@@ -687,12 +676,10 @@ SmallVector<Value> AccumulatorKernel::redoNaNs(const Tile &tile,
                                                ArrayRef<Value> sums) {
   Value isNaN;
   for (Value sum : sums) {
-    Value here =
-        arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, sum, sum);
+    Value here = arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, sum, sum);
     isNaN = isNaN ? arith::OrIOp::create(b, isNaN, here) : here;
   }
-  Value any =
-      vector::ReductionOp::create(b, vector::CombiningKind::OR, isNaN);
+  Value any = vector::ReductionOp::create(b, vector::CombiningKind::OR, isNaN);
   return b.choose(
       any,
       [&] {
@@ -706,12 +693,12 @@ SmallVector<Value> AccumulatorKernel::redoNaNs(const Tile &tile,
             b.loop(b.index(0), end, 1, [&, &vector = vector](Value lane) {
               Value place = b.add(base, lane);
               Value sum = b.load(redone, type, place);
-              b.when(arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, sum,
-                                           sum),
-                     [&] {
-                       b.store(redo(tile, b.add(tile.row, x), vector, lane),
-                               redone, place);
-                     });
+              b.when(
+                  arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, sum, sum),
+                  [&] {
+                    b.store(redo(tile, b.add(tile.row, x), vector, lane),
+                            redone, place);
+                  });
             });
           }
         });
@@ -733,8 +720,8 @@ Value AccumulatorKernel::redo(const Tile &tile, Value row,
     return computeFactor(factor, 0, [&](unsigned leaf) {
       return loadLeaf(
           factor, leaf,
-          b.add(getBase(leaf), getLoopOffset(b, factor.reduction, at, leaf)),
-          0, 0, {});
+          b.add(getBase(leaf), getLoopOffset(b, factor.reduction, at, leaf)), 0,
+          0, {});
     });
   };
   auto loadRow = [&](Value k) {
@@ -744,9 +731,8 @@ Value AccumulatorKernel::redo(const Tile &tile, Value row,
   };
   auto loadColumn = [&](Value k) {
     return load(columns, k, [&](unsigned leaf) {
-      return b.add(
-          vector.leafOffsets[leaf],
-          b.mul(lane, columns.loops.back().coefficients[leaf]));
+      return b.add(vector.leafOffsets[leaf],
+                   b.mul(lane, columns.loops.back().coefficients[leaf]));
     });
   };
   Value start = b.index(0), end = b.index(fold.n), c = b.zero(type);
@@ -789,7 +775,6 @@ LogicalResult repro::cpu::expandAccumulator(HostBuilder &b, FoldOp op) {
     return failure();
   contraction.noteTiles(config->describe());
   b.setWork(config->items, config->grain);
-  AccumulatorKernel(b, std::move(contraction), *config, *limits, x, y)
-      .expand();
+  AccumulatorKernel(b, std::move(contraction), *config, *limits, x, y).expand();
   return success();
 }

@@ -46,8 +46,8 @@ Value ContractionKernel::getSumsOffset(const Tile &tile) {
   int64_t width = config.tileVectors * lanes;
   Value slot = b.mul(b.sub(tile.row, firstRow), width);
   if (config.kBlocksOutside)
-    slot = b.add(slot, b.mul(b.sub(tile.panel, firstPanel),
-                             config.stripRows * width));
+    slot = b.add(
+        slot, b.mul(b.sub(tile.panel, firstPanel), config.stripRows * width));
   return slot;
 }
 

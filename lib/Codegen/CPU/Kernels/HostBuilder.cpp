@@ -104,10 +104,9 @@ Value HostBuilder::convertTowardZero(Value vector) {
     Value value = arith::SIToFPOp::create(*this, floats, vector);
     // What rounds to 2^31 comes back as -2^31, and wraps to the right sign.
     Value lost = arith::SubIOp::create(*this, vector, truncate(value));
-    Value ofMagnitude =
-        callIntrinsic(lanes == 4 ? "llvm.x86.ssse3.psign.d.128"
-                                 : "llvm.x86.avx2.psign.d",
-                      integers, {lost, vector});
+    Value ofMagnitude = callIntrinsic(lanes == 4 ? "llvm.x86.ssse3.psign.d.128"
+                                                 : "llvm.x86.avx2.psign.d",
+                                      integers, {lost, vector});
     return arith::BitcastOp::create(*this, floats,
                                     takeExcess(value, ofMagnitude));
   }

@@ -48,7 +48,8 @@ public:
   /// Whether vectors of f32 and i32 of so many lanes convert in one instruction
   /// each.
   bool canConvertTogether(int64_t lanes) const;
-  /// A vector of f32 to i32, toward zero; what i32 has not becomes some integer.
+  /// A vector of f32 to i32, toward zero; what i32 has not becomes some
+  /// integer.
   Value truncate(Value vector);
   /// A vector of i32 to f32, toward zero.
   Value convertTowardZero(Value vector);

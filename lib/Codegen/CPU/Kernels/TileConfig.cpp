@@ -199,8 +199,7 @@ void Chooser::chooseTile() {
     c.tileVectors = std::min(kAccumulatedVectors, c.vectorCount);
     c.tileRows = std::min<int64_t>(rows.size, level.vectorRegisters / 8);
     c.panels = llvm::divideCeil(c.vectorCount, c.tileVectors);
-    c.masked =
-        inner % c.lanes != 0 || c.vectorCount % c.tileVectors != 0;
+    c.masked = inner % c.lanes != 0 || c.vectorCount % c.tileVectors != 0;
     return;
   }
   double least = std::numeric_limits<double>::infinity();

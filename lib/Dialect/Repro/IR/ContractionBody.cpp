@@ -86,8 +86,7 @@ static bool isExtension(linalg::GenericOp generic) {
   Block &body = *generic.getBody();
   return getExtendedArgument(body.getTerminator()->getOperand(0), &body) ==
              body.getArgument(0) &&
-         llvm::all_of(body.without_terminator(),
-                      llvm::IsaPred<arith::ExtFOp>);
+         llvm::all_of(body.without_terminator(), llvm::IsaPred<arith::ExtFOp>);
 }
 
 std::optional<ExtendedInput> repro::getExtendedInput(Value input,

@@ -64,7 +64,9 @@ def test_classes_on_aarch64_M3() -> None:
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-@pytest.mark.parametrize("by", [HOPPER, Accumulator.named("blackwell", "f8E4M3FN"), Accumulator(16, 29, "rz_f32", -140)])
+@pytest.mark.parametrize(
+    "by", [HOPPER, Accumulator.named("blackwell", "f8E4M3FN"), Accumulator(16, 29, "rz_f32", -140)]
+)
 def test_sums_at_the_limit_of_i32_M1(by: Accumulator, sign: int) -> None:
     """Of products of the largest significands, some columns with ever more of them, and an exponent that fits c."""
     t = "f8E4M3FN" if by.terms == 32 else "bf16"

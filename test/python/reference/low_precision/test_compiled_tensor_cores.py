@@ -41,9 +41,7 @@ def program(by: Unit, data: Recorded, result: str, copies: int) -> tuple[str, tu
     c = data.addend(result)
     y = np.repeat(data.b[:, :, np.newaxis], copies, axis=2)
     operands = (data.a, y, np.repeat(c[:, np.newaxis], copies, axis=1))
-    return product.program(), tuple(
-        accumulated.as_bits(x, t) for x, t in zip(operands, product.types, strict=True)
-    )
+    return product.program(), tuple(accumulated.as_bits(x, t) for x, t in zip(operands, product.types, strict=True))
 
 
 def as_f32_bits(outcome: kit.Outcome, result: str) -> np.ndarray:
