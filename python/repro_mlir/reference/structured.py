@@ -277,8 +277,10 @@ def _accumulated(op: Operation, env: Environment, order: folds.Accumulated) -> l
     factors = _plain_factors(op, "M4", "#repro.fdpa")
     if order.from_init and order.accumulator.result == F16 and op.result_types[0].element.name != "f16":
         raise op.error("(M4) expected results of f16 for start = init with rne_f16")
-    formats = tuple(FORMATS[op.operand_types[i].element.name] for i in factors)
-    return _whole_sums(op, env, factors, lambda init, x, y: folds.accumulated_contraction(x, y, formats, init, order))
+    of_x, of_y = (FORMATS[op.operand_types[i].element.name] for i in factors)
+    return _whole_sums(
+        op, env, factors, lambda init, x, y: folds.accumulated_contraction(x, y, (of_x, of_y), init, order)
+    )
 
 
 def _sequential(op: Operation, env: Environment) -> list[np.ndarray]:
