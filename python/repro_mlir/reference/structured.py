@@ -278,9 +278,11 @@ def _accumulated(op: Operation, env: Environment, order: folds.Accumulated) -> l
     if order.from_init and order.accumulator.result == F16 and op.result_types[0].element.name != "f16":
         raise op.error("(M4) expected results of f16 for start = init with rne_f16")
     of_x, of_y = (FORMATS[op.operand_types[i].element.name] for i in factors)
-    return _whole_sums(
-        op, env, factors, lambda init, x, y: folds.accumulated_contraction(x, y, (of_x, of_y), init, order)
-    )
+
+    def total(init: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return folds.accumulated_contraction(x, y, (of_x, of_y), init, order)
+
+    return _whole_sums(op, env, factors, total)
 
 
 def _sequential(op: Operation, env: Environment) -> list[np.ndarray]:
