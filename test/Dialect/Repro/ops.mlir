@@ -23,6 +23,38 @@ func.func @F1_contraction(%a: tensor<4x8xf32>, %b: tensor<8x16xf32>, %c: tensor<
   return %0 : tensor<4x16xf32>
 }
 
+// CHECK-LABEL: func @M4_accumulators
+// CHECK: repro.fold #repro.fdpa<terms = 16, fraction = 25, round = rz_f32, floor = -133> maps
+// CHECK: repro.fold #repro.fdpa<terms = 4, round = rne_f32, floor = 0, late = true, chunk = 16> maps
+// CHECK: repro.fold #repro.fdpa<terms = 8, fraction = 24, round = rne_f16, floor = -20, start = init> maps
+func.func @M4_accumulators(%a: tensor<8xbf16>, %b: tensor<8xf32>, %c: tensor<f16>) -> (tensor<f16>, tensor<f16>, tensor<f16>) {
+  %0 = repro.fold #repro.fdpa<terms = 16, fraction = 25, round = rz_f32, floor = -133, late = false, chunk = 0, start = zero>
+      maps [affine_map<(k) -> (k)>, affine_map<(k) -> (k)>, affine_map<(k) -> ()>] iterators [reduction]
+      ins(%a, %b : tensor<8xbf16>, tensor<8xf32>) outs(%c : tensor<f16>) {
+  ^bb0(%x: bf16, %y: f32, %acc: f32):
+    %1 = arith.extf %x : bf16 to f32
+    %2 = math.fma %1, %y, %acc : f32
+    repro.yield %2 : f32
+  } -> tensor<f16>
+  %3 = repro.fold #repro.fdpa<terms = 4, round = rne_f32, floor = 0, late = true, chunk = 16>
+      maps [affine_map<(k) -> (k)>, affine_map<(k) -> (k)>, affine_map<(k) -> ()>] iterators [reduction]
+      ins(%a, %b : tensor<8xbf16>, tensor<8xf32>) outs(%c : tensor<f16>) {
+  ^bb0(%x: bf16, %y: f32, %acc: f32):
+    %1 = arith.extf %x : bf16 to f32
+    %2 = math.fma %1, %y, %acc : f32
+    repro.yield %2 : f32
+  } -> tensor<f16>
+  %4 = repro.fold #repro.fdpa<terms = 8, fraction = 24, round = rne_f16, floor = -20, start = init>
+      maps [affine_map<(k) -> (k)>, affine_map<(k) -> (k)>, affine_map<(k) -> ()>] iterators [reduction]
+      ins(%a, %b : tensor<8xbf16>, tensor<8xf32>) outs(%c : tensor<f16>) {
+  ^bb0(%x: bf16, %y: f32, %acc: f32):
+    %1 = arith.extf %x : bf16 to f32
+    %2 = math.fma %1, %y, %acc : f32
+    repro.yield %2 : f32
+  } -> tensor<f16>
+  return %0, %3, %4 : tensor<f16>, tensor<f16>, tensor<f16>
+}
+
 // CHECK-LABEL: func @K4_exact
 // CHECK: repro.fold #repro.exact<digits = 2> maps
 // CHECK: arith.extf

@@ -21,7 +21,7 @@ SmallVector<FoldOp> repro::getContractions(func::FuncOp function) {
   SmallVector<FoldOp> folds;
   for (FoldOp fold : function.getOps<FoldOp>()) {
     std::optional<ContractionBody> contraction = getContraction(fold);
-    if (contraction && contraction->canBeExact())
+    if (contraction && contraction->isPlain())
       folds.push_back(fold);
   }
   return folds;

@@ -319,6 +319,34 @@ def ReproQuantizeContractions
                            "::mlir::tensor::TensorDialect"];
 }
 
+def ReproSetAccumulator : Pass<"repro-set-accumulator"> {
+  let summary = "contractions get an accumulator of matrix units";
+  let description = [{
+    (M4) `#repro.fdpa` takes the place of the order of contractions (K1) with
+    f32 accumulators, all of them or those that `contractions` names by their
+    numbers in program order. A program with other sums is another program.
+  }];
+  let options = [
+    Option<"terms", "terms", "int64_t", /*default=*/"16",
+           "products of a block, 1 to 128">,
+    Option<"fraction", "fraction", "int64_t", /*default=*/"25",
+           "bits after the point of the greatest exponent, 10 to 40; 0: all">,
+    Option<"round", "round", "std::string", /*default=*/"\"rz_f32\"",
+           "rz_f32, rz_e8m13, rne_f16 or rne_f32">,
+    Option<"floor", "floor", "int64_t", /*default=*/"-133",
+           "the least exponent by which products are aligned">,
+    Option<"late", "late", "bool", /*default=*/"false",
+           "blocks of two halves, to which c is added last">,
+    Option<"chunk", "chunk", "int64_t", /*default=*/"0",
+           "elements of a chain of blocks; 0: all">,
+    Option<"start", "start", "std::string", /*default=*/"\"zero\"",
+           "zero or init: where a chain starts">,
+    ListOption<"contractions", "contractions", "int64_t",
+               "the numbers of some contractions, from 0">
+  ];
+  let dependentDialects = ["::mlir::repro::ReproDialect"];
+}
+
 def ReproVerifyCanonical : Pass<"repro-verify-canonical", "::mlir::ModuleOp"> {
   let summary = "accept only what the numerics define";
   let description = [{
