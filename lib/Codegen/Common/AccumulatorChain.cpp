@@ -104,6 +104,7 @@ Value AccumulatorChain::powerOfTwo(Value exponent) {
   return arith::BitcastOp::create(b, b.getF32Type(), bits);
 }
 
+/// (M1) Sig and Exp.
 AccumulatorChain::Number AccumulatorChain::split(Value value,
                                                  int64_t leastExponent) {
   Value bits = arith::BitcastOp::create(b, b.getI32Type(), value);

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// (M1) without a branch, on a tile of results. Beside the packed elements, as
-// f32, lie their exponents: those of the rows as two equal halves of an i32,
+// (M4) on a tile of results, (M1) without a branch. Beside the packed elements,
+// as f32, lie their exponents: those of the rows as two equal halves of an i32,
 // those of the columns as i16. A block takes two passes. The first finds the
 // greatest exponent E of each result, in i16. In the second a product, which is
 // exact in f32, times 2^(F - E), which is exact too, is converted to i32 toward
