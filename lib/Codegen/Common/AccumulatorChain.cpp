@@ -104,6 +104,7 @@ Value AccumulatorChain::powerOfTwo(Value exponent) {
   return arith::BitcastOp::create(b, b.getF32Type(), bits);
 }
 
+/// (M1) Sig and Exp.
 AccumulatorChain::Number AccumulatorChain::split(Value value,
                                                  int64_t leastExponent) {
   Value bits = arith::BitcastOp::create(b, b.getI32Type(), value);
@@ -363,6 +364,7 @@ Value AccumulatorChain::addBlock(const BlockPart &part, Value c, Load loadX,
   Value top = arith::MaxSIOp::create(b, found[0], i32(rule.getFloor()));
   Sum sum = rule.getFraction() ? addAligned(part, top, number, loadX, loadY)
                                : addExactly(part, number, loadX, loadY);
+  // (M1) Infinities and NaNs are those of the sum.
   Value isFinite =
       arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, found[1], f32(0));
   return b.select(isFinite, round(sum), found[1]);
@@ -376,7 +378,7 @@ Value AccumulatorChain::add(Value start, Value end, Value c, Load loadX,
         Value total = rule.getLate() ? f32(0) : before;
         for (const BlockPart &part : getBlockParts(b, rule, first, end))
           total = addBlock(part, total, loadX, loadY);
-        if (rule.getLate()) {
+        if (rule.getLate()) { // (M3)
           total = arith::AddFOp::create(b, total, before);
           if (rule.getRound() == SumRounding::rne_f16)
             total = b.convertFloat(b.convertFloat(total, b.getF16Type()),

@@ -4,39 +4,21 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
-//
-// (M1) without a branch, on a tile of results. Beside the packed elements, as
-// f32, lie their exponents: those of the rows as two equal halves of an i32,
-// those of the columns as i16. A block takes two passes. The first finds the
-// greatest exponent E of each result, in i16. In the second a product, which is
-// exact in f32, times 2^(F - E), which is exact too, is converted to i32 toward
-// zero: that is the rule's cut. The sum in i32 is converted to f32 toward zero.
-//
-// All exponents are relative to the least E for which 2^(F - E) is an f32, and
-// what that makes subnormal or loses is below the cut. Zeros have an exponent
-// below all, elements that are not finite or too long one above all. Results
-// for which E was out of range, or a sum too large, end as NaNs, and all NaNs
-// are computed again by AccumulatorChain.
-//
-//===----------------------------------------------------------------------===//
 
-#include "Codegen/CPU/Kernels/ContractionKernel.h"
+#include "Codegen/CPU/Kernels/AccumulatorKernel.h"
+
 #include "Codegen/CPU/Kernels/HostKernels.h"
-#include "Codegen/Common/AccumulatorChain.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-
-#include <cmath>
 
 using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
-static constexpr int64_t kF32Fraction = 23, kF32Bias = 127;
-/// Exponents of zeros and of what the vectors cannot do; sums of two stay in
-/// i16 and on their side of the limit.
-static constexpr int64_t kZero = -8000, kSpecial = 16000, kZeroLimit = -4000;
+/// The exponent of what the vectors cannot do, and one between those of zeros
+/// and of numbers.
+static constexpr int64_t kSpecial = 16000, kZeroLimit = -4000;
 /// Products are below 2^(E + 2), which has to be an f32.
 static constexpr int64_t kGreatest = 126;
 /// Elements of K after which the values c go to memory.
@@ -46,38 +28,9 @@ static constexpr int64_t kLongestChunk = 4096;
 /// Bits of f32 that vectors multiply, those of tf32: products of more are not
 /// exact in f32.
 static constexpr int64_t kFactorBits = 11;
-/// Products in a straight line.
-static constexpr int64_t kStraight = 4;
 
 namespace {
-/// What the sums of a rule need.
-struct SumLimits {
-  FdpaAttr rule;
-  int64_t leastX, leastY; ///< exponents of normal elements
-  int64_t bitsX, bitsY;   ///< of significands
-
-  static std::optional<SumLimits> get(FdpaAttr rule, Type x, Type y);
-
-  int64_t getFraction() const { return *rule.getFraction(); }
-  bool isF16() const { return rule.getRound() == SumRounding::rne_f16; }
-  /// The exponent to which all others are relative.
-  int64_t getLeast() const {
-    return std::max(rule.getFloor(), getFraction() - kF32Bias + 2);
-  }
-  /// Whether a number below it could decide E.
-  bool checksLeast() const { return getLeast() > rule.getFloor(); }
-  /// How many products of a block surely add up in an i32.
-  int64_t getSafeProducts() const;
-  /// Whether those of a block, and c, do.
-  bool checksOverflow() const;
-
-private:
-  double getLargestProduct() const {
-    return (2 - std::ldexp(2.0, -bitsX)) * (2 - std::ldexp(2.0, -bitsY)) *
-           std::ldexp(1.0, getFraction());
-  }
-};
-
+/// One whose chunks are those of the tiles.
 class AccumulatorContraction : public Contraction {
 public:
   AccumulatorContraction(HostBuilder &b, FoldOp op) : Contraction(b, op) {}
@@ -87,96 +40,6 @@ public:
     const Factor &factor = ofRows ? rows : columns;
     return fold.inputs[factor.inputs[0]].element;
   }
-};
-
-/// What a tile carries from block to block.
-struct State {
-  SmallVector<Value> sums; ///< c, row by row
-  /// Over all blocks and results of a lane: the greatest E, the greatest as an
-  /// unsigned number (null: not needed), and sums that overflowed in their
-  /// sign (likewise).
-  Value greatest, unsignedGreatest, overflow;
-
-  SmallVector<Value> pack() const;
-  State unpack(ValueRange values) const;
-};
-
-class AccumulatorKernel : public ContractionKernel {
-public:
-  AccumulatorKernel(HostBuilder &b, AccumulatorContraction contraction,
-                    const TileConfig &config, const SumLimits &limits,
-                    Type rowElement, Type columnElement)
-      : ContractionKernel(b, std::move(contraction), config), limits(limits),
-        rule(limits.rule), width(config.tileVectors * lanes),
-        chain(b, rule, rowElement, columnElement) {
-    int64_t kBlocks = llvm::divideCeil(config.span, config.kBlockSize);
-    rowExponents =
-        b.getScratch(b.getI32Type(), kBlocks * config.rowKBlockStride);
-    columnExponents = b.getScratch(b.getIntegerType(16),
-                                   config.groupPanels * config.panelStride);
-    redone = b.getScratch(b.getF32Type(),
-                          config.tileRows * config.tileVectors * lanes);
-  }
-
-private:
-  void emitTile(Value row, int64_t rowCount, Value panel,
-                ArrayRef<PanelVector> vectors, const KBlock &kBlock) override;
-  void packRowsAlongReduction(Value first, Value end,
-                              const KBlock &kBlock) override;
-  void packRowsAlongRows(const Chunk &chunk) override;
-  void packColumns(Value first, const KBlock &kBlock) override;
-  Value getResult(Value total, Value offset, LaneMask mask) override;
-
-  /// Whether totals of several chains add up (F3).
-  bool hasChunks() const { return rule.getChunk() && rule.getChunk() < fold.n; }
-  bool startsFromInit() const { return rule.getStart() == SumStart::init; }
-  /// The values c with which a chain of blocks begins.
-  SmallVector<Value> getStarts(const Tile &tile);
-  /// (M1) The exponents of elements, relative to `base`, as i32.
-  Value getExponents(Value elements, int64_t least, int64_t bits, int64_t base);
-  void packRowExponents(Value first, Value count);
-
-  State addBlocks(const Tile &tile, const State &start);
-  State addBlock(const Tile &tile, ArrayRef<BlockPart> parts,
-                 const State &state);
-  State addPart(const Tile &tile, const BlockPart &part, const State &state);
-  /// Through the products of a part.
-  SmallVector<Value>
-  forEachProduct(const BlockPart &part, int64_t most, ValueRange starts,
-                 function_ref<SmallVector<Value>(Value, ValueRange)> body);
-  Value getRowPlace(const Tile &tile, int64_t x, Value k);
-  Value getColumnPlace(const Tile &tile, Value k);
-  SmallVector<Value> getGreatest(const Tile &tile, const BlockPart &part);
-  /// E of each result, relative, from that of the products and c.
-  Value withExponentOf(Value c, Value ofProducts);
-  Value round(Value sum, Value scale);
-
-  void finishChain(const Tile &tile, SmallVector<Value> sums);
-  /// Computes results that are NaNs again.
-  SmallVector<Value> redoNaNs(const Tile &tile, ArrayRef<Value> sums);
-  Value redo(const Tile &tile, Value row, const PanelVector &vector,
-             Value lane);
-
-  Value splat(int64_t value, int64_t bits = 32) {
-    auto type =
-        VectorType::get({bits == 16 ? width : lanes}, b.getIntegerType(bits));
-    return b.constant(DenseElementsAttr::get(
-        type, APInt(bits, uint64_t(value), /*isSigned=*/true)));
-  }
-  Value toBits(Value floats) {
-    return arith::BitcastOp::create(b, VectorType::get({lanes}, b.getI32Type()),
-                                    floats);
-  }
-  Value toFloats(Value bits) {
-    return arith::BitcastOp::create(b, VectorType::get({lanes}, b.getF32Type()),
-                                    bits);
-  }
-
-  const SumLimits limits;
-  const FdpaAttr rule;
-  const int64_t width; ///< of a panel
-  AccumulatorChain chain;
-  Value rowExponents, columnExponents, redone;
 };
 } // namespace
 
@@ -218,27 +81,6 @@ LogicalResult AccumulatorContraction::match(FdpaAttr rule) {
   return success();
 }
 
-SmallVector<Value> State::pack() const {
-  SmallVector<Value> values(sums);
-  values.push_back(greatest);
-  for (Value value : {unsignedGreatest, overflow})
-    if (value)
-      values.push_back(value);
-  return values;
-}
-
-State State::unpack(ValueRange values) const {
-  State state;
-  state.sums.assign(values.begin(), values.begin() + sums.size());
-  size_t next = sums.size();
-  state.greatest = values[next++];
-  if (unsignedGreatest)
-    state.unsignedGreatest = values[next++];
-  if (overflow)
-    state.overflow = values[next++];
-  return state;
-}
-
 //===----------------------------------------------------------------------===//
 // Packing
 //===----------------------------------------------------------------------===//
@@ -252,7 +94,7 @@ Value AccumulatorKernel::getExponents(Value elements, int64_t least,
   exponent = arith::MaxSIOp::create(b, exponent, splat(least));
   Value isZero =
       arith::CmpIOp::create(b, arith::CmpIPredicate::eq, magnitude, splat(0));
-  exponent = arith::SelectOp::create(b, isZero, splat(kZero), exponent);
+  exponent = arith::SelectOp::create(b, isZero, splat(kZeroExponent), exponent);
   Value isSpecial =
       arith::CmpIOp::create(b, arith::CmpIPredicate::eq, field, splat(255));
   if (least == 1 - kF32Bias && bits == kFactorBits) {
@@ -324,244 +166,6 @@ void AccumulatorKernel::packColumns(Value first, const KBlock &kBlock) {
 }
 
 //===----------------------------------------------------------------------===//
-// Blocks
-//===----------------------------------------------------------------------===//
-
-Value AccumulatorKernel::getRowPlace(const Tile &tile, int64_t x, Value k) {
-  Value local = b.sub(k, tile.kBlock.start);
-  if (config.rowsAlongRows)
-    return b.add(b.add(tile.packedRows, b.mul(local, config.tileRows)), x);
-  return b.add(b.add(tile.packedRows, x * config.rowStride), local);
-}
-
-Value AccumulatorKernel::getColumnPlace(const Tile &tile, Value k) {
-  return b.add(tile.vectors[0].packed,
-               b.mul(b.sub(k, tile.kBlock.start), width));
-}
-
-SmallVector<Value> AccumulatorKernel::forEachProduct(
-    const BlockPart &part, int64_t most, ValueRange starts,
-    function_ref<SmallVector<Value>(Value, ValueRange)> body) {
-  std::optional<int64_t> count = getConstantIntValue(part.count);
-  // Some products in a straight line, so many that they divide all.
-  int64_t step = 1;
-  if (count)
-    for (int64_t i = 1; i <= std::min(kStraight, most); ++i)
-      step = *count % i == 0 ? i : step;
-  auto straight = [&](Value first, ValueRange values) {
-    SmallVector<Value> next(values);
-    for (int64_t i = 0; i < step; ++i)
-      next = body(part.getProduct(b, b.add(first, i)), next);
-    return next;
-  };
-  if (count && *count == step)
-    return straight(b.index(0), starts);
-  return b.loop(b.index(0), part.count, step, starts, straight);
-}
-
-SmallVector<Value> AccumulatorKernel::getGreatest(const Tile &tile,
-                                                  const BlockPart &part) {
-  SmallVector<Value> starts(tile.rowCount, splat(2 * kZero, 16));
-  auto vectorType = VectorType::get({width}, b.getIntegerType(16));
-  auto pairsType = VectorType::get({width / 2}, b.getI32Type());
-  return forEachProduct(
-      part, kStraight, starts, [&](Value k, ValueRange greatest) {
-        Value ofColumns = b.loadVector(columnExponents, b.getIntegerType(16),
-                                       getColumnPlace(tile, k), 1, width);
-        SmallVector<Value> next;
-        for (int64_t x = 0; x < tile.rowCount; ++x) {
-          Value pair =
-              b.load(rowExponents, b.getI32Type(), getRowPlace(tile, x, k));
-          Value ofRow = vector::BitCastOp::create(
-              b, vectorType, vector::BroadcastOp::create(b, pairsType, pair));
-          next.push_back(arith::MaxSIOp::create(
-              b, greatest[x], arith::AddIOp::create(b, ofRow, ofColumns)));
-        }
-        return next;
-      });
-}
-
-Value AccumulatorKernel::withExponentOf(Value c, Value ofProducts) {
-  Value twice = arith::ShLIOp::create(b, toBits(c), splat(1));
-  Value field = arith::ShRUIOp::create(b, twice, splat(kF32Fraction + 1));
-  Value exponent =
-      arith::SubIOp::create(b, field, splat(kF32Bias + limits.getLeast()));
-  if (limits.isF16())
-    exponent =
-        arith::MaxSIOp::create(b, exponent, splat(-14 - limits.getLeast()));
-  Value isZero =
-      arith::CmpIOp::create(b, arith::CmpIPredicate::eq, twice, splat(0));
-  exponent = arith::SelectOp::create(b, isZero, splat(kZero), exponent);
-  return arith::MaxSIOp::create(b, ofProducts, exponent);
-}
-
-/// c of the next block: the sum times 2^-scale.
-Value AccumulatorKernel::round(Value sum, Value scale) {
-  Type floats = VectorType::get({lanes}, b.getF32Type());
-  Value rounded;
-  switch (rule.getRound()) {
-  case SumRounding::rne_f32:
-    rounded = arith::SIToFPOp::create(b, floats, sum);
-    break;
-  case SumRounding::rz_f32:
-    rounded = b.convertTowardZero(sum);
-    break;
-  case SumRounding::rz_e8m13:
-    rounded = toFloats(arith::AndIOp::create(
-        b, toBits(b.convertTowardZero(sum)), splat(~int64_t(0x3ff))));
-    break;
-  case SumRounding::rne_f16: {
-    // A last bit that is odd where bits were lost rounds like all of them.
-    Value cut = b.convertTowardZero(sum);
-    Value isInexact = arith::CmpIOp::create(b, arith::CmpIPredicate::ne,
-                                            b.truncate(cut), sum);
-    Value bits = toBits(cut);
-    rounded = toFloats(arith::SelectOp::create(
-        b, isInexact, arith::OrIOp::create(b, bits, splat(1)), bits));
-    break;
-  }
-  }
-  rounded = arith::MulFOp::create(b, rounded, scale);
-  if (limits.isF16())
-    rounded =
-        b.convertFloat(b.convertFloat(rounded, b.getF16Type()), b.getF32Type());
-  return rounded;
-}
-
-State AccumulatorKernel::addPart(const Tile &tile, const BlockPart &part,
-                                 const State &state) {
-  int64_t count = tile.vectors.size();
-  SmallVector<Value> greatest = getGreatest(tile, part);
-  State next = state;
-  SmallVector<Value> scales, inverses, totals;
-  int64_t fraction = limits.getFraction(), least = limits.getLeast();
-  Type narrow = VectorType::get({lanes}, b.getI32Type());
-  for (int64_t x = 0; x < tile.rowCount; ++x)
-    for (int64_t v = 0; v < count; ++v) {
-      Value part = vector::ExtractStridedSliceOp::create(
-          b, greatest[x], v * lanes, lanes, /*stride=*/1);
-      Value top = withExponentOf(state.sums[x * count + v],
-                                 arith::ExtSIOp::create(b, narrow, part));
-      next.greatest = arith::MaxSIOp::create(b, next.greatest, top);
-      if (next.unsignedGreatest)
-        next.unsignedGreatest =
-            arith::MaxUIOp::create(b, next.unsignedGreatest, top);
-      top = arith::MaxSIOp::create(b, top, splat(0));
-      Value biased =
-          arith::SubIOp::create(b, splat(kF32Bias + fraction - least), top);
-      Value scale = arith::ShLIOp::create(b, biased, splat(kF32Fraction));
-      scales.push_back(toFloats(scale));
-      inverses.push_back(toFloats(arith::SubIOp::create(
-          b, splat(int64_t(2 * kF32Bias) << kF32Fraction), scale)));
-    }
-  auto add = [&](ArrayRef<Value> sums, ArrayRef<Value> others) {
-    SmallVector<Value> added;
-    for (auto [x, y] : llvm::zip_equal(sums, others)) {
-      Value sum = arith::AddIOp::create(b, x, y);
-      if (next.overflow) // The sign is that of neither.
-        next.overflow = arith::OrIOp::create(
-            b, next.overflow,
-            arith::AndIOp::create(b, arith::XOrIOp::create(b, x, sum),
-                                  arith::XOrIOp::create(b, y, sum)));
-      added.push_back(sum);
-    }
-    return added;
-  };
-  auto multiply = [&](Value k, ValueRange sums) {
-    SmallVector<Value> elements, next;
-    Value place = getColumnPlace(tile, k);
-    for (int64_t v = 0; v < count; ++v)
-      elements.push_back(
-          b.loadVector(panelBuffer, type, b.add(place, v * lanes), 1, lanes));
-    for (int64_t x = 0; x < tile.rowCount; ++x) {
-      Value element =
-          b.broadcast(b.load(block, type, getRowPlace(tile, x, k)), lanes);
-      for (int64_t v = 0; v < count; ++v) {
-        int64_t i = x * count + v;
-        Value product = arith::MulFOp::create(b, element, elements[v]);
-        Value cut = b.truncate(arith::MulFOp::create(b, product, scales[i]));
-        next.push_back(sums[i] ? arith::AddIOp::create(b, sums[i], cut) : cut);
-      }
-    }
-    return next;
-  };
-  SmallVector<Value> zeros(scales.size(), splat(0));
-  int64_t safe = limits.getSafeProducts();
-  if (safe >= rule.getTerms()) {
-    totals = forEachProduct(part, kStraight, zeros, multiply);
-  } else {
-    // So many at a time as surely add up.
-    SmallVector<Value> carried = zeros;
-    carried.push_back(next.overflow);
-    carried = b.loop(b.index(0), part.count, safe, carried,
-                     [&](Value first, ValueRange values) {
-                       next.overflow = values.back();
-                       Value end = b.min(b.add(first, safe), part.count);
-                       SmallVector<Value> sums = b.loop(
-                           first, end, 1, zeros, [&](Value j, ValueRange sums) {
-                             return multiply(part.getProduct(b, j), sums);
-                           });
-                       SmallVector<Value> added =
-                           add(SmallVector<Value>(values.drop_back()), sums);
-                       added.push_back(next.overflow);
-                       return added;
-                     });
-    next.overflow = carried.pop_back_val();
-    totals = carried;
-  }
-  SmallVector<Value> ofC;
-  for (auto [c, scale] : llvm::zip_equal(state.sums, scales))
-    ofC.push_back(b.truncate(arith::MulFOp::create(b, c, scale)));
-  totals = add(totals, ofC);
-  for (auto [sum, total, inverse] :
-       llvm::zip_equal(next.sums, totals, inverses))
-    sum = round(total, inverse);
-  return next;
-}
-
-State AccumulatorKernel::addBlock(const Tile &tile, ArrayRef<BlockPart> parts,
-                                  const State &state) {
-  if (!rule.getLate())
-    return addPart(tile, parts[0], state);
-  State next = state;
-  for (Value &sum : next.sums)
-    sum = b.zero(sum.getType());
-  for (const BlockPart &part : parts)
-    next = addPart(tile, part, next);
-  for (auto [sum, before] : llvm::zip_equal(next.sums, state.sums)) {
-    sum = arith::AddFOp::create(b, sum, before);
-    if (limits.isF16())
-      sum = b.convertFloat(b.convertFloat(sum, b.getF16Type()), b.getF32Type());
-  }
-  return next;
-}
-
-State AccumulatorKernel::addBlocks(const Tile &tile, const State &start) {
-  Value first = tile.kBlock.start, end = tile.kBlock.end;
-  int64_t size = rule.getBlock();
-  Value full = b.sub(end, b.rem(b.sub(end, first), size));
-  SmallVector<Value> values = b.loop(
-      first, full, size, start.pack(), [&](Value at, ValueRange carried) {
-        SmallVector<BlockPart> parts = {{at, b.index(size)}};
-        if (rule.getLate())
-          parts = {{at, b.index(rule.getTerms()), 0},
-                   {at, b.index(rule.getTerms()), 1}};
-        return addBlock(tile, parts, start.unpack(carried)).pack();
-      });
-  if (fold.n % size == 0)
-    return start.unpack(values);
-  values = b.choose(
-      b.less(full, end),
-      [&] {
-        return addBlock(tile, getBlockParts(b, rule, full, end),
-                        start.unpack(values))
-            .pack();
-      },
-      [&] { return values; });
-  return start.unpack(values);
-}
-
-//===----------------------------------------------------------------------===//
 // Tiles
 //===----------------------------------------------------------------------===//
 
@@ -608,7 +212,7 @@ void AccumulatorKernel::emitTile(Value row, int64_t rowCount, Value panel,
         b.equal(kBlock.start, b.index(0)), [&] { return getStarts(tile); },
         [&] { return loadAll(totals, getTotalsOffset(tile)); });
   };
-  State start;
+  AccumulatorState start;
   start.sums = config.hasKBlocks()
                    ? b.choose(b.equal(kBlock.start, kBlock.chunk.start), begin,
                               [&] { return loadAll(kBlockSums, slot); })
@@ -618,7 +222,7 @@ void AccumulatorKernel::emitTile(Value row, int64_t rowCount, Value panel,
     start.unsignedGreatest = splat(0);
   if (limits.checksOverflow())
     start.overflow = splat(0);
-  State end = addBlocks(tile, start);
+  AccumulatorState end = addBlocks(tile, start);
   Value isBad =
       arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, end.greatest,
                             splat(kGreatest - limits.getLeast()));

@@ -45,7 +45,7 @@ static void readExtendedInputs(FoldOp fold) {
   // What nothing reads any more is no part of the program.
   while (!passed.empty()) {
     Operation *op = passed.pop_back_val();
-    if (!isOpTriviallyDead(op))
+    if (isa<FoldOp>(op) || !isOpTriviallyDead(op))
       continue;
     for (Value operand : op->getOperands())
       if (Operation *producer = operand.getDefiningOp();
