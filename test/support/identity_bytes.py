@@ -43,7 +43,11 @@ ATTRIBUTES = {
     "repro.quantize": [("format", BLOCKS), ("site", OPTIONAL), SEGMENTS],
     "repro.dequantize": [("format", BLOCKS)],
     "repro.block_contraction": [
-        ("step", INTEGER), ("block", INTEGER), ("rows", INTEGERS), ("fraction_bits", OPTIONAL), SEGMENTS,
+        ("step", INTEGER),
+        ("block", INTEGER),
+        ("rows", INTEGERS),
+        ("fraction_bits", OPTIONAL),
+        SEGMENTS,
     ],
 }
 WORDS = {

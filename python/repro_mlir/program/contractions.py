@@ -95,9 +95,7 @@ def _roles(program: Program, module: Any) -> dict[Any, tuple[str, str | None]]:
     return {fold: (role, program.state[weight].name if weight >= 0 else None) for fold, role, _, _, weight, _ in found}
 
 
-def _describe(
-    index: int, fold: Any, types: tuple[Any, Any], role: str | None, layer: str | None
-) -> Contraction:
+def _describe(index: int, fold: Any, types: tuple[Any, Any], role: str | None, layer: str | None) -> Contraction:
     operands = tuple(str(value.type) for value in fold.operands)
     result = str(fold.results[0].type.element_type)
     x, y = map(str, types)
