@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import repro_mlir
 import torch
-from repro_mlir import ReproError
+from repro_mlir import Accumulator, ReproError
 from repro_mlir.precision import (
     Format,
     Hadamard,
@@ -407,9 +407,27 @@ BF16_TURNED = Format("bf16", hadamard=SIGNS)
             ),
             "expected the same transform",
         ),
-        (Recipe("unit", {"fprop": RolePrecision(accumulator="hopper")}), "accumulators of a recipe"),
+        (Recipe("unit", {"fprop": RolePrecision(accumulator="hopper")}), "take bf16, f16, tf32, got f32 and f32"),
     ],
 )
 def test_what_does_not_fit_is_refused(recipe: Recipe, message: str, program: repro_mlir.Program) -> None:
     with pytest.raises(ReproError, match=message):
         apply_precision(program, recipe)
+
+
+@pytest.mark.parametrize(("element", "fraction", "terms"), [("bf16", 25, 16), ("tf32", 25, 8)])
+def test_M4_class_of_an_accumulator(element: str, fraction: int, terms: int, program: repro_mlir.Program) -> None:
+    operands = {"activation": Format(element), "weight": Format(element)}
+    recipe = Recipe("hopper", {"fprop": RolePrecision(operands, accumulator="hopper")})
+    changed = apply_precision(program, recipe)
+    wanted = f"#repro.fdpa<terms = {terms}, fraction = {fraction}, round = rz_f32, floor = -133>"
+    for each in repro_mlir.contractions(changed):
+        assert (each.order == wanted) == (each.role == "fprop"), each
+    assert "hopper" in str(precision_summary(program, recipe))
+
+
+def test_M4_accumulator_with_parameters(program: repro_mlir.Program) -> None:
+    narrow = Accumulator(32, 13, "rz_e8m13", -132, chunk=128)
+    recipe = Recipe("narrow", {"wgrad": RolePrecision(accumulator=narrow)})
+    orders = {each.role: each.order for each in repro_mlir.contractions(apply_precision(program, recipe))}
+    assert "chunk = 128" in orders["wgrad"] and "#repro.order" in orders["fprop"]
