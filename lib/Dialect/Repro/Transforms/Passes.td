@@ -299,7 +299,10 @@ def ReproQuantizeContractions
     in the state, which gets both where they are missing and needed.
 
     ```mlir
-    %0 = repro.fold maps [#mk, #nk, #mn] iterators [parallel, parallel, reduction]
+    %0 = repro.fold maps [affine_map<(m, n, k) -> (m, k)>,
+                          affine_map<(m, n, k) -> (n, k)>,
+                          affine_map<(m, n, k) -> (m, n)>]
+        iterators [parallel, parallel, reduction]
         ins(%x, %w : tensor<8x64xf32>, tensor<4x64xf32>) outs(%zero : tensor<8x4xf32>)
         attrs = {repro.precision = {left = {format = bf16}, right = {format = bf16}}} {
     ^bb0(%a: f32, %b: f32, %acc: f32):
