@@ -36,7 +36,7 @@ from repro_mlir.reference.program import Body, Operation, ParsedProgram, ValueTy
 from repro_mlir.reference.stored import read_program
 from repro_mlir.reference.stored_block_format import StoredFormat
 from support import stored_programs
-from support.stored_samples import EVERYTHING, LINES
+from support.stored_samples import BLOCK_CONTRACTIONS, EVERYTHING, LINES
 
 PAGE = (Path(__file__).parents[3] / "docs" / "identity.md").read_text()
 
@@ -130,8 +130,15 @@ def enumerated(name: str, number: int) -> bytes:
 
 
 def test_the_page_has_the_enumerations() -> None:
-    assert ENUMERATIONS.keys() == {*ENUMERATED, "totals", "round", "start"}
-    assert [len(words) for words in ENUMERATIONS.values()] == [10, 16, 2, 5, 2, 2, 2, 4, 2]
+    assert ENUMERATIONS.keys() == {*ENUMERATED, "step", "totals", "round", "start"}
+    assert [len(words) for words in ENUMERATIONS.values()] == [10, 16, 2, 5, 2, 2, 2, 2, 4, 2]
+
+
+def test_Q4_step() -> None:
+    steps = [each.attributes["step"] for each in read_program(to_bytes(BLOCK_CONTRACTIONS)).body.operations[:2]]
+    assert [int(ENUMERATIONS["step"][step]) for step in steps] == [1, 0]
+    unknown = of_op(u64(2, 4, 2, 1, 1, 0, 2, 4, 1), "repro.block_contraction", 4, [kind("f32", 4)], 1)
+    assert "below 2, got 2" in refusal(unknown)
 
 
 @pytest.mark.parametrize("name", ENUMERATED)
