@@ -145,7 +145,7 @@ class _Comparison:
                     inputs = [array.copy() for array in inputs]
                 losses.append(trainer.step(*arguments))
                 if state is not None and recipe is not None:
-                    samples.append(self._sample(recipe, trainer.program.hash, step, state, inputs))
+                    samples.append(self._sample(recipe, trainer, step, state, inputs))
                 if step in validated:
                     validation.append((step, _finite(_mean([_evaluate(trainer, each) for each in held_out]))))
                 progress.advance(f"loss {losses[-1]:.4f}")
@@ -190,14 +190,11 @@ class _Comparison:
 
     def _begin(self, trainer: Trainer, recipe: Recipe | None) -> tuple[Contraction, ...]:
         """What a recipe does with the contractions. Before all steps: whether the others can be applied at all."""
-        program = trainer.program
         if recipe is None:
+            # Either kind of program, of which the function gives the same kind.
+            program: Any = trainer.program
             for each in self.recipes:
-                # Of both kinds of programs; there is no common one.
-                if isinstance(program, Program):
-                    apply_precision(program, each)
-                else:
-                    apply_precision(program, each)
+                apply_precision(program, each)
         step = self.programs.get(1)
         if step is None:
             return ()
@@ -208,14 +205,15 @@ class _Comparison:
         )
 
     def _sample(
-        self, recipe: Recipe, identity: str, step: int, state: Mapping[str, np.ndarray], inputs: Sequence[np.ndarray]
+        self, recipe: Recipe, trainer: Trainer, step: int, state: Mapping[str, np.ndarray], inputs: Sequence[np.ndarray]
     ) -> Sample:
-        """A step under the recipe and in f32, from one state on one batch."""
-        plain = self.programs[step]
-        if apply_precision(plain, recipe).hash != identity:
-            raise ReproError(f"{self.script}: step {step} is another one than in f32 under the recipe {recipe.name}")
-        exact_probe, exact = self._outputs(plain, None, state, inputs)
-        probe, outputs = self._outputs(plain, recipe, state, inputs)
+        """A step under the recipe and in f32, from the state and on the batch of the step that the trainer has run."""
+        plain, program = self.programs[step], trainer.program
+        assert isinstance(program, Program)
+        exact_probe, _, exact = self._run_probe(plain, plain, None, state, inputs)
+        probe, after, outputs = self._run_probe(plain, program, recipe, state, inputs)
+        if state_hash([(after[kind.name], kind.element) for kind in program.state]) != trainer.state_hash():
+            raise ReproError(f"step {step} under {recipe.name} gave another state when it was computed again")
         known: dict[tuple[str, ...], OperandStatistics] = {}
         found = []
         for contraction, other in zip(probe.contractions, exact_probe.contractions, strict=True):
@@ -229,17 +227,23 @@ class _Comparison:
         losses = (_finite(float(outputs["loss"])), _finite(float(exact["loss"])))
         return Sample(step, *losses, tuple(found))
 
-    def _outputs(
-        self, plain: Program, recipe: Recipe | None, state: Mapping[str, np.ndarray], inputs: Sequence[np.ndarray]
-    ) -> tuple[Probe, dict[str, np.ndarray]]:
-        key = f"{plain.hash} {'' if recipe is None else recipe.name}"
+    def _run_probe(
+        self,
+        plain: Program,
+        program: Program,
+        recipe: Recipe | None,
+        state: Mapping[str, np.ndarray],
+        inputs: Sequence[np.ndarray],
+    ) -> tuple[Probe, dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """A probe of the step, the state after it, and its outputs."""
+        key = f"{plain.hash} {program.hash}"
         if key not in self.probes:
-            probe = probe_of(plain, recipe)
+            probe = probe_of(plain, program, recipe)
             self.probes[key] = probe, compile(probe.program, self.target, self.threads)
         probe, executable = self.probes[key]
-        program = probe.program
-        _, outputs = executable({kind.name: state[kind.name].copy() for kind in program.state}, *inputs)
-        return probe, {kind.name: values_of(kind, np.asarray(outputs[kind.name])) for kind in program.outputs}
+        after, outputs = executable({kind.name: state[kind.name].copy() for kind in program.state}, *inputs)
+        found = {kind.name: values_of(kind, np.asarray(outputs[kind.name])) for kind in probe.program.outputs}
+        return probe, dict(after), found
 
     def _errors(self, trainer: Trainer, weights: Mapping[str, np.ndarray]) -> list[WeightError]:
         kinds = {kind.name: kind for kind in trainer.program.state}

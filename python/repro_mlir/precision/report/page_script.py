@@ -170,7 +170,7 @@ function drawLosses() {
     .map(([step, loss]) => [step, isLog ? Math.log10(loss) : loss]), i]);
   const all = [...[...curves.values()].flat(),
     ...held.flatMap(([points]) => points.map(each => each[1]))].filter(x => x !== null && Number.isFinite(x));
-  let low = Math.min(...all), high = Math.max(...all);
+  let low = all.reduce((a, b) => Math.min(a, b), Infinity), high = all.reduce((a, b) => Math.max(a, b), -Infinity);
   if (!all.length) [low, high] = [0, 1];
   if (low === high) [low, high] = [low - .5, high + .5];
   const pad = .04 * (high - low);

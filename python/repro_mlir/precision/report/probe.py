@@ -18,13 +18,13 @@ from ...numerics.formats import element_type, from_bits
 from ...numerics.tensors import TensorType
 from ...program import Program
 from ...program.canonical import read_module, write_module
-from ..apply import applied, requests
+from ..apply import requests
 from ..formats import F32, FORWARD, Format
 from ..recipe import Recipe
 from ..roles import describe, shape_of
 from .statistics import OperandStatistics, block_statistics, number_statistics
 
-_RESULT, _OPERAND = "contraction.result", "contraction.operand"
+_VALUE = "probe"
 
 MEASURED = ("fprop", "dgrad", "wgrad", "product")
 """The roles that are looked at."""
@@ -90,27 +90,48 @@ class Probe:
     contractions: tuple[ProbedContraction, ...]
 
 
-def probe_of(program: Program, recipe: Recipe | None = None) -> Probe:
-    """The step of a program of f32 in the precision of a recipe, which returns values of its contractions.
+def probe_of(plain: Program, program: Program | None = None, recipe: Recipe | None = None) -> Probe:
+    """A step that returns values of its contractions.
 
+    Args:
+      plain: the step in f32.
+      program: the same step in the precision of a recipe; by default `plain`.
+      recipe: which one.
     Raises:
-      ReproError: as `apply_precision`.
+      ReproError: the steps have other contractions.
     """
-    shape = shape_of(program, None)
+    with ir.Context():
+        # Roles are those of the step in f32: a transform before a product hides what it is for.
+        described = describe(read_module(plain.data), shape_of(plain, None))
+        asked = requests(described, recipe or Recipe("f32", {}))
+        names = [(each.role, each.operands) for each in described]
+        formats = _formats(described, asked)
+    program = plain if program is None else program
+    outputs: dict[Any, str] = {}
+
+    def name_of(value: Any) -> str:
+        return outputs.setdefault(value, f"{_VALUE}.{len(outputs)}")
+
     with ir.Context():
         module = read_module(program.data)
-        described = describe(module, shape)
-        measured = [number for number, each in enumerate(described) if each.role in MEASURED]
-        results = {f"{_RESULT}.{number}": described[number].operation.results[0] for number in measured}
-        formats = [] if recipe is None else _formats(described, requests(described, recipe))
-        names = [each.operands for each in described]
-        # The roles are those without the outputs: nobody but the caller reads these.
-        with_results = _returning(program, module, results)
-    operands: dict[int, list[ProbedOperand]] = {number: [] for number in measured}
-    if recipe is not None:
-        with_results, operands = _with_operands(applied(with_results, recipe), measured, names, formats)
-    contractions = (ProbedContraction(number, f"{_RESULT}.{number}", tuple(operands[number])) for number in measured)
-    return Probe(with_results, tuple(contractions))
+        folds = [each.operation for each in describe(module, shape_of(program, None))]
+        if len(folds) != len(names):
+            raise ReproError("the step under a recipe has other contractions than the step in f32")
+        contractions = []
+        for number, ((role, operand_names), fold) in enumerate(zip(names, folds, strict=True)):
+            if role not in MEASURED:
+                continue
+            precision = asked[number]
+            result = name_of(_rounded_result(fold, "f32" if precision is None else precision.result or "f32"))
+            operands = []
+            for name, format, value in zip(operand_names, formats[number], _factors(fold), strict=True):
+                values = None if format == F32 else _quantized_values(value, format)
+                if values is not None:
+                    before, after, *blocks = map(name_of, values)
+                    operands.append(ProbedOperand(name, format, before, after, tuple(blocks)))
+            contractions.append(ProbedContraction(number, result, tuple(operands)))
+        added = _returning(program, module, {name: value for value, name in outputs.items()})
+    return Probe(added, tuple(contractions))
 
 
 def values_of(kind: TensorType, array: np.ndarray) -> np.ndarray:
@@ -139,35 +160,15 @@ def _formats(described: Sequence[Any], asked: Sequence[Any]) -> list[tuple[Forma
     ]
 
 
-def _with_operands(
-    program: Program,
-    measured: Sequence[int],
-    names: Sequence[tuple[str, str]],
-    formats: Sequence[tuple[Format, Format]],
-) -> tuple[Program, dict[int, list[ProbedOperand]]]:
-    """The program that also returns what the operands were and became, and what each of them is called."""
-    with ir.Context():
-        module = read_module(program.data)
-        described = describe(module, shape_of(program, None))
-        if len(described) != len(formats):
-            raise ReproError("the contractions of a step are not those of the step in f32")
-        outputs: dict[Any, str] = {}
-
-        def name_of(value: Any) -> str:
-            return outputs.setdefault(value, f"{_OPERAND}.{len(outputs)}")
-
-        found: dict[int, list[ProbedOperand]] = {}
-        for number in measured:
-            # Roles are those of the step in f32: a transform before a product hides what it is for.
-            factors = _factors(described[number].operation)
-            found[number] = []
-            for name, format, value in zip(names[number], formats[number], factors, strict=True):
-                values = None if format == F32 else _quantized_values(value, format)
-                if values is not None:
-                    before, after, *blocks = map(name_of, values)
-                    found[number].append(ProbedOperand(name, format, before, after, tuple(blocks)))
-        added = _returning(program, module, {name: value for value, name in outputs.items()})
-    return added, found
+def _rounded_result(fold: Any, format: str) -> Any:
+    """What a contraction gives, rounded as a recipe asks: by one operation to tf32, else by two, down and up."""
+    value = fold.results[0]
+    for _ in range({"f32": 0, "tf32": 1}.get(format, 2)):
+        users = [use.owner for use in value.uses]
+        if len(users) != 1 or users[0].operation.name != "linalg.generic":
+            break
+        value = users[0].operation.results[0]
+    return value
 
 
 def _factors(fold: Any) -> list[Any]:

@@ -266,12 +266,13 @@ def _effective_scales(to: BlockFormat, scales: np.ndarray, tensor: np.ndarray | 
 
 
 def _range(element: Element, scales: np.ndarray) -> FormatRange | None:
-    found = np.sort(_exponents(scales[np.isfinite(scales) & (scales != 0)]))
+    found = np.sort(scales[np.isfinite(scales) & (scales != 0)].astype(np.float64))
     if not len(found):
         return None
-    median, low, high = int(found[len(found) // 2]), int(found[0]), int(found[-1])
-    least, greatest = element.least_place, element.max_exponent
-    return FormatRange(least + median, greatest + median, least + low, greatest + high)
+    # Products are exact in f64; a scale that is no power of two may carry the greatest value into the next exponent.
+    least, greatest = _exponents(2.0**element.least_place * found), _exponents(_extreme(element, 1) * found)
+    middle = len(found) // 2
+    return FormatRange(int(least[middle]), int(greatest[middle]), int(least[0]), int(greatest[-1]))
 
 
 def _exponents(x: np.ndarray) -> np.ndarray:
