@@ -9,6 +9,8 @@ import dataclasses
 import json
 import math
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -29,6 +31,8 @@ from repro_mlir.precision.report.results import Operand
 
 ROOT = Path(__file__).resolve().parents[3]
 SCHEMA = json.loads((ROOT / "docs" / "precision-report.schema.json").read_text())
+
+BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 
 SCRIPT = """
 import torch
@@ -289,6 +293,81 @@ def test_names_end_no_element(report: Report) -> None:
     assert "<b>" not in text and "<h1>Precision of &lt;/script&gt;&lt;b&gt;&amp;.py</h1>" in text
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(json.loads(json.dumps(report.as_json() | {"steps": 0})), SCHEMA)
+
+
+USE = """
+<script>
+const said = [], say = (name, value) => said.push(name + ": " + value);
+const change = (id, value) => {
+  document.getElementById(id).value = value;
+  document.getElementById(id).dispatchEvent(new Event("change"));
+};
+const press = (element, key) => element.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true}));
+const cells = (id, column) => [...document.querySelectorAll(`#${id} tbody tr`)]
+  .map(row => row.children[column].textContent.trim()).join(" ");
+say("runs", cells("runs", 0));
+document.querySelectorAll("#runs th button")[0].click();
+document.querySelectorAll("#runs th button")[0].click();
+say("sorted", cells("runs", 0) + " " + document.querySelector("#runs th").getAttribute("aria-sort"));
+press(document.querySelector("#losses svg"), "End");
+say("last", tip.textContent.split("\\n")[0] + ", " + tip.textContent.split("\\n").length + " lines");
+for (const view of ["log", "difference", "loss"]) {
+  change("loss-view", view);
+  say(view, document.querySelectorAll("#losses svg path[stroke]").length);
+}
+document.querySelector("#legend button").click();
+say("without f32", document.querySelectorAll("#losses svg path[stroke]").length);
+change("role", "wgrad");
+say("layers", cells("layers", 0));
+const measures = [...document.getElementById("measure").options].map(each => each.value);
+for (const measure of measures) change("measure", measure);
+say("measures", measures.length);
+[...document.querySelectorAll('[data-cell^="2 "]')].pop().click();
+say("chosen", document.getElementById("operands-title").textContent);
+say("panels", document.querySelectorAll("#operands svg").length);
+press(document.querySelector("#operands svg"), "Home");
+say("bar", tip.textContent.startsWith("2^") && !tip.hidden);
+press(document.body, "Escape");
+say("hidden", tip.hidden);
+change("all-run", "1");
+say("all", document.querySelectorAll("#all tbody tr").length);
+say("weights", cells("weights", 0));
+say("left", [...document.querySelectorAll("#left summary")].map(each => each.textContent).join("; "));
+document.body.innerHTML = "<pre id=said></pre>";
+document.getElementById("said").textContent = said.join("\\n");
+</script>
+</body>
+"""
+
+
+@pytest.mark.skipif(BROWSER is None, reason="there is no Chromium here")
+def test_the_page_in_a_browser(report: Report, tmp_path: Path) -> None:
+    html, _ = report.write(tmp_path)
+    html.write_text(html.read_text().replace("</body>", USE))
+    assert BROWSER is not None
+    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--dump-dom"]
+    profile = f"--user-data-dir={tmp_path / 'profile'}"
+    done = subprocess.run([*command, profile, html.as_uri()], capture_output=True, text=True, timeout=120)
+    assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
+    (said,) = re.findall('<pre id="said">(.*?)</pre>', done.stdout, re.DOTALL)
+    assert said.splitlines() == [
+        "runs: f32 floor mxfp8 nvfp4",
+        "sorted: nvfp4 mxfp8 floor f32 descending",
+        "last: step 4, 5 lines",
+        "log: 8",
+        "difference: 3",
+        "loss: 8",
+        "without f32: 6",
+        "layers: 2.weight 0.weight",
+        "measures: 6",
+        "chosen: nvfp4: 0.weight, wgrad, step 4",
+        "panels: 2",
+        "bar: true",
+        "hidden: true",
+        "all: 10",
+        "weights: 0.weight 2.weight",
+        "left: floor: 3 of 5; mxfp8: 0 of 5; nvfp4: 3 of 5",
+    ]
 
 
 # --- What is refused ---

@@ -32,7 +32,7 @@ p { margin: .2rem 0 .7rem; max-width: 72ch; }
 code, .hash { font: 13px ui-monospace, "SF Mono", Menlo, Consolas, monospace; overflow-wrap: anywhere; }
 .note { border-left: 3px solid var(--bad); padding: .1rem .8rem; }
 .bar { display: flex; flex-wrap: wrap; gap: .5rem 1.2rem; align-items: center; margin: .5rem 0 .8rem; }
-label { display: inline-flex; gap: .45rem; align-items: center; }
+label { display: inline-flex; gap: .45rem; align-items: center; max-width: 100%; } select { min-width: 0; }
 select, button { font: inherit; color: inherit; background: var(--panel); border: 1px solid var(--line);
   border-radius: 6px; padding: .2rem .55rem; }
 button { cursor: pointer; } button:hover, select:hover { border-color: var(--soft); }
@@ -59,7 +59,7 @@ tbody tr:hover { background: var(--panel); }
 .heat td button:focus-visible, .heat td button[aria-current=true] { outline: 2px solid var(--mark);
   outline-offset: -2px; }
 .swatch { display: inline-block; width: .7rem; height: .7rem; border-radius: 2px; margin-right: .5rem; }
-.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(26rem, 1fr)); gap: 1rem; }
+.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(26rem, 100%), 1fr)); gap: 1rem; }
 .panel { border: 1px solid var(--line); border-radius: 8px; padding: .8rem 1rem; min-width: 0; }
 svg { display: block; width: 100%; height: auto; } svg text { fill: var(--soft); font: 12px system-ui, sans-serif; }
 svg .grid { stroke: var(--line); } svg .axis { stroke: var(--soft); }
