@@ -409,7 +409,23 @@ def test_scripts_that_cannot_be_compared(tmp_path: Path, text: str, message: str
         compare_recipes(write(tmp_path, text=text), ["bf16"], 2, samples=0)
 
 
-# --- The command ---
+# --- The command, and the documentation ---
+
+
+def test_the_example_of_the_documentation(
+    script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mlp.py").write_text(Path(script).read_text())
+    text = (ROOT / "docs" / "precision.md").read_text()
+    code = text.split("In Python:\n\n")[1].split("\n- The script")[0]
+    # In less time, and without a compilation.
+    code = code.replace("steps=20", 'steps=2, target="reference"')
+    exec("\n".join(line.removeprefix("    ") for line in code.splitlines()), {})
+    said = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in said[:4]] == ["f32", "bf16", "mxfp8", "nvfp4"]
+    assert len(said) == 4 + 5 and said[4].startswith("0.weight fprop ")
+    assert (tmp_path / "mlp.precision" / "report.html").is_file()
 
 
 def test_the_command(
