@@ -74,7 +74,7 @@ def _precision(options: argparse.Namespace) -> int:
 
 
 def _lines(report: Report) -> list[str]:
-    width = max(len(run.recipe) for run in report.runs)
+    width = max(len("recipe"), *(len(run.recipe) for run in report.runs))
     lines = [f"{'recipe':{width}}  loss        state"]
     for run in report.runs:
         loss = "not finite" if run.loss is None else f"{run.loss:.6f}"

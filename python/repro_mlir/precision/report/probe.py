@@ -194,10 +194,11 @@ def _quantized_values(value: Any, format: Format) -> list[Any] | None:
         if op.name == "linalg.generic":
             (block,) = op.regions[0].blocks
             yielded = block.operations[len(block.operations) - 1].operands[0]
-            if not isinstance(yielded, ir.BlockArgument):
-                # A rounding, of which the reading of a transform that is only rounded could not be told.
-                is_rounding = not format.has_blocks and format.hadamard is None
-                return [op.operands[0], value] if is_rounding else None
+            computed = "" if isinstance(yielded, ir.BlockArgument) else ir.OpResult(yielded).owner.name
+            if computed in ("arith.truncf", "arith.bitcast") and not format.has_blocks and format.hadamard is None:
+                return [op.operands[0], value]
+            if computed not in ("", "arith.extf"):
+                return None
         elif op.name not in ("tensor.expand_shape", "tensor.collapse_shape"):
             return None
         value = op.operands[0]
