@@ -23,7 +23,7 @@ import repro_mlir
 from repro_mlir import ReproError
 from repro_mlir.cli.main import main
 from repro_mlir.frontends.torch.script import load_training
-from repro_mlir.precision import Recipe, RolePrecision, blocks
+from repro_mlir.precision import Recipe, RolePrecision, blocks, recipe_to_json
 from repro_mlir.precision.report import Report, compare_recipes
 from repro_mlir.precision.report.compare import spread
 from repro_mlir.precision.report.page import page
@@ -246,6 +246,14 @@ def test_a_step_in_microbatches_has_losses_alone(tmp_path: Path) -> None:
     jsonschema.validate(json.loads(json.dumps(found.as_json())), SCHEMA)
 
 
+def test_a_forward_pass_that_is_rounded_stochastically_has_no_validation(script: str) -> None:
+    recipe = Recipe("sr", {"fprop": RolePrecision({"weight": blocks("f8E4M3FN", "mx", "rceil", "sr4")})})
+    found = compare_recipes(script, [recipe], 2, target="reference", samples=1)
+    assert found.note == "No validation under sr: it rounds the forward pass stochastically."
+    assert [len(run.validation) for run in found.runs] == [2, 0]
+    assert found.sampled == (2,) and found.runs[1].samples[0].contractions[0].operands[0].name == "weight"
+
+
 # --- Files ---
 
 
@@ -432,23 +440,15 @@ def test_the_command(
     script: str, report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    command = [
-        "precision",
-        script,
-        "--recipes",
-        "mxfp8, nvfp4",
-        "--steps",
-        "4",
-        "--samples",
-        "0",
-        "--target",
-        "reference",
-    ]
-    assert main(command) == 0
+    # A recipe without a name gets that of its file.
+    value = {name: each for name, each in json.loads(recipe_to_json(FLOOR)).items() if name != "name"}
+    (tmp_path / "mine.json").write_text(json.dumps(value))
+    options = "--recipes mxfp8,mine.json --steps 4 --samples 0 --target reference"
+    assert main(["precision", script, *options.split()]) == 0
     lines = capsys.readouterr().out.splitlines()
     by_name = {run.recipe: run for run in report.runs}
-    for line, name in zip(lines[1:4], ("f32", "mxfp8", "nvfp4"), strict=True):
-        assert line.split() == [name, f"{by_name[name].loss:.6f}", by_name[name].state]
+    for line, shown, name in zip(lines[1:4], ("f32", "mxfp8", "mine"), ("f32", "mxfp8", "floor"), strict=True):
+        assert line.split() == [shown, f"{by_name[name].loss:.6f}", by_name[name].state]
     assert lines[4:] == ["page   mlp.precision/report.html", "data   mlp.precision/report.json"]
     assert json.loads((tmp_path / "mlp.precision" / "report.json").read_text())["sampled"] == []
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -63,7 +64,7 @@ def compare_recipes(
     for name, value, least in (("steps", steps, 1), ("samples", samples, 0)):
         if type(value) is not int or value < least:
             raise ReproError(f"expected a number of {name} of at least {least}, got {value!r}")
-    chosen = [recipe_of(each) for each in recipes if each != F32]
+    chosen = [_recipe(each) for each in recipes if each != F32]
     names = [recipe.name for recipe in chosen]
     for name in names:
         if not name or name == F32 or names.count(name) > 1:
@@ -75,10 +76,10 @@ def compare_recipes(
     return Report(
         Path(script).name,
         steps,
-        () if comparison.note else comparison.sampled,
+        () if comparison.is_divided else comparison.sampled,
         target,
         comparison.initial_state,
-        comparison.note,
+        " ".join(comparison.notes),
         tuple(runs),
     )
 
@@ -100,7 +101,9 @@ class _Comparison:
     target: str
     threads: int | None
     sampled: tuple[int, ...]
-    note: str = ""
+    # Whether steps are in microbatches, which are not sampled.
+    is_divided: bool = False
+    notes: list[str] = field(default_factory=list)
     initial_state: str = ""
     # Of the run in f32: the digest of the inputs of each step, its programs by step, and its weights.
     digests: list[bytes] = field(default_factory=list)
@@ -123,8 +126,11 @@ class _Comparison:
         losses: list[float] = []
         samples: list[Sample] = []
         validation: list[tuple[int, float | None]] = []
-        validated = spread(self.steps, _VALIDATIONS) if given.validation is not None else ()
         held_out = [] if given.validation is None else given.validation()
+        validated = spread(self.steps, _VALIDATIONS) if held_out else ()
+        if validated and recipe is not None and any(map(recipe.is_stochastic_in, ("fprop", "product"))):
+            validated = ()
+            self.notes.append(f"No validation under {name}: it rounds the forward pass stochastically.")
         program = ""
         contractions: tuple[Contraction, ...] = ()
         batches = iter(given.batches)
@@ -140,7 +146,7 @@ class _Comparison:
                 if step == 1:
                     program, contractions = trainer.program.hash, self._begin(trainer, recipe)
                 state = None
-                if recipe is not None and step in self.sampled and not self.note:
+                if recipe is not None and step in self.sampled and not self.is_divided:
                     state = {name: value.copy() for name, value in trainer.state.items()}
                     inputs = [array.copy() for array in inputs]
                 losses.append(trainer.step(*arguments))
@@ -169,13 +175,15 @@ class _Comparison:
     def _check(self, trainer: Trainer, recipe: Recipe | None, step: int, inputs: Sequence[np.ndarray]) -> None:
         """ReproError where a step has other inputs, or the first one another state, than that in f32."""
         program = trainer.program
-        digest = combined([(array, kind.element) for array, kind in zip(inputs, program.inputs, strict=True)])
+        digest = _combined([(array, kind.element) for array, kind in zip(inputs, program.inputs, strict=True)])
         if recipe is None:
             self.digests.append(digest)
             if isinstance(program, Program):
                 self.programs[step] = program
             else:
-                self.note = "Operands of a step in microbatches are not looked at."
+                if not self.is_divided:
+                    self.notes.append("Operands of a step in microbatches are not looked at.")
+                self.is_divided = True
         elif digest != self.digests[step - 1]:
             raise ReproError(f"{self.script}: batch {step} is another one each time that the script is run: seed it")
         if step == 1:
@@ -253,7 +261,15 @@ class _Comparison:
         ]
 
 
-def combined(tensors: Sequence[tuple[np.ndarray, str]]) -> bytes:
+def _recipe(given: Recipe | str | Mapping[str, Any]) -> Recipe:
+    """A file whose recipe has no name gives it its own."""
+    recipe = recipe_of(given)
+    if not recipe.name and isinstance(given, str) and given.endswith(".json"):
+        return dataclasses.replace(recipe, name=Path(given).stem)
+    return recipe
+
+
+def _combined(tensors: Sequence[tuple[np.ndarray, str]]) -> bytes:
     """One digest of all."""
     return bytes.fromhex(combine_digests([tensor_digest(array, element) for array, element in tensors]))
 
