@@ -89,7 +89,7 @@ check-block-formats: build
 
 # Results of tensor cores in the folder VECTORS, likewise.
 check-tensor-cores: build
-	REPRO_TENSOR_CORES=$(VECTORS) $(BIN)/python -m pytest -q test/python/reference/low_precision/test_recorded_tensor_cores.py
+	REPRO_TENSOR_CORES=$(VECTORS) $(BIN)/python -m pytest -q test/python/reference/low_precision/test_recorded_tensor_cores.py test/python/reference/low_precision/test_compiled_tensor_cores.py
 
 # Codes and roundings of low precision against gfloat, in an environment of its own; seconds.
 gfloat-test: build

@@ -35,6 +35,10 @@ class Goal:
 GOALS = (
     Goal("matmul", 1.0, "x86-64-v4", floor=0.85),
     Goal("matmul", 1.05, "x86-64-v3", ("torch",)),
+    # Of our own products in f32.
+    Goal("accumulator hopper", 1 / 4, "x86-64-v4"),
+    Goal("accumulator ampere", 1 / 5, "x86-64-v4"),
+    Goal("accumulator volta", 1 / 7, "x86-64-v4"),
     Goal("convolution", 0.95),
     Goal("normalization", 1.1, "x86-64-v4"),
     Goal("optimizer", 1.2, peers=("fused",)),

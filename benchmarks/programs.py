@@ -56,6 +56,13 @@ def compiled(
     return lambda: executable.run([], inputs, outputs)
 
 
+def timed(program: repro_mlir.Program, inputs: Sequence[np.ndarray], setting: Setting) -> Callable[[], object]:
+    """A call of a program without state on these arrays, bf16 as its bits, into outputs that stay."""
+    executable = CpuBackend(cached_compile(program.data, setting.level), setting.threads)
+    outputs = [kind.empty() for kind in executable.outputs]
+    return lambda: executable.run([], inputs, outputs)
+
+
 def check_close(ours: np.ndarray, theirs: torch.Tensor) -> None:
     """Raises ValueError if they differ by more than rounding: then the times would mean nothing."""
     wanted = theirs.detach().double().numpy()

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
+import accumulator_cases
 import attention_cases
 import convolution_cases
 import fresh_cases
@@ -31,6 +32,7 @@ def all_cases() -> list[Case | SampledCase]:
     """Every case in the order in which it runs."""
     timed = (
         matmul_cases,
+        accumulator_cases,
         convolution_cases,
         normalization_cases,
         attention_cases,

@@ -90,13 +90,16 @@ MlirModule reproReadProgram(MlirContext context, MlirStringRef bytes,
   return wrap(repro::readProgram(unwrap(bytes), unwrap(context)).release());
 }
 
-bool reproCanBeExact(MlirOperation op) {
+bool reproGetMultipliedTypes(MlirOperation op, MlirType *x, MlirType *y) {
   auto fold = dyn_cast<repro::FoldOp>(unwrap(op));
   if (!fold)
     return false;
-  std::optional<repro::ContractionBody> contraction =
-      repro::getContraction(fold);
-  return contraction && contraction->canBeExact();
+  std::optional<std::pair<Type, Type>> types = repro::getMultipliedTypes(fold);
+  if (!types)
+    return false;
+  *x = wrap(types->first);
+  *y = wrap(types->second);
+  return true;
 }
 
 static StringRef getName(repro::Role role) {

@@ -48,9 +48,11 @@ MLIR_CAPI_EXPORTED MlirModule reproReadProgram(MlirContext context,
                                                MlirStringCallback onError,
                                                void *userData);
 
-/** (K4) Whether the operation is a fold that can be exact, but for the number
- * of its reduction elements. */
-MLIR_CAPI_EXPORTED bool reproCanBeExact(MlirOperation op);
+/** The types of the elements that the operation multiplies, if it is a
+ * contraction (K1) whose sum may be chosen: (K4), but for the number of its
+ * reduction elements, or (M4). Else false. */
+MLIR_CAPI_EXPORTED bool reproGetMultipliedTypes(MlirOperation op, MlirType *x,
+                                                MlirType *y);
 
 /** Calls `onRole` with each contraction of `main` that can be exact, in program
  * order: its role, what its factors are ("activation", "weight", "gradient" or

@@ -50,8 +50,10 @@ struct Form;
 template <>
 struct Form<Level> {
   static constexpr Fact<Level> facts[] = {
-      {"triple", &Level::triple, nullptr},     {"cpu", &Level::cpu, nullptr},
-      {"features", &Level::features, nullptr}, {"fma", nullptr, &Level::hasFma},
+      {"triple", &Level::triple, nullptr},
+      {"cpu", &Level::cpu, nullptr},
+      {"features", &Level::features, nullptr},
+      {"fma", nullptr, &Level::hasFma},
       {"f16", nullptr, &Level::hasF16},
       {"byte_dots", nullptr, &Level::hasByteDots},
   };

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from .numerics.tensors import TensorType
     from .precision import apply_precision, precision_summary
     from .program import Program, SymbolicProgram
-    from .program.exact import Contraction, contractions, exact_contractions
+    from .program.accumulators import Accumulator, set_accumulators
+    from .program.contractions import Contraction, contractions
+    from .program.exact import exact_contractions
     from .torch_compile import backend
     from .train.compiled_optimizer import compile_optimizer
     from .train.data import batches, permutation
@@ -41,7 +43,8 @@ if TYPE_CHECKING:
     __version__: str
 
 _HOMES = {
-    "Contraction": "program.exact",
+    "Accumulator": "program.accumulators",
+    "Contraction": "program.contractions",
     "Executable": "execute.executable",
     "Generator": "generation.generator",
     "Program": "program",
@@ -61,18 +64,20 @@ _HOMES = {
     "capture": "frontends.torch.programs",
     "compile": "inference",
     "compile_optimizer": "train.compiled_optimizer",
-    "contractions": "program.exact",
+    "contractions": "program.contractions",
     "cosine_with_warmup": "train.schedules",
     "diff": "audit.difference.find",
     "exact_contractions": "program.exact",
     "initialize": "frontends.torch.initialization",
     "permutation": "train.data",
     "precision_summary": "precision.summary",
+    "set_accumulators": "program.accumulators",
     "targets": "execute.executable",
     "verify": "audit.receipts.verification",
 }
 
 __all__ = [
+    "Accumulator",
     "Contraction",
     "Executable",
     "Generator",
@@ -99,6 +104,7 @@ __all__ = [
     "initialize",
     "permutation",
     "precision_summary",
+    "set_accumulators",
     "targets",
     "verify",
 ]

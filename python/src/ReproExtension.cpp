@@ -128,9 +128,6 @@ NB_MODULE(_repro, m) {
       "The canonical module with these bytes of a stored program, with its "
       "names, messages and locations. Raises ValueError with the errors where "
       "they are none.");
-  m.def("can_be_exact", &reproCanBeExact, nb::arg("operation"),
-        "Whether an operation is a fold that can be exact (K4), but for the "
-        "number of its reduction elements.");
   m.def(
       "contraction_roles", &getRoles, nb::arg("module"), nb::arg("num_state"),
       nb::arg("has_new_state"), nb::arg("loss"), nb::arg("loss_name"),
@@ -139,4 +136,17 @@ NB_MODULE(_repro, m) {
       "layer's weight and the number of the layer's contraction in the forward "
       "pass, -1 for none. `loss` is a result, or -1 for the one of a name. "
       "Raises ValueError where no result is the loss and weights change.");
+  m.def(
+      "multiplied_types",
+      [](MlirOperation operation)
+          -> std::optional<std::pair<MlirType, MlirType>> {
+        MlirType x, y;
+        if (!reproGetMultipliedTypes(operation, &x, &y))
+          return std::nullopt;
+        return std::make_pair(x, y);
+      },
+      nb::arg("operation"),
+      "The types of the elements that an operation multiplies, if it is a "
+      "contraction (K1) whose sum may be chosen: (K4), but for the number of "
+      "its reduction elements, or (M4). Else None.");
 }

@@ -358,7 +358,10 @@ def contraction(number: int) -> Case:
     choose = random.Random(number)
     outer = choose.choice([(), (), (), (2,), (2, 3), (0,)])
     m, n = (choose.choice([1, 2, 5, 7, 13, 17, 33, 40, 65]) for _ in range(2))
-    k, block = choose.choice([0, 1, 15, 16, 31, 64, 70, 128, 200]), choose.choice([1, 2, 7, 16, 16, 32, 32, 32, 128, 8192])
+    k, block = (
+        choose.choice([0, 1, 15, 16, 31, 64, 70, 128, 200]),
+        choose.choice([1, 2, 7, 16, 16, 32, 32, 32, 128, 8192]),
+    )
     first = choose.choice(_FACTORS)
     second = "i8" if first == "i8" else choose.choice(_FACTORS[:-1])
     rows = [choose.choice([1, 1, 1, 3, 16, 100]) for _ in range(2)]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from support import imported
+from support import accumulated, imported
 from support import inputs as values
 from support.builder import ANY, COLUMN, ROW, SEQUENTIAL, Builder, Value, order, tensor
 from support.convolutions import general
@@ -594,6 +594,12 @@ def exact_contractions() -> Iterator[Case]:
         step = "%r0 = math.fma %x0, %x1, %a0 : f32"
         result = b.fold(ordering, "ppr", [(p, "d0, d2"), (q, "d2, d1")], [(init, "d0, d1")], step)
         yield Case(f"exact{digits}-special", b.program(*result), (x, y, np.full((24, 20), -0.0, np.float32)))
+
+
+def accumulated_contractions() -> Iterator[Case]:
+    """(M4)"""
+    for name, product, operands in accumulated.products():
+        yield Case(f"accumulated-{name}", product.program(), operands)
 
 
 def _reduction(
@@ -1415,6 +1421,7 @@ GROUPS: dict[str, Callable[[], Iterator[Case]]] = {
     "slices-of-one": slices_of_one,
     "contractions": contractions,
     "exact-contractions": exact_contractions,
+    "accumulated-contractions": accumulated_contractions,
     "convolutions": convolutions,
     "reductions": reductions,
     "any-order": any_order_folds,

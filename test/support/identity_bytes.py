@@ -43,7 +43,11 @@ ATTRIBUTES = {
     "repro.quantize": [("format", BLOCKS), ("site", OPTIONAL), SEGMENTS],
     "repro.dequantize": [("format", BLOCKS)],
     "repro.block_contraction": [
-        ("step", INTEGER), ("block", INTEGER), ("rows", INTEGERS), ("fraction_bits", OPTIONAL), SEGMENTS,
+        ("step", INTEGER),
+        ("block", INTEGER),
+        ("rows", INTEGERS),
+        ("fraction_bits", OPTIONAL),
+        SEGMENTS,
     ],
 }
 WORDS = {
@@ -53,6 +57,8 @@ WORDS = {
     "distribution": ["bits", "uniform"],
     "step": ["fused", "split"],
     "totals": ["sequential", "refold"],
+    "round": ["rz_f32", "rz_e8m13", "rne_f16", "rne_f32"],
+    "start": ["zero", "init"],
 }
 FLAG = ["false", "true"]
 # Of the parameters of a format of blocks: words in the order of their numbers, or none, and the default.
@@ -294,7 +300,12 @@ def attribute_bytes(name: str, form: int, text: str) -> bytes:
     if form == ITERATORS:
         return many(b"\1" if "reduction" in v else b"\0" for v in split(text[1:-1]))
     if form == ORDER:
-        fields = dict(re.findall(r"(\w+) = (\w+)", text))
+        fields = dict(re.findall(r"(\w+) = (-?\w+)", text))
+        if "terms" in fields:
+            fields = {"fraction": "0", "late": "false", "chunk": "0", "start": "zero"} | fields
+            words = {"round": WORDS["round"], "late": ["false", "true"], "start": WORDS["start"]}
+            names = ("terms", "fraction", "round", "floor", "late", "chunk", "start")
+            return b"\4" + b"".join(u64(words[k].index(fields[k]) if k in words else int(fields[k])) for k in names)
         if "digits" in fields:
             return b"\3" + u64(int(fields["digits"]))
         if fields:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import random
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from hypothesis import strategies as st
 
+from support import accumulated
 from support import inputs as values
 from support.builder import ANY, COLUMN, ROW, SEQUENTIAL, Builder, Value, order, tensor
 from support.catalogue import FLOATS, INTEGERS, Case
@@ -265,7 +267,7 @@ class _Maker:
         return order(chunk, lanes, choose.randint(0, reductions), choose.choice(["sequential", "refold"]))
 
     def _contraction(self, body: Body, letters: Sequence[str]) -> tuple[str, list[str], list[str], list[str]]:
-        """(K1), (K4) acc = fma(x, y, acc)"""
+        """(K1), (K4), (M4) acc = fma(x, y, acc)"""
         choose = self.choose
         arguments = list(body.scalars)
         t = choose.choice(["f32", "f32", *FLOATS])
@@ -274,13 +276,22 @@ class _Maker:
         if plain and all(a in FLOATS and (a != "f64" or wide == "f64") for _, a in arguments):
             factors = [choose.choice(arguments), choose.choice(arguments)]
             names = [body.convert(name, a, wide) for name, a in factors]
-            exact = wide == "f32" and choose.random() < 0.3
+            chosen = wide == "f32" and choose.random() < 0.4
         else:
             body.grow(choose.randint(0, 3))
-            names, exact = [body.pick(wide)[0], body.pick(wide)[0]], False
-        ordering = f"#repro.exact<digits = {choose.choice([2, 3])}>" if exact else self._order(letters)
+            names, chosen = [body.pick(wide)[0], body.pick(wide)[0]], False
+        ordering = self._sum_by_choice(t) if chosen else self._order(letters)
         step = body.emit(f"math.fma {names[0]}, {names[1]}, %a0 : {wide}", wide)
         return ordering, [t], [wide], [step]
+
+    def _sum_by_choice(self, result: str) -> str:
+        choose = self.choose
+        if choose.random() < 0.5:
+            return f"#repro.exact<digits = {choose.choice([2, 3])}>"
+        by = accumulated.random_accumulator(choose)
+        if by.start == "init" and by.round == "rne_f16" and result != "f16":
+            by = dataclasses.replace(by, start="zero")
+        return accumulated.ordering(by)
 
     def _sum(self, body: Body, letters: Sequence[str]) -> tuple[str, list[str], list[str], list[str]]:
         choose = self.choose
@@ -346,7 +357,7 @@ class _Maker:
         step = made.emit(f"math.fma {factors[0]}, {factors[1]}, %a0 : {wide}", wide)
         ordering = COLUMN
         if wide == "f32" and choose.random() < 0.25:
-            ordering = f"#repro.exact<digits = {choose.choice([2, 3])}>"
+            ordering = self._sum_by_choice(t)
         elif choose.random() < 0.2:
             ordering = self._order("r")
         inputs = [x, (c, ", ".join(names))]

@@ -44,15 +44,31 @@ struct ContractionBody {
   bool isOfElements() const { return x.isElement && y.isElement; }
   /// Whether just one factor has the dimension.
   bool isOfOneFactor(unsigned dim) const { return x.dims[dim] != y.dims[dim]; }
-  /// Whether the order may be #repro.exact (K4), but for the number of
-  /// reduction elements. (E1) Checks in the body would be lost.
-  bool canBeExact() const {
+  /// Whether the sum may be chosen: #repro.fdpa (M4) and, but for the number of
+  /// reduction elements, #repro.exact (K4). (E1) Checks in the body would be
+  /// lost.
+  bool isPlain() const {
     return isOfElements() && !hasOtherOperations && type.isF32();
   }
 };
 
 /// The body of a contraction, none for another body.
 std::optional<ContractionBody> getContraction(FoldOp fold);
+
+/// What an input of a fold reads in the end, where operations in between only
+/// permute and extend exactly.
+struct ExtendedInput {
+  Value tensor;
+  AffineMap map; ///< from the fold's dimensions
+};
+
+/// The narrower elements whose extensions `input` holds, none where it holds
+/// its own.
+std::optional<ExtendedInput> getExtendedInput(Value input, AffineMap map);
+
+/// (M4) The types of the elements that a contraction multiplies, extensions
+/// before it being read through; none where its sum cannot be chosen.
+std::optional<std::pair<Type, Type>> getMultipliedTypes(FoldOp fold);
 
 /// Whether `op` is a contraction whose products are added up one after the
 /// other, not in lanes.

@@ -41,6 +41,13 @@ def Repro_Distribution : Repro_Enum<"Distribution", "distribution of random numb
   I32EnumAttrCase<"bernoulli", 2>, I32EnumAttrCase<"randint", 3>,
   I32EnumAttrCase<"normal", 4>]>;
 
+def Repro_SumRounding : Repro_Enum<"SumRounding", "how a sum is rounded (M1)", [
+  I32EnumAttrCase<"rz_f32", 0>, I32EnumAttrCase<"rz_e8m13", 1>,
+  I32EnumAttrCase<"rne_f16", 2>, I32EnumAttrCase<"rne_f32", 3>]>;
+
+def Repro_SumStart : Repro_Enum<"SumStart", "where a chain of blocks starts (M4)", [
+  I32EnumAttrCase<"zero", 0>, I32EnumAttrCase<"init", 1>]>;
+
 class Repro_EnumAttr<EnumAttrInfo info, string mnemonic>
     : EnumAttr<Repro_Dialect, info, mnemonic>;
 
@@ -127,10 +134,54 @@ def Repro_ExactAttr : Repro_Attr<"Exact", "exact"> {
   let genVerifyDecl = 1;
 }
 
+def Repro_FdpaAttr : Repro_Attr<"Fdpa", "fdpa"> {
+  let summary = "(M4) a contraction in an accumulator of matrix units";
+  let description = [{
+    A contraction (K1) adds products in blocks: a fused dot product and addition
+    (M1), whose products are aligned to the greatest exponent, cut and added as
+    integers. The result of a block is the value c of the next.
+
+    - `terms`: how many products a block has, 1 to 128.
+    - `fraction`: how many bits after the point of the greatest exponent are
+      kept, 10 to 40; without it nothing is cut.
+    - `round`: to what the sum of a block is rounded: `rz_f32`, `rz_e8m13`,
+      `rne_f16` or `rne_f32`.
+    - `floor`: the least exponent by which products are aligned; 0 without
+      `fraction`, where it has no meaning.
+    - `late`: (M3) blocks have 2 * `terms` products, of which those with k mod 4
+      below 2 are added first, the others next, and c last.
+    - `chunk`: 0 for one chain of blocks along all of K. Otherwise each chunk of
+      so many elements, a multiple of a block, is a chain from +0, and the
+      totals of chunks add up in f32 (F3).
+    - `start`: `zero` adds the initial operand at the end (F3); `init` begins
+      the chain with it, as the operand C of a matrix instruction.
+
+    `late`, `chunk` and `start` have the defaults false, 0 and `zero`.
+
+    ```mlir
+    #repro.fdpa<terms = 16, fraction = 25, round = rz_f32, floor = -133>
+    ```
+  }];
+  let parameters = (ins "int64_t":$terms,
+                        OptionalParameter<"std::optional<int64_t>">:$fraction,
+                        EnumParameter<Repro_SumRounding>:$round,
+                        "int64_t":$floor,
+                        DefaultValuedParameter<"bool", "false">:$late,
+                        DefaultValuedParameter<"int64_t", "0">:$chunk,
+                        DefaultValuedParameter<"SumStart", "SumStart::zero">:$start);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// How many products are added before c is, or the next block begins.
+    int64_t getBlock() const { return getLate() ? 2 * getTerms() : getTerms(); }
+  }];
+}
+
 def Repro_Ordering : AnyAttrOf<
     [Repro_OrderAttr, Repro_AnyOrderAttr, Repro_SequentialAttr,
-     Repro_ExactAttr],
-    "#repro.order, #repro.any_order, #repro.sequential or #repro.exact">;
+     Repro_ExactAttr, Repro_FdpaAttr],
+    "#repro.order, #repro.any_order, #repro.sequential, #repro.exact or "
+    "#repro.fdpa">;
 
 include "dialects/Repro/IR/BlockFormatAttrs.td"
 

@@ -27,6 +27,8 @@ struct ContractionShape {
   int64_t batchSize;
   int64_t n, chunk; ///< elements of K, and of a chunk
   int64_t elementBytes;
+  /// Products that an accumulator of matrix units adds together; 0: none does.
+  int64_t block = 0;
 };
 
 } // namespace mlir::repro::kernels

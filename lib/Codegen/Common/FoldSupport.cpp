@@ -73,6 +73,9 @@ FoldInfo::FoldInfo(KernelBuilder &b, FoldOp op, ArrayRef<Access> outputs)
     if (order.getRun())
       run = getProduct(ArrayRef(reductionSizes).take_back(order.getRun()));
   }
+  auto fdpa = dyn_cast_if_present<FdpaAttr>(op.getOrderAttr());
+  if (fdpa && fdpa.getChunk())
+    chunk = std::min(chunk, fdpa.getChunk());
 }
 
 Type FoldInfo::getAccumulatorType(unsigned i) {

@@ -18,7 +18,7 @@ using namespace mlir::repro;
 using namespace mlir::repro::kernels;
 
 void repro::kernels::expandLiteralBlockContraction(KernelBuilder &b,
-                                            BlockContractionOp op) {
+                                                   BlockContractionOp op) {
   auto outputType = cast<MemRefType>(op.getOutputs()[0].getType());
   auto xType = cast<MemRefType>(op.getInputs()[0].getType());
   int64_t rank = outputType.getRank(), k = xType.getShape().back();
@@ -72,8 +72,8 @@ void repro::kernels::expandLiteralBlockContraction(KernelBuilder &b,
       if (isInteger) {
         dot = arith::SIToFPOp::create(b, f32, dot);
         double unit = std::ldexp(1.0, -int(*op.getFractionBits()));
-        dot = arith::MulFOp::create(b, dot,
-                                    b.constant(b.getF32FloatAttr(unit)));
+        dot =
+            arith::MulFOp::create(b, dot, b.constant(b.getF32FloatAttr(unit)));
       } else {
         dot = arith::TruncFOp::create(b, f32, dot);
       }
@@ -85,14 +85,16 @@ void repro::kernels::expandLiteralBlockContraction(KernelBuilder &b,
       if (op.getStep() == BlockStep::fused)
         sum = math::FmaOp::create(b, dot, scale, sum);
       else
-        sum = arith::AddFOp::create(b, sum,
-                                    arith::MulFOp::create(b, dot, scale));
+        sum =
+            arith::AddFOp::create(b, sum, arith::MulFOp::create(b, dot, scale));
       return SmallVector<Value>{sum};
     };
-    Value total = b.loop(b.index(0), b.index(k), block, {b.zero(f32)}, addBlock)[0];
+    Value total =
+        b.loop(b.index(0), b.index(k), block, {b.zero(f32)}, addBlock)[0];
     Value init = b.load(output.buffer, f32, place);
     Value result = arith::AddFOp::create(b, init, total);
     b.store(b.canonicalizeNaN(result), output.buffer, place);
   });
-  b.setWork(items, std::max<int64_t>(1, kFoldGrainElements / std::max<int64_t>(k, 1)));
+  b.setWork(items,
+            std::max<int64_t>(1, kFoldGrainElements / std::max<int64_t>(k, 1)));
 }

@@ -17,6 +17,9 @@ namespace mlir::repro::kernels {
 /// what remains when none of them fits.
 void expandLiteralFold(KernelBuilder &b, FoldOp op);
 
+/// (M4) A contraction in an accumulator of matrix units, result after result.
+void expandAccumulatorFold(KernelBuilder &b, FoldOp op);
+
 /// (Q4) of integers or f8 with scales of f32: result after result.
 void expandLiteralBlockContraction(KernelBuilder &b, BlockContractionOp op);
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,9 +15,11 @@ import numpy as np
 from ..errors import ReproError
 from ..numerics.philox import signed_seed
 from ..numerics.tensors import TensorType
+from ..program.accumulators import Accumulator, set_accumulators
 from ..program.canonical import read_module, write_module
+from ..program.contractions import Contraction
 from ..program.microbatches import MicrobatchProgram
-from .formats import F32, FORWARD
+from .formats import F32, FORWARD, NUMBERS
 from .recipe import Recipe, RolePrecision
 from .recipe_json import recipe_of
 from .roles import Described, StepShape, describe, shape_of, shape_of_microbatch
@@ -59,20 +62,21 @@ def applied(
         random = _random_state(program.state, recipe)
         if recipe.is_stochastic and random is None:
             raise ReproError("stochastic rounding in microbatches needs random numbers: expected a program with them")
-        data, _ = _quantized(program.part, recipe, shape, random, may_be_empty)
-        return dataclasses.replace(program, part=dataclasses.replace(program.part, data=data))
+        data, _, asked = _quantized(program.part, recipe, shape, random, may_be_empty)
+        part = _with_accumulators(dataclasses.replace(program.part, data=data), asked)
+        return dataclasses.replace(program, part=part)
     return _applied_whole(program, recipe, loss, seed, may_be_empty)
 
 
 def _applied_whole(program: Program, recipe: Recipe, loss: str | None, seed: int, may_be_empty: bool) -> Program:
     random = _random_state(program.state, recipe)
-    data, has_random = _quantized(program, recipe, shape_of(program, loss), random, may_be_empty)
+    data, has_random, asked = _quantized(program, recipe, shape_of(program, loss), random, may_be_empty)
     if not has_random or random is not None:
-        return dataclasses.replace(program, data=data)
+        return _with_accumulators(dataclasses.replace(program, data=data), asked)
     state = (*program.state, *(TensorType(name, "i64", ()) for name in RANDOM))
     numbers = (np.array(signed_seed(seed), np.int64), np.array(0, np.int64))
     initial = (*program.initial, *numbers) if program.initial or not program.state else ()
-    return dataclasses.replace(program, data=data, state=state, initial=initial)
+    return _with_accumulators(dataclasses.replace(program, data=data, state=state, initial=initial), asked)
 
 
 def _random_state(state: Sequence[TensorType], recipe: Recipe) -> tuple[int, int] | None:
@@ -88,8 +92,8 @@ def _random_state(state: Sequence[TensorType], recipe: Recipe) -> tuple[int, int
 
 def _quantized(
     program: Program, recipe: Recipe, shape: StepShape, random: tuple[int, int] | None, may_be_empty: bool
-) -> tuple[bytes, bool]:
-    """The program in the formats of a recipe as it is stored, and whether it rounds stochastically."""
+) -> tuple[bytes, bool, list[RolePrecision | None]]:
+    """The program in a recipe's formats as it is stored, whether it rounds stochastically, and what was asked for."""
     from .. import ir, passmanager
 
     with ir.Context() as context:
@@ -98,7 +102,7 @@ def _quantized(
         asked = requests(described, recipe)
         if not any(asked):
             if may_be_empty:
-                return program.data, False
+                return program.data, False, asked
             raise ReproError(f"the recipe {recipe.name!r} matches no contraction of the program")
         formats = [format for each in asked if each is not None for format in each.operands.values()]
         is_stochastic = any(format.is_stochastic for format in formats)
@@ -121,7 +125,22 @@ def _quantized(
             manager.run(module.operation)
         except ir.MLIRError as error:
             raise ReproError(f"a contraction cannot have the precision: {(errors or [str(error)])[0]}") from None
-        return write_module(module), is_stochastic
+        return write_module(module), is_stochastic, asked
+
+
+def _with_accumulators(program: Program, asked: Sequence[RolePrecision | None]) -> Program:
+    """(M4) The program with the accumulators that are asked for, its contractions being numbered as before."""
+    chosen: dict[str | Accumulator, set[int]] = {}
+    for number, each in enumerate(asked):
+        if each is not None and each.accumulator is not None:
+            chosen.setdefault(each.accumulator, set()).add(number)
+    for accumulator, numbers in chosen.items():
+        program = set_accumulators(program, accumulator, functools.partial(_is_among, numbers))
+    return program
+
+
+def _is_among(numbers: set[int], contraction: Contraction) -> bool:
+    return contraction.index in numbers
 
 
 def _message(diagnostic: Any) -> str:
@@ -133,7 +152,8 @@ def requests(described: Sequence[Described], recipe: Recipe) -> list[RolePrecisi
     """What the recipe asks for each contraction; None for those that are left alone.
 
     Raises:
-      ReproError: an accumulator, or stochastic rounding of a forward pass that is computed again.
+      ReproError: the class of an accumulator for operands that its units do not take, or stochastic rounding of a
+        forward pass that is computed again.
     """
     layers = len({each.layer for each in described if each.role == "fprop"})
     found: list[RolePrecision | None] = []
@@ -141,8 +161,14 @@ def requests(described: Sequence[Described], recipe: Recipe) -> list[RolePrecisi
         asked = None
         if each.role != "other":
             asked = recipe.precision_of(each.role, each.layer, each.number, layers)
-        if asked is not None and asked.accumulator is not None:
-            raise ReproError("accumulators of a recipe cannot be chosen yet: expected none in the recipe")
+        if asked is not None and isinstance(asked.accumulator, str):
+            formats = [asked.operands.get(name, F32).element for name in each.operands]
+            # Units read numbers as they are stored: f32 would be rounded, and blocks are codes there.
+            if not set(formats) <= {*NUMBERS, FORWARD}:
+                raise ReproError(
+                    f"{each.layer or each.role}: the units of {asked.accumulator} take {', '.join(NUMBERS)}, got "
+                    f"{' and '.join(formats)}: expected an accumulator with parameters"
+                )
         is_again = each.role == "fprop" and each.forward != number
         if asked is not None and is_again and any(format.is_stochastic for format in asked.operands.values()):
             raise ReproError(

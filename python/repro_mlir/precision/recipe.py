@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..errors import ReproError
+from ..program.accumulators import CLASSES, Accumulator
 from .formats import F32, FORWARD, NUMBERS, Format
 
 OPERANDS = {
@@ -33,14 +34,17 @@ class RolePrecision:
     Attributes:
       operands: the format of each operand, by name.
       result: `bf16`, `f16` or `tf32`: to what the result is rounded; `f32` rounds nothing.
-      accumulator: the class of an accumulator (M3), such as `hopper`, or the attributes of one by name.
+      accumulator: (M4) the class of an accumulator, such as `hopper`, for operands of f16, bf16 and tf32; or an
+        `Accumulator`.
     """
 
     operands: Mapping[str, Format] = field(default_factory=dict)
     result: str | None = None
-    accumulator: str | Mapping[str, object] | None = None
+    accumulator: str | Accumulator | None = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.accumulator, str) and self.accumulator not in CLASSES:
+            raise ReproError(f"expected an accumulator among {', '.join(CLASSES)}, got {self.accumulator!r}")
         if self.result is not None and self.result not in ("f32", *NUMBERS):
             raise ReproError(f"expected a result among f32, {', '.join(NUMBERS)}, got {self.result!r}")
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..errors import ReproError
 from ..files.json_text import parse
+from ..program.accumulators import Accumulator
 from .formats import ELEMENTS, FORWARD, NUMBERS, UNTOUCHED, Format, Hadamard, Rounding, Scale
 from .named import NAMED_RECIPES, named_recipe
 from .recipe import OPERANDS, Recipe, RolePrecision, Rule
@@ -98,7 +99,7 @@ def _roles_as_json(roles: Mapping[str, RolePrecision]) -> dict[str, Any]:
             value["result"] = precision.result
         if precision.accumulator is not None:
             given = precision.accumulator
-            value["accumulator"] = given if isinstance(given, str) else dict(given)
+            value["accumulator"] = given if isinstance(given, str) else dataclasses.asdict(given)
         found[role] = value
     return found
 
@@ -183,10 +184,23 @@ def _rounding(value: Any, where: str) -> Rounding:
 def _precision(value: Any, where: str, role: str) -> RolePrecision:
     given = _object(value, where, (*OPERANDS[role], "result", "accumulator"))
     operands = {name: _format(given[name], f"{where}.{name}") for name in OPERANDS[role] if name in given}
-    accumulator = given.get("accumulator")
-    if accumulator is not None and not isinstance(accumulator, str | dict):
-        raise ReproError(f"{where}.accumulator: expected a name or an object, got {type(accumulator).__name__}")
+    accumulator = _accumulator(given.get("accumulator"), f"{where}.accumulator")
     return _at(where, RolePrecision, operands, given.get("result"), accumulator)
+
+
+def _accumulator(value: Any, where: str) -> str | Accumulator | None:
+    if value is None or isinstance(value, str):
+        return value
+    kinds = {"terms": int, "fraction": int | None, "round": str, "floor": int, "late": bool, "chunk": int, "start": str}
+    if not isinstance(value, dict):
+        raise ReproError(f"{where}: expected a name or an object, got {type(value).__name__}")
+    given = _object(value, where, tuple(kinds))
+    for name, kind in kinds.items():
+        if name not in given and name in ("terms", "fraction", "round", "floor"):
+            raise ReproError(f"{where}: expected {name}")
+        if name in given and (not isinstance(given[name], kind) or isinstance(given[name], bool) != (kind is bool)):
+            raise ReproError(f"{where}.{name}: unexpected {given[name]!r}")
+    return _at(where, Accumulator, **given)
 
 
 def _roles(given: Mapping[str, Any], where: str) -> dict[str, RolePrecision]:

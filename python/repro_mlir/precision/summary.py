@@ -31,6 +31,7 @@ class ContractionPrecision:
       location: where it comes from as MLIR prints it.
       operands: each of its two factors by name, and what it becomes, `f32` where it is left alone.
       result: to what its result is rounded, `f32` where it is not.
+      accumulator: the accumulator (M4) in which it adds, as text; empty for f32 (K1).
     """
 
     role: str
@@ -38,11 +39,12 @@ class ContractionPrecision:
     location: str
     operands: tuple[tuple[str, str], tuple[str, str]]
     result: str
+    accumulator: str = ""
 
     @property
     def is_untouched(self) -> bool:
         """Whether all of it is left as it is."""
-        return self.result == "f32" and all(format == "f32" for _, format in self.operands)
+        return not self.accumulator and self.result == "f32" and all(format == "f32" for _, format in self.operands)
 
 
 @dataclass(frozen=True)
@@ -69,11 +71,11 @@ class PrecisionSummary:
         left = f"{len(self.untouched)} of {len(self.contractions)} are left as they are"
         return "\n".join([*(line.rstrip() for line in lines), left])
 
-    def _rows(self) -> Iterator[tuple[str, str, str, str]]:
-        yield "layer", "role", "operands", "result"
+    def _rows(self) -> Iterator[tuple[str, str, str, str, str]]:
+        yield "layer", "role", "operands", "result", "accumulator"
         for each in self.contractions:
             operands = ", ".join(f"{name} {format}" for name, format in each.operands)
-            yield each.layer or "-", each.role, operands, each.result
+            yield each.layer or "-", each.role, operands, each.result, each.accumulator
 
 
 def precision_summary(
@@ -97,5 +99,7 @@ def precision_summary(
                 (name, str(F32 if asked is None else asked.operands.get(name, F32))) for name in each.operands
             )
             result = "f32" if asked is None else asked.result or "f32"
-            rows.append(ContractionPrecision(each.role, each.layer, each.location, (left, right), result))
+            accumulator = str((asked and asked.accumulator) or "")
+            operands = left, right
+            rows.append(ContractionPrecision(each.role, each.layer, each.location, operands, result, accumulator))
     return PrecisionSummary(chosen.name, tuple(rows))

@@ -9,9 +9,8 @@ import numpy as np
 
 from ..numerics.formats import F32, ElementType, from_bits, to_bits
 from .low_precision.binary_formats import ELEMENT_FORMATS, BinaryFormat, FixedFormat, Format
-from .low_precision.block_contraction import Step
+from .low_precision.block_contraction import Step, scale_products
 from .low_precision.block_contraction import block_contraction as contract_blocks
-from .low_precision.block_contraction import scale_products
 from .low_precision.block_quantization import Quantized
 from .low_precision.block_quantization import dequantize as values_of_blocks
 from .low_precision.block_quantization import quantize as blocks_of_values
@@ -74,9 +73,7 @@ def block_contraction(op: Operation, env: Environment) -> list[np.ndarray]:
     rows, step = op.attributes["rows"], Step(op.attributes["step"])
     scales = [
         np.repeat(_magnitude(each, kind), count, axis=-2)[..., : each_codes.shape[-2], :]
-        for each, kind, count, each_codes in zip(
-            (x_scales, y_scales), (kinds[1], kinds[3]), rows, codes, strict=True
-        )
+        for each, kind, count, each_codes in zip((x_scales, y_scales), (kinds[1], kinds[3]), rows, codes, strict=True)
     ]
     total = np.zeros(init.shape, np.float32)
     for at in np.ndindex(init.shape[:-2]):

@@ -14,6 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .low_precision.accumulators import Fdpa, LateFdpa, accumulate
+from .low_precision.binary_formats import BinaryFormat
+
 Combine = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """The op of (F2) and (F3), on two arrays of accumulators."""
 
@@ -51,7 +54,22 @@ class Exact:
     digits: int
 
 
-FoldOrder = Order | AnyOrder | Sequential | Exact
+@dataclass(frozen=True)
+class Accumulated:
+    """(M4) `#repro.fdpa`: a contraction in an accumulator of matrix units.
+
+    Attributes:
+      accumulator: the rule by which blocks of products are added.
+      chunk: elements of a chain of blocks, whose totals add up in f32; 0 for all.
+      from_init: whether the chain begins with init, which is then not added at the end.
+    """
+
+    accumulator: Fdpa | LateFdpa
+    chunk: int
+    from_init: bool
+
+
+FoldOrder = Order | AnyOrder | Sequential | Exact | Accumulated
 
 ONE_OF_ANY = Order(chunk=8192, lanes=64, run=0, refold=False)
 """(F5) One of the orders that all give the same result."""
@@ -79,6 +97,26 @@ def exact_contraction(x: np.ndarray, y: np.ndarray, digits: int) -> np.ndarray:
     total = (q * r).sum(axis=0).astype(np.float64)
     rounded = np.ldexp(total, e + f - 2 * bits).astype(np.float32)
     return np.where(finite, rounded, np.float32(np.nan))
+
+
+def accumulated_contraction(
+    x: np.ndarray, y: np.ndarray, of: tuple[BinaryFormat, BinaryFormat], init: np.ndarray, order: Accumulated
+) -> np.ndarray:
+    """(M4) init and the total of x[t] * y[t] over axis 0, not yet rounded to the type of the result.
+
+    `x` and `y` are f32 of shape [n, ...], n > 0, of the formats `of`; `init` has the shape of the results.
+    """
+    n = len(x)
+    x, y = np.moveaxis(x, 0, -1), np.moveaxis(y, 0, -1)
+    if order.from_init:
+        return accumulate(x, y, init, order.accumulator, of)
+    chunk = order.chunk or n
+    total = None
+    for first in range(0, n, chunk):
+        part = slice(first, first + chunk)
+        one = accumulate(x[..., part], y[..., part], np.zeros_like(init), order.accumulator, of)
+        total = one if total is None else total + one
+    return np.asarray(init + total)
 
 
 def ordered_fold(

@@ -20,8 +20,10 @@ from ..errors import ProgramError
 from ..numerics.elements import ELEMENTS
 from ..numerics.environment import float_environment
 from ..numerics.formats import ElementType, element_type, from_bits
-from .folds import AnyOrder, Exact, FoldOrder, Order, Sequential
+from .folds import Accumulated, AnyOrder, Exact, FoldOrder, Order, Sequential
 from .indexing import Division, IndexMap, IndexSum
+from .low_precision.accumulators import Fdpa, LateFdpa
+from .low_precision.binary_formats import F16, F32
 from .program import Body, Operation, ParsedProgram, ValueType
 from .stored_block_contraction import check_contraction
 from .stored_block_format import InvalidFormat, StoredFormat, block_format, check_types
@@ -51,6 +53,9 @@ _DIRECTIONS = "ascending", "descending"
 _DISTRIBUTIONS = "bits", "uniform"
 _BLOCK_STEPS = "fused", "split"
 _TOTALS = "sequential", "refold"
+_SUM_ROUNDINGS = "rz_f32", "rz_e8m13", "rne_f16", "rne_f32"
+_SUM_STARTS = "zero", "init"
+_MAX_FLOOR = 300
 _ITERATORS = "parallel", "reduction"
 _DIVISIONS = "mod", "floordiv", "ceildiv"
 
@@ -332,7 +337,7 @@ class _BodyReader:
 
     def order(self, head: _Head) -> FoldOrder:
         start = self.bytes.at
-        kind = self.bytes.below(4, "a kind of order", 1)
+        kind = self.bytes.below(5, "a kind of order", 1)
         if kind == 1:
             return AnyOrder()
         if kind == 2:
@@ -342,6 +347,8 @@ class _BodyReader:
             if digits not in (2, 3):
                 raise self.bytes.error(f"(K4) expected 2 or 3 digits, got {digits}", start)
             return Exact(digits)
+        if kind == 4:
+            return self.accumulated(start)
         chunk, lanes, run = (self.integer(head) for _ in range(3))
         refold = self.bytes.word(_TOTALS, "a way of totals") == "refold"
         # Chunks of one element would be folded again for ever.
@@ -352,6 +359,29 @@ class _BodyReader:
                 start,
             )
         return Order(chunk, lanes, run, refold)
+
+    def accumulated(self, start: int) -> Accumulated:
+        terms, fraction = self.bytes.number(), self.bytes.number()
+        rounding = self.bytes.word(_SUM_ROUNDINGS, "a rounding of sums")
+        floor = _signed(self.bytes.number())
+        late = self.bytes.below(2, "late")
+        chunk = self.bytes.number()
+        from_init = self.bytes.word(_SUM_STARTS, "a start of sums") == "init"
+        block = terms * (1 + late)
+        if (not fraction and floor) or abs(floor) > _MAX_FLOOR or (late and terms % 2):
+            raise self.bytes.error(
+                f"(M4) expected a floor of at most {_MAX_FLOOR} (0 without fraction) and an even number of terms if "
+                f"late, got {floor} and {terms}",
+                start,
+            )
+        try:
+            inner = Fdpa(terms, fraction or None, rounding, floor)
+        except ValueError as error:
+            raise self.bytes.error(f"(M1) {error}", start) from None
+        if chunk % block or (from_init and chunk):
+            raise self.bytes.error(f"(M4) expected chunks of whole blocks, without an init, got {chunk}", start)
+        accumulator = LateFdpa(inner, F16 if inner.result == F16 else F32) if late else inner
+        return Accumulated(accumulator, chunk, from_init)
 
     def message(self, head: _Head) -> str:
         return self.messages.next(self.bytes)

@@ -17,10 +17,17 @@ from . import arithmetic, blocks, folds, ordering
 from .bodies import CompiledBody
 from .elementwise import evaluator
 from .indexing import Along, Block, Index, IndexMap, view
+from .low_precision.binary_formats import BF16, F8E4M3FN, F8E5M2, F16, F32, BinaryFormat
 from .program import Operation
 from .random_sites import random_site
 
 Environment = dict[int, np.ndarray]
+
+WholeSum = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+"""total(init, x, y) of the products x[t] * y[t] along axis 0."""
+
+FORMATS: dict[str, BinaryFormat] = {of.name: of for of in (F32, BF16, F16, F8E4M3FN, F8E5M2)}
+"""The formats of the elements that a contraction multiplies, by the names of their types."""
 
 _BLOCK = 1 << 16
 """Accumulators that are worked on together; more would only leave the cache."""
@@ -118,6 +125,8 @@ def fold(op: Operation, env: Environment) -> list[np.ndarray]:
     order = op.attributes["order"]
     if isinstance(order, folds.Exact):
         return _exact(op, env, order.digits)
+    if isinstance(order, folds.Accumulated):
+        return _accumulated(op, env, order)
     if isinstance(order, folds.Order):
         return _ordered(op, env, order)
     if isinstance(order, folds.AnyOrder) and _step(op) is not None:
@@ -224,33 +233,57 @@ def _factors(op: Operation, step: Operation) -> tuple[int, int]:
     return positions[0], positions[1]
 
 
-def _exact(op: Operation, env: Environment, digits: int) -> list[np.ndarray]:
-    """(K4) A contraction whose sum of integer products is exact."""
+def _plain_factors(op: Operation, rule: str, order: str) -> tuple[int, int]:
+    """The factors of a contraction whose sum may be chosen."""
     found = _step(op)
     if found is None or found[0].name != "math.fma" or op.regions[0].argument_types[-1].element.name != "f32":
-        raise op.error("(K4) expected acc = math.fma(x, y, acc) in f32 for #repro.exact")
+        raise op.error(f"({rule}) expected acc = math.fma(x, y, acc) in f32 for {order}")
     if any(inner.name not in ("arith.extf", "math.fma") for inner in op.regions[0].operations):
-        raise op.error("(K4) expected no other operation than the product and extensions for #repro.exact")
-    factors = _factors(op, found[0])
+        raise op.error(f"({rule}) expected no other operation than the product and extensions for {order}")
+    return _factors(op, found[0])
+
+
+def _whole_sums(op: Operation, env: Environment, factors: tuple[int, int], total: WholeSum) -> list[np.ndarray]:
+    """A contraction by a function of init and of all products of the results that it computes together."""
     space = _Iteration(op)
     terms = math.prod(space.reduced)
-    if terms > folds.EXACT_TERMS:
-        raise op.error(f"(K4) expected at most {folds.EXACT_TERMS} reduction elements, got {terms}")
     kind = op.result_types[0].element
     axes = space.output_axes(space.maps[-1])
     init = space.input(env, len(space.maps) - 1).transpose(axes)
     result = np.empty(op.result_types[0].shape or (), kind.dtype)
     target = result.transpose(axes)
     for part in space.blocks(max(1, (1 << 22) // max(terms, 1))):
-        total = init[part]
+        value = init[part]
         if terms:
             block = space.elements(space.indices(part), 0, terms)
             x, y = (
-                np.broadcast_to(view(space.input(env, i), space.maps[i], block), (terms, *total.shape)) for i in factors
+                np.broadcast_to(view(space.input(env, i), space.maps[i], block), (terms, *value.shape)) for i in factors
             )
-            total = total + folds.exact_contraction(x, y, digits)
-        target[part] = _round_result(total, op.regions[0].argument_types[-1].element, kind)
+            value = total(value, x, y)
+        target[part] = _round_result(value, op.regions[0].argument_types[-1].element, kind)
     return [result]
+
+
+def _exact(op: Operation, env: Environment, digits: int) -> list[np.ndarray]:
+    """(K4) A contraction whose sum of integer products is exact."""
+    factors = _plain_factors(op, "K4", "#repro.exact")
+    terms = math.prod(_Iteration(op).reduced)
+    if terms > folds.EXACT_TERMS:
+        raise op.error(f"(K4) expected at most {folds.EXACT_TERMS} reduction elements, got {terms}")
+    return _whole_sums(op, env, factors, lambda init, x, y: init + folds.exact_contraction(x, y, digits))
+
+
+def _accumulated(op: Operation, env: Environment, order: folds.Accumulated) -> list[np.ndarray]:
+    """(M4) A contraction in an accumulator of matrix units."""
+    factors = _plain_factors(op, "M4", "#repro.fdpa")
+    if order.from_init and order.accumulator.result == F16 and op.result_types[0].element.name != "f16":
+        raise op.error("(M4) expected results of f16 for start = init with rne_f16")
+    of_x, of_y = (FORMATS[op.operand_types[i].element.name] for i in factors)
+
+    def total(init: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return folds.accumulated_contraction(x, y, (of_x, of_y), init, order)
+
+    return _whole_sums(op, env, factors, total)
 
 
 def _sequential(op: Operation, env: Environment) -> list[np.ndarray]:

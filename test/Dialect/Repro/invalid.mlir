@@ -47,6 +47,46 @@ func.func private @K4_digits() attributes {o = #repro.exact<digits = 4>}
 
 // -----
 
+// expected-error @+1 {{(M1) terms must be 1 to 128, got 0}}
+func.func private @M1_no_terms() attributes {o = #repro.fdpa<terms = 0, fraction = 25, round = rz_f32, floor = 0>}
+
+// -----
+
+// expected-error @+1 {{(M1) terms must be 1 to 128, got 129}}
+func.func private @M1_terms() attributes {o = #repro.fdpa<terms = 129, fraction = 25, round = rz_f32, floor = 0>}
+
+// -----
+
+// expected-error @+1 {{(M1) fraction must be 10 to 40, got 9}}
+func.func private @M1_fraction() attributes {o = #repro.fdpa<terms = 16, fraction = 9, round = rz_f32, floor = 0>}
+
+// -----
+
+// expected-error @+1 {{(M4) floor must be 0 without fraction, got -133}}
+func.func private @M4_floor_without_fraction() attributes {o = #repro.fdpa<terms = 16, round = rz_f32, floor = -133>}
+
+// -----
+
+// expected-error @+1 {{(M4) floor must be -300 to 300, got 301}}
+func.func private @M4_floor() attributes {o = #repro.fdpa<terms = 16, fraction = 25, round = rz_f32, floor = 301>}
+
+// -----
+
+// expected-error @+1 {{(M4) late needs an even number of terms, got 15}}
+func.func private @M4_late() attributes {o = #repro.fdpa<terms = 15, fraction = 25, round = rz_f32, floor = 0, late = true>}
+
+// -----
+
+// expected-error @+1 {{(M4) chunk must be 0 or a multiple of a block of 32 products, got 48}}
+func.func private @M4_chunk() attributes {o = #repro.fdpa<terms = 16, fraction = 25, round = rz_f32, floor = 0, late = true, chunk = 48>}
+
+// -----
+
+// expected-error @+1 {{(M4) start = init needs one chain, but chunk is 64}}
+func.func private @M4_start() attributes {o = #repro.fdpa<terms = 16, fraction = 25, round = rz_f32, floor = 0, chunk = 64, start = init>}
+
+// -----
+
 // expected-error @+1 {{'repro.num_state' must be an i64 attribute of a function}}
 func.func private @num_state_type() attributes {repro.num_state = 1 : i32}
 
@@ -478,6 +518,48 @@ func.func @K4_terms(%x: tensor<512x513xf32>, %o: tensor<f32>) {
 
 // -----
 
+func.func @M4_contraction(%x: tensor<8xf32>, %o: tensor<f32>) {
+  // expected-error @+1 {{(M4) #repro.fdpa is for contractions: expected acc = math.fma(x, y, acc) in f32 of two inputs or their extensions, and no other operation}}
+  %0 = repro.fold #repro.fdpa<terms = 16, fraction = 25, round = rz_f32, floor = -133>
+      maps [affine_map<(i) -> (i)>, affine_map<(i) -> ()>] iterators [reduction]
+      ins(%x : tensor<8xf32>) outs(%o : tensor<f32>) {
+  ^bb0(%e: f32, %acc: f32):
+    %1 = arith.addf %acc, %e : f32
+    repro.yield %1 : f32
+  } -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @M4_f64(%x: tensor<8xf64>, %o: tensor<f64>) {
+  // expected-error @+1 {{(M4) #repro.fdpa is for contractions: expected acc = math.fma(x, y, acc) in f32 of two inputs or their extensions, and no other operation}}
+  %0 = repro.fold #repro.fdpa<terms = 16, fraction = 25, round = rz_f32, floor = -133>
+      maps [affine_map<(i) -> (i)>, affine_map<(i) -> ()>] iterators [reduction]
+      ins(%x : tensor<8xf64>) outs(%o : tensor<f64>) {
+  ^bb0(%e: f64, %acc: f64):
+    %1 = math.fma %e, %e, %acc : f64
+    repro.yield %1 : f64
+  } -> tensor<f64>
+  return
+}
+
+// -----
+
+func.func @M4_f16_start(%x: tensor<8xf32>, %o: tensor<bf16>) {
+  // expected-error @+1 {{(M4) start = init with rne_f16 needs results of f16, got 'bf16'}}
+  %0 = repro.fold #repro.fdpa<terms = 16, fraction = 25, round = rne_f16, floor = -21, start = init>
+      maps [affine_map<(i) -> (i)>, affine_map<(i) -> ()>] iterators [reduction]
+      ins(%x : tensor<8xf32>) outs(%o : tensor<bf16>) {
+  ^bb0(%e: f32, %acc: f32):
+    %1 = math.fma %e, %e, %acc : f32
+    repro.yield %1 : f32
+  } -> tensor<bf16>
+  return
+}
+
+// -----
+
 func.func @F1_run_bounded(%x: tensor<8xf32>, %o: tensor<f32>) {
   // expected-error @+1 {{(F1) run is 2, but there are only 1 reduction dimensions}}
   %0 = repro.fold #repro.order<chunk = 8, lanes = 1, run = 2, totals = sequential>
@@ -821,7 +903,7 @@ func.func @F1_order_expected(%x: tensor<8xf32>, %o: tensor<f32>) {
 // -----
 
 func.func @fold_kind_of_order(%x: tensor<8xf32>, %o: tensor<f32>) {
-  // expected-error @+1 {{attribute 'order' failed to satisfy constraint: #repro.order, #repro.any_order, #repro.sequential or #repro.exact}}
+  // expected-error @+1 {{attribute 'order' failed to satisfy constraint: #repro.order, #repro.any_order, #repro.sequential, #repro.exact or #repro.fdpa}}
   %0 = repro.fold 1 : i64 maps [affine_map<(i) -> (i)>, affine_map<(i) -> ()>] iterators [reduction]
       ins(%x : tensor<8xf32>) outs(%o : tensor<f32>) {
   ^bb0(%e: f32, %acc: f32):
@@ -1560,5 +1642,77 @@ func.func @Q2_dequantize_tensor(%c: tensor<8x96xf4E2M1FN>, %s: tensor<8x6xf8E4M3
   %0 = repro.dequantize #repro.block_format<element = f4E2M1FN, rows = 1, columns = 16, scale = #repro.two_level_scale<largest = 448>, rounding = #repro.rounding<direction = rne>>
       %c, %s
       : tensor<8x96xf4E2M1FN>, tensor<8x6xf8E4M3FN> -> tensor<8x96xf32>
+  return
+}
+
+// -----
+
+func.func @Q4_block(%x: tensor<8x96xf4E2M1FN>, %s: tensor<8x3xf8E8M0FNU>, %y: tensor<40x96xf4E2M1FN>, %t: tensor<40x3xf8E8M0FNU>, %i: tensor<8x40xf32>) {
+  // expected-error @+1 {{(Q4) expected blocks of 1 to 8192, got 0}}
+  %0 = repro.block_contraction fused block = 0 rows = [1, 1]
+      ins(%x, %s, %y, %t : tensor<8x96xf4E2M1FN>, tensor<8x3xf8E8M0FNU>, tensor<40x96xf4E2M1FN>, tensor<40x3xf8E8M0FNU>) outs(%i : tensor<8x40xf32>) -> tensor<8x40xf32>
+  return
+}
+
+// -----
+
+func.func @Q4_rows(%x: tensor<8x96xf4E2M1FN>, %s: tensor<8x3xf8E8M0FNU>, %y: tensor<40x96xf4E2M1FN>, %t: tensor<40x3xf8E8M0FNU>, %i: tensor<8x40xf32>) {
+  // expected-error @+1 {{(Q4) expected two positive numbers of rows}}
+  %0 = repro.block_contraction fused block = 32 rows = [1, 0]
+      ins(%x, %s, %y, %t : tensor<8x96xf4E2M1FN>, tensor<8x3xf8E8M0FNU>, tensor<40x96xf4E2M1FN>, tensor<40x3xf8E8M0FNU>) outs(%i : tensor<8x40xf32>) -> tensor<8x40xf32>
+  return
+}
+
+// -----
+
+func.func @Q4_rank(%x: tensor<96xf4E2M1FN>, %s: tensor<3xf8E8M0FNU>, %i: tensor<f32>) {
+  // expected-error @+1 {{(Q4) expected two dimensions or more}}
+  %0 = repro.block_contraction fused block = 32 rows = [1, 1]
+      ins(%x, %s, %x, %s : tensor<96xf4E2M1FN>, tensor<3xf8E8M0FNU>, tensor<96xf4E2M1FN>, tensor<3xf8E8M0FNU>) outs(%i : tensor<f32>) -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @Q4_scales(%x: tensor<8x96xf4E2M1FN>, %s: tensor<8x3xf8E8M0FNU>, %y: tensor<40x96xf4E2M1FN>, %t: tensor<40x3xf8E8M0FNU>, %i: tensor<8x40xf32>) {
+  // expected-error @+1 {{scales of x is of type 'tensor<8x3xf8E8M0FNU>', expected shape and element type of 'tensor<8x6xf8E8M0FNU>'}}
+  %0 = repro.block_contraction fused block = 16 rows = [1, 1]
+      ins(%x, %s, %y, %t : tensor<8x96xf4E2M1FN>, tensor<8x3xf8E8M0FNU>, tensor<40x96xf4E2M1FN>, tensor<40x3xf8E8M0FNU>) outs(%i : tensor<8x40xf32>) -> tensor<8x40xf32>
+  return
+}
+
+// -----
+
+func.func @Q4_integers(%x: tensor<8x96xf4E2M1FN>, %s: tensor<8x3xf8E8M0FNU>, %y: tensor<40x96xf4E2M1FN>, %t: tensor<40x3xf8E8M0FNU>, %i: tensor<8x40xf32>) {
+  // expected-error @+1 {{(Q4) expected codes of i8 or i16 with fraction bits, got 'f4E2M1FN'}}
+  %0 = repro.block_contraction fused block = 32 rows = [1, 1] fraction_bits = 12
+      ins(%x, %s, %y, %t : tensor<8x96xf4E2M1FN>, tensor<8x3xf8E8M0FNU>, tensor<40x96xf4E2M1FN>, tensor<40x3xf8E8M0FNU>) outs(%i : tensor<8x40xf32>) -> tensor<8x40xf32>
+  return
+}
+
+// -----
+
+func.func @Q4_fraction_bits(%x: tensor<8x96xi8>, %s: tensor<8x3xf32>, %y: tensor<40x96xi8>, %t: tensor<40x3xf32>, %i: tensor<8x40xf32>) {
+  // expected-error @+1 {{(Q4) expected 0 to 64 fraction bits, got 65}}
+  %0 = repro.block_contraction fused block = 32 rows = [1, 1] fraction_bits = 65
+      ins(%x, %s, %y, %t : tensor<8x96xi8>, tensor<8x3xf32>, tensor<40x96xi8>, tensor<40x3xf32>) outs(%i : tensor<8x40xf32>) -> tensor<8x40xf32>
+  return
+}
+
+// -----
+
+func.func @Q4_codes(%x: tensor<8x96xf8E5M2>, %s: tensor<8x3xf32>, %y: tensor<40x96xf8E5M2>, %t: tensor<40x3xf32>, %i: tensor<8x40xf32>) {
+  // expected-error @+1 {{(Q4) expected codes of f8E4M3FN, f6 or f4, or integers with fraction bits, got 'f8E5M2'}}
+  %0 = repro.block_contraction fused block = 32 rows = [1, 1]
+      ins(%x, %s, %y, %t : tensor<8x96xf8E5M2>, tensor<8x3xf32>, tensor<40x96xf8E5M2>, tensor<40x3xf32>) outs(%i : tensor<8x40xf32>) -> tensor<8x40xf32>
+  return
+}
+
+// -----
+
+func.func @Q4_scale_type(%x: tensor<8x96xi8>, %s: tensor<8x3xf16>, %y: tensor<40x96xi8>, %t: tensor<40x3xf16>, %i: tensor<8x40xf32>) {
+  // expected-error @+1 {{(Q4) expected scales of f8E8M0FNU, f8E4M3FN or f32, got 'f16'}}
+  %0 = repro.block_contraction fused block = 32 rows = [1, 1] fraction_bits = 0
+      ins(%x, %s, %y, %t : tensor<8x96xi8>, tensor<8x3xf16>, tensor<40x96xi8>, tensor<40x3xf16>) outs(%i : tensor<8x40xf32>) -> tensor<8x40xf32>
   return
 }

@@ -23,6 +23,38 @@ func.func @F1_contraction(%a: tensor<4x8xf32>, %b: tensor<8x16xf32>, %c: tensor<
   return %0 : tensor<4x16xf32>
 }
 
+// CHECK-LABEL: func @M4_accumulators
+// CHECK: repro.fold #repro.fdpa<terms = 16, fraction = 25, round = rz_f32, floor = -133> maps
+// CHECK: repro.fold #repro.fdpa<terms = 4, round = rne_f32, floor = 0, late = true, chunk = 16> maps
+// CHECK: repro.fold #repro.fdpa<terms = 8, fraction = 24, round = rne_f16, floor = -20, start = init> maps
+func.func @M4_accumulators(%a: tensor<8xbf16>, %b: tensor<8xf32>, %c: tensor<f16>) -> (tensor<f16>, tensor<f16>, tensor<f16>) {
+  %0 = repro.fold #repro.fdpa<terms = 16, fraction = 25, round = rz_f32, floor = -133, late = false, chunk = 0, start = zero>
+      maps [affine_map<(k) -> (k)>, affine_map<(k) -> (k)>, affine_map<(k) -> ()>] iterators [reduction]
+      ins(%a, %b : tensor<8xbf16>, tensor<8xf32>) outs(%c : tensor<f16>) {
+  ^bb0(%x: bf16, %y: f32, %acc: f32):
+    %1 = arith.extf %x : bf16 to f32
+    %2 = math.fma %1, %y, %acc : f32
+    repro.yield %2 : f32
+  } -> tensor<f16>
+  %3 = repro.fold #repro.fdpa<terms = 4, round = rne_f32, floor = 0, late = true, chunk = 16>
+      maps [affine_map<(k) -> (k)>, affine_map<(k) -> (k)>, affine_map<(k) -> ()>] iterators [reduction]
+      ins(%a, %b : tensor<8xbf16>, tensor<8xf32>) outs(%c : tensor<f16>) {
+  ^bb0(%x: bf16, %y: f32, %acc: f32):
+    %1 = arith.extf %x : bf16 to f32
+    %2 = math.fma %1, %y, %acc : f32
+    repro.yield %2 : f32
+  } -> tensor<f16>
+  %4 = repro.fold #repro.fdpa<terms = 8, fraction = 24, round = rne_f16, floor = -20, start = init>
+      maps [affine_map<(k) -> (k)>, affine_map<(k) -> (k)>, affine_map<(k) -> ()>] iterators [reduction]
+      ins(%a, %b : tensor<8xbf16>, tensor<8xf32>) outs(%c : tensor<f16>) {
+  ^bb0(%x: bf16, %y: f32, %acc: f32):
+    %1 = arith.extf %x : bf16 to f32
+    %2 = math.fma %1, %y, %acc : f32
+    repro.yield %2 : f32
+  } -> tensor<f16>
+  return %0, %3, %4 : tensor<f16>, tensor<f16>, tensor<f16>
+}
+
 // CHECK-LABEL: func @K4_exact
 // CHECK: repro.fold #repro.exact<digits = 2> maps
 // CHECK: arith.extf
@@ -418,5 +450,20 @@ func.func @Q2_dequantize(%c: tensor<0x96xf4E2M1FN>, %s: tensor<0x3xf8E8M0FNU>, %
   %1 = repro.dequantize #repro.block_format<element = f4E2M1FN, rows = 1, columns = 16,
       scale = #repro.two_level_scale<largest = 448>, rounding = #repro.rounding<direction = sr, bits = 4>>
       %c, %t tensor(%a : tensor<f32>) : tensor<0x96xf4E2M1FN>, tensor<0x6xf8E4M3FN> -> tensor<0x96xf32>
+  return
+}
+
+// CHECK-LABEL: func @Q4_block_contraction
+func.func @Q4_block_contraction(%x: tensor<2x8x96xf4E2M1FN>, %s: tensor<2x8x3xf8E8M0FNU>,
+    %y: tensor<2x40x96xf6E2M3FN>, %t: tensor<2x2x3xf8E4M3FN>, %u: tensor<8x96xi8>, %v: tensor<8x12xf32>,
+    %i: tensor<2x8x40xf32>, %j: tensor<8x8xf32>) {
+  // CHECK: repro.block_contraction fused block = 32 rows = [1, 32] ins(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : tensor<2x8x96xf4E2M1FN>, tensor<2x8x3xf8E8M0FNU>, tensor<2x40x96xf6E2M3FN>, tensor<2x2x3xf8E4M3FN>) outs(%{{.*}} : tensor<2x8x40xf32>) -> tensor<2x8x40xf32>
+  %0 = repro.block_contraction fused block = 32 rows = [1, 32]
+      ins(%x, %s, %y, %t : tensor<2x8x96xf4E2M1FN>, tensor<2x8x3xf8E8M0FNU>, tensor<2x40x96xf6E2M3FN>, tensor<2x2x3xf8E4M3FN>)
+      outs(%i : tensor<2x8x40xf32>) -> tensor<2x8x40xf32>
+  // CHECK: repro.block_contraction split block = 8 rows = [1, 1] fraction_bits = 12
+  %1 = repro.block_contraction split block = 8 rows = [1, 1] fraction_bits = 12
+      ins(%u, %v, %u, %v : tensor<8x96xi8>, tensor<8x12xf32>, tensor<8x96xi8>, tensor<8x12xf32>)
+      outs(%j : tensor<8x8xf32>) -> tensor<8x8xf32>
   return
 }

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(Q1) to (Q4), (V1): tensors in blocks and the types of f6, f4 and f8E8M0FNU give the interpreter's bits everywhere."""
+"""(V1), (Q1) to (Q4): tensors in blocks, and the types of f6, f4 and f8E8M0FNU, have the same bits everywhere."""
 
 import pytest
 from support import block_programs

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import repro_mlir
 import torch
-from repro_mlir import ReproError
+from repro_mlir import Accumulator, ReproError
 from repro_mlir.precision import (
     Format,
     Hadamard,
@@ -21,6 +21,7 @@ from repro_mlir.precision import (
     RolePrecision,
     Rule,
     apply_precision,
+    blocks,
     named_recipe,
     nvfp4,
     precision_summary,
@@ -104,14 +105,14 @@ def by_hand(format: Format, site: int, step: int) -> Operand:
     assert format.tile is not None and format.scale is not None
     bits = format.rounding.bits
     rounding = stochastic(bits) if bits else ROUNDINGS["rne"]
-    blocks = BlockFormat(ELEMENT_FORMATS[format.element], format.tile, SCALE_RULES[format.scale.rule], rounding)
+    form = BlockFormat(ELEMENT_FORMATS[format.element], format.tile, SCALE_RULES[format.scale.rule], rounding)
 
     def operand(x: np.ndarray) -> np.ndarray:
         if format.hadamard is not None:
             signs = format.hadamard.signs
             x = hadamard(x, np.array(signs), len(signs), format.hadamard.to_bf16)
         random = site_bits(x.shape, bits, SEED, site, step) if bits else None
-        return dequantize(quantize(x, blocks, random=random), blocks)
+        return dequantize(quantize(x, form, random=random), form)
 
     return operand
 
@@ -215,6 +216,121 @@ def test_training_aware_of_quantization_reads_the_values_of_the_forward_pass(
     np.testing.assert_array_equal(found["0.weight"], first - RATE * g_first)
 
 
+def test_convolutions_have_blocks_along_channels() -> None:
+    torch.manual_seed(0)
+    model = nn.Conv2d(40, 6, 3, stride=2, padding=1, bias=False)
+    x = torch.randn(2, 40, 5, 5).numpy()
+    program = repro_mlir.capture(model, torch.from_numpy(x))
+    form = named_recipe("mxfp4").roles["fprop"].operands["weight"]
+
+    def along_channels(values: np.ndarray) -> np.ndarray:
+        return np.moveaxis(by_hand(form, -1, 0)(np.moveaxis(values, 1, -1).copy()), -1, 1).copy()
+
+    plain = repro_mlir.compile(program, "reference")
+    (name,) = (kind.name for kind in program.state)
+    _, expected = plain({name: along_channels(program.initial[0])}, along_channels(x))
+    changed = apply_precision(program, "mxfp4")
+    _, found = repro_mlir.compile(changed, "reference")(changed.initial_state(), x)
+    (a,), (b,) = expected.values(), found.values()
+    np.testing.assert_array_equal(a, b)
+
+
+class Convolutions(nn.Module):
+    """Groups and strides, whose gradients are those of phases, and a linear layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, 8, 3, padding=1)
+        self.second = nn.Conv2d(8, 8, 3, stride=2, padding=1, groups=2)
+        self.head = nn.Linear(72, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.second(self.first(x).relu()).relu().flatten(1))
+
+
+class Scores(nn.Module):
+    """Attention, whose products have a batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(16, 32) for _ in range(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = (each(x).unflatten(2, (2, 16)).transpose(1, 2) for each in (self.q, self.k, self.v))
+        return nn.functional.scaled_dot_product_attention(q, k, v).mean((1, 2))
+
+
+class Checkpointed(nn.Module):
+    """Two layers that are computed again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Sequential(nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh())
+        self.head = nn.Linear(16, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(torch.utils.checkpoint.checkpoint(self.inner, x, use_reentrant=False))
+
+
+def product(left: Format, right: Format, result: str | None = None) -> Recipe:
+    return Recipe("product", {"product": RolePrecision({"left": left, "right": right}, result)})
+
+
+TURNED = Format("bf16", hadamard=Hadamard((1, -1) * 8))
+SQUARE = blocks("f4E2M1FN", "nvfp4_square", "nvfp4")
+
+
+@pytest.mark.parametrize(
+    ("model", "shape", "recipe"),
+    [
+        (Convolutions, (16, 3, 6, 6), nvfp4(skip_last=0)),
+        (Convolutions, (16, 3, 6, 6), named_recipe("qat_mxfp4")),
+        (Scores, (3, 16, 16), product(SQUARE, SQUARE)),
+        (Scores, (3, 16, 16), product(TURNED, TURNED)),
+        (Scores, (3, 16, 16), product(blocks("f8E4M3FN", "tensor", "float8"), Format("tf32"), "f16")),
+        (Checkpointed, (6, 16), named_recipe("qat_mxfp8")),
+        (Checkpointed, (6, 16), named_recipe("mxfp8")),
+    ],
+)
+def test_other_layers_have_the_same_bits_everywhere(
+    model: type[nn.Module], shape: tuple[int, ...], recipe: Recipe
+) -> None:
+    torch.manual_seed(0)
+    module = model()
+    target = torch.randint(4, shape[:1])
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    given = torch.randn(shape)
+    plain = repro_mlir.capture(module, nn.functional.cross_entropy, optimizer, (given, target))
+    changed = apply_precision(plain, recipe)
+    results = {}
+    for name, program, where in (("reference", changed, "reference"), ("cpu", changed, "cpu"), ("plain", plain, "cpu")):
+        state, _ = repro_mlir.compile(program, where)(program.initial_state(), RATE, given.numpy(), target.numpy())
+        results[name] = b"".join(np.array(value).tobytes() for value in state.values())
+    assert results["reference"] == results["cpu"] != results["plain"]
+
+
+def test_a_step_that_is_computed_again_has_the_bits_of_the_first() -> None:
+    """Quantized alike in the forward pass and when it is computed again."""
+
+    class Kept(Checkpointed):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.head(self.inner(x))
+
+    states = []
+    for model in (Checkpointed, Kept):
+        torch.manual_seed(0)
+        module = model()
+        given, target = torch.randn(6, 16), torch.randint(4, (6,))
+        optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+        program = repro_mlir.capture(
+            module, nn.functional.cross_entropy, optimizer, (given, target), precision="qat_mxfp8"
+        )
+        state, _ = repro_mlir.compile(program, "cpu")(program.initial_state(), RATE, given.numpy(), target.numpy())
+        states.append({name: np.array(value) for name, value in state.items()})
+    for name, value in states[0].items():
+        np.testing.assert_array_equal(value, states[1][name], err_msg=name)
+
+
 def test_results_are_rounded(program: repro_mlir.Program, batch: tuple[np.ndarray, np.ndarray]) -> None:
     recipe = Recipe("results", {"fprop": RolePrecision(result="bf16")})
     x, _ = batch
@@ -291,9 +407,27 @@ BF16_TURNED = Format("bf16", hadamard=SIGNS)
             ),
             "expected the same transform",
         ),
-        (Recipe("unit", {"fprop": RolePrecision(accumulator="hopper")}), "accumulators of a recipe"),
+        (Recipe("unit", {"fprop": RolePrecision(accumulator="hopper")}), "take bf16, f16, tf32, got f32 and f32"),
     ],
 )
 def test_what_does_not_fit_is_refused(recipe: Recipe, message: str, program: repro_mlir.Program) -> None:
     with pytest.raises(ReproError, match=message):
         apply_precision(program, recipe)
+
+
+@pytest.mark.parametrize(("element", "fraction", "terms"), [("bf16", 25, 16), ("tf32", 25, 8)])
+def test_M4_class_of_an_accumulator(element: str, fraction: int, terms: int, program: repro_mlir.Program) -> None:
+    operands = {"activation": Format(element), "weight": Format(element)}
+    recipe = Recipe("hopper", {"fprop": RolePrecision(operands, accumulator="hopper")})
+    changed = apply_precision(program, recipe)
+    wanted = f"#repro.fdpa<terms = {terms}, fraction = {fraction}, round = rz_f32, floor = -133>"
+    for each in repro_mlir.contractions(changed):
+        assert (each.order == wanted) == (each.role == "fprop"), each
+    assert "hopper" in str(precision_summary(program, recipe))
+
+
+def test_M4_accumulator_with_parameters(program: repro_mlir.Program) -> None:
+    narrow = Accumulator(32, 13, "rz_e8m13", -132, chunk=128)
+    recipe = Recipe("narrow", {"wgrad": RolePrecision(accumulator=narrow)})
+    orders = {each.role: each.order for each in repro_mlir.contractions(apply_precision(program, recipe))}
+    assert "chunk = 128" in orders["wgrad"] and "#repro.order" in orders["fprop"]

@@ -146,6 +146,25 @@ def test_autocast_is_quantized_from_what_it_reads() -> None:
     assert np.isfinite(outputs["loss"])
 
 
+def test_an_onnx_model_in_the_precision_of_a_recipe(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    from repro_mlir.frontends.onnx import load
+
+    weight = onnx.numpy_helper.from_array(np.ones((32, 8), np.float32), "w")
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "g",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [4, 32])],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [4, 8])],
+        [weight],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
+    model.ir_version = 8
+    program = load(model, precision="mxfp8")
+    assert program.hash == apply_precision(load(model), "mxfp8").hash
+    assert [(each.role, each.layer) for each in repro_mlir.contractions(program)] == [("fprop", "w")]
+
+
 def test_open_sizes_have_no_precision() -> None:
     size = torch.export.Dim("n", min=2, max=64)
     with pytest.raises(ReproError, match="expected apply_precision of the program of each size"):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from repro_mlir import ReproError
+from repro_mlir import Accumulator, ReproError
 from repro_mlir.precision import (
     NAMED_RECIPES,
     Format,
@@ -52,7 +52,7 @@ def test_everything_freely_combined_is_read_back(tmp_path: Path) -> None:
         "odd",
         {
             "fprop": RolePrecision({"activation": odd, "weight": Format("f16")}, "bf16", "hopper"),
-            "wgrad": RolePrecision({"activation": Format("forward")}, accumulator={"terms": 8}),
+            "wgrad": RolePrecision({"activation": Format("forward")}, accumulator=Accumulator(8, 24, "rz_f32", -132)),
             "product": RolePrecision({"left": Format("tf32"), "right": Format("mxint8_full", (1, 8), Scale("even"))}),
         },
         (
@@ -105,6 +105,10 @@ def test_names_are_those_of_the_reference_Q2_Q5() -> None:
         (fprop(ROW | {"amax": "row", "tile": [2, 16]}), "expected blocks of one row"),
         ('{"fprop": {"result": "f64"}}', "expected a result among"),
         ('{"fprop": {"accumulator": 3}}', "accumulator: expected a name or an object"),
+        ('{"fprop": {"accumulator": "h100"}}', "expected an accumulator among volta"),
+        ('{"fprop": {"accumulator": {"terms": 8}}}', "accumulator: expected fraction"),
+        ('{"fprop": {"accumulator": {"terms": true, "fraction": 9, "round": "", "floor": 0}}}', "unexpected True"),
+        ('{"fprop": {"accumulator": {"term": 8}}}', "term"),
         ('{"rules": [' + ",".join(['{"last": 1, "skip": true}'] * 1001) + "]}", "expected at most 1000 rules"),
         ('"' + "x" * (1 << 20) + '"', "bytes"),
     ],

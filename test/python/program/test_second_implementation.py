@@ -21,7 +21,11 @@ from support import identity_bytes  # noqa: E402
 
 IMPORTED = Path(__file__).parents[2] / "Pipelines" / "import-linalg.mlir"
 # MLIR writes a constant of more than a hundred elements as raw bytes.
-TEXTS = {"program": PROGRAM, "everything": EVERYTHING, "forms": MANY_FORMS, "blocks": BLOCKS,
+TEXTS = {
+    "program": PROGRAM,
+    "everything": EVERYTHING,
+    "forms": MANY_FORMS,
+    "blocks": BLOCKS,
     "block contractions": BLOCK_CONTRACTIONS,
 }
 TEXTS["imported"] = IMPORTED.read_text()

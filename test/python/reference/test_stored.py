@@ -23,7 +23,8 @@ from repro_mlir.numerics.formats import to_bits
 from repro_mlir.program.canonical import from_bytes, to_bytes
 from repro_mlir.reference import folds
 from repro_mlir.reference.indexing import Division, IndexMap, IndexSum
-from repro_mlir.reference.low_precision.binary_formats import MXINT8_FULL
+from repro_mlir.reference.low_precision.accumulators import Fdpa, LateFdpa
+from repro_mlir.reference.low_precision.binary_formats import F16, F32, MXINT8_FULL
 from repro_mlir.reference.low_precision.block_scales import (
     OneLevelQuotient,
     PowerOfTwo,
@@ -129,8 +130,8 @@ def enumerated(name: str, number: int) -> bytes:
 
 
 def test_the_page_has_the_enumerations() -> None:
-    assert ENUMERATIONS.keys() == {*ENUMERATED, "totals"}
-    assert [len(words) for words in ENUMERATIONS.values()] == [10, 16, 2, 5, 2, 2, 2]
+    assert ENUMERATIONS.keys() == {*ENUMERATED, "totals", "round", "start"}
+    assert [len(words) for words in ENUMERATIONS.values()] == [10, 16, 2, 5, 2, 2, 2, 4, 2]
 
 
 @pytest.mark.parametrize("name", ENUMERATED)
@@ -289,6 +290,11 @@ def order_of(order: folds.FoldOrder) -> bytes:
         return b"\0" + u64(order.chunk, order.lanes, order.run, order.refold)
     if isinstance(order, folds.Exact):
         return b"\3" + u64(order.digits)
+    if isinstance(order, folds.Accumulated):
+        late = isinstance(order.accumulator, LateFdpa)
+        by = order.accumulator.inner if isinstance(order.accumulator, LateFdpa) else order.accumulator
+        rounding = int(ENUMERATIONS["round"][by.round])
+        return b"\4" + u64(by.terms, by.fraction or 0, rounding, by.floor, late, order.chunk, order.from_init)
     return b"\1" if isinstance(order, folds.AnyOrder) else b"\2"
 
 
@@ -378,6 +384,16 @@ def fold(
         (b"\1", folds.AnyOrder()),
         (b"\2", folds.Sequential()),
         (b"\3" + u64(2), folds.Exact(2)),
+        (b"\4" + u64(16, 25, 0, -133, 0, 0, 0), folds.Accumulated(Fdpa(16, 25, "rz_f32", -133), 0, False)),
+        (b"\4" + u64(3, 0, 3, 0, 0, 6, 0), folds.Accumulated(Fdpa(3, None, "rne_f32", 0), 6, False)),
+        (
+            b"\4" + u64(2, 13, 1, 5, 1, 0, 1),
+            folds.Accumulated(LateFdpa(Fdpa(2, 13, "rz_e8m13", 5), F32), 0, True),
+        ),
+        (
+            b"\4" + u64(2, 24, 2, -20, 1, 4, 0),
+            folds.Accumulated(LateFdpa(Fdpa(2, 24, "rne_f16", -20), F16), 4, False),
+        ),
     ],
     ids=str,
 )
@@ -615,7 +631,7 @@ REFUSALS = BLOCKS_REFUSED | {
     "body-in-body": (fold(end=op("tensor.empty", [FOUR])), "no tensor.empty in the body of a repro.fold"),
     "iterator": (fold(iterators=u64(1) + b"\2"), "an iterator below 2, got 2"),
     "iterators": (fold(iterators=u64(2) + b"\1\0"), "maps of 2 dimensions"),
-    "order": (fold(b"\4"), "a kind of order below 4, got 4"),
+    "order": (fold(b"\5"), "a kind of order below 5, got 5"),
     "order-chunk": (fold(b"\0" + u64(0, 1, 0, 0)), "F1.*got chunk = 0"),
     "order-refold": (fold(b"\0" + u64(1, 1, 0, 1)), "F1.*got chunk = 1"),
     "order-lanes": (fold(b"\0" + u64(8, 3, 0, 0)), "F2|F1.*lanes = 3"),
@@ -625,6 +641,16 @@ REFUSALS = BLOCKS_REFUSED | {
     "order-totals": (fold(b"\0" + u64(8, 1, 0, 2)), "a way of totals below 2, got 2"),
     "order-negative": (fold(b"\0" + u64(-1, 1, 0, 0)), "an integer below 9223372036854775808"),
     "exact": (fold(b"\3" + u64(4)), "K4.*2 or 3 digits, got 4"),
+    "fdpa-terms": (fold(b"\4" + u64(0, 25, 0, 0, 0, 0, 0)), "M1.*1 to 128 terms"),
+    "fdpa-fraction": (fold(b"\4" + u64(1, 9, 0, 0, 0, 0, 0)), "M1.*10 to 40 bits"),
+    "fdpa-round": (fold(b"\4" + u64(1, 25, 4, 0, 0, 0, 0)), "a rounding of sums below 4, got 4"),
+    "fdpa-floor": (fold(b"\4" + u64(1, 25, 0, -301, 0, 0, 0)), "M4.*a floor of at most 300"),
+    "fdpa-no-fraction": (fold(b"\4" + u64(1, 0, 0, 1, 0, 0, 0)), "M4.*0 without fraction"),
+    "fdpa-late": (fold(b"\4" + u64(2, 25, 0, 0, 2, 0, 0)), "late below 2, got 2"),
+    "fdpa-late-terms": (fold(b"\4" + u64(3, 25, 0, 0, 1, 0, 0)), "M4.*an even number of terms"),
+    "fdpa-chunk": (fold(b"\4" + u64(4, 25, 0, 0, 1, 12, 0)), "M4.*chunks of whole blocks.*got 12"),
+    "fdpa-start": (fold(b"\4" + u64(4, 25, 0, 0, 0, 0, 2)), "a start of sums below 2, got 2"),
+    "fdpa-init": (fold(b"\4" + u64(4, 25, 0, 0, 0, 8, 1)), "M4.*without an init, got 8"),
     "segments": (fold(b"\1", YIELD, u64(2, 2, 0)), r"expected \[1, 1\] operands by role, got \[2, 0\]"),
     "segments-count": (fold(b"\1", YIELD, u64(1, 2)), r"expected \[1, 1\] operands by role, got \[2\]"),
     "slice-segments": (slices([1], [0, 1, 0, 0]), r"expected \[1, 0, 0, 0\] operands by role"),

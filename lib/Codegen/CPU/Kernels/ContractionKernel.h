@@ -72,9 +72,10 @@ public:
                     const TileConfig &config)
       : Contraction(std::move(contraction)), b(b), config(config),
         lanes(config.lanes) {}
+  virtual ~ContractionKernel() = default;
   void expand();
 
-private:
+protected:
   /// Through this thread's items.
   void emitStrips();
   void emitStrip(Value rowBlock, Value endRowBlock, Value firstGroup,
@@ -99,8 +100,12 @@ private:
   Value getReductionOffset(const Factor &factor, Value table, Value k);
 
   // ContractionTile.cpp
-  void emitTile(Value row, int64_t rowCount, Value panel,
-                ArrayRef<PanelVector> vectors, const KBlock &kBlock);
+  virtual void emitTile(Value row, int64_t rowCount, Value panel,
+                        ArrayRef<PanelVector> vectors, const KBlock &kBlock);
+  /// Where the tile's rows, and sums that wait for the next K-block, are.
+  Tile locateTile(Value row, int64_t rowCount, Value panel,
+                  ArrayRef<PanelVector> vectors, const KBlock &kBlock);
+  Value getSumsOffset(const Tile &tile);
   /// The accumulators after the K-block.
   SmallVector<Value> emitSums(const Tile &tile, ValueRange starts);
   /// The accumulators after element `k`.
@@ -121,13 +126,14 @@ private:
   /// Where the rows of the K-block that holds element `k` are packed.
   Value getPackedRows(Value k, const Chunk &chunk);
   /// What the K-block needs of rows [first, end), row after row.
-  void packRowsAlongReduction(Value first, Value end, const KBlock &kBlock);
+  virtual void packRowsAlongReduction(Value first, Value end,
+                                      const KBlock &kBlock);
   /// All rows, tile after tile, in each one element of all rows after the
   /// other.
-  void packRowsAlongRows(const Chunk &chunk);
+  virtual void packRowsAlongRows(const Chunk &chunk);
   void packElementsAlongRows(Value first, int64_t count, const Chunk &chunk);
   /// Of the group of panels that begins with `first`.
-  void packColumns(Value first, const KBlock &kBlock);
+  virtual void packColumns(Value first, const KBlock &kBlock);
   void packVectors(ArrayRef<PanelVector> vectors, const KBlock &kBlock);
   /// Of columns whose elements lie along K.
   void packVectorTransposed(const PanelVector &vector, const KBlock &kBlock);
@@ -167,7 +173,9 @@ private:
                        const RowPlaces &place);
   /// What the fold stores at `offset` and the lanes after it, not yet rounded
   /// to the output's type.
-  Value getResult(Value total, Value offset, LaneMask mask);
+  virtual Value getResult(Value total, Value offset, LaneMask mask);
+  /// What it folds into.
+  Value loadInit(Value offset, LaneMask mask);
   /// What the epilogue stores instead.
   Value applyEpilogue(Value total, const ResultRow &row,
                       const PanelVector &vector, LaneMask mask);

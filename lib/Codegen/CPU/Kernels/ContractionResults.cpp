@@ -118,16 +118,19 @@ void ContractionKernel::finishTile(const Tile &tile, ArrayRef<Value> sums) {
       });
 }
 
-Value ContractionKernel::getResult(Value total, Value offset, LaneMask mask) {
+Value ContractionKernel::loadInit(Value offset, LaneMask mask) {
   const Access &output = fold.outputs[0];
-  Value init = fold.getConstantInit(b, 0, lanes);
-  if (!init)
-    init = b.convertFloat(b.loadVector(output.buffer, output.element, offset,
-                                       columns.loops.back().coefficients.back(),
-                                       lanes, mask),
-                          type);
-  Value result = arith::AddFOp::create(b, init, total);
-  return b.canonicalizeNaN(result);
+  if (Value init = fold.getConstantInit(b, 0, lanes))
+    return init;
+  return b.convertFloat(b.loadVector(output.buffer, output.element, offset,
+                                     columns.loops.back().coefficients.back(),
+                                     lanes, mask),
+                        type);
+}
+
+Value ContractionKernel::getResult(Value total, Value offset, LaneMask mask) {
+  return b.canonicalizeNaN(
+      arith::AddFOp::create(b, loadInit(offset, mask), total));
 }
 
 Value ContractionKernel::applyEpilogue(Value total, const ResultRow &row,

@@ -20,9 +20,9 @@ static constexpr int64_t kManyTiles = 32;
 /// decoding. Targets of short vectors may expand each to many instructions.
 static constexpr int64_t kUnrolled = 96;
 
-void ContractionKernel::emitTile(Value row, int64_t rowCount, Value panel,
-                                 ArrayRef<PanelVector> vectors,
-                                 const KBlock &kBlock) {
+Tile ContractionKernel::locateTile(Value row, int64_t rowCount, Value panel,
+                                   ArrayRef<PanelVector> vectors,
+                                   const KBlock &kBlock) {
   Value local = b.sub(row, firstRow);
   Tile tile{row, rowCount, panel, vectors, kBlock};
   tile.number = b.div(local, config.tileRows);
@@ -39,11 +39,23 @@ void ContractionKernel::emitTile(Value row, int64_t rowCount, Value panel,
     for (auto [mask, vector] : llvm::zip_equal(tile.masks, vectors))
       if (vector.count)
         mask = b.getMask(vector.count, lanes);
+  return tile;
+}
 
-  Value slot = b.mul(local, config.tileVectors * lanes);
+Value ContractionKernel::getSumsOffset(const Tile &tile) {
+  int64_t width = config.tileVectors * lanes;
+  Value slot = b.mul(b.sub(tile.row, firstRow), width);
   if (config.kBlocksOutside)
-    slot = b.add(slot, b.mul(b.sub(panel, firstPanel),
-                             config.stripRows * config.tileVectors * lanes));
+    slot = b.add(
+        slot, b.mul(b.sub(tile.panel, firstPanel), config.stripRows * width));
+  return slot;
+}
+
+void ContractionKernel::emitTile(Value row, int64_t rowCount, Value panel,
+                                 ArrayRef<PanelVector> vectors,
+                                 const KBlock &kBlock) {
+  Tile tile = locateTile(row, rowCount, panel, vectors, kBlock);
+  Value slot = getSumsOffset(tile);
   auto beginAtZero = [&] { // (F4)
     return SmallVector<Value>(rowCount * vectors.size(),
                               b.zero(VectorType::get({lanes}, type)));

@@ -24,6 +24,11 @@ static bool isShortFold(FoldOp fold) {
 }
 
 void repro::cpu::expandFold(HostBuilder &b, FoldOp fold) {
+  if (isa_and_present<FdpaAttr>(fold.getOrderAttr())) {
+    if (failed(expandAccumulator(b, fold)))
+      expandAccumulatorFold(b, fold);
+    return;
+  }
   if (succeeded(expandContraction(b, fold)))
     return;
   // A short window is better folded for several results at once.

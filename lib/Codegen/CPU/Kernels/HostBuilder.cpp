@@ -10,6 +10,8 @@
 #include "dialects/Launch/IR/KernelSignature.h"
 #include "dialects/Launch/IR/Launch.h"
 
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -45,6 +47,79 @@ void HostBuilder::setWork(int64_t items, int64_t grain) {
 void HostBuilder::prefetch(Value flat, Value offset, bool isWrite) {
   memref::PrefetchOp::create(*this, flat, offset, isWrite,
                              /*localityHint=*/3, /*isDataCache=*/true);
+}
+
+bool HostBuilder::canConvertTogether(int64_t lanes) const {
+  if (level.machine == ::repro_runtime::Machine::AArch64)
+    return lanes == 4;
+  return lanes == getLanes() && (lanes == 4 || lanes == 8 || lanes == 16);
+}
+
+Value HostBuilder::callIntrinsic(StringRef name, Type type,
+                                 ValueRange operands) {
+  return LLVM::CallIntrinsicOp::create(*this, type, getStringAttr(name),
+                                       operands)
+      .getResults();
+}
+
+Value HostBuilder::truncate(Value vector) {
+  int64_t lanes = cast<VectorType>(vector.getType()).getDimSize(0);
+  Type integers = VectorType::get({lanes}, getI32Type());
+  if (level.machine == ::repro_runtime::Machine::AArch64)
+    return callIntrinsic("llvm.aarch64.neon.fcvtzs.v4i32.v4f32", integers,
+                         vector);
+  if (lanes == 4)
+    return callIntrinsic("llvm.x86.sse2.cvttps2dq", integers, vector);
+  if (lanes == 8)
+    return callIntrinsic("llvm.x86.avx.cvtt.ps2dq.256", integers, vector);
+  // All lanes, in the mode of the control register, which does not matter.
+  return callIntrinsic("llvm.x86.avx512.mask.cvttps2dq.512", integers,
+                       {vector, zero(integers),
+                        constant(getIntegerAttr(getIntegerType(16), -1)),
+                        constant(getI32IntegerAttr(4))});
+}
+
+Value HostBuilder::convertTowardZero(Value vector) {
+  int64_t lanes = cast<VectorType>(vector.getType()).getDimSize(0);
+  Type floats = VectorType::get({lanes}, getF32Type());
+  Type integers = vector.getType();
+  // The mode is in the instruction, without exceptions.
+  if (lanes == 16)
+    return callIntrinsic("llvm.x86.avx512.sitofp.round.v16f32.v16i32", floats,
+                         {vector, constant(getI32IntegerAttr(3 | 8))});
+  auto splat = [&](int32_t value) {
+    return constant(DenseElementsAttr::get(cast<VectorType>(integers), value));
+  };
+  auto toIntegers = [&](Value value) -> Value {
+    return arith::BitcastOp::create(*this, integers, value);
+  };
+  // A difference below 0 says that a magnitude was rounded up: its last bit is
+  // one too large.
+  auto takeExcess = [&](Value value, Value difference) -> Value {
+    return arith::AddIOp::create(
+        *this, toIntegers(value),
+        arith::ShRSIOp::create(*this, difference, splat(31)));
+  };
+  if (level.machine != ::repro_runtime::Machine::AArch64) {
+    Value value = arith::SIToFPOp::create(*this, floats, vector);
+    // What rounds to 2^31 comes back as -2^31, and wraps to the right sign.
+    Value lost = arith::SubIOp::create(*this, vector, truncate(value));
+    Value ofMagnitude = callIntrinsic(lanes == 4 ? "llvm.x86.ssse3.psign.d.128"
+                                                 : "llvm.x86.avx2.psign.d",
+                                      integers, {lost, vector});
+    return arith::BitcastOp::create(*this, floats,
+                                    takeExcess(value, ofMagnitude));
+  }
+  // Conversions back saturate: of 2^31 - 1 the difference would be 0, and
+  // 2^31 - 2 has the same result.
+  Value magnitude = arith::MinSIOp::create(
+      *this, math::AbsIOp::create(*this, vector), splat(INT32_MAX - 1));
+  Value value = arith::SIToFPOp::create(*this, floats, magnitude);
+  Value bits = takeExcess(
+      value, arith::SubIOp::create(*this, magnitude, truncate(value)));
+  Value sign = arith::AndIOp::create(*this, vector, splat(INT32_MIN));
+  return arith::BitcastOp::create(*this, floats,
+                                  arith::OrIOp::create(*this, bits, sign));
 }
 
 SmallVector<Value> HostBuilder::transpose(SmallVector<Value> rows) {

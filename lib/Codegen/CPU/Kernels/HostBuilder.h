@@ -45,6 +45,14 @@ public:
   /// A hint that the line of the element will soon be read or written; nothing
   /// happens where it lies beyond the buffer.
   void prefetch(Value flat, Value offset, bool isWrite);
+  /// Whether vectors of f32 and i32 of so many lanes convert in one instruction
+  /// each.
+  bool canConvertTogether(int64_t lanes) const;
+  /// A vector of f32 to i32, toward zero; what i32 has not becomes some
+  /// integer.
+  Value truncate(Value vector);
+  /// A vector of i32 to f32, toward zero.
+  Value convertTowardZero(Value vector);
   /// Exchanges rows and lanes of as many vectors as they have lanes.
   SmallVector<Value> transpose(SmallVector<Value> rows);
 
@@ -56,6 +64,8 @@ protected:
   void recordFailure(int64_t message) override;
 
 private:
+  Value callIntrinsic(StringRef name, Type type, ValueRange operands);
+
   const Level &level;
   int64_t numItems = 0, grain = 1;
 };

@@ -32,6 +32,8 @@ LogicalResult expandScope(HostBuilder &b, memref::AllocaScopeOp op);
 void expandFold(HostBuilder &b, FoldOp op);
 /// (K1) fma folds of lanes = 1 over two factors, in register tiles.
 LogicalResult expandContraction(HostBuilder &b, FoldOp op);
+/// (M4) The same in an accumulator of matrix units.
+LogicalResult expandAccumulator(HostBuilder &b, FoldOp op);
 /// Folds whose lanes lie along the reduction dimensions.
 LogicalResult expandRowFold(HostBuilder &b, FoldOp op);
 /// Folds that compute several results at once, one per vector lane.

@@ -46,8 +46,8 @@ public:
   IntegerContraction(HostBuilder &b, BlockContractionOp op);
 
   bool isSupported() {
-    return op.getFractionBits() && block % perWord() == 0 &&
-           k % block == 0 && results.getNumElements() > 0 && k > 0;
+    return op.getFractionBits() && block % perWord() == 0 && k % block == 0 &&
+           results.getNumElements() > 0 && k > 0;
   }
   void expand();
 
@@ -102,22 +102,23 @@ IntegerContraction::IntegerContraction(HostBuilder &b, BlockContractionOp op)
       rank(results.getRank()), m(results.getDimSize(rank - 2)),
       n(results.getDimSize(rank - 1)),
       k(cast<MemRefType>(op.getInputs()[0].getType()).getDimSize(rank - 1)),
-      lanes(b.getLanes()), block(std::min<int64_t>(op.getBlock(), std::max<int64_t>(k, 1))),
+      lanes(b.getLanes()),
+      block(std::min<int64_t>(op.getBlock(), std::max<int64_t>(k, 1))),
       product(chooseProduct(b.getLevel(), op, block)) {
   words = k / perWord();
   blockWords = block / perWord();
   blocks = k / block;
   tileRows = b.getLevel().vectorRegisters >= 32 ? 6 : 2;
-  int64_t most = std::max<int64_t>(kRowBytes / std::max<int64_t>(4 * words, 1),
-                                   tileRows);
-  blockRows = std::min(llvm::alignTo(m, tileRows),
-                       llvm::alignDown(most, tileRows));
+  int64_t most =
+      std::max<int64_t>(kRowBytes / std::max<int64_t>(4 * words, 1), tileRows);
+  blockRows =
+      std::min(llvm::alignTo(m, tileRows), llvm::alignDown(most, tileRows));
   if (blockRows == 0)
     return;
   rowBlocks = llvm::divideCeil(m, blockRows);
   panels = llvm::divideCeil(n, panelWidth());
-  int64_t others = rowBlocks * ShapedType::getNumElements(
-                                   results.getShape().drop_back(2));
+  int64_t others =
+      rowBlocks * ShapedType::getNumElements(results.getShape().drop_back(2));
   groups = std::clamp<int64_t>(
       llvm::divideCeil(kManyItems, std::max<int64_t>(others, 1)), 1,
       llvm::divideCeil(std::max<int64_t>(panels, 1), kManyPanels));
@@ -140,10 +141,10 @@ Value IntegerContraction::loadWords(const Access &codes, Value offset,
   Value loaded = b.loadVector(codes.buffer, codes.element, offset, 1, elements);
   Type part = b.getIntegerType(32 / perWord());
   if (part != codes.element)
-    loaded = arith::ExtSIOp::create(b, VectorType::get({elements}, part),
-                                    loaded);
-  return vector::BitCastOp::create(
-      b, VectorType::get({count}, b.getI32Type()), loaded);
+    loaded =
+        arith::ExtSIOp::create(b, VectorType::get({elements}, part), loaded);
+  return vector::BitCastOp::create(b, VectorType::get({count}, b.getI32Type()),
+                                   loaded);
 }
 
 void IntegerContraction::forWords(
@@ -216,24 +217,23 @@ void IntegerContraction::packPanel(Value panel) {
     return;
   // 128 times the sum of each block.
   auto type = VectorType::get({lanes}, b.getI32Type());
-  Value signs =
-      b.constant(DenseElementsAttr::get(type, APInt(32, 0x80808080)));
+  Value signs = b.constant(DenseElementsAttr::get(type, APInt(32, 0x80808080)));
   b.loop(b.index(0), b.index(blocks), 1, [&](Value block) {
     Value from = b.mul(block, blockWords);
-    SmallVector<Value> sums = b.loop(
-        b.index(0), b.index(blockWords), 1,
-        SmallVector<Value>(kTileVectors, b.zero(type)),
-        [&](Value word, ValueRange sums) {
-          SmallVector<Value> next;
-          Value at = b.mul(b.add(from, word), panelWidth());
-          for (auto [v, sum] : llvm::enumerate(sums))
-            next.push_back(multiplyAdd(
-                signs,
-                b.loadVector(columns, b.getI32Type(), b.add(at, v * lanes), 1,
-                             lanes),
-                sum));
-          return next;
-        });
+    SmallVector<Value> sums =
+        b.loop(b.index(0), b.index(blockWords), 1,
+               SmallVector<Value>(kTileVectors, b.zero(type)),
+               [&](Value word, ValueRange sums) {
+                 SmallVector<Value> next;
+                 Value at = b.mul(b.add(from, word), panelWidth());
+                 for (auto [v, sum] : llvm::enumerate(sums))
+                   next.push_back(
+                       multiplyAdd(signs,
+                                   b.loadVector(columns, b.getI32Type(),
+                                                b.add(at, v * lanes), 1, lanes),
+                                   sum));
+                 return next;
+               });
     for (auto [v, sum] : llvm::enumerate(sums))
       b.storeVector(arith::SubIOp::create(b, b.zero(type), sum), corrections,
                     b.add(b.mul(block, panelWidth()), v * lanes), 1);
@@ -249,8 +249,8 @@ Value IntegerContraction::multiplyAdd(Value row, Value column, Value dot) {
     Value multiplied = arith::MulIOp::create(b, row, column);
     return arith::AddIOp::create(b, dot, multiplied);
   }
-  auto parts = VectorType::get({lanes * perWord()},
-                               b.getIntegerType(32 / perWord()));
+  auto parts =
+      VectorType::get({lanes * perWord()}, b.getIntegerType(32 / perWord()));
   row = vector::BitCastOp::create(b, parts, row);
   column = vector::BitCastOp::create(b, parts, column);
   auto call = [&](StringRef name, ValueRange operands) {
@@ -272,9 +272,9 @@ SmallVector<Value> IntegerContraction::multiplyAdd(Value local,
                                                    ValueRange dots) {
   SmallVector<Value> loaded, next;
   for (int64_t v = 0; v < kTileVectors; ++v)
-    loaded.push_back(
-        b.loadVector(columns, b.getI32Type(),
-                     b.add(b.mul(word, panelWidth()), v * lanes), 1, lanes));
+    loaded.push_back(b.loadVector(columns, b.getI32Type(),
+                                  b.add(b.mul(word, panelWidth()), v * lanes),
+                                  1, lanes));
   for (int64_t i = 0; i < rowCount; ++i) {
     Value at = b.add(b.mul(b.add(local, i), words), word);
     Value row = b.broadcast(b.load(rows, b.getI32Type(), at), lanes);
@@ -294,10 +294,10 @@ void IntegerContraction::emitTile(Value row, Value local, int64_t rowCount,
     SmallVector<Value> dots(count, b.zero(integers));
     if (product == Product::bytes)
       for (int64_t i = 0; i < count; ++i)
-        dots[i] = b.loadVector(corrections, b.getI32Type(),
-                               b.add(b.mul(block, panelWidth()),
-                                     i % kTileVectors * lanes),
-                               1, lanes);
+        dots[i] = b.loadVector(
+            corrections, b.getI32Type(),
+            b.add(b.mul(block, panelWidth()), i % kTileVectors * lanes), 1,
+            lanes);
     Value first = b.mul(block, blockWords);
     if (blockWords <= kUnrolled)
       for (int64_t word = 0; word < blockWords; ++word)
@@ -348,9 +348,9 @@ void IntegerContraction::writeResults(Value row, int64_t rowCount, Value panel,
     Value column = b.add(b.mul(panel, panelWidth()), v * lanes);
     LaneMask mask;
     if (n % panelWidth())
-      mask = b.getMask(b.max(b.min(b.sub(b.index(n), column), b.index(lanes)),
-                             b.index(0)),
-                       lanes);
+      mask = b.getMask(
+          b.max(b.min(b.sub(b.index(n), column), b.index(lanes)), b.index(0)),
+          lanes);
     for (int64_t i = 0; i < rowCount; ++i) {
       Value at = getOffset(output, b.add(row, i), column);
       Value init = b.loadVector(output.buffer, f32, at, 1, lanes, mask);
@@ -409,8 +409,7 @@ LogicalResult repro::cpu::expandIntegerContraction(HostBuilder &b,
   return success();
 }
 
-void repro::cpu::expandBlockContraction(HostBuilder &b,
-                                        BlockContractionOp op) {
+void repro::cpu::expandBlockContraction(HostBuilder &b, BlockContractionOp op) {
   if (failed(expandIntegerContraction(b, op)))
     expandLiteralBlockContraction(b, op);
 }

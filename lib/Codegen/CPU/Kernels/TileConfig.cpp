@@ -70,6 +70,10 @@ static constexpr int64_t kGrainWork = 1 << 18;
 /// core uses half.
 static constexpr int64_t kL1Parts = 3;
 
+/// Of the tiles of an accumulator of matrix units: their exponents, of 16 bits,
+/// fill one vector. Rows that are packed together at least.
+static constexpr int64_t kAccumulatedVectors = 2, kAccumulatedRows = 96;
+
 bool repro::cpu::isInRuns(ArrayRef<CollapsedDim> loops) {
   return loops.empty() ||
          llvm::all_of(loops.back().coefficients,
@@ -177,6 +181,12 @@ int64_t Chooser::getAccumulators() const {
 
 int64_t Chooser::getMostBlockRows() const {
   constexpr int64_t chunkBytes = 512 * sizeof(float);
+  // With exponents, and K-blocks that are longer where the chunk is.
+  if (shape.block)
+    return llvm::alignTo(
+        std::max<int64_t>(level.l2Bytes / (4 * c.span * sizeof(float)),
+                          kAccumulatedRows),
+        kTileMultiple);
   return llvm::alignTo(level.l2Bytes / 2 / chunkBytes, kTileMultiple);
 }
 
@@ -185,6 +195,13 @@ void Chooser::chooseTile() {
   c.rowVectors = llvm::divideCeil(inner, c.lanes);
   c.vectorCount = columns.size / inner * c.rowVectors;
   int64_t accumulators = getAccumulators();
+  if (shape.block) {
+    c.tileVectors = std::min(kAccumulatedVectors, c.vectorCount);
+    c.tileRows = std::min<int64_t>(rows.size, level.vectorRegisters / 8);
+    c.panels = llvm::divideCeil(c.vectorCount, c.tileVectors);
+    c.masked = inner % c.lanes != 0 || c.vectorCount % c.tileVectors != 0;
+    return;
+  }
   double least = std::numeric_limits<double>::infinity();
   for (int64_t vectors = std::min(getMostVectors(), c.vectorCount);
        vectors >= 1; --vectors) {
@@ -240,17 +257,17 @@ int64_t Chooser::getReach(const Factor &factor) const {
 
 void Chooser::choosePacking() {
   c.rowsAlongRows = !isInRuns(rows.reduction) && rows.loops.size() == 1;
-  bool staysInPlace = canStayInPlace(rows);
+  bool staysInPlace = !shape.block && canStayInPlace(rows);
   c.rowsInPlace = staysInPlace && rows.loops.size() == 1;
   c.rowsPacked =
       !staysInPlace &&
-      (!rows.isPlain || c.vectorCount > kPackingVectors ||
+      (shape.block || !rows.isPlain || c.vectorCount > kPackingVectors ||
        (!isAscending(rows.reduction) && c.vectorCount > kReachingVectors &&
         getReach(rows) > kRowReach));
   const CollapsedDim &inner = columns.loops.back();
   bool contiguous = columns.isPlain && inner.coefficients[0] == 1;
   c.columnsPacked =
-      !contiguous || (c.masked && level.vectorWidth < 256) ||
+      shape.block || !contiguous || (c.masked && level.vectorWidth < 256) ||
       (rows.size > kPackingRows && columns.reduction.size() <= 1 &&
        getReach(columns) > kColumnReach);
   c.transposed =
@@ -264,12 +281,18 @@ void Chooser::choosePacking() {
 
 void Chooser::chooseKBlockSize() {
   c.kBlockSize = c.span;
+  if (shape.block) {
+    int64_t bytes = c.tileVectors * c.lanes * (sizeof(float) + sizeof(int16_t));
+    int64_t step = std::lcm(shape.block, std::max(c.lanes, kPackedTogether));
+    int64_t size = llvm::alignDown(level.l1Bytes / 2 / bytes, step);
+    c.kBlockSize = std::min(c.span, std::max(size, step));
+  }
   c.kBlocksOutside = !c.columnsPacked && rows.size <= c.tileRows &&
                      columns.reduction.size() == 1 && c.span > kStreams &&
                      getReach(columns) > kColumnReach;
   if (c.kBlocksOutside)
     c.kBlockSize = kStreams;
-  if (c.columnsPacked && rows.size > c.tileRows) {
+  if (!shape.block && c.columnsPacked && rows.size > c.tileRows) {
     // Whole lines are fetched and transposed together.
     int64_t bytes = c.tileVectors * c.lanes * shape.elementBytes;
     int64_t step = std::max(

@@ -478,6 +478,10 @@ LogicalResult device::expandFold(DeviceKernelFactory &factory, FoldOp op) {
 LogicalResult device::expandAnyFold(DeviceKernelFactory &factory, FoldOp op) {
   if (isa_and_present<ExactAttr>(op.getOrderAttr()))
     return device::expandExact(factory, op);
+  if (isa_and_present<FdpaAttr>(op.getOrderAttr())) {
+    factory.create<FoldOp>("", &expandAccumulatorFold);
+    return success();
+  }
   if (succeeded(device::expandContraction(factory, op)) ||
       succeeded(device::expandFold(factory, op)))
     return success();

@@ -107,6 +107,7 @@ static bool isLinear(AffineMap map) {
 static bool isPlainContraction(FoldOp fold) {
   std::optional<ContractionBody> contraction = getContraction(fold);
   if (!contraction || contraction->isInLanes || !fold.getConstantInits() ||
+      isa_and_present<FdpaAttr>(fold.getOrderAttr()) ||
       !isArithmetic(*fold.getBody()))
     return false;
   if (!contraction->type.isF32() && !contraction->type.isF64())

@@ -71,8 +71,8 @@ static Value powerExponent(const Words &w, Scalar amax,
   case PowerRule::even: {
     Normal normal = normalize(w, amax);
     uint32_t half = 1u << (kSingleFraction - 1 - format.fractionBits);
-    Value carry = w.right(w.add(normal.fraction, w.constant(half)),
-                          kSingleFraction);
+    Value carry =
+        w.right(w.add(normal.fraction, w.constant(half)), kSingleFraction);
     Value exponent = w.add(normal.exponent, carry);
     overflows = w.compare(arith::CmpIPredicate::eq, exponent, w.constant(128));
     return w.sub(exponent, emax);
@@ -98,8 +98,8 @@ static BlockScale computePower(const Words &w, Scalar amax,
                                const ElementFormat &format,
                                PowerScaleAttr scale) {
   ImplicitLocOpBuilder &b = w.getBuilder();
-  Value isInfinite =
-      w.compare(arith::CmpIPredicate::eq, w.bitsOf(amax), w.constant(kInfinity));
+  Value isInfinite = w.compare(arith::CmpIPredicate::eq, w.bitsOf(amax),
+                               w.constant(kInfinity));
   Value isZero = w.compare(arith::CmpFPredicate::OEQ, amax, w.f32(0));
   Value overflows;
   Value exponent = powerExponent(w, amax, format, scale.getRule(), overflows);
@@ -131,9 +131,9 @@ static BlockScale computePower(const Words &w, Scalar amax,
   bits = w.select(isByte(254), w.constant(bitsOf(0x1p-127)), bits);
   bits = w.select(isByte(255), w.constant(0x7fc00000), bits);
   if (scale.getLeast() != -kPowerBias)
-    bits = w.select(
-        isByte(0), w.constant(bitsOf(std::ldexp(1.0, -scale.getLeast()))),
-        bits);
+    bits =
+        w.select(isByte(0),
+                 w.constant(bitsOf(std::ldexp(1.0, -scale.getLeast()))), bits);
   return {arith::TruncIOp::create(b, b.getI8Type(), byte), w.floatOf(bits)};
 }
 
@@ -168,8 +168,7 @@ static Scalar readScale(const Words &w, Value code) {
 static BlockScale computeTwoLevel(const Words &w, Scalar amax, Scalar tensor,
                                   TwoLevelScaleAttr scale) {
   ImplicitLocOpBuilder &b = w.getBuilder();
-  Scalar encode =
-      atMost(w, w.f32(6 * scale.getLargest()) / tensor, kGreatest);
+  Scalar encode = atMost(w, w.f32(6 * scale.getLargest()) / tensor, kGreatest);
   Value isZero = w.compare(arith::CmpFPredicate::OEQ, encode, w.f32(0));
   encode = {b, w.select(isZero, w.f32(1).get(), encode.get())};
   Value code = roundScale(w, amax * (encode * w.f32(kSixth)));
@@ -205,8 +204,8 @@ static Scalar toPower(const Words &w, Scalar x, bool down) {
   Value exponent = down ? normalize(w, x).exponent : ceilLog2(w, x);
   exponent = arith::MaxSIOp::create(b, exponent, w.constant(-126));
   exponent = arith::MinSIOp::create(b, exponent, w.constant(127));
-  return {b, w.select(w.both(isAbove, isFinite),
-                      w.powerOfTwo(exponent).get(), x.get())};
+  return {b, w.select(w.both(isAbove, isFinite), w.powerOfTwo(exponent).get(),
+                      x.get())};
 }
 
 /// The quotient of small integers by an f64, rounded once to f32.
@@ -245,8 +244,9 @@ static BlockScale computeF32(const Words &w, Scalar amax,
     if (double(bound) < least)
       bound = std::nextafter(bound, INFINITY);
     Value isSmall = w.compare(arith::CmpFPredicate::OLT, amax, w.f32(bound));
-    Scalar up(b, w.select(isSmall, w.f32(divideOnce(format.largest, least)).get(),
-                          (largest / amax).get()));
+    Scalar up(b,
+              w.select(isSmall, w.f32(divideOnce(format.largest, least)).get(),
+                       (largest / amax).get()));
     if (scale.getPower())
       up = toPower(w, up, /*down=*/true);
     return {up.get(), up};
@@ -312,8 +312,7 @@ Scalar repro::computeValue(const Words &w, Value code, Value scale,
   }
   Scalar factor = readScale(w, scale);
   if (auto twoLevel = dyn_cast<TwoLevelScaleAttr>(format.getScale()))
-    factor = (factor * tensor) *
-             w.f32(1.0f / float(6 * twoLevel.getLargest()));
+    factor = (factor * tensor) * w.f32(1.0f / float(6 * twoLevel.getLargest()));
   else if (tensor)
     factor = tensor * factor;
   return value * factor;

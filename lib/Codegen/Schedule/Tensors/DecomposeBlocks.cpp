@@ -117,10 +117,8 @@ static Scalar roundToOdd(const Words &w, Scalar wide) {
       w.compare(arith::CmpFPredicate::OGT, apply<math::AbsFOp>(back),
                 apply<math::AbsFOp>(wide));
   Value bits = w.bitsOf(near);
-  Value cut =
-      w.select(isBeyond, w.sub(bits, w.constant(1)), bits);
-  return w.floatOf(
-      w.select(isInexact, w.either(cut, w.constant(1)), bits));
+  Value cut = w.select(isBeyond, w.sub(bits, w.constant(1)), bits);
+  return w.floatOf(w.select(isInexact, w.either(cut, w.constant(1)), bits));
 }
 
 /// (S3) The code of the number, which is what (Q3) gives without saturating.
@@ -143,8 +141,8 @@ struct ConvertExtension : OpConversionPattern<arith::ExtFOp> {
       return failure();
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
     Words w(b);
-    Scalar value = decodeElement(w, adaptor.getIn(),
-                                 ElementFormat(op.getIn().getType()));
+    Scalar value =
+        decodeElement(w, adaptor.getIn(), ElementFormat(op.getIn().getType()));
     rewriter.replaceOp(op, isByteFormat(op.getType())
                                ? convertNumber(w, value, op.getType())
                                : value.convert(op.getType()).get());
@@ -165,8 +163,8 @@ struct ConvertTruncation : OpConversionPattern<arith::TruncFOp> {
     Words w(b);
     Scalar number(b, adaptor.getIn());
     if (isByteFormat(op.getIn().getType()))
-      number = decodeElement(w, number.get(),
-                             ElementFormat(op.getIn().getType()));
+      number =
+          decodeElement(w, number.get(), ElementFormat(op.getIn().getType()));
     else
       number = number.getType().isF64() ? roundToOdd(w, number)
                                         : number.convert(b.getF32Type());
@@ -271,7 +269,8 @@ AffineMap Tiling::mapBlocks() const {
 
 SmallVector<int64_t> Tiling::getTileShape() const {
   SmallVector<int64_t> tiles(shape.begin(), shape.end() - 2);
-  tiles.append({blockShape[shape.size() - 2], rows, blockShape.back(), columns});
+  tiles.append(
+      {blockShape[shape.size() - 2], rows, blockShape.back(), columns});
   return tiles;
 }
 
@@ -293,8 +292,8 @@ Value Tiling::divide(Value tensor) const {
       high.push_back(b.getIndexAttr(size - extent));
     Value zero = arith::ConstantOp::create(
         b, cast<TypedAttr>(b.getZeroAttr(type.getElementType())));
-    tensor = tensor::PadOp::create(b, type.clone(whole), tensor, low, high,
-                                   zero);
+    tensor =
+        tensor::PadOp::create(b, type.clone(whole), tensor, low, high, zero);
   }
   return tensor::ExpandShapeOp::create(b, type.clone(getTileShape()), tensor,
                                        getGroups());
@@ -302,8 +301,8 @@ Value Tiling::divide(Value tensor) const {
 
 Value Tiling::join(Value tiles) const {
   auto type = cast<RankedTensorType>(tiles.getType());
-  Value tensor = tensor::CollapseShapeOp::create(b, type.clone(whole), tiles,
-                                                 getGroups());
+  Value tensor =
+      tensor::CollapseShapeOp::create(b, type.clone(whole), tiles, getGroups());
   if (shape == whole)
     return tensor;
   SmallVector<OpFoldResult> offsets(shape.size(), b.getIndexAttr(0)), sizes,
@@ -318,11 +317,9 @@ using BodyFunction =
     function_ref<SmallVector<Value>(const Words &words, ValueRange elements)>;
 
 /// Tensors of `shape` with elements of `types`, which `body` computes.
-static SmallVector<Value> mapElements(ImplicitLocOpBuilder &b,
-                                      ArrayRef<int64_t> shape, TypeRange types,
-                                      ValueRange inputs,
-                                      SmallVector<AffineMap> maps,
-                                      BodyFunction body) {
+static SmallVector<Value>
+mapElements(ImplicitLocOpBuilder &b, ArrayRef<int64_t> shape, TypeRange types,
+            ValueRange inputs, SmallVector<AffineMap> maps, BodyFunction body) {
   SmallVector<Value> outputs;
   for (Type type : types) {
     outputs.push_back(tensor::EmptyOp::create(b, shape, type));
@@ -374,8 +371,7 @@ static Value drawBits(ImplicitLocOpBuilder &b, QuantizeOp op) {
   Type i32 = b.getI32Type();
   auto draw = [&](ArrayRef<int64_t> drawn) -> Value {
     Value empty = tensor::EmptyOp::create(b, drawn, i32);
-    auto bits =
-        DistributionAttr::get(b.getContext(), Distribution::bits);
+    auto bits = DistributionAttr::get(b.getContext(), Distribution::bits);
     return RandomOp::create(b, TypeRange{empty.getType()},
                             ValueRange{op.getSeed(), op.getStep()},
                             ValueRange{empty}, bits, FloatAttr(), IntegerAttr(),
@@ -399,21 +395,20 @@ static Value drawBits(ImplicitLocOpBuilder &b, QuantizeOp op) {
               // Bytes 3 and 1, and bytes 2 and 0.
               high = w.either(w.both(word, w.constant(0xff000000)),
                               w.left(w.both(word, w.constant(0xff00)), 8));
-              low = w.either(
-                  w.left(w.both(word, w.constant(0xff0000)), 8),
-                  w.left(w.both(word, w.constant(0xff)), 16));
+              low = w.either(w.left(w.both(word, w.constant(0xff0000)), 8),
+                             w.left(w.both(word, w.constant(0xff)), 16));
             }
             Value position = arith::IndexCastOp::create(
                 w.getBuilder(), w.getBuilder().getI32Type(),
                 linalg::IndexOp::create(w.getBuilder(), 1));
             // Elements 4g to 4g + 3 have l, l reversed, h, h reversed.
-            Value isHigh = w.compare(arith::CmpIPredicate::uge, position,
-                                     w.constant(2));
+            Value isHigh =
+                w.compare(arith::CmpIPredicate::uge, position, w.constant(2));
             Value isReversed =
                 w.compare(arith::CmpIPredicate::ne,
                           w.both(position, w.constant(1)), w.constant(0));
-            Value chunk = w.both(w.select(isHigh, high, low),
-                                 w.constant(0xffff0000));
+            Value chunk =
+                w.both(w.select(isHigh, high, low), w.constant(0xffff0000));
             // Swap ever smaller groups of bits.
             auto swap = [&](Value x, unsigned by, uint32_t mask) {
               return w.either(w.both(w.right(x, by), w.constant(mask)),
@@ -471,15 +466,15 @@ struct DecomposeQuantize : OpConversionPattern<QuantizeOp> {
       inputs.push_back(tensor);
       maps.push_back(tiling.mapTensor(tensor, blocks.size()));
     }
-    SmallVector<Value> scales = mapElements(
-        b, blocks, {scaleType, f32}, inputs, maps,
-        [&](const Words &w, ValueRange elements) {
-          Scalar amax(w.getBuilder(), elements[0]), tensor;
-          if (op.getTensor())
-            tensor = {w.getBuilder(), elements[1]};
-          BlockScale scale = computeScale(w, amax, tensor, format);
-          return SmallVector<Value>{scale.code, scale.factor.get()};
-        });
+    SmallVector<Value> scales =
+        mapElements(b, blocks, {scaleType, f32}, inputs, maps,
+                    [&](const Words &w, ValueRange elements) {
+                      Scalar amax(w.getBuilder(), elements[0]), tensor;
+                      if (op.getTensor())
+                        tensor = {w.getBuilder(), elements[1]};
+                      BlockScale scale = computeScale(w, amax, tensor, format);
+                      return SmallVector<Value>{scale.code, scale.factor.get()};
+                    });
 
     AffineMap all = b.getMultiDimIdentityMap(tiling.getNumDims());
     inputs = {tiles, scales[1]};
@@ -634,8 +629,8 @@ struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
       for (unsigned input : {0, 2})
         inputs[input] = fillBlocks(b, inputs[input], op.getBlock());
     rewriter.replaceOpWithNewOp<BlockContractionOp>(
-        op, op.getResultTypes(), inputs, adaptor.getOutputs(),
-        op.getStepAttr(), op.getBlockAttr(), op.getRowsAttr(), fractionBits);
+        op, op.getResultTypes(), inputs, adaptor.getOutputs(), op.getStepAttr(),
+        op.getBlockAttr(), op.getRowsAttr(), fractionBits);
     return success();
   }
 };
@@ -664,7 +659,8 @@ void DecomposeBlocks::runOnOperation() {
   target.markUnknownOpDynamicallyLegal([&](Operation *op) {
     if (auto function = dyn_cast<func::FuncOp>(op))
       return converter.isSignatureLegal(function.getFunctionType());
-    return converter.isLegal(op) && llvm::all_of(op->getRegions(), [&](Region &region) {
+    return converter.isLegal(op) &&
+           llvm::all_of(op->getRegions(), [&](Region &region) {
              return converter.isLegal(&region);
            });
   });

@@ -162,8 +162,7 @@ Scalar repro::decodeElement(const Words &w, Value code,
   Value fields = w.left(w.both(bits, w.constant(signBit - 1)),
                         kSingleFraction - format.fractionBits);
   Scalar magnitude =
-      w.floatOf(fields) *
-      std::ldexp(1.0, kSingleBias - 1 + format.minExponent);
+      w.floatOf(fields) * std::ldexp(1.0, kSingleBias - 1 + format.minExponent);
   Value sign = w.left(w.both(bits, w.constant(signBit)), 32 - format.width);
   return w.floatOf(w.either(w.bitsOf(magnitude), sign));
 }
@@ -206,12 +205,11 @@ static Value toInteger(const Words &w, Scalar integer) {
 static Value isCarried(const Words &w, Scalar rest, unsigned bits,
                        Value random) {
   ImplicitLocOpBuilder &b = w.getBuilder();
-  Scalar scaled =
-      apply<math::TruncOp>(rest * std::ldexp(1.0, bits));
-  Value cut = bits < kSingleFraction
-                  ? toInteger(w, scaled)
-                  : Value(arith::FPToUIOp::create(b, b.getI32Type(),
-                                                  scaled.get()));
+  Scalar scaled = apply<math::TruncOp>(rest * std::ldexp(1.0, bits));
+  Value cut =
+      bits < kSingleFraction
+          ? toInteger(w, scaled)
+          : Value(arith::FPToUIOp::create(b, b.getI32Type(), scaled.get()));
   // 2^32 is 0 here, and wraps as it should.
   Value missing = w.sub(w.constant(bits < 32 ? 1u << bits : 0), cut);
   Value drawn = w.right(random, 32 - bits);
@@ -250,8 +248,7 @@ static Scalar atMost(const Words &w, Scalar x, double most) {
 static Value roundFixed(const Words &w, Scalar magnitude, Value isNegative,
                         const ElementFormat &format, RoundingAttr rounding,
                         Value random) {
-  Scalar units =
-      atMost(w, magnitude, 4) * std::ldexp(1.0, kFixedFraction);
+  Scalar units = atMost(w, magnitude, 4) * std::ldexp(1.0, kFixedFraction);
   Value integer = roundUnits(w, units, rounding, random);
   Value most = w.constant(format.largestCode);
   if (!format.isSymmetric)
@@ -277,12 +274,11 @@ static Value roundFloat(const Words &w, Scalar magnitude,
   Scalar units = magnitude * w.floatOf(w.left(up, kSingleFraction));
   Value integer = roundUnits(w, units, rounding, random);
   // The hidden bit, and a carry, count as one of the exponent field.
-  Value code =
-      w.add(w.left(w.sub(field, least), format.fractionBits), integer);
+  Value code = w.add(w.left(w.sub(field, least), format.fractionBits), integer);
   if (saturates)
     return code;
-  uint32_t beyond = format.infinityCode.value_or(
-      format.nanCode.value_or(format.largestCode));
+  uint32_t beyond =
+      format.infinityCode.value_or(format.nanCode.value_or(format.largestCode));
   Value exceeds = w.compare(arith::CmpIPredicate::ugt, code,
                             w.constant(format.largestCode));
   return w.select(exceeds, w.constant(beyond), code);
@@ -309,16 +305,15 @@ Value repro::roundElement(const Words &w, Scalar number,
   ImplicitLocOpBuilder &b = w.getBuilder();
   Value bits = w.bitsOf(number);
   Scalar magnitude = w.floatOf(w.both(bits, w.constant(kMagnitude)));
-  Value isNegative =
-      w.compare(arith::CmpIPredicate::slt, bits, w.constant(0));
+  Value isNegative = w.compare(arith::CmpIPredicate::slt, bits, w.constant(0));
   Value code;
   if (format.isFixed) {
     code = roundFixed(w, magnitude, isNegative, format, rounding, random);
   } else {
     code = roundFloat(w, magnitude, format, rounding, random);
-    Value signedCode =
-        w.either(code, w.select(isNegative, w.constant(1u << (format.width - 1)),
-                                w.constant(0)));
+    Value signedCode = w.either(
+        code, w.select(isNegative, w.constant(1u << (format.width - 1)),
+                       w.constant(0)));
     // An overflow to NaN has the canonical one (V4).
     if (!rounding.getSaturate() && !format.infinityCode && format.nanCode)
       signedCode = w.select(w.compare(arith::CmpIPredicate::eq, code,
@@ -327,9 +322,8 @@ Value repro::roundElement(const Words &w, Scalar number,
     code = signedCode;
   }
   if (!rounding.getSignedZero())
-    code = w.select(
-        w.compare(arith::CmpFPredicate::OEQ, magnitude, w.f32(0)),
-        w.constant(0), code);
+    code = w.select(w.compare(arith::CmpFPredicate::OEQ, magnitude, w.f32(0)),
+                    w.constant(0), code);
   code = w.select(w.isNaN(number),
                   w.constant(codeOfNaN(format, rounding.getNan())), code);
   code = arith::TruncIOp::create(b, b.getI8Type(), code);

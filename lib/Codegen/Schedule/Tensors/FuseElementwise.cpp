@@ -84,6 +84,12 @@ static bool hasGatherOrCheck(Operation *op) {
       .wasInterrupted();
 }
 
+/// (K4) digits are made of the factors as they are in memory, (M1) exponents by
+/// their types.
+static bool needsElements(FoldOp fold) {
+  return isa_and_present<ExactAttr, FdpaAttr>(fold.getOrderAttr());
+}
+
 /// Whether the operation only moves elements, and all that read its result can
 /// read them from where they were.
 static bool isReadThrough(Operation *op) {
@@ -96,8 +102,7 @@ static bool isReadThrough(Operation *op) {
            Operation *user = use.getOwner();
            auto fold = dyn_cast<FoldOp>(user);
            return (isa<linalg::GenericOp>(user) ||
-                   (fold &&
-                    !isa_and_present<ExactAttr>(fold.getOrderAttr()))) &&
+                   (fold && !needsElements(fold))) &&
                   cast<DestinationStyleOpInterface>(user).isDpsInput(&use);
          });
 }
@@ -475,10 +480,8 @@ bool FuseElementwise::wants(linalg::GenericOp producer, OpOperand &operand) {
 /// place, or null if there is nothing to fuse.
 Operation *FuseElementwise::fuseOnce(Operation *consumer) {
   auto dps = cast<DestinationStyleOpInterface>(consumer);
-  // (K4) digits are made of the factors as they are in memory.
-  if (auto fold = dyn_cast<FoldOp>(consumer))
-    if (isa_and_present<ExactAttr>(fold.getOrderAttr()))
-      return nullptr;
+  if (auto fold = dyn_cast<FoldOp>(consumer); fold && needsElements(fold))
+    return nullptr;
   for (OpOperand *operand : dps.getDpsInputOperands()) {
     auto producer = operand->get().getDefiningOp<linalg::GenericOp>();
     if (!producer || producer.getNumParallelLoops() != producer.getNumLoops())

@@ -7,6 +7,7 @@
 
 #include "dialects/Repro/IR/ContractionBody.h"
 
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
 using namespace mlir;
@@ -73,6 +74,50 @@ std::optional<ContractionBody> repro::getContraction(FoldOp fold) {
   body.isInLanes = order && (order.getLanes() > 1 ||
                              order.getTotals() != Totals::sequential);
   return body;
+}
+
+/// Whether the operation only permutes elements or extends them.
+static bool isExtension(linalg::GenericOp generic) {
+  if (generic.getNumDpsInputs() != 1 || generic->getNumResults() != 1)
+    return false;
+  SmallVector<AffineMap> maps = generic.getIndexingMapsArray();
+  if (!maps[0].isPermutation() || !maps[1].isIdentity())
+    return false;
+  Block &body = *generic.getBody();
+  return getExtendedArgument(body.getTerminator()->getOperand(0), &body) ==
+             body.getArgument(0) &&
+         llvm::all_of(body.without_terminator(), llvm::IsaPred<arith::ExtFOp>);
+}
+
+std::optional<ExtendedInput> repro::getExtendedInput(Value input,
+                                                     AffineMap map) {
+  std::optional<ExtendedInput> found;
+  Type type = getElementTypeOrSelf(input.getType());
+  while (auto generic = input.getDefiningOp<linalg::GenericOp>()) {
+    if (!isExtension(generic))
+      break;
+    input = generic.getDpsInputs()[0];
+    map = generic.getIndexingMapsArray()[0].compose(map);
+    if (getElementTypeOrSelf(input.getType()) != type)
+      found = {input, map};
+    type = getElementTypeOrSelf(input.getType());
+  }
+  return found;
+}
+
+std::optional<std::pair<Type, Type>> repro::getMultipliedTypes(FoldOp fold) {
+  std::optional<ContractionBody> body = getContraction(fold);
+  if (!body || !body->isPlain())
+    return std::nullopt;
+  auto getType = [&](const ContractionBody::Factor &factor) {
+    unsigned number = factor.inputs[0];
+    Value input = fold.getInputs()[number];
+    std::optional<ExtendedInput> extended =
+        getExtendedInput(input, fold.getIndexingMapsArray()[number]);
+    return getElementTypeOrSelf(extended ? extended->tensor.getType()
+                                         : input.getType());
+  };
+  return std::make_pair(getType(body->x), getType(body->y));
 }
 
 bool repro::addsProductsInTurn(Operation *op) {

@@ -127,7 +127,7 @@ static constexpr int64_t kMaxExactTerms = int64_t(1) << 18;
 
 static LogicalResult verifyExact(FoldOp fold) {
   std::optional<ContractionBody> contraction = getContraction(fold);
-  if (!contraction || !contraction->canBeExact())
+  if (!contraction || !contraction->isPlain())
     return fold.emitOpError("(K4) #repro.exact is for contractions: expected "
                             "acc = math.fma(x, y, acc) in f32 of two inputs or "
                             "their extensions, and no other operation");
@@ -143,6 +143,21 @@ static LogicalResult verifyExact(FoldOp fold) {
       return fold.emitOpError("(K4) expected at most ")
              << kMaxExactTerms << " reduction elements for #repro.exact";
   }
+  return success();
+}
+
+static LogicalResult verifyFdpa(FoldOp fold, FdpaAttr fdpa) {
+  std::optional<ContractionBody> contraction = getContraction(fold);
+  if (!contraction || !contraction->isPlain())
+    return fold.emitOpError("(M4) #repro.fdpa is for contractions: expected "
+                            "acc = math.fma(x, y, acc) in f32 of two inputs or "
+                            "their extensions, and no other operation");
+  Type result = getElementTypeOrSelf(fold.getOutputs()[0].getType());
+  if (fdpa.getStart() == SumStart::init &&
+      fdpa.getRound() == SumRounding::rne_f16 && !result.isF16())
+    return fold.emitOpError("(M4) start = init with rne_f16 needs results of "
+                            "f16, got ")
+           << result;
   return success();
 }
 
@@ -268,6 +283,8 @@ LogicalResult FoldOp::verifyRegions() {
   }
   if (isa<ExactAttr>(order))
     return verifyExact(*this);
+  if (auto fdpa = dyn_cast<FdpaAttr>(order))
+    return verifyFdpa(*this, fdpa);
   bool independent = isOrderIndependent(step);
   if (independent && !isa<AnyOrderAttr>(order))
     return emitOpError("(F5) the result cannot depend on the order: expected "

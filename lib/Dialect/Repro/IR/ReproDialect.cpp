@@ -111,10 +111,41 @@ LogicalResult OrderAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
+/// (M1), and more than any exponent of a product of f32.
+static constexpr int64_t kMaxFdpaTerms = 128, kMaxFdpaFloor = 300;
+
 LogicalResult ExactAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                 int64_t digits) {
   if (digits != 2 && digits != 3)
     return emitError() << "(K4) digits must be 2 or 3, got " << digits;
+  return success();
+}
+
+LogicalResult FdpaAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                               int64_t terms, std::optional<int64_t> fraction,
+                               SumRounding, int64_t floor, bool late,
+                               int64_t chunk, SumStart start) {
+  if (terms < 1 || terms > kMaxFdpaTerms)
+    return emitError() << "(M1) terms must be 1 to " << kMaxFdpaTerms
+                       << ", got " << terms;
+  if (fraction && (*fraction < 10 || *fraction > 40))
+    return emitError() << "(M1) fraction must be 10 to 40, got " << *fraction;
+  if (!fraction && floor != 0)
+    return emitError() << "(M4) floor must be 0 without fraction, got "
+                       << floor;
+  if (floor < -kMaxFdpaFloor || floor > kMaxFdpaFloor)
+    return emitError() << "(M4) floor must be " << -kMaxFdpaFloor << " to "
+                       << kMaxFdpaFloor << ", got " << floor;
+  if (late && terms % 2 != 0)
+    return emitError() << "(M4) late needs an even number of terms, got "
+                       << terms;
+  int64_t block = late ? 2 * terms : terms;
+  if (chunk < 0 || chunk % block != 0)
+    return emitError() << "(M4) chunk must be 0 or a multiple of a block of "
+                       << block << " products, got " << chunk;
+  if (start == SumStart::init && chunk != 0)
+    return emitError() << "(M4) start = init needs one chain, but chunk is "
+                       << chunk;
   return success();
 }
 

@@ -74,8 +74,10 @@ static constexpr CanonicalAttribute dequantized[] = {
     {"format", Form::blockFormat}};
 
 static constexpr CanonicalAttribute blockContracted[] = {
-    {"step", Form::blockStep},       {"block", Form::integer},
-    {"rows", Form::integers},        {"fraction_bits", Form::optionalInteger},
+    {"step", Form::blockStep},
+    {"block", Form::integer},
+    {"rows", Form::integers},
+    {"fraction_bits", Form::optionalInteger},
     segments};
 
 static llvm::StringMap<CanonicalOp> makeTable() {

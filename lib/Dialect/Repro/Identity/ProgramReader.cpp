@@ -549,7 +549,7 @@ LogicalResult BodyReader::readOrder(Attribute &order) {
   size_t start = bytes.getPosition();
   auto emitError = [&]() { return bytes.errorAt(start); };
   uint64_t kind;
-  if (failed(bytes.readBelow(4, "a kind of order", kind, 1)))
+  if (failed(bytes.readBelow(5, "a kind of order", kind, 1)))
     return failure();
   if (kind == 0) {
     uint64_t chunk, lanes, run, totals;
@@ -569,6 +569,23 @@ LogicalResult BodyReader::readOrder(Attribute &order) {
       return failure();
     order = ExactAttr::get(context, int64_t(digits));
     return success();
+  }
+  if (kind == 4) {
+    uint64_t terms, fraction, round, floor, late, chunk, start;
+    for (uint64_t *field :
+         {&terms, &fraction, &round, &floor, &late, &chunk, &start})
+      if (failed(bytes.readNumber(*field)))
+        return failure();
+    std::optional<SumRounding> rounding = getStoredSumRounding(round);
+    std::optional<SumStart> begin = getStoredSumStart(start);
+    if (!rounding || !begin || late > 1)
+      return emitError() << "(M4) unknown accumulator: round " << round
+                         << ", late " << late << ", start " << start;
+    order = FdpaAttr::getChecked(
+        emitError, context, int64_t(terms),
+        fraction ? std::optional(int64_t(fraction)) : std::nullopt, *rounding,
+        int64_t(floor), bool(late), int64_t(chunk), *begin);
+    return success(order);
   }
   order = kind == 1 ? Attribute(AnyOrderAttr::get(context))
                     : SequentialAttr::get(context);

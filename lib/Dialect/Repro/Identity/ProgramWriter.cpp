@@ -283,6 +283,17 @@ void BodyWriter::writeOrder(Attribute order) {
     writeNumber(exact.getDigits());
     return;
   }
+  if (auto fdpa = dyn_cast<FdpaAttr>(order)) {
+    writeNumber(4, 1);
+    writeNumber(fdpa.getTerms());
+    writeNumber(fdpa.getFraction().value_or(0));
+    writeNumber(*getStoredNumber(fdpa.getRound()));
+    writeNumber(fdpa.getFloor());
+    writeNumber(fdpa.getLate());
+    writeNumber(fdpa.getChunk());
+    writeNumber(*getStoredNumber(fdpa.getStart()));
+    return;
+  }
   writeNumber(isa<AnyOrderAttr>(order) ? 1 : 2, 1);
 }
 

@@ -46,6 +46,12 @@ static constexpr BlockStep blockSteps[] = {BlockStep::fused, BlockStep::split};
 
 static constexpr Totals totalsOfOrders[] = {Totals::sequential, Totals::refold};
 
+static constexpr SumRounding sumRoundings[] = {
+    SumRounding::rz_f32, SumRounding::rz_e8m13, SumRounding::rne_f16,
+    SumRounding::rne_f32};
+
+static constexpr SumStart sumStarts[] = {SumStart::zero, SumStart::init};
+
 template <typename T>
 static std::optional<uint64_t> find(ArrayRef<T> values, T value) {
   const T *found = llvm::find(values, value);
@@ -89,6 +95,14 @@ std::optional<uint64_t> repro::getStoredNumber(Totals totals) {
   return find(ArrayRef(totalsOfOrders), totals);
 }
 
+std::optional<uint64_t> repro::getStoredNumber(SumRounding rounding) {
+  return find(ArrayRef(sumRoundings), rounding);
+}
+
+std::optional<uint64_t> repro::getStoredNumber(SumStart start) {
+  return find(ArrayRef(sumStarts), start);
+}
+
 Attribute repro::getStoredValue(AttributeForm form, uint64_t number,
                                 MLIRContext *context) {
   return withForm(form, [&](auto null, auto values) -> Attribute {
@@ -98,8 +112,21 @@ Attribute repro::getStoredValue(AttributeForm form, uint64_t number,
   });
 }
 
-std::optional<Totals> repro::getStoredTotals(uint64_t number) {
-  if (number >= std::size(totalsOfOrders))
+template <typename T>
+static std::optional<T> getAt(ArrayRef<T> values, uint64_t number) {
+  if (number >= values.size())
     return std::nullopt;
-  return totalsOfOrders[number];
+  return values[number];
+}
+
+std::optional<Totals> repro::getStoredTotals(uint64_t number) {
+  return getAt(ArrayRef(totalsOfOrders), number);
+}
+
+std::optional<SumRounding> repro::getStoredSumRounding(uint64_t number) {
+  return getAt(ArrayRef(sumRoundings), number);
+}
+
+std::optional<SumStart> repro::getStoredSumStart(uint64_t number) {
+  return getAt(ArrayRef(sumStarts), number);
 }

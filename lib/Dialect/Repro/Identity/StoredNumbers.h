@@ -17,12 +17,16 @@ namespace mlir::repro {
 /// numbers are docs/identity.md's own: they stay, whatever MLIR's are.
 std::optional<uint64_t> getStoredNumber(AttributeForm form, Attribute value);
 std::optional<uint64_t> getStoredNumber(Totals totals);
+std::optional<uint64_t> getStoredNumber(SumRounding rounding);
+std::optional<uint64_t> getStoredNumber(SumStart start);
 
 /// The value that a number stands for; null or none for a number that does not
 /// stand for any.
 Attribute getStoredValue(AttributeForm form, uint64_t number,
                          MLIRContext *context);
 std::optional<Totals> getStoredTotals(uint64_t number);
+std::optional<SumRounding> getStoredSumRounding(uint64_t number);
+std::optional<SumStart> getStoredSumStart(uint64_t number);
 
 } // namespace mlir::repro
 

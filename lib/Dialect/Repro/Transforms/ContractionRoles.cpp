@@ -14,6 +14,8 @@
 #include "mlir/IR/OperationSupport.h"
 #include "llvm/ADT/DenseSet.h"
 
+#include <unordered_map>
+
 using namespace mlir;
 using namespace mlir::repro;
 
@@ -21,7 +23,7 @@ SmallVector<FoldOp> repro::getContractions(func::FuncOp function) {
   SmallVector<FoldOp> folds;
   for (FoldOp fold : function.getOps<FoldOp>()) {
     std::optional<ContractionBody> contraction = getContraction(fold);
-    if (contraction && contraction->canBeExact())
+    if (contraction && contraction->isPlain())
       folds.push_back(fold);
   }
   return folds;
@@ -92,7 +94,12 @@ private:
   void findDgrad();
   LogicalResult verifyLoss(int64_t loss);
 
-  bool isSame(Value x, Value y);
+  void findRepresentatives();
+  Value getRepresentative(Value value) const {
+    auto found = representatives.find(value);
+    return found == representatives.end() ? value : found->second;
+  }
+  bool isSame(Operation *first, Operation *second);
   bool reachesUpdate(const Candidate &candidate, int64_t weight);
   void findBehindUpdates();
   bool isBehindUpdates(Value value) {
@@ -106,7 +113,7 @@ private:
   OperandRange results;
   SmallVector<Candidate> candidates;
   SmallVector<ContractionRole> roles;
-  DenseSet<std::pair<Value, Value>> same;
+  llvm::DenseMap<Value, Value> representatives;
   DenseSet<Operation *> forward, updates;
   /// What depends on a gradient of a weight: the optimizer does.
   DenseSet<Operation *> behindUpdates;
@@ -157,47 +164,62 @@ void Analysis::findForward(int64_t loss) {
   }
 }
 
-/// Whether two values are computed alike from the same values, but for
-/// barriers (V5).
-bool Analysis::isSame(Value x, Value y) {
-  auto skip = [](Value value) {
-    while (auto barrier = value.getDefiningOp<BarrierOp>())
-      value = barrier->getOperand(0);
-    return value;
-  };
-  x = skip(x), y = skip(y);
-  if (x == y || same.contains({x, y}))
-    return true;
-  Operation *a = x.getDefiningOp(), *b = y.getDefiningOp();
-  if (!a || !b ||
-      cast<OpResult>(x).getResultNumber() !=
-          cast<OpResult>(y).getResultNumber() ||
-      !OperationEquivalence::isEquivalentTo(
-          a, b,
-          [&](Value left, Value right) { return success(isSame(left, right)); },
-          [&](Value left, Value right) {
-            // In bodies: what the operations themselves give is known below.
-            if (left.getParentBlock() != a->getBlock())
-              same.insert({left, right});
-          },
-          OperationEquivalence::IgnoreLocations))
-    return false;
-  same.insert({x, y});
-  return true;
+/// What stands for all values that are computed alike, but for barriers (V5).
+void Analysis::findRepresentatives() {
+  std::unordered_map<size_t, SmallVector<Operation *, 1>> known;
+  for (Operation &op : function.getBody().front().without_terminator()) {
+    if (auto barrier = dyn_cast<BarrierOp>(op)) {
+      representatives[barrier->getResult(0)] =
+          getRepresentative(barrier->getOperand(0));
+      continue;
+    }
+    auto hashOperand = [&](Value value) {
+      return llvm::hash_value(getRepresentative(value).getAsOpaquePointer());
+    };
+    SmallVector<Operation *, 1> &alike =
+        known[OperationEquivalence::computeHash(
+            &op, hashOperand, OperationEquivalence::ignoreHashValue,
+            OperationEquivalence::IgnoreLocations)];
+    auto *first = llvm::find_if(
+        alike, [&](Operation *other) { return isSame(other, &op); });
+    if (first == alike.end()) {
+      alike.push_back(&op);
+      continue;
+    }
+    for (auto [result, other] :
+         llvm::zip_equal(op.getResults(), (*first)->getResults()))
+      representatives[result] = other;
+  }
+}
+
+bool Analysis::isSame(Operation *first, Operation *second) {
+  // Of values within their bodies.
+  llvm::DenseMap<Value, Value> within;
+  return OperationEquivalence::isEquivalentTo(
+      first, second,
+      [&](Value left, Value right) {
+        auto inner = within.find(left);
+        return success(inner == within.end()
+                           ? getRepresentative(left) == getRepresentative(right)
+                           : inner->second == right);
+      },
+      [&](Value left, Value right) { within[left] = right; },
+      OperationEquivalence::IgnoreLocations);
 }
 
 void Analysis::findComputedAgain() {
   if (function.getOps<BarrierOp>().empty())
     return;
-  for (Candidate &candidate : candidates) {
+  findRepresentatives();
+  llvm::DenseMap<Value, int64_t> firsts;
+  for (auto [number, candidate] : llvm::enumerate(candidates))
     if (candidate.isForward)
-      continue;
-    for (auto [number, first] : llvm::enumerate(candidates))
-      if (first.isForward &&
-          isSame(first.fold.getResult(0), candidate.fold.getResult(0))) {
-        candidate.again = number;
-        break;
-      }
+      firsts.try_emplace(getRepresentative(candidate.fold.getResult(0)),
+                         number);
+  for (Candidate &candidate : candidates) {
+    auto first = firsts.find(getRepresentative(candidate.fold.getResult(0)));
+    if (!candidate.isForward && first != firsts.end())
+      candidate.again = first->second;
   }
 }
 
@@ -314,7 +336,7 @@ void Analysis::findWgrad() {
     unsigned side = role.factors[0] == Factor::weight ? 1 : 0;
     Value root = candidates[number].roots[side];
     if (role.role == Role::fprop)
-      activations[root].push_back(role.forward);
+      activations[root].push_back(number);
     if (role.role == Role::dgrad) {
       gradients[root].push_back(role.forward);
       withDgrad.insert(role.weight);

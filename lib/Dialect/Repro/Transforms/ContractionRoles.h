@@ -30,8 +30,9 @@ struct ContractionRole {
   std::array<Factor, 2> factors = {Factor::none, Factor::none};
   /// The argument that is the layer's weight, -1 where there is none.
   int64_t weight = -1;
-  /// The number of the layer's contraction in the forward pass; of one that is
-  /// computed again there, that of the first; -1 where there is none.
+  /// The number of the layer's contraction in the forward pass, of a wgrad the
+  /// one with its activation; of one that is computed again, that of the first;
+  /// -1 where there is none.
   int64_t forward = -1;
 };
 

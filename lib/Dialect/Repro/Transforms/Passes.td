@@ -299,7 +299,10 @@ def ReproQuantizeContractions
     in the state, which gets both where they are missing and needed.
 
     ```mlir
-    %0 = repro.fold maps [#mk, #nk, #mn] iterators [parallel, parallel, reduction]
+    %0 = repro.fold maps [affine_map<(m, n, k) -> (m, k)>,
+                          affine_map<(m, n, k) -> (n, k)>,
+                          affine_map<(m, n, k) -> (m, n)>]
+        iterators [parallel, parallel, reduction]
         ins(%x, %w : tensor<8x64xf32>, tensor<4x64xf32>) outs(%zero : tensor<8x4xf32>)
         attrs = {repro.precision = {left = {format = bf16}, right = {format = bf16}}} {
     ^bb0(%a: f32, %b: f32, %acc: f32):
@@ -317,6 +320,34 @@ def ReproQuantizeContractions
                            "::mlir::math::MathDialect",
                            "::mlir::repro::ReproDialect",
                            "::mlir::tensor::TensorDialect"];
+}
+
+def ReproSetAccumulator : Pass<"repro-set-accumulator"> {
+  let summary = "contractions get an accumulator of matrix units";
+  let description = [{
+    (M4) `#repro.fdpa` takes the place of the order of contractions (K1) with
+    f32 accumulators, all of them or those that `contractions` names by their
+    numbers in program order. A program with other sums is another program.
+  }];
+  let options = [
+    Option<"terms", "terms", "int64_t", /*default=*/"16",
+           "products of a block, 1 to 128">,
+    Option<"fraction", "fraction", "int64_t", /*default=*/"25",
+           "bits after the point of the greatest exponent, 10 to 40; 0: all">,
+    Option<"round", "round", "std::string", /*default=*/"\"rz_f32\"",
+           "rz_f32, rz_e8m13, rne_f16 or rne_f32">,
+    Option<"floor", "floor", "int64_t", /*default=*/"-133",
+           "the least exponent by which products are aligned">,
+    Option<"late", "late", "bool", /*default=*/"false",
+           "blocks of two halves, to which c is added last">,
+    Option<"chunk", "chunk", "int64_t", /*default=*/"0",
+           "elements of a chain of blocks; 0: all">,
+    Option<"start", "start", "std::string", /*default=*/"\"zero\"",
+           "zero or init: where a chain starts">,
+    ListOption<"contractions", "contractions", "int64_t",
+               "the numbers of some contractions, from 0">
+  ];
+  let dependentDialects = ["::mlir::repro::ReproDialect"];
 }
 
 def ReproVerifyCanonical : Pass<"repro-verify-canonical", "::mlir::ModuleOp"> {

@@ -322,6 +322,34 @@ func.func @exact(%x: tensor<4x3xf32>, %w: tensor<3xf32>, %i: tensor<4xf32>) -> t
 
 // -----
 
+// (M4) So does one in an accumulator of matrix units.
+
+// CHECK-LABEL: func.func @accumulator
+// CHECK: %[[F:.*]] = linalg.generic
+// CHECK: repro.fold #repro.fdpa<terms = 4, fraction = 23, round = rz_f32, floor = -131>
+// CHECK-SAME: ins(%arg0, %[[F]] : tensor<4x3xf32>, tensor<3xf32>)
+func.func @accumulator(%x: tensor<4x3xf32>, %w: tensor<3xf32>, %i: tensor<4xf32>) -> tensor<4xf32> {
+  %c2 = arith.constant 2 : index
+  %e = tensor.empty() : tensor<3xf32>
+  %f = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>], iterator_types = ["parallel"]} outs(%e : tensor<3xf32>) {
+  ^bb0(%o: f32):
+    %a = linalg.index 0 : index
+    %d = arith.subi %c2, %a : index
+    %v = tensor.extract %w[%d] : tensor<3xf32>
+    linalg.yield %v : f32
+  } -> tensor<3xf32>
+  %r = repro.fold #repro.fdpa<terms = 4, fraction = 23, round = rz_f32, floor = -131>
+      maps [affine_map<(i, k) -> (i, k)>, affine_map<(i, k) -> (k)>, affine_map<(i, k) -> (i)>]
+      iterators [parallel, reduction] ins(%x, %f : tensor<4x3xf32>, tensor<3xf32>) outs(%i : tensor<4xf32>) {
+  ^bb0(%p: f32, %q: f32, %acc: f32):
+    %s = math.fma %p, %q, %acc : f32
+    repro.yield %s : f32
+  } -> tensor<4xf32>
+  return %r : tensor<4xf32>
+}
+
+// -----
+
 // (A2) The bounds of both maps in one are beyond what intervals tell.
 
 // CHECK-LABEL: func.func @bounds_of_a_composition

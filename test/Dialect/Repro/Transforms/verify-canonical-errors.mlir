@@ -543,3 +543,15 @@ func.func @main(%x: tensor<f32>) attributes {repro.num_state = 0 : i64} {
   %b = arith.constant -1.0 : f8E8M0FNU
   return
 }
+
+// -----
+
+// (Q4)
+func.func @main(%x: tensor<8x96xi16>, %s: tensor<8x3xf32>, %i: tensor<8x8xf32>) -> tensor<8x8xf32>
+    attributes {repro.num_state = 0 : i64} {
+  // expected-error @+1 {{(Q4) expected integers of i8, got 'tensor<8x96xi16>'}}
+  %0 = repro.block_contraction split block = 32 rows = [1, 1] fraction_bits = 12
+      ins(%x, %s, %x, %s : tensor<8x96xi16>, tensor<8x3xf32>, tensor<8x96xi16>, tensor<8x3xf32>)
+      outs(%i : tensor<8x8xf32>) -> tensor<8x8xf32>
+  return %0 : tensor<8x8xf32>
+}

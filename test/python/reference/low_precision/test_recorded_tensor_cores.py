@@ -80,28 +80,55 @@ def tells_fraction(by: Accumulator, of: BinaryFormat, result: str) -> bool:
     return inner.fraction < 20 if of in (F8E4M3FN, F8E5M2) or result == "d_fp16" else True
 
 
-def compare(file: Path) -> tuple[Comparison, list[str]]:
-    """A file against the accumulators of its device; and where a bit of fraction more or less is not seen."""
+@dataclasses.dataclass(frozen=True)
+class Recorded:
+    """A file.
+
+    Attributes:
+      a: the first operands of each case, as f32; b likewise.
+      results: bits of f32 by the names of RESULTS.
+    """
+
+    device: str
+    of: BinaryFormat
+    a: np.ndarray
+    b: np.ndarray
+    c: np.ndarray
+    results: dict[str, np.ndarray]
+
+    def addend(self, result: str) -> np.ndarray:
+        """The value c that this result was computed from."""
+        if self.of in (F8E4M3FN, F8E5M2) and (DEVICES[self.device], result) in WITHOUT_C:
+            return np.zeros_like(self.c)
+        if result == "d_fp16":
+            return decode(round_elements(self.c, F16, Rounding(saturate=False)), F16)
+        return self.c
+
+
+def recorded(file: Path) -> Recorded:
     with np.load(file) as archive:
         data = {name: archive[name] for name in archive.files}
     device, _, format_name = file.stem.partition("-")
     if device not in DEVICES or format_name not in FORMATS:
         pytest.fail(f"{file.name}: expected DEVICE-FORMAT.npz, of {', '.join(DEVICES)} and {', '.join(FORMATS)}")
-    of = FORMATS[format_name]
+    a, b, c = (floats(data, name) for name in "abc")
+    results = {name: data[name] for name in sorted(RESULTS.keys() & data.keys())}
+    return Recorded(device, FORMATS[format_name], a, b, c, results)
+
+
+def compare(file: Path) -> tuple[Comparison, list[str]]:
+    """A file against the accumulators of its device; and where a bit of fraction more or less is not seen."""
+    data = recorded(file)
     found = Comparison(file.name)
     unseen = []
-    for result in sorted(RESULTS.keys() & data.keys()):
-        name, by = operation(device, of, result)
-        a, b, c = floats(data, "a"), floats(data, "b"), floats(data, "c")
-        if of in (F8E4M3FN, F8E5M2) and (DEVICES[device], result) in WITHOUT_C:
-            c = np.zeros_like(c)
-        if result == "d_fp16":
-            c = decode(round_elements(c, F16, Rounding(saturate=False)), F16)
-        want = without_nan_bits(data[result])
-        found.arrays(f"{name} {result}", bits(accumulate(a, b, c, by, of)), want)
-        wrong = [int((bits(accumulate(a, b, c, with_fraction(by, more), of)) != want).sum()) for more in (-1, 1)]
+    for result, bits_of_result in data.results.items():
+        name, by = operation(data.device, data.of, result)
+        a, b, c = data.a, data.b, data.addend(result)
+        want = without_nan_bits(bits_of_result)
+        found.arrays(f"{name} {result}", bits(accumulate(a, b, c, by, data.of)), want)
+        wrong = [int((bits(accumulate(a, b, c, with_fraction(by, more), data.of)) != want).sum()) for more in (-1, 1)]
         found.notes.append(f"{result} {name}, {wrong[0]} and {wrong[1]} with a bit less and more")
-        if tells_fraction(by, of, result) and min(wrong) == 0:
+        if tells_fraction(by, data.of, result) and min(wrong) == 0:
             unseen.append(found.notes[-1])
     return found, unseen
 

@@ -1,0 +1,275 @@
+//===- AccumulatorBlock.cpp - The blocks of one tile of sums --------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Codegen/CPU/Kernels/AccumulatorKernel.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace mlir::repro;
+using namespace mlir::repro::cpu;
+
+/// Products in a straight line.
+static constexpr int64_t kStraight = 4;
+
+SmallVector<Value> AccumulatorState::pack() const {
+  SmallVector<Value> values(sums);
+  values.push_back(greatest);
+  for (Value value : {unsignedGreatest, overflow})
+    if (value)
+      values.push_back(value);
+  return values;
+}
+
+AccumulatorState AccumulatorState::unpack(ValueRange values) const {
+  AccumulatorState state;
+  state.sums.assign(values.begin(), values.begin() + sums.size());
+  size_t next = sums.size();
+  state.greatest = values[next++];
+  if (unsignedGreatest)
+    state.unsignedGreatest = values[next++];
+  if (overflow)
+    state.overflow = values[next++];
+  return state;
+}
+
+Value AccumulatorKernel::getRowPlace(const Tile &tile, int64_t x, Value k) {
+  Value local = b.sub(k, tile.kBlock.start);
+  if (config.rowsAlongRows)
+    return b.add(b.add(tile.packedRows, b.mul(local, config.tileRows)), x);
+  return b.add(b.add(tile.packedRows, x * config.rowStride), local);
+}
+
+Value AccumulatorKernel::getColumnPlace(const Tile &tile, Value k) {
+  return b.add(tile.vectors[0].packed,
+               b.mul(b.sub(k, tile.kBlock.start), width));
+}
+
+SmallVector<Value> AccumulatorKernel::forEachProduct(
+    const BlockPart &part, ValueRange starts,
+    function_ref<SmallVector<Value>(Value, ValueRange)> body) {
+  std::optional<int64_t> count = getConstantIntValue(part.count);
+  // Some products in a straight line, so many that they divide all.
+  int64_t step = 1;
+  if (count)
+    for (int64_t i = 1; i <= kStraight; ++i)
+      step = *count % i == 0 ? i : step;
+  auto straight = [&](Value first, ValueRange values) {
+    SmallVector<Value> next(values);
+    for (int64_t i = 0; i < step; ++i)
+      next = body(part.getProduct(b, b.add(first, i)), next);
+    return next;
+  };
+  if (count && *count == step)
+    return straight(b.index(0), starts);
+  return b.loop(b.index(0), part.count, step, starts, straight);
+}
+
+SmallVector<Value> AccumulatorKernel::getGreatest(const Tile &tile,
+                                                  const BlockPart &part) {
+  SmallVector<Value> starts(tile.rowCount, splat(2 * kZeroExponent, 16));
+  auto vectorType = VectorType::get({width}, b.getIntegerType(16));
+  auto pairsType = VectorType::get({width / 2}, b.getI32Type());
+  return forEachProduct(part, starts, [&](Value k, ValueRange greatest) {
+    Value ofColumns = b.loadVector(columnExponents, b.getIntegerType(16),
+                                   getColumnPlace(tile, k), 1, width);
+    SmallVector<Value> next;
+    for (int64_t x = 0; x < tile.rowCount; ++x) {
+      Value pair =
+          b.load(rowExponents, b.getI32Type(), getRowPlace(tile, x, k));
+      Value ofRow = vector::BitCastOp::create(
+          b, vectorType, vector::BroadcastOp::create(b, pairsType, pair));
+      next.push_back(arith::MaxSIOp::create(
+          b, greatest[x], arith::AddIOp::create(b, ofRow, ofColumns)));
+    }
+    return next;
+  });
+}
+
+Value AccumulatorKernel::withExponentOf(Value c, Value ofProducts) {
+  Value twice = arith::ShLIOp::create(b, toBits(c), splat(1));
+  Value field = arith::ShRUIOp::create(b, twice, splat(kF32Fraction + 1));
+  Value exponent =
+      arith::SubIOp::create(b, field, splat(kF32Bias + limits.getLeast()));
+  if (limits.isF16())
+    exponent =
+        arith::MaxSIOp::create(b, exponent, splat(-14 - limits.getLeast()));
+  Value isZero =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::eq, twice, splat(0));
+  exponent = arith::SelectOp::create(b, isZero, splat(kZeroExponent), exponent);
+  return arith::MaxSIOp::create(b, ofProducts, exponent);
+}
+
+/// c of the next block: the sum times 2^-scale.
+Value AccumulatorKernel::round(Value sum, Value scale) {
+  Type floats = VectorType::get({lanes}, b.getF32Type());
+  Value rounded;
+  switch (rule.getRound()) {
+  case SumRounding::rne_f32:
+    rounded = arith::SIToFPOp::create(b, floats, sum);
+    break;
+  case SumRounding::rz_f32:
+    rounded = b.convertTowardZero(sum);
+    break;
+  case SumRounding::rz_e8m13:
+    rounded = toFloats(arith::AndIOp::create(
+        b, toBits(b.convertTowardZero(sum)), splat(~int64_t(0x3ff))));
+    break;
+  case SumRounding::rne_f16: {
+    // A last bit that is odd where bits were lost rounds like all of them.
+    Value cut = b.convertTowardZero(sum);
+    Value isInexact = arith::CmpIOp::create(b, arith::CmpIPredicate::ne,
+                                            b.truncate(cut), sum);
+    Value bits = toBits(cut);
+    rounded = toFloats(arith::SelectOp::create(
+        b, isInexact, arith::OrIOp::create(b, bits, splat(1)), bits));
+    break;
+  }
+  }
+  rounded = arith::MulFOp::create(b, rounded, scale);
+  if (limits.isF16())
+    rounded =
+        b.convertFloat(b.convertFloat(rounded, b.getF16Type()), b.getF32Type());
+  return rounded;
+}
+
+AccumulatorState AccumulatorKernel::addPart(const Tile &tile,
+                                            const BlockPart &part,
+                                            const AccumulatorState &state) {
+  int64_t count = tile.vectors.size();
+  SmallVector<Value> greatest = getGreatest(tile, part);
+  AccumulatorState next = state;
+  SmallVector<Value> scales, inverses, totals;
+  int64_t fraction = limits.getFraction(), least = limits.getLeast();
+  Type narrow = VectorType::get({lanes}, b.getI32Type());
+  for (int64_t x = 0; x < tile.rowCount; ++x)
+    for (int64_t v = 0; v < count; ++v) {
+      Value part = vector::ExtractStridedSliceOp::create(
+          b, greatest[x], v * lanes, lanes, /*stride=*/1);
+      Value top = withExponentOf(state.sums[x * count + v],
+                                 arith::ExtSIOp::create(b, narrow, part));
+      next.greatest = arith::MaxSIOp::create(b, next.greatest, top);
+      if (next.unsignedGreatest)
+        next.unsignedGreatest =
+            arith::MaxUIOp::create(b, next.unsignedGreatest, top);
+      top = arith::MaxSIOp::create(b, top, splat(0));
+      Value biased =
+          arith::SubIOp::create(b, splat(kF32Bias + fraction - least), top);
+      Value scale = arith::ShLIOp::create(b, biased, splat(kF32Fraction));
+      scales.push_back(toFloats(scale));
+      inverses.push_back(toFloats(arith::SubIOp::create(
+          b, splat(int64_t(2 * kF32Bias) << kF32Fraction), scale)));
+    }
+  auto add = [&](ArrayRef<Value> sums, ArrayRef<Value> others) {
+    SmallVector<Value> added;
+    for (auto [x, y] : llvm::zip_equal(sums, others)) {
+      Value sum = arith::AddIOp::create(b, x, y);
+      if (next.overflow) // The sign is that of neither.
+        next.overflow = arith::OrIOp::create(
+            b, next.overflow,
+            arith::AndIOp::create(b, arith::XOrIOp::create(b, x, sum),
+                                  arith::XOrIOp::create(b, y, sum)));
+      added.push_back(sum);
+    }
+    return added;
+  };
+  auto multiply = [&](Value k, ValueRange sums) {
+    SmallVector<Value> elements, next;
+    Value place = getColumnPlace(tile, k);
+    for (int64_t v = 0; v < count; ++v)
+      elements.push_back(
+          b.loadVector(panelBuffer, type, b.add(place, v * lanes), 1, lanes));
+    for (int64_t x = 0; x < tile.rowCount; ++x) {
+      Value element =
+          b.broadcast(b.load(block, type, getRowPlace(tile, x, k)), lanes);
+      for (int64_t v = 0; v < count; ++v) {
+        int64_t i = x * count + v;
+        Value product = arith::MulFOp::create(b, element, elements[v]);
+        Value cut = b.truncate(arith::MulFOp::create(b, product, scales[i]));
+        next.push_back(sums[i] ? arith::AddIOp::create(b, sums[i], cut) : cut);
+      }
+    }
+    return next;
+  };
+  SmallVector<Value> zeros(scales.size(), splat(0));
+  int64_t safe = limits.getSafeProducts();
+  if (safe >= rule.getTerms()) {
+    totals = forEachProduct(part, zeros, multiply);
+  } else {
+    // So many at a time as surely add up.
+    SmallVector<Value> carried = zeros;
+    carried.push_back(next.overflow);
+    carried = b.loop(b.index(0), part.count, safe, carried,
+                     [&](Value first, ValueRange values) {
+                       next.overflow = values.back();
+                       Value end = b.min(b.add(first, safe), part.count);
+                       SmallVector<Value> sums = b.loop(
+                           first, end, 1, zeros, [&](Value j, ValueRange sums) {
+                             return multiply(part.getProduct(b, j), sums);
+                           });
+                       SmallVector<Value> added =
+                           add(SmallVector<Value>(values.drop_back()), sums);
+                       added.push_back(next.overflow);
+                       return added;
+                     });
+    next.overflow = carried.pop_back_val();
+    totals = carried;
+  }
+  SmallVector<Value> ofC;
+  for (auto [c, scale] : llvm::zip_equal(state.sums, scales))
+    ofC.push_back(b.truncate(arith::MulFOp::create(b, c, scale)));
+  totals = add(totals, ofC);
+  for (auto [sum, total, inverse] :
+       llvm::zip_equal(next.sums, totals, inverses))
+    sum = round(total, inverse);
+  return next;
+}
+
+AccumulatorState AccumulatorKernel::addBlock(const Tile &tile,
+                                             ArrayRef<BlockPart> parts,
+                                             const AccumulatorState &state) {
+  if (!rule.getLate())
+    return addPart(tile, parts[0], state);
+  AccumulatorState next = state;
+  for (Value &sum : next.sums)
+    sum = b.zero(sum.getType());
+  for (const BlockPart &part : parts)
+    next = addPart(tile, part, next);
+  for (auto [sum, before] : llvm::zip_equal(next.sums, state.sums)) {
+    sum = arith::AddFOp::create(b, sum, before);
+    if (limits.isF16())
+      sum = b.convertFloat(b.convertFloat(sum, b.getF16Type()), b.getF32Type());
+  }
+  return next;
+}
+
+AccumulatorState AccumulatorKernel::addBlocks(const Tile &tile,
+                                              const AccumulatorState &start) {
+  Value first = tile.kBlock.start, end = tile.kBlock.end;
+  int64_t size = rule.getBlock();
+  Value full = b.sub(end, b.rem(b.sub(end, first), size));
+  SmallVector<Value> values = b.loop(
+      first, full, size, start.pack(), [&](Value at, ValueRange carried) {
+        SmallVector<BlockPart> parts = {{at, b.index(size)}};
+        if (rule.getLate())
+          parts = {{at, b.index(rule.getTerms()), 0},
+                   {at, b.index(rule.getTerms()), 1}};
+        return addBlock(tile, parts, start.unpack(carried)).pack();
+      });
+  if (fold.n % size == 0)
+    return start.unpack(values);
+  values = b.choose(
+      b.less(full, end),
+      [&] {
+        return addBlock(tile, getBlockParts(b, rule, full, end),
+                        start.unpack(values))
+            .pack();
+      },
+      [&] { return values; });
+  return start.unpack(values);
+}

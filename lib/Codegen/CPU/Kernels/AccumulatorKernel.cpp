@@ -1,0 +1,384 @@
+//===- AccumulatorKernel.cpp - Sums of matrix units in vectors ------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Codegen/CPU/Kernels/AccumulatorKernel.h"
+
+#include "Codegen/CPU/Kernels/HostKernels.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace mlir::repro;
+using namespace mlir::repro::cpu;
+
+/// The exponent of what the vectors cannot do, and one between those of zeros
+/// and of numbers.
+static constexpr int64_t kSpecial = 16000, kZeroLimit = -4000;
+/// Products are below 2^(E + 2), which has to be an f32.
+static constexpr int64_t kGreatest = 126;
+/// Elements of K after which the values c go to memory.
+static constexpr int64_t kSpan = 1024;
+/// Largest chunk whose rows are packed together.
+static constexpr int64_t kLongestChunk = 4096;
+/// Bits of f32 that vectors multiply, those of tf32: products of more are not
+/// exact in f32.
+static constexpr int64_t kFactorBits = 11;
+
+namespace {
+/// One whose chunks are those of the tiles.
+class AccumulatorContraction : public Contraction {
+public:
+  AccumulatorContraction(HostBuilder &b, FoldOp op) : Contraction(b, op) {}
+
+  LogicalResult match(FdpaAttr rule);
+  Type getElement(bool ofRows) const {
+    const Factor &factor = ofRows ? rows : columns;
+    return fold.inputs[factor.inputs[0]].element;
+  }
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Limits
+//===----------------------------------------------------------------------===//
+
+std::optional<SumLimits> SumLimits::get(FdpaAttr rule, Type x, Type y) {
+  if (!rule.getFraction())
+    return std::nullopt;
+  auto getBits = [](Type type) {
+    return type.isF32() ? kFactorBits
+                        : int64_t(cast<FloatType>(type).getFPMantissaWidth());
+  };
+  SumLimits limits{rule, kernels::getLeastExponent(x),
+                   kernels::getLeastExponent(y), getBits(x), getBits(y)};
+  if (limits.getSafeProducts() < 1 || limits.getLeast() > kGreatest / 2)
+    return std::nullopt;
+  return limits;
+}
+
+int64_t SumLimits::getSafeProducts() const {
+  return int64_t(double(INT32_MAX) / getLargestProduct());
+}
+
+bool SumLimits::checksOverflow() const {
+  return getLargestProduct() * rule.getTerms() +
+             std::ldexp(2.0, getFraction()) >
+         double(INT32_MAX);
+}
+
+LogicalResult AccumulatorContraction::match(FdpaAttr rule) {
+  if (failed(matchFactors()) || !type.isF32())
+    return failure();
+  if (rule.getChunk() && rule.getChunk() < fold.n)
+    return success(rule.getChunk() <= kLongestChunk);
+  // Without chunks of the rule, c waits in the place of totals.
+  fold.chunk = std::min<int64_t>(fold.n, llvm::alignTo(kSpan, rule.getBlock()));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Packing
+//===----------------------------------------------------------------------===//
+
+Value AccumulatorKernel::getExponents(Value elements, int64_t least,
+                                      int64_t bits, int64_t base) {
+  Value pattern = toBits(elements);
+  Value magnitude = arith::AndIOp::create(b, pattern, splat(INT32_MAX));
+  Value field = arith::ShRUIOp::create(b, magnitude, splat(kF32Fraction));
+  Value exponent = arith::SubIOp::create(b, field, splat(kF32Bias));
+  exponent = arith::MaxSIOp::create(b, exponent, splat(least));
+  Value isZero =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::eq, magnitude, splat(0));
+  exponent = arith::SelectOp::create(b, isZero, splat(kZeroExponent), exponent);
+  Value isSpecial =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::eq, field, splat(255));
+  if (least == 1 - kF32Bias && bits == kFactorBits) {
+    Value tail = arith::AndIOp::create(
+        b, magnitude, splat((1 << (kF32Fraction + 1 - bits)) - 1));
+    Value isLong =
+        arith::CmpIOp::create(b, arith::CmpIPredicate::ne, tail, splat(0));
+    isSpecial = arith::OrIOp::create(b, isSpecial, isLong);
+  }
+  exponent = arith::SelectOp::create(b, isSpecial, splat(kSpecial), exponent);
+  return arith::SubIOp::create(b, exponent, splat(base));
+}
+
+void AccumulatorKernel::packRowExponents(Value first, Value count) {
+  Value low = splat(0xffff), places = splat(16);
+  // Whole vectors: what lies behind the rows is slack, or packed later.
+  b.loop(first, b.add(first, count), lanes, [&](Value at) {
+    Value exponents =
+        getExponents(b.loadVector(block, type, at, 1, lanes), limits.leastX,
+                     limits.bitsX, limits.getLeast());
+    Value pairs =
+        arith::OrIOp::create(b, arith::AndIOp::create(b, exponents, low),
+                             arith::ShLIOp::create(b, exponents, places));
+    b.storeVector(pairs, rowExponents, at, 1);
+  });
+}
+
+void AccumulatorKernel::packRowsAlongReduction(Value first, Value end,
+                                               const KBlock &kBlock) {
+  ContractionKernel::packRowsAlongReduction(first, end, kBlock);
+  Value packed = getPackedRows(kBlock.start, kBlock.chunk);
+  b.loop(first, end, 1, [&](Value row) {
+    packRowExponents(
+        b.add(packed, b.mul(b.sub(row, firstRow), config.rowStride)),
+        b.sub(kBlock.end, kBlock.start));
+  });
+}
+
+void AccumulatorKernel::packRowsAlongRows(const Chunk &chunk) {
+  ContractionKernel::packRowsAlongRows(chunk);
+  Value tiles = b.div(b.add(b.sub(endRow, firstRow), config.tileRows - 1),
+                      config.tileRows);
+  b.loop(chunk.start, chunk.end, config.kBlockSize, [&](Value start) {
+    Value count =
+        b.mul(b.sub(b.min(b.add(start, config.kBlockSize), chunk.end), start),
+              config.tileRows);
+    Value packed = getPackedRows(start, chunk);
+    b.loop(b.index(0), tiles, 1, [&](Value tile) {
+      packRowExponents(b.add(packed, b.mul(tile, config.rowStride)), count);
+    });
+  });
+}
+
+void AccumulatorKernel::packColumns(Value first, const KBlock &kBlock) {
+  ContractionKernel::packColumns(first, kBlock);
+  Type i16 = VectorType::get({lanes}, b.getIntegerType(16));
+  b.loop(b.index(0), b.index(config.groupPanels), 1, [&](Value panel) {
+    Value base = b.mul(panel, config.panelStride);
+    Value end = b.mul(b.sub(kBlock.end, kBlock.start), width);
+    b.loop(b.index(0), end, lanes, [&](Value at) {
+      Value place = b.add(base, at);
+      Value exponents =
+          getExponents(b.loadVector(panelBuffer, type, place, 1, lanes),
+                       limits.leastY, limits.bitsY, 0);
+      b.storeVector(arith::TruncIOp::create(b, i16, exponents), columnExponents,
+                    place, 1);
+    });
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Tiles
+//===----------------------------------------------------------------------===//
+
+SmallVector<Value> AccumulatorKernel::getStarts(const Tile &tile) {
+  SmallVector<Value> starts;
+  for (int64_t x = 0; x < tile.rowCount; ++x) {
+    Value output = getResultRow(b.add(tile.row, x)).output;
+    for (const PanelVector &vector : tile.vectors) {
+      if (!startsFromInit()) {
+        starts.push_back(b.zero(VectorType::get({lanes}, type)));
+        continue;
+      }
+      LaneMask mask;
+      if (vector.count)
+        mask = b.getMask(b.max(vector.count, b.index(1)), lanes);
+      starts.push_back(loadInit(b.add(output, vector.outputOffset), mask));
+    }
+  }
+  return starts;
+}
+
+void AccumulatorKernel::emitTile(Value row, int64_t rowCount, Value panel,
+                                 ArrayRef<PanelVector> vectors,
+                                 const KBlock &kBlock) {
+  Tile tile = locateTile(row, rowCount, panel, vectors, kBlock);
+  size_t count = rowCount * vectors.size();
+  Value slot = getSumsOffset(tile);
+  auto loadAll = [&](Value buffer, Value offset) {
+    SmallVector<Value> values;
+    for (size_t i = 0; i < count; ++i)
+      values.push_back(
+          b.loadVector(buffer, type, b.add(offset, i * lanes), 1, lanes));
+    return values;
+  };
+  auto storeAll = [&](ArrayRef<Value> values, Value buffer, Value offset) {
+    for (auto [i, value] : llvm::enumerate(values))
+      b.storeVector(value, buffer, b.add(offset, i * lanes), 1);
+  };
+  bool waits = !hasChunks() && fold.n > fold.chunk;
+  auto begin = [&] {
+    if (!waits)
+      return getStarts(tile);
+    return b.choose(
+        b.equal(kBlock.start, b.index(0)), [&] { return getStarts(tile); },
+        [&] { return loadAll(totals, getTotalsOffset(tile)); });
+  };
+  AccumulatorState start;
+  start.sums = config.hasKBlocks()
+                   ? b.choose(b.equal(kBlock.start, kBlock.chunk.start), begin,
+                              [&] { return loadAll(kBlockSums, slot); })
+                   : begin();
+  start.greatest = splat(INT32_MIN);
+  if (limits.checksLeast())
+    start.unsignedGreatest = splat(0);
+  if (limits.checksOverflow())
+    start.overflow = splat(0);
+  AccumulatorState end = addBlocks(tile, start);
+  Value isBad =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, end.greatest,
+                            splat(kGreatest - limits.getLeast()));
+  if (end.unsignedGreatest) {
+    // Numbers between zeros and the least exponent are the greatest of these.
+    Value isLow = arith::CmpIOp::create(
+        b, arith::CmpIPredicate::ugt, end.unsignedGreatest, splat(kZeroLimit));
+    isBad = arith::OrIOp::create(b, isBad, isLow);
+  }
+  if (end.overflow)
+    isBad =
+        arith::OrIOp::create(b, isBad,
+                             arith::CmpIOp::create(b, arith::CmpIPredicate::slt,
+                                                   end.overflow, splat(0)));
+  Value nan = toFloats(splat(0x7fc00000));
+  SmallVector<Value> sums;
+  for (Value sum : end.sums)
+    sums.push_back(arith::SelectOp::create(b, isBad, nan, sum));
+  auto finish = [&] {
+    if (!waits) {
+      finishChain(tile, sums);
+      return;
+    }
+    b.when(
+        b.equal(kBlock.end, b.index(fold.n)), [&] { finishChain(tile, sums); },
+        [&] { storeAll(sums, totals, getTotalsOffset(tile)); });
+  };
+  if (!config.hasKBlocks()) {
+    finish();
+    return;
+  }
+  b.when(b.equal(kBlock.end, kBlock.chunk.end), finish,
+         [&] { storeAll(sums, kBlockSums, slot); });
+}
+
+void AccumulatorKernel::finishChain(const Tile &tile, SmallVector<Value> sums) {
+  sums = redoNaNs(tile, sums);
+  if (hasChunks())
+    finishTile(tile, sums);
+  else
+    writeResults(tile, sums);
+}
+
+Value AccumulatorKernel::getResult(Value total, Value offset, LaneMask mask) {
+  if (startsFromInit())
+    return b.canonicalizeNaN(total);
+  return ContractionKernel::getResult(total, offset, mask);
+}
+
+//===----------------------------------------------------------------------===//
+// What vectors cannot do
+//===----------------------------------------------------------------------===//
+
+SmallVector<Value> AccumulatorKernel::redoNaNs(const Tile &tile,
+                                               ArrayRef<Value> sums) {
+  Value isNaN;
+  for (Value sum : sums) {
+    Value here = arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, sum, sum);
+    isNaN = isNaN ? arith::OrIOp::create(b, isNaN, here) : here;
+  }
+  Value any = vector::ReductionOp::create(b, vector::CombiningKind::OR, isNaN);
+  return b.choose(
+      any,
+      [&] {
+        for (auto [i, sum] : llvm::enumerate(sums))
+          b.storeVector(sum, redone, b.index(i * lanes), 1);
+        int64_t count = tile.vectors.size();
+        b.loop(b.index(0), b.index(tile.rowCount), 1, [&](Value x) {
+          for (auto [v, vector] : llvm::enumerate(tile.vectors)) {
+            Value base = b.mul(b.add(b.mul(x, count), v), lanes);
+            Value end = vector.count ? vector.count : b.index(lanes);
+            b.loop(b.index(0), end, 1, [&, &vector = vector](Value lane) {
+              Value place = b.add(base, lane);
+              Value sum = b.load(redone, type, place);
+              b.when(
+                  arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, sum, sum),
+                  [&] {
+                    b.store(redo(tile, b.add(tile.row, x), vector, lane),
+                            redone, place);
+                  });
+            });
+          }
+        });
+        SmallVector<Value> again;
+        for (size_t i = 0; i < sums.size(); ++i)
+          again.push_back(
+              b.loadVector(redone, type, b.index(i * lanes), 1, lanes));
+        return again;
+      },
+      [&] { return SmallVector<Value>(sums); });
+}
+
+Value AccumulatorKernel::redo(const Tile &tile, Value row,
+                              const PanelVector &vector, Value lane) {
+  SmallVector<Value> rowAt = b.delinearize(row, getSizes(rows.loops));
+  auto load = [&](const Factor &factor, Value k,
+                  function_ref<Value(unsigned leaf)> getBase) {
+    SmallVector<Value> at = b.delinearize(k, getSizes(factor.reduction));
+    return computeFactor(factor, 0, [&](unsigned leaf) {
+      return loadLeaf(
+          factor, leaf,
+          b.add(getBase(leaf), getLoopOffset(b, factor.reduction, at, leaf)), 0,
+          0, {});
+    });
+  };
+  auto loadRow = [&](Value k) {
+    return load(rows, k, [&](unsigned leaf) {
+      return b.add(rowBase[leaf], getLoopOffset(b, rows.loops, rowAt, leaf));
+    });
+  };
+  auto loadColumn = [&](Value k) {
+    return load(columns, k, [&](unsigned leaf) {
+      return b.add(vector.leafOffsets[leaf],
+                   b.mul(lane, columns.loops.back().coefficients[leaf]));
+    });
+  };
+  Value start = b.index(0), end = b.index(fold.n), c = b.zero(type);
+  if (hasChunks()) {
+    start = tile.kBlock.chunk.start;
+    end = tile.kBlock.chunk.end;
+  } else if (startsFromInit()) {
+    const Access &output = fold.outputs[0];
+    c = fold.getConstantInit(b, 0, /*lanes=*/0);
+    if (!c)
+      c = b.convertFloat(
+          b.load(output.buffer, output.element,
+                 b.add(b.add(getResultRow(row).output, vector.outputOffset),
+                       b.mul(lane, columns.loops.back().coefficients.back()))),
+          type);
+  }
+  return chain.add(start, end, c, loadRow, loadColumn);
+}
+
+//===----------------------------------------------------------------------===//
+// Expansion
+//===----------------------------------------------------------------------===//
+
+LogicalResult repro::cpu::expandAccumulator(HostBuilder &b, FoldOp op) {
+  auto rule = cast<FdpaAttr>(op.getOrderAttr());
+  AccumulatorContraction contraction(b, op);
+  if (failed(contraction.match(rule)))
+    return failure();
+  ContractionShape shape = contraction.getShape();
+  shape.block = rule.getBlock();
+  std::optional<TileConfig> config =
+      chooseTileConfig(shape, b.getLevel(), b.isShared());
+  if (!config || !b.canConvertTogether(config->lanes))
+    return failure();
+  contraction.settleFactors(config->swapsFactors);
+  Type x = contraction.getElement(/*ofRows=*/true);
+  Type y = contraction.getElement(/*ofRows=*/false);
+  std::optional<SumLimits> limits = SumLimits::get(rule, x, y);
+  if (!limits)
+    return failure();
+  contraction.noteTiles(config->describe());
+  b.setWork(config->items, config->grain);
+  AccumulatorKernel(b, std::move(contraction), *config, *limits, x, y).expand();
+  return success();
+}

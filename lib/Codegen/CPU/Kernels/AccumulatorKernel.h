@@ -1,0 +1,159 @@
+//===- AccumulatorKernel.h - Sums of matrix units in vectors ----*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// (M4) on a tile of results, (M1) without a branch. Beside the packed elements,
+// as f32, lie their exponents: those of the rows as two equal halves of an i32,
+// those of the columns as i16. A block takes two passes. The first finds the
+// greatest exponent E of each result, in i16. In the second a product, which is
+// exact in f32, times 2^(F - E), which is exact too, is converted to i32 toward
+// zero: that is the rule's cut. The sum in i32 is converted to f32 toward zero.
+//
+// All exponents are relative to the least E for which 2^(F - E) is an f32, and
+// what that makes subnormal or loses is below the cut. Zeros have an exponent
+// below all, elements that are not finite or too long one above all. Results
+// for which E was out of range, or a sum too large, end as NaNs, and all NaNs
+// are computed again by AccumulatorChain.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_CODEGEN_CPU_KERNELS_ACCUMULATORKERNEL_H
+#define REPRO_CODEGEN_CPU_KERNELS_ACCUMULATORKERNEL_H
+
+#include "Codegen/CPU/Kernels/ContractionKernel.h"
+#include "Codegen/Common/AccumulatorChain.h"
+
+#include <cmath>
+
+namespace mlir::repro::cpu {
+
+constexpr int64_t kF32Fraction = 23, kF32Bias = 127;
+/// An exponent of zeros: the sum of two, as those of special values, stays in
+/// i16 and far from those of numbers.
+constexpr int64_t kZeroExponent = -8000;
+
+/// What the sums of a rule need.
+struct SumLimits {
+  FdpaAttr rule;
+  int64_t leastX, leastY; ///< exponents of normal elements
+  int64_t bitsX, bitsY;   ///< of significands
+
+  static std::optional<SumLimits> get(FdpaAttr rule, Type x, Type y);
+
+  int64_t getFraction() const { return *rule.getFraction(); }
+  bool isF16() const { return rule.getRound() == SumRounding::rne_f16; }
+  /// The exponent to which all others are relative.
+  int64_t getLeast() const {
+    return std::max(rule.getFloor(), getFraction() - kF32Bias + 2);
+  }
+  /// Whether a number below it could decide E.
+  bool checksLeast() const { return getLeast() > rule.getFloor(); }
+  /// How many products of a block surely add up in an i32.
+  int64_t getSafeProducts() const;
+  /// Whether those of a block, and c, do.
+  bool checksOverflow() const;
+
+private:
+  double getLargestProduct() const {
+    return (2 - std::ldexp(2.0, -bitsX)) * (2 - std::ldexp(2.0, -bitsY)) *
+           std::ldexp(1.0, getFraction());
+  }
+};
+
+/// What a tile carries from block to block.
+struct AccumulatorState {
+  SmallVector<Value> sums; ///< c, row by row
+  /// Over all blocks and results of a lane: the greatest E, the greatest as an
+  /// unsigned number (null: not needed), and sums that overflowed in their
+  /// sign (likewise).
+  Value greatest, unsignedGreatest, overflow;
+
+  SmallVector<Value> pack() const;
+  AccumulatorState unpack(ValueRange values) const;
+};
+
+class AccumulatorKernel : public ContractionKernel {
+public:
+  AccumulatorKernel(HostBuilder &b, Contraction contraction,
+                    const TileConfig &config, const SumLimits &limits,
+                    Type rowElement, Type columnElement)
+      : ContractionKernel(b, std::move(contraction), config), limits(limits),
+        rule(limits.rule), width(config.tileVectors * lanes),
+        chain(b, rule, rowElement, columnElement) {
+    int64_t kBlocks = llvm::divideCeil(config.span, config.kBlockSize);
+    rowExponents =
+        b.getScratch(b.getI32Type(), kBlocks * config.rowKBlockStride);
+    columnExponents = b.getScratch(b.getIntegerType(16),
+                                   config.groupPanels * config.panelStride);
+    redone = b.getScratch(b.getF32Type(),
+                          config.tileRows * config.tileVectors * lanes);
+  }
+
+private:
+  void emitTile(Value row, int64_t rowCount, Value panel,
+                ArrayRef<PanelVector> vectors, const KBlock &kBlock) override;
+  void packRowsAlongReduction(Value first, Value end,
+                              const KBlock &kBlock) override;
+  void packRowsAlongRows(const Chunk &chunk) override;
+  void packColumns(Value first, const KBlock &kBlock) override;
+  Value getResult(Value total, Value offset, LaneMask mask) override;
+
+  /// Whether totals of several chains add up (F3).
+  bool hasChunks() const { return rule.getChunk() && rule.getChunk() < fold.n; }
+  bool startsFromInit() const { return rule.getStart() == SumStart::init; }
+  /// The values c with which a chain of blocks begins.
+  SmallVector<Value> getStarts(const Tile &tile);
+  /// (M1) The exponents of elements, relative to `base`, as i32.
+  Value getExponents(Value elements, int64_t least, int64_t bits, int64_t base);
+  void packRowExponents(Value first, Value count);
+
+  AccumulatorState addBlocks(const Tile &tile, const AccumulatorState &start);
+  AccumulatorState addBlock(const Tile &tile, ArrayRef<BlockPart> parts,
+                            const AccumulatorState &state);
+  AccumulatorState addPart(const Tile &tile, const BlockPart &part,
+                           const AccumulatorState &state);
+  /// Through the products of a part.
+  SmallVector<Value>
+  forEachProduct(const BlockPart &part, ValueRange starts,
+                 function_ref<SmallVector<Value>(Value, ValueRange)> body);
+  Value getRowPlace(const Tile &tile, int64_t x, Value k);
+  Value getColumnPlace(const Tile &tile, Value k);
+  SmallVector<Value> getGreatest(const Tile &tile, const BlockPart &part);
+  /// E of each result, relative, from that of the products and c.
+  Value withExponentOf(Value c, Value ofProducts);
+  Value round(Value sum, Value scale);
+
+  void finishChain(const Tile &tile, SmallVector<Value> sums);
+  /// Computes results that are NaNs again.
+  SmallVector<Value> redoNaNs(const Tile &tile, ArrayRef<Value> sums);
+  Value redo(const Tile &tile, Value row, const PanelVector &vector,
+             Value lane);
+
+  Value splat(int64_t value, int64_t bits = 32) {
+    auto type =
+        VectorType::get({bits == 16 ? width : lanes}, b.getIntegerType(bits));
+    return b.constant(DenseElementsAttr::get(
+        type, APInt(bits, uint64_t(value), /*isSigned=*/true)));
+  }
+  Value toBits(Value floats) {
+    return arith::BitcastOp::create(b, VectorType::get({lanes}, b.getI32Type()),
+                                    floats);
+  }
+  Value toFloats(Value bits) {
+    return arith::BitcastOp::create(b, VectorType::get({lanes}, b.getF32Type()),
+                                    bits);
+  }
+
+  const SumLimits limits;
+  const FdpaAttr rule;
+  const int64_t width; ///< of a panel
+  AccumulatorChain chain;
+  Value rowExponents, columnExponents, redone;
+};
+
+} // namespace mlir::repro::cpu
+
+#endif // REPRO_CODEGEN_CPU_KERNELS_ACCUMULATORKERNEL_H

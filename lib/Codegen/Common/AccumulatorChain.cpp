@@ -1,0 +1,389 @@
+//===- AccumulatorChain.cpp - Sums of matrix units, in integers -----------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Codegen/Common/AccumulatorChain.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+using namespace mlir::repro;
+using namespace mlir::repro::kernels;
+
+static constexpr int64_t kF32Fraction = 23, kF32Bias = 127;
+/// Below every exponent of a product.
+static constexpr int64_t kNoExponent = -10000;
+/// Digits of an exact sum hold bits from this exponent on: the products of f32
+/// begin at 2^-298, and two digits before are zeros.
+static constexpr int64_t kDigitBits = 32, kDigits = 20, kFirstBit = -298 - 64;
+/// Bits of an exact sum that rounding looks at; the others are one sticky bit.
+static constexpr int64_t kKeptBits = 50;
+
+int64_t kernels::getLeastExponent(Type element) {
+  const llvm::fltSemantics &semantics =
+      cast<FloatType>(element).getFloatSemantics();
+  return APFloat::semanticsMinExponent(semantics);
+}
+
+//===----------------------------------------------------------------------===//
+// Blocks
+//===----------------------------------------------------------------------===//
+
+Value BlockPart::getProduct(KernelBuilder &b, Value j) const {
+  if (half < 0)
+    return b.add(first, j);
+  Value group = b.mul(b.div(j, 2), 4);
+  return b.add(b.add(first, group), b.add(b.rem(j, 2), 2 * half));
+}
+
+SmallVector<BlockPart> kernels::getBlockParts(KernelBuilder &b, FdpaAttr rule,
+                                              Value first, Value end) {
+  Value count = b.min(b.sub(end, first), b.index(rule.getBlock()));
+  if (!rule.getLate())
+    return {{first, count}};
+  // Of a last group of four, the first half has two before the other has any.
+  Value whole = b.mul(b.div(count, 4), 2), rest = b.rem(count, 4);
+  Value ofFirst = b.add(whole, b.min(rest, b.index(2)));
+  return {{first, ofFirst, 0}, {first, b.sub(count, ofFirst), 1}};
+}
+
+//===----------------------------------------------------------------------===//
+// Scalars
+//===----------------------------------------------------------------------===//
+
+AccumulatorChain::AccumulatorChain(KernelBuilder &b, FdpaAttr rule, Type x,
+                                   Type y)
+    : b(b), rule(rule), leastX(getLeastExponent(x)),
+      leastY(getLeastExponent(y)) {
+  if (!rule.getFraction())
+    digits = b.getScratch(b.getI64Type(), kDigits);
+}
+
+Value AccumulatorChain::i32(int64_t value) {
+  return b.constant(b.getI32IntegerAttr(value));
+}
+
+Value AccumulatorChain::i64(int64_t value) {
+  return b.constant(b.getI64IntegerAttr(value));
+}
+
+Value AccumulatorChain::f32(double value) {
+  return b.constant(b.getF32FloatAttr(value));
+}
+
+Value AccumulatorChain::extend(Value value) {
+  return arith::ExtSIOp::create(b, b.getI64Type(), value);
+}
+
+static Value isLess(KernelBuilder &b, Value x, Value y) {
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::slt, x, y);
+}
+
+Value AccumulatorChain::clamp(Value value, int64_t low, int64_t high) {
+  value = arith::MaxSIOp::create(b, value, i32(low));
+  return arith::MinSIOp::create(b, value, i32(high));
+}
+
+Value AccumulatorChain::isNonzero(Value integer) {
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, integer,
+                               b.zero(integer.getType()));
+}
+
+Value AccumulatorChain::negateIf(Value condition, Value value) {
+  Value negated = arith::SubIOp::create(b, b.zero(value.getType()), value);
+  return b.select(condition, negated, value);
+}
+
+/// 2^exponent, which is a normal f32.
+Value AccumulatorChain::powerOfTwo(Value exponent) {
+  Value biased = arith::AddIOp::create(b, exponent, i32(kF32Bias));
+  Value bits = arith::ShLIOp::create(b, biased, i32(kF32Fraction));
+  return arith::BitcastOp::create(b, b.getF32Type(), bits);
+}
+
+/// (M1) Sig and Exp.
+AccumulatorChain::Number AccumulatorChain::split(Value value,
+                                                 int64_t leastExponent) {
+  Value bits = arith::BitcastOp::create(b, b.getI32Type(), value);
+  Value magnitude = arith::AndIOp::create(b, bits, i32(0x7fffffff));
+  Value field = arith::ShRUIOp::create(b, magnitude, i32(kF32Fraction));
+  Value fraction = arith::AndIOp::create(b, magnitude, i32(0x7fffff));
+  Value normal = arith::OrIOp::create(b, fraction, i32(0x800000));
+  Value significand = b.select(isNonzero(field), normal, fraction);
+  Value exponent = arith::SubIOp::create(
+      b, arith::MaxSIOp::create(b, field, i32(1)), i32(kF32Bias));
+  if (leastExponent > 1 - kF32Bias) {
+    // A subnormal of its own type has so few bits that none is lost.
+    Value places = arith::SubIOp::create(b, i32(leastExponent), exponent);
+    significand = arith::ShRUIOp::create(b, significand, clamp(places, 0, 31));
+    exponent = arith::MaxSIOp::create(b, exponent, i32(leastExponent));
+  }
+  return {isLess(b, bits, i32(0)), significand, exponent};
+}
+
+/// The value if it is special, else +0.
+Value AccumulatorChain::whereSpecial(Value condition, Value value) {
+  return b.select(condition, value, f32(0));
+}
+
+static Value isSpecial(KernelBuilder &b, Value value) {
+  Value bits = arith::BitcastOp::create(b, b.getI32Type(), value);
+  Value mask = b.constant(b.getI32IntegerAttr(0x7f800000));
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
+                               arith::AndIOp::create(b, bits, mask), mask);
+}
+
+AccumulatorChain::Product AccumulatorChain::multiply(Value x, Value y) {
+  Number p = split(x, leastX), q = split(y, leastY);
+  // inf * 0 is a NaN; what overflows is not looked at.
+  Value special =
+      whereSpecial(arith::OrIOp::create(b, isSpecial(b, x), isSpecial(b, y)),
+                   arith::MulFOp::create(b, x, y));
+  auto wide = [&](Value value) -> Value {
+    return arith::ExtUIOp::create(b, b.getI64Type(), value);
+  };
+  return {{arith::XOrIOp::create(b, p.negative, q.negative),
+           arith::MulIOp::create(b, wide(p.significand), wide(q.significand)),
+           arith::AddIOp::create(b, p.exponent, q.exponent)},
+          special};
+}
+
+//===----------------------------------------------------------------------===//
+// A block
+//===----------------------------------------------------------------------===//
+
+AccumulatorChain::Sum AccumulatorChain::addAligned(const BlockPart &part,
+                                                   Value top, const Number &c,
+                                                   Load loadX, Load loadY) {
+  int64_t fraction = *rule.getFraction();
+  auto align = [&](const Number &number) {
+    Value places =
+        arith::AddIOp::create(b, arith::SubIOp::create(b, top, number.exponent),
+                              i32(2 * kF32Fraction - fraction));
+    // Of zeros the exponent may be above the greatest.
+    Value cut = arith::ShRUIOp::create(b, number.significand,
+                                       extend(clamp(places, 0, 63)));
+    return negateIf(number.negative, cut);
+  };
+  Number wide = c;
+  wide.significand = arith::ShLIOp::create(
+      b, arith::ExtUIOp::create(b, b.getI64Type(), c.significand),
+      i64(kF32Fraction));
+  Value total = b.loop(
+      b.index(0), part.count, 1, {align(wide)}, [&](Value j, ValueRange sums) {
+        Value k = part.getProduct(b, j);
+        Value aligned = align(multiply(loadX(k), loadY(k)).number);
+        return SmallVector<Value>{arith::AddIOp::create(b, sums[0], aligned)};
+      })[0];
+  Value negative = isLess(b, total, i64(0));
+  return {negative, negateIf(negative, total),
+          arith::SubIOp::create(b, top, i32(fraction))};
+}
+
+/// Adds magnitude * 2^place, of at most 48 bits, without carries.
+void AccumulatorChain::addToDigits(Value negative, Value magnitude,
+                                   Value place) {
+  Value bit = arith::SubIOp::create(b, place, i32(kFirstBit));
+  Value index = arith::IndexCastOp::create(
+      b, b.getIndexType(), arith::ShRUIOp::create(b, bit, i32(5)));
+  Value offset = extend(arith::AndIOp::create(b, bit, i32(kDigitBits - 1)));
+  Value mask = i64(0xffffffff);
+  auto low = [&](Value value) -> Value {
+    return arith::AndIOp::create(b, value, mask);
+  };
+  auto high = [&](Value value) -> Value {
+    return arith::ShRUIOp::create(b, value, i64(kDigitBits));
+  };
+  auto add = [&](int64_t i, Value value) {
+    Value at = b.add(index, i);
+    Value digit = b.load(digits, b.getI64Type(), at);
+    b.store(arith::AddIOp::create(b, digit, negateIf(negative, value)), digits,
+            at);
+  };
+  Value first = arith::ShLIOp::create(b, low(magnitude), offset);
+  Value second = arith::AddIOp::create(
+      b, arith::ShLIOp::create(b, high(magnitude), offset), high(first));
+  add(0, low(first));
+  add(1, low(second));
+  add(2, high(second));
+}
+
+AccumulatorChain::Sum AccumulatorChain::takeDigits() {
+  Value mask = i64(0xffffffff);
+  Type type = b.getI64Type();
+  auto carryOver = [&](Value start, function_ref<Value(Value)> change) {
+    return b.loop(b.index(0), b.index(kDigits), 1, {start},
+                  [&](Value i, ValueRange carry) {
+                    Value digit = arith::AddIOp::create(
+                        b, change(b.load(digits, type, i)), carry[0]);
+                    b.store(arith::AndIOp::create(b, digit, mask), digits, i);
+                    return SmallVector<Value>{
+                        arith::ShRSIOp::create(b, digit, i64(kDigitBits))};
+                  })[0];
+  };
+  Value negative =
+      isLess(b, carryOver(i64(0), [](Value digit) { return digit; }), i64(0));
+  // Of a negative sum the magnitude is the complement.
+  (void)carryOver(b.select(negative, i64(1), i64(0)), [&](Value digit) {
+    return b.select(negative, arith::XOrIOp::create(b, digit, mask), digit);
+  });
+  // The last digit that is not 0, and what is below the two before it.
+  Value zero = b.index(2);
+  Value last = b.loop(
+      b.index(2), b.index(kDigits), 1, {zero}, [&](Value i, ValueRange found) {
+        Value digit = b.load(digits, type, i);
+        return SmallVector<Value>{b.select(isNonzero(digit), i, found[0])};
+      })[0];
+  Value below = b.loop(b.index(0), b.sub(last, b.index(2)), 1, {i64(0)},
+                       [&](Value i, ValueRange all) {
+                         return SmallVector<Value>{arith::OrIOp::create(
+                             b, all[0], b.load(digits, type, i))};
+                       })[0];
+  Value high = b.load(digits, type, last);
+  Value rest = arith::OrIOp::create(
+      b,
+      arith::ShLIOp::create(b, b.load(digits, type, b.sub(last, b.index(1))),
+                            i64(kDigitBits)),
+      b.load(digits, type, b.sub(last, b.index(2))));
+  // The first bits, from the exponent of the last digit as an f64.
+  Value asFloat = arith::BitcastOp::create(
+      b, type, arith::SIToFPOp::create(b, b.getF64Type(), high));
+  Value width = arith::SubIOp::create(
+      b, arith::ShRUIOp::create(b, asFloat, i64(52)), i64(1022));
+  width = arith::MaxSIOp::create(b, width, i64(1));
+  Value cut = arith::AddIOp::create(b, width, i64(64 - kKeptBits));
+  Value kept = arith::OrIOp::create(
+      b, arith::ShLIOp::create(b, high, arith::SubIOp::create(b, i64(64), cut)),
+      arith::ShRUIOp::create(b, rest, cut));
+  Value lost = arith::OrIOp::create(
+      b, below,
+      arith::ShLIOp::create(b, rest, arith::SubIOp::create(b, i64(64), cut)));
+  kept = arith::OrIOp::create(
+      b, kept, arith::ExtUIOp::create(b, b.getI64Type(), isNonzero(lost)));
+  Value digit = arith::IndexCastOp::create(b, b.getI32Type(), last);
+  Value place = arith::AddIOp::create(
+      b, arith::MulIOp::create(b, digit, i32(kDigitBits)),
+      arith::AddIOp::create(b, arith::TruncIOp::create(b, b.getI32Type(), cut),
+                            i32(kFirstBit - 2 * kDigitBits)));
+  return {negative, kept, place};
+}
+
+AccumulatorChain::Sum AccumulatorChain::addExactly(const BlockPart &part,
+                                                   const Number &c, Load loadX,
+                                                   Load loadY) {
+  b.loop(b.index(0), b.index(kDigits), 1,
+         [&](Value i) { b.store(i64(0), digits, i); });
+  addToDigits(c.negative,
+              arith::ExtUIOp::create(b, b.getI64Type(), c.significand),
+              arith::SubIOp::create(b, c.exponent, i32(kF32Fraction)));
+  b.loop(b.index(0), part.count, 1, [&](Value j) {
+    Value k = part.getProduct(b, j);
+    Number product = multiply(loadX(k), loadY(k)).number;
+    addToDigits(
+        product.negative, product.significand,
+        arith::SubIOp::create(b, product.exponent, i32(2 * kF32Fraction)));
+  });
+  return takeDigits();
+}
+
+Value AccumulatorChain::round(const Sum &sum) {
+  SumRounding rounding = rule.getRound();
+  bool isF16 = rounding == SumRounding::rne_f16;
+  int64_t precision = isF16 ? 11 : rounding == SumRounding::rz_e8m13 ? 14 : 24;
+  int64_t leastExponent = isF16 ? -14 : 1 - kF32Bias;
+  // The place of the first bit: the magnitude is exact in f64.
+  Value asFloat = arith::BitcastOp::create(
+      b, b.getI64Type(),
+      arith::SIToFPOp::create(b, b.getF64Type(), sum.magnitude));
+  Value first = arith::SubIOp::create(
+      b,
+      arith::TruncIOp::create(b, b.getI32Type(),
+                              arith::ShRUIOp::create(b, asFloat, i64(52))),
+      i32(1023));
+  Value least = arith::SubIOp::create(b, i32(leastExponent), sum.place);
+  Value cut =
+      clamp(arith::SubIOp::create(b, arith::MaxSIOp::create(b, first, least),
+                                  i32(precision - 1)),
+            0, 62);
+  Value wideCut = extend(cut);
+  Value kept = arith::ShRUIOp::create(b, sum.magnitude, wideCut);
+  if (isF16 || rounding == SumRounding::rne_f32) {
+    Value rest = arith::SubIOp::create(b, sum.magnitude,
+                                       arith::ShLIOp::create(b, kept, wideCut));
+    Value twice = arith::AddIOp::create(b, rest, rest);
+    // Odd results have half of a unit rounded up.
+    Value odd = arith::AndIOp::create(b, kept, i64(1));
+    Value unit = arith::ShLIOp::create(b, i64(1), wideCut);
+    Value isUp = isLess(b, unit, arith::AddIOp::create(b, twice, odd));
+    kept = arith::AddIOp::create(
+        b, kept, arith::ExtUIOp::create(b, b.getI64Type(), isUp));
+  }
+  // Two factors, as one alone may be no f32; beyond 2^250 all is infinite.
+  Value place = arith::MinSIOp::create(
+      b, arith::AddIOp::create(b, sum.place, cut), i32(250));
+  Value half = arith::ShRSIOp::create(b, place, i32(1));
+  Value value = arith::SIToFPOp::create(
+      b, b.getF32Type(), arith::TruncIOp::create(b, b.getI32Type(), kept));
+  value = arith::MulFOp::create(b, value, powerOfTwo(half));
+  value = arith::MulFOp::create(
+      b, value, powerOfTwo(arith::SubIOp::create(b, place, half)));
+  if (isF16) {
+    Value isOver =
+        arith::CmpFOp::create(b, arith::CmpFPredicate::OGE, value, f32(65536));
+    value =
+        b.select(isOver, f32(std::numeric_limits<double>::infinity()), value);
+  }
+  Value sign = b.select(sum.negative, i32(INT32_MIN), i32(0));
+  Value bits = arith::OrIOp::create(
+      b, arith::BitcastOp::create(b, b.getI32Type(), value), sign);
+  Value signedValue = arith::BitcastOp::create(b, b.getF32Type(), bits);
+  return b.select(isNonzero(sum.magnitude), signedValue, f32(0));
+}
+
+Value AccumulatorChain::addBlock(const BlockPart &part, Value c, Load loadX,
+                                 Load loadY) {
+  bool isF16 = rule.getRound() == SumRounding::rne_f16;
+  Number number = split(c, isF16 ? -14 : 1 - kF32Bias);
+  Value none = i32(kNoExponent);
+  SmallVector<Value> starts = {
+      b.select(isNonzero(number.significand), number.exponent, none),
+      whereSpecial(isSpecial(b, c), c)};
+  SmallVector<Value> found = b.loop(
+      b.index(0), part.count, 1, starts, [&](Value j, ValueRange carried) {
+        Value k = part.getProduct(b, j);
+        Product product = multiply(loadX(k), loadY(k));
+        Value exponent = b.select(isNonzero(product.number.significand),
+                                  product.number.exponent, none);
+        return SmallVector<Value>{
+            arith::MaxSIOp::create(b, carried[0], exponent),
+            arith::AddFOp::create(b, carried[1], product.special)};
+      });
+  Value top = arith::MaxSIOp::create(b, found[0], i32(rule.getFloor()));
+  Sum sum = rule.getFraction() ? addAligned(part, top, number, loadX, loadY)
+                               : addExactly(part, number, loadX, loadY);
+  // (M1) Infinities and NaNs are those of the sum.
+  Value isFinite =
+      arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, found[1], f32(0));
+  return b.select(isFinite, round(sum), found[1]);
+}
+
+Value AccumulatorChain::add(Value start, Value end, Value c, Load loadX,
+                            Load loadY) {
+  return b.loop(
+      start, end, rule.getBlock(), {c}, [&](Value first, ValueRange carried) {
+        Value before = carried[0];
+        Value total = rule.getLate() ? f32(0) : before;
+        for (const BlockPart &part : getBlockParts(b, rule, first, end))
+          total = addBlock(part, total, loadX, loadY);
+        if (rule.getLate()) { // (M3)
+          total = arith::AddFOp::create(b, total, before);
+          if (rule.getRound() == SumRounding::rne_f16)
+            total = b.convertFloat(b.convertFloat(total, b.getF16Type()),
+                                   b.getF32Type());
+        }
+        return SmallVector<Value>{total};
+      })[0];
+}

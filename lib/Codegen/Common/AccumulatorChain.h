@@ -1,0 +1,95 @@
+//===- AccumulatorChain.h - Sums of matrix units, in integers ---*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// (M1), (M3), (M4) by the letter, for one result: a significand is an integer,
+// a block is passed twice, first for the greatest exponent. Faster kernels fall
+// back on it for what they cannot do.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_CODEGEN_COMMON_ACCUMULATORCHAIN_H
+#define REPRO_CODEGEN_COMMON_ACCUMULATORCHAIN_H
+
+#include "Codegen/Common/KernelBuilder.h"
+#include "dialects/Repro/IR/Repro.h"
+
+namespace mlir::repro::kernels {
+
+/// (M1) The exponent of the smallest normal value of elements of a type.
+int64_t getLeastExponent(Type element);
+
+/// Which products a block, or half of a late one, adds: number j is the product
+/// `first` + j, or the one that j is of those with k mod 4 in {0, 1} or {2, 3}.
+struct BlockPart {
+  Value first, count;
+  int64_t half = -1; ///< of a late block; -1: it has no halves
+
+  Value getProduct(KernelBuilder &b, Value j) const;
+};
+
+/// The parts of the block of `rule` that begins with product `first` and has no
+/// product from `end` on.
+SmallVector<BlockPart> getBlockParts(KernelBuilder &b, FdpaAttr rule,
+                                     Value first, Value end);
+
+/// (M1) A chain of blocks of products whose factors are elements of two types.
+class AccumulatorChain {
+public:
+  using Load = function_ref<Value(Value k)>; ///< an element, extended to f32
+
+  AccumulatorChain(KernelBuilder &b, FdpaAttr rule, Type x, Type y);
+
+  /// The value c after the products [start, end); a NaN may be any NaN.
+  Value add(Value start, Value end, Value c, Load loadX, Load loadY);
+
+private:
+  /// (-1)^negative * significand * 2^(exponent - 23).
+  struct Number {
+    Value negative, significand, exponent;
+  };
+  /// 64 bits, of which 46 are after the point.
+  struct Product {
+    Number number;
+    Value special; ///< an infinity or a NaN, else a zero
+  };
+
+  Value addBlock(const BlockPart &part, Value c, Load loadX, Load loadY);
+  /// (M1) T as a magnitude times 2^place.
+  struct Sum {
+    Value negative, magnitude, place;
+  };
+  Sum addAligned(const BlockPart &part, Value top, const Number &c, Load loadX,
+                 Load loadY);
+  /// Without a fraction, in digits of 32 bits.
+  Sum addExactly(const BlockPart &part, const Number &c, Load loadX,
+                 Load loadY);
+  void addToDigits(Value negative, Value magnitude, Value place);
+  Sum takeDigits();
+  Value round(const Sum &sum);
+
+  Number split(Value value, int64_t leastExponent);
+  Product multiply(Value x, Value y);
+  Value isNonzero(Value integer);
+  Value whereSpecial(Value condition, Value value);
+
+  Value i32(int64_t value);
+  Value i64(int64_t value);
+  Value f32(double value);
+  Value extend(Value value);
+  Value clamp(Value value, int64_t low, int64_t high);
+  Value negateIf(Value condition, Value value);
+  Value powerOfTwo(Value exponent);
+
+  KernelBuilder &b;
+  FdpaAttr rule;
+  int64_t leastX, leastY;
+  Value digits; ///< null with a fraction
+};
+
+} // namespace mlir::repro::kernels
+
+#endif // REPRO_CODEGEN_COMMON_ACCUMULATORCHAIN_H

@@ -1,0 +1,140 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""(M4) Accumulators of matrix units, chosen for a program or for some of its contractions."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ..errors import ReproError
+from .contractions import Contraction, contractions, with_sums
+
+if TYPE_CHECKING:
+    from . import Program
+
+
+@dataclasses.dataclass(frozen=True)
+class Accumulator:
+    """(M4) How a contraction adds its products: those of real matrix units and made-up ones.
+
+    Attributes:
+      terms: products of a block, 1 to 128.
+      fraction: bits after the point of the greatest exponent that are kept, 10 to 40; None cuts nothing.
+      round: to what the sum of a block is rounded: `rz_f32`, `rz_e8m13`, `rne_f16` or `rne_f32`.
+      floor: the least exponent by which products are aligned; 0 where `fraction` is None.
+      late: whether blocks have two halves, to which c is added last (M3).
+      chunk: elements of a chain of blocks, whose totals add up in f32; 0 for one chain.
+      start: `zero` adds the initial value at the end, `init` begins the chain with it.
+    """
+
+    terms: int
+    fraction: int | None
+    round: str
+    floor: int
+    late: bool = False
+    chunk: int = 0
+    start: str = "zero"
+
+    @staticmethod
+    def named(name: str, element: str, result: str = "f32", *, chunk: int = 0, start: str = "zero") -> Accumulator:
+        """The accumulator of a class (M3) for elements of a type, such as `bf16`; `f32` stands for tf32.
+
+        `result` is `f16` for units that add in f16, else `f32`.
+
+        Raises:
+          ReproError: there is no such class, or it has no such operation.
+        """
+        if name not in CLASSES:
+            raise ReproError(f"expected an accumulator or the name of a class ({', '.join(CLASSES)}), got {name!r}")
+        by = CLASSES[name].get((element, result))
+        if by is None:
+            raise ReproError(f"{name} has no products of {element} with results of {result}")
+        return dataclasses.replace(by, chunk=chunk, start=start)
+
+
+Entries = dict[tuple[str, str], Accumulator]
+"""Accumulators by the types of elements and of results; elements of tf32 are f32."""
+
+_EIGHT = ("f8E4M3FN", "f8E5M2")
+
+
+def _to_f32(elements: tuple[str, ...], terms: int, fraction: int) -> Entries:
+    return {(each, "f32"): Accumulator(terms, fraction, "rz_f32", -108 - fraction) for each in elements}
+
+
+def _to_f16(elements: tuple[str, ...], terms: int, fraction: int, floor: int | None = None) -> Entries:
+    least = 4 - fraction if floor is None else floor
+    return {(each, "f16"): Accumulator(terms, fraction, "rne_f16", least) for each in elements}
+
+
+def _narrow(terms: int, floor: int) -> Entries:
+    """Of f8, in 13 bits."""
+    wide = {(each, "f32"): Accumulator(terms, 13, "rz_e8m13", -132) for each in _EIGHT}
+    return wide | _to_f16(_EIGHT, terms, 13, floor)
+
+
+_TURING = _to_f32(("f16",), 8, 24) | _to_f16(("f16",), 8, 24)
+_AMPERE = _TURING | _to_f32(("bf16",), 8, 24) | _to_f32(("f32",), 4, 24)
+_SIXTEEN = _to_f32(("f16", "bf16"), 16, 25) | _to_f32(("f32",), 8, 25) | _to_f16(("f16",), 16, 25)
+_TWO_HALVES = {
+    key: dataclasses.replace(by, late=True) for key, by in (_to_f32(_EIGHT, 16, 25) | _to_f16(_EIGHT, 16, 25)).items()
+}
+
+CLASSES: dict[str, Entries] = {
+    "volta": _to_f32(("f16",), 4, 23) | _to_f16(("f16",), 4, 23),
+    "turing": _TURING,
+    "ampere": _AMPERE,
+    "ada": _AMPERE | _narrow(16, floor=-20),
+    "hopper": _SIXTEEN | _narrow(32, floor=-21),
+    "hopper_mma": _TWO_HALVES,
+    "blackwell": _SIXTEEN | _to_f32(_EIGHT, 32, 25) | _to_f16(_EIGHT, 32, 25),
+    "blackwell_mma": _TWO_HALVES,
+}
+"""(M3) The classes that contractions can have."""
+
+
+def set_accumulators(
+    program: Program, accumulator: str | Accumulator, select: Callable[[Contraction], bool] | None = None
+) -> Program:
+    """The program whose contractions add in an accumulator (M4): other sums, so another program with another hash.
+
+    Args:
+      program: a canonical program.
+      accumulator: an `Accumulator`, or the name of a class, such as `hopper`: of that each contraction has the one for
+        its elements, f32 counting as tf32, and for results in f16 where its result is f16, else in f32.
+      select: which contractions to change, by default all.
+    Raises:
+      ReproError: an accumulator that is none, or a selected contraction for which the class has none.
+    """
+    chosen: dict[Accumulator, list[int]] = {}
+    for each in contractions(program):
+        if select is None or select(each):
+            by = accumulator if isinstance(accumulator, Accumulator) else _resolve(accumulator, each)
+            chosen.setdefault(by, []).append(each.index)
+    if not chosen:
+        return program
+    passes = [_pass(by, numbers) for by, numbers in chosen.items()]
+    return with_sums(program, passes, "a contraction cannot have the accumulator")
+
+
+def _resolve(name: str, contraction: Contraction) -> Accumulator:
+    result = "f16" if contraction.result == "f16" else "f32"
+    try:
+        x, y = (Accumulator.named(name, element, result) for element in contraction.elements)
+        if x != y:
+            raise ReproError(f"{name} has no products of {' and '.join(contraction.elements)}")
+    except ReproError as error:
+        at = f"contraction {contraction.index} at {contraction.location}"
+        raise ReproError(f"{at} of {', '.join(contraction.operands)}: {error}") from None
+    return x
+
+
+def _pass(by: Accumulator, numbers: list[int]) -> str:
+    if by.fraction == 0:
+        raise ReproError("expected a fraction of 10 to 40 bits, or None, got 0")
+    options = dataclasses.asdict(by) | {"fraction": by.fraction or 0, "late": str(by.late).lower()}
+    options["contractions"] = ",".join(map(str, numbers))
+    return f"repro-set-accumulator{{{' '.join(f'{name}={value}' for name, value in options.items())}}}"

@@ -1,0 +1,102 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The contractions (K1) of a program, whose sums a user may choose: exact ones (K4), accumulators (M4)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ReproError
+from .canonical import read_module, write_module
+
+if TYPE_CHECKING:
+    from . import Program
+
+
+@dataclasses.dataclass(frozen=True)
+class Contraction:
+    """A matrix product, convolution or other contraction of a program.
+
+    Attributes:
+      index: its number among the program's contractions, in program order.
+      location: where it comes from as MLIR prints it, such as `loc("model.py":12:0)`.
+      operands: the types of the two factors and of the initial value, as MLIR prints them.
+      order: its present order, `#repro.order<...>`, `#repro.exact<...>` or `#repro.fdpa<...>`.
+      elements: the types of the elements that are multiplied, such as `bf16`, before they are extended.
+      result: the type of the elements of the result.
+      role: what it is for in a step: `fprop`, of a weight in the forward pass; `dgrad` and `wgrad`, the gradients with
+        respect to that one's activation and weight; `product`, of no weight in the forward pass; or `other`. None where
+        weights change and no output is the loss.
+      layer: the name of the weight of that layer; None where there is none.
+    """
+
+    index: int
+    location: str
+    operands: tuple[str, ...]
+    order: str
+    elements: tuple[str, str]
+    result: str
+    role: str | None
+    layer: str | None
+
+
+def contractions(program: Program) -> list[Contraction]:
+    """The contractions (K1) of a program whose sums can be chosen, in program order."""
+    from .. import ir
+
+    with ir.Context():
+        module = read_module(program.data)
+        roles = _roles(program, module)
+        return [
+            _describe(index, fold, types, *roles.get(fold, (None, None)))
+            for index, (fold, types) in enumerate(_folds(module))
+        ]
+
+
+def with_sums(program: Program, passes: Sequence[str], refused: str) -> Program:
+    """The program after passes that change the sums of contractions: another program with another hash.
+
+    Raises:
+      ReproError: `refused` and the reason, where a contraction cannot have the sum.
+    """
+    from .. import ir, passmanager
+
+    with ir.Context():
+        module = read_module(program.data)
+        try:
+            passmanager.PassManager.parse(f"builtin.module({','.join(passes)})").run(module.operation)
+        except ir.MLIRError as error:
+            reason = " ".join(str(error).splitlines()[:2])
+            raise ReproError(f"{refused}: {reason}") from None
+        return dataclasses.replace(program, data=write_module(module))
+
+
+def _folds(module: Any) -> Iterator[tuple[Any, tuple[Any, Any]]]:
+    """The contractions and the types of the elements that they multiply."""
+    from .._mlir_libs import _repro
+
+    for function in module.body.operations:
+        for operation in function.regions[0].blocks[0].operations:
+            if types := _repro.multiplied_types(operation.operation):
+                yield operation.operation, types
+
+
+def _roles(program: Program, module: Any) -> dict[Any, tuple[str, str | None]]:
+    """Role and layer by operation; nothing where it cannot be told what the loss is."""
+    from .._mlir_libs import _repro
+
+    try:
+        found = _repro.contraction_roles(module, len(program.state), True, -1, "loss")
+    except ValueError:
+        return {}
+    return {fold: (role, program.state[weight].name if weight >= 0 else None) for fold, role, _, _, weight, _ in found}
+
+
+def _describe(index: int, fold: Any, types: tuple[Any, Any], role: str | None, layer: str | None) -> Contraction:
+    operands = tuple(str(value.type) for value in fold.operands)
+    result = str(fold.results[0].type.element_type)
+    x, y = map(str, types)
+    return Contraction(index, str(fold.location), operands, str(fold.attributes["order"]), (x, y), result, role, layer)

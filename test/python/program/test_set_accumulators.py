@@ -1,0 +1,172 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""(M4) Accumulators chosen for whole programs and for single contractions, in training, receipts and disputes."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+import repro_mlir
+import torch
+from repro_mlir import Accumulator, ReproError, programs
+from repro_mlir.cli import main as cli
+from repro_mlir.frontends.interface import CaptureOptions
+from repro_mlir.numerics.hashing import state_hash
+from repro_mlir.program.accumulators import CLASSES
+from repro_mlir.reference.low_precision.accumulators import ACCUMULATORS, Fdpa, LateFdpa
+from support.accumulated import HOPPER, ordering
+
+
+@pytest.fixture(scope="module")
+def program() -> repro_mlir.Program:
+    """A training step of which all matrix products are of bf16."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(40, 24), torch.nn.Tanh(), torch.nn.Linear(24, 5))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    batch = (torch.randn(16, 40), torch.randint(5, (16,)))
+    return repro_mlir.capture(model, torch.nn.functional.cross_entropy, optimizer, batch, autocast=torch.bfloat16)
+
+
+def run(program: repro_mlir.Program, target: str) -> str:
+    rng = np.random.default_rng(1)
+    executable = repro_mlir.compile(program, target)
+    state = program.initial_state()
+    inputs = [np.float32(0.1), rng.standard_normal((16, 40)).astype(np.float32), rng.integers(0, 5, 16)]
+    for _ in range(3):
+        state, _ = executable(state, *inputs)
+    return state_hash([(state[kind.name], kind.element) for kind in program.state])
+
+
+NARROW = Accumulator(32, 10, "rz_e8m13", -132)
+"""Of so few bits that results in bf16 tell it from (K1)."""
+
+
+@pytest.mark.parametrize("by", ["hopper", "ampere", NARROW], ids=str)
+def test_a_program_in_an_accumulator_has_the_same_bits_everywhere_M4(
+    program: repro_mlir.Program, by: str | Accumulator
+) -> None:
+    assert {each.elements for each in repro_mlir.contractions(program)} == {("bf16", "bf16")}
+    changed = repro_mlir.set_accumulators(program, by)
+    assert changed.hash != program.hash
+    orders = {each.order for each in repro_mlir.contractions(changed)}
+    assert orders == {ordering(Accumulator.named(by, "bf16") if isinstance(by, str) else by)}
+    expected = run(changed, "reference")
+    for target in ("cpu", "cpu:x86-64-v2", "ptx-emulator"):
+        assert run(changed, target) == expected
+    assert (run(program, "cpu") != expected) == (by == NARROW)
+
+
+def test_one_contraction_by_its_place_M4(program: repro_mlir.Program) -> None:
+    by = dataclasses.replace(HOPPER, fraction=28, round="rne_f32", chunk=32)
+    changed = repro_mlir.set_accumulators(program, by, select=lambda contraction: contraction.index == 1)
+    orders = [contraction.order for contraction in repro_mlir.contractions(changed)]
+    assert [order == ordering(by) for order in orders] == [False, True, *[False] * (len(orders) - 2)]
+    assert run(changed, "cpu") == run(changed, "reference")
+    assert repro_mlir.set_accumulators(program, "hopper", select=lambda contraction: False) is program
+
+
+def test_a_program_is_saved_with_its_accumulators_M4(program: repro_mlir.Program, tmp_path: Path) -> None:
+    changed = repro_mlir.set_accumulators(program, "hopper")
+    changed.save(tmp_path / "program.repro")
+    assert repro_mlir.Program.load(tmp_path / "program.repro").hash == changed.hash
+
+
+def test_classes_are_those_of_the_rules_M3() -> None:
+    """The interpreter has a table of its own, with units that no program has."""
+    types = {"f16": "f16", "bf16": "bf16", "tf32": "f32", "f8E4M3FN": "f8E4M3FN", "f8E5M2": "f8E5M2"}
+    for name, entries in CLASSES.items():
+        found = {}
+        for (of, result), by in ACCUMULATORS[name].items():
+            inner = by.inner if isinstance(by, LateFdpa) else by
+            if of in types and isinstance(inner, Fdpa):
+                late = isinstance(by, LateFdpa)
+                found[types[of], result] = Accumulator(inner.terms, inner.fraction, inner.round, inner.floor, late)
+        assert entries == found
+    by = Accumulator.named("ampere", "bf16", chunk=64)
+    assert (by.terms, by.chunk, by.start) == (8, 64, "zero")
+
+
+def test_a_contraction_that_a_class_does_not_have_is_named_M3(program: repro_mlir.Program) -> None:
+    with pytest.raises(ReproError, match=r"contraction 0 at loc\(.*\) of tensor<.*: volta has no products of bf16"):
+        repro_mlir.set_accumulators(program, "volta")
+    with pytest.raises(ReproError, match=r"the name of a class \(volta, turing, .*\), got 'cdna3'"):
+        repro_mlir.set_accumulators(program, "cdna3")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"terms": 129}, r"\(M1\) terms must be 1 to 128, got 129"),
+        ({"fraction": 0}, "expected a fraction of 10 to 40 bits, or None, got 0"),
+        ({"fraction": 41}, r"\(M1\) fraction must be 10 to 40, got 41"),
+        ({"round": "rz"}, r"\(M4\) expected round to be rz_f32, .*, got rz and zero"),
+        ({"chunk": 24}, r"\(M4\) chunk must be 0 or a multiple of a block of 16 products, got 24"),
+        ({"round": "rne_f16", "start": "init"}, r"\(M4\) start = init with rne_f16 needs results of f16"),
+    ],
+)
+def test_accumulators_are_checked_M4(program: repro_mlir.Program, change: dict[str, object], message: str) -> None:
+    with pytest.raises(ReproError, match=f"a contraction cannot have the accumulator: .*{message}|^{message}"):
+        repro_mlir.set_accumulators(program, dataclasses.replace(HOPPER, **change))  # type: ignore[arg-type]
+
+
+def test_attention_and_convolutions_M4() -> None:
+    """Batches of products, and windows, whose kernels run row by row or packed."""
+    torch.manual_seed(0)
+
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.image = torch.nn.Conv2d(2, 8, 3, padding=1)
+
+        def forward(self, x: torch.Tensor, q: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            weights = torch.softmax(q @ q.transpose(-1, -2), -1)
+            return torch.relu(self.image(x)), weights @ q
+
+    inputs = torch.randn(2, 2, 9, 9), torch.randn(3, 2, 33, 16)
+    bfloat16 = Model().bfloat16(), tuple(x.bfloat16() for x in inputs)
+    program = repro_mlir.capture(bfloat16[0], bfloat16[1])
+    changed = repro_mlir.set_accumulators(program, "hopper")
+    found = [each.elements for each in repro_mlir.contractions(changed)]
+    assert len(found) == 3 and set(found) == {("bf16", "bf16")}
+    outputs = []
+    for target in ("reference", "cpu", "cpu:x86-64-v3", "ptx-emulator"):
+        executable = repro_mlir.compile(changed, target)
+        _, results = executable(changed.initial_state(), *bfloat16[1])
+        outputs.append([torch.as_tensor(value).view(torch.int16) for value in results.values()])
+    for other in outputs[1:]:
+        assert all(torch.equal(x, y) for x, y in zip(outputs[0], other, strict=True))
+
+
+def _train(program: repro_mlir.Program, folder: Path, cheats: bool = False) -> None:
+    random = np.random.default_rng(0)
+    batches = [(random.random((4, 40), np.float32), random.random((4, 2), np.float32)) for _ in range(4)]
+    if cheats:
+        batches[2][0][1, 3] += np.float32(2**-8)
+    options = repro_mlir.ReceiptOptions(folder, checkpoint_every=2)
+    with programs.ProgramTrainer(program, {"lr": 0.1}, receipt=options) as trainer:
+        for batch in batches:
+            trainer.step(*batch)
+
+
+def test_receipts_disputes_and_differences_M4(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from repro_mlir.frontends.torch import capture
+
+    torch.manual_seed(0)
+    imported = capture.capture_inference(torch.nn.Linear(40, 2), (torch.zeros(4, 40),), CaptureOptions())
+    step = programs.training_step(imported, programs.mean_squared_error(), programs.sgd(), train=["weight", "bias"])
+    changed = repro_mlir.set_accumulators(step, "hopper")
+    _train(changed, tmp_path / "honest")
+    _train(changed, tmp_path / "other", cheats=True)
+    for target in ("reference", "cpu:x86-64-v2"):
+        repro_mlir.verify(tmp_path / "honest", target=target)
+    assert repro_mlir.diff(tmp_path / "honest", tmp_path / "honest") is None
+    found = repro_mlir.diff(tmp_path / "honest", tmp_path / "other")
+    assert found is not None and found.step == 3
+    honest, other = str(tmp_path / "honest"), str(tmp_path / "other")
+    assert cli.main(["dispute", honest, honest]) == 0
+    assert cli.main(["dispute", honest, other]) != 0
+    assert "3" in capsys.readouterr().out

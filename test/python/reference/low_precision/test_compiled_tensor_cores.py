@@ -1,0 +1,74 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""(M4) What tensor cores gave, by compiled programs on every target: `make check-tensor-cores VECTORS=DIR`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from recorded import PROPERTY, Comparison, files, without_nan_bits
+from repro_mlir import Accumulator
+from repro_mlir.compilation import cpu
+from repro_mlir.execute import qemu
+from repro_mlir.numerics.formats import element_type, from_bits
+from repro_mlir.reference.low_precision.accumulators import Accumulator as Unit
+from repro_mlir.reference.low_precision.accumulators import Fdpa, LateFdpa
+from support import accumulated, device_kit, kit
+from test_recorded_tensor_cores import RESULTS, Recorded, operation, recorded, tells_fraction, with_fraction
+
+COPIES = 5
+"""Columns of each case: not as many as a vector has."""
+
+
+def accumulator(by: Unit) -> Accumulator:
+    """As programs have it; c is the initial operand."""
+    inner = by.inner if isinstance(by, LateFdpa) else by
+    assert isinstance(inner, Fdpa)
+    late = isinstance(by, LateFdpa)
+    return Accumulator(inner.terms, inner.fraction, inner.round, inner.floor, late, start="init")
+
+
+def program(by: Unit, data: Recorded, result: str, copies: int) -> tuple[str, tuple[np.ndarray, ...]]:
+    """A contraction with all cases as its batch, and its operands."""
+    element = {"tf32": "f32"}.get(data.of.name, data.of.name)
+    count, terms = data.a.shape
+    sizes = {"b": count, "k": terms, "n": copies}
+    product = accumulated.Product(accumulator(by), sizes, (element, element, RESULTS[result].name), ("bk", "bkn", "bn"))
+    c = data.addend(result)
+    y = np.repeat(data.b[:, :, np.newaxis], copies, axis=2)
+    operands = (data.a, y, np.repeat(c[:, np.newaxis], copies, axis=1))
+    return product.program(), tuple(accumulated.as_bits(x, t) for x, t in zip(operands, product.types, strict=True))
+
+
+def as_f32_bits(outcome: kit.Outcome, result: str) -> np.ndarray:
+    """The results of all copies as bits of f32."""
+    assert isinstance(outcome, list)
+    values = from_bits(outcome[0], element_type(RESULTS[result].name)).astype(np.float32)
+    return without_nan_bits(values.view(np.uint32))
+
+
+@pytest.mark.parametrize("file", files("REPRO_TENSOR_CORES", "check-tensor-cores"))
+def test_compiled_M4(file: Path, record_property: Callable[[str, object], None]) -> None:
+    found = Comparison(file.name)
+    data = recorded(file)
+    levels = [level for level in cpu.levels() if level != "aarch64" or qemu.is_available()]
+    for result, bits in data.results.items():
+        _, by = operation(data.device, data.of, result)
+        want = np.repeat(without_nan_bits(bits)[:, np.newaxis], COPIES, axis=1)
+        text, operands = program(by, data, result, COPIES)
+        for level in levels:
+            got = as_f32_bits(kit.compiled(text, operands, kit.Configuration(level, 2), runs=1), result)
+            found.arrays(f"{result} {level}", got, want)
+        text, operands = program(by, data, result, copies=1)
+        found.arrays(f"{result} ptx", as_f32_bits(device_kit.run(text, operands, "sm_80"), result), want[:, :1])
+        for more in (-1, 1):
+            text, operands = program(with_fraction(by, more), data, result, COPIES)
+            got = as_f32_bits(kit.compiled(text, operands, kit.configurations()[-1], runs=1), result)
+            found.notes.append(f"{result} {int((got != want).sum()) // COPIES} with {more:+} bit")
+            assert not tells_fraction(by, data.of, result) or (got != want).any()
+    record_property(PROPERTY, found.line())
+    assert found.compared and not found.differing, found.differing
