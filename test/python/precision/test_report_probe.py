@@ -23,6 +23,10 @@ MIXED = Recipe(
         "wgrad": RolePrecision({"activation": TRANSFORMED, "gradient": TRANSFORMED}),
     },
 )
+UNITS = Recipe(
+    "units", {"fprop": RolePrecision({"activation": Format("bf16"), "weight": Format("bf16")}, accumulator="hopper")}
+)
+OWN = {"mixed": MIXED, "units": UNITS}
 
 
 @pytest.fixture(scope="module")
@@ -45,10 +49,10 @@ def run(program: repro_mlir.Program, batch: tuple[np.ndarray, np.ndarray]) -> di
     return {**{f"state {name}": value for name, value in state.items()}, **found}
 
 
-@pytest.mark.parametrize("recipe", ["bf16", "mxint8", "nvfp4", "fp8_rowwise", "qat_mxfp4", "mixed"])
+@pytest.mark.parametrize("recipe", ["bf16", "mxint8", "nvfp4", "fp8_rowwise", "qat_mxfp4", *OWN])
 def test_the_step_stays_as_it_is(plain: repro_mlir.Program, batch: tuple[np.ndarray, np.ndarray], recipe: str) -> None:
     """Its state and outputs, and each contraction has its operands."""
-    chosen = MIXED if recipe == "mixed" else recipe_of(recipe)
+    chosen = OWN.get(recipe) or recipe_of(recipe)
     program = apply_precision(plain, chosen)
     probe = probe_of(plain, program, chosen)
     expected, found = run(program, batch), run(probe.program, batch)

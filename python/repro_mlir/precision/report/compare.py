@@ -208,7 +208,10 @@ class _Comparison:
             return ()
         summary = precision_summary(step, Recipe(F32, {}) if recipe is None else recipe)
         return tuple(
-            Contraction(each.role, each.layer, each.location, each.operands, each.result, each.is_untouched)
+            Contraction(
+                *(each.role, each.layer, each.location, each.operands, each.result, each.accumulator),
+                in_f32=each.is_untouched,
+            )
             for each in summary.contractions
         )
 

@@ -397,8 +397,9 @@ function drawOperands() {
   const run = compared[chosen.run], step = Number($("step").value);
   const part = chosen.number === null ? null : partOf(run, step, chosen.number);
   const contraction = chosen.number === null ? null : run.contractions[chosen.number];
-  $("operands-title").textContent = contraction
-    ? `${run.recipe}: ${placeOf(contraction)}, ${contraction.role}, step ${step}` : "";
+  $("operands-title").textContent = !contraction ? "" : [`${run.recipe}: ${placeOf(contraction)}`, contraction.role,
+    `step ${step}`, contraction.result === "f32" ? null : `result ${contraction.result}`,
+    contraction.accumulator ? `adds as ${contraction.accumulator}` : null].filter(Boolean).join(", ");
   $("operands").replaceChildren(...(part && part.operands.length ? part.operands.map(drawHistogram)
     : [make("p", {class: "soft"}, "No operand of this contraction has another format than f32.")]));
 }

@@ -74,6 +74,7 @@ class Contraction:
       role, layer, location: as `ContractionPrecision` has them.
       operands: names and what becomes of them.
       result: to what its result is rounded.
+      accumulator: in which it adds (M4); empty for f32 (K1).
       in_f32: whether all of it is left in f32.
     """
 
@@ -82,6 +83,7 @@ class Contraction:
     location: str
     operands: tuple[tuple[str, str], tuple[str, str]]
     result: str
+    accumulator: str
     in_f32: bool
 
 
