@@ -239,6 +239,14 @@ def test_a_loss_that_is_not_finite(tmp_path: Path) -> None:
     assert "not finite from" in page(json.loads(text))
 
 
+def test_a_last_smaller_batch(tmp_path: Path) -> None:
+    """It has a program of its own, which is sampled too."""
+    text = SCRIPT.replace("yield batch(step)", "yield batch(step, 16 if step == 2 else 32)")
+    found = compare_recipes(write(tmp_path, text=text), ["mxfp8"], 3, target="reference", samples=2)
+    sizes = [operands(found, "mxfp8", step, "fprop", "0.weight")["activation"] for step in (1, 3)]
+    assert [each.statistics.elements for each in sizes] == [32 * 48, 16 * 48]
+
+
 def test_a_step_in_microbatches_has_losses_alone(tmp_path: Path) -> None:
     found = compare_recipes(write(tmp_path, options='{"microbatches": 2}'), ["mxfp8"], 2, target="reference")
     assert found.sampled == () and "microbatches" in found.note
