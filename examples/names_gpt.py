@@ -5,6 +5,7 @@
 
 python examples/names_gpt.py [--steps N] [--target T] [--threads N] [--eager]
 repro train examples/names_gpt.py --steps 300
+repro precision examples/names_gpt.py --recipes mxfp8,mxfp4,nvfp4 --steps 300
 """
 
 import argparse
@@ -109,6 +110,21 @@ def training(steps: int = 300):
     return model, next_letter_loss, optimizer, batches(optimizer, steps), {"clip_norm": CLIP_NORM}
 
 
+def held_out() -> tuple[torch.Tensor, torch.Tensor]:
+    """The test text in batches: letters and the letters that follow, each of shape [batches, BATCH, CONTEXT]."""
+    _, text = load()
+    count = (len(text) - 1) // CONTEXT // BATCH * BATCH
+    letters = torch.from_numpy(text[: count * CONTEXT]).view(-1, BATCH, CONTEXT)
+    following = torch.from_numpy(text[1 : count * CONTEXT + 1]).view(-1, BATCH, CONTEXT)
+    return letters, following
+
+
+def validation() -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """What `repro precision` validates with: ten batches of the test text."""
+    letters, following = held_out()
+    return zip(letters[:10], following[:10], strict=True)
+
+
 def bigram_loss() -> float:
     """The test loss (nats per letter) of counting which letter follows which: what a model of context 1 can know."""
     train, test = load()
@@ -120,10 +136,7 @@ def bigram_loss() -> float:
 
 def evaluate(model: nn.Module, target: str = "cpu", threads: int | None = None) -> float:
     """The test loss in nats per letter."""
-    _, text = load()
-    count = (len(text) - 1) // CONTEXT // BATCH * BATCH
-    letters = torch.from_numpy(text[: count * CONTEXT]).view(-1, BATCH, CONTEXT)
-    following = torch.from_numpy(text[1 : count * CONTEXT + 1]).view(-1, BATCH, CONTEXT)
+    letters, following = held_out()
     model.eval()
     program = repro_mlir.capture(model, letters[0])
     executable = repro_mlir.compile(program, target, threads)

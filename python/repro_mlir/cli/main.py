@@ -12,10 +12,40 @@ from typing import Any
 
 from ..command_line import Parser, run_command
 from ..printing import tell
-from . import attest, cache, compile, diff, dispute, inputs, inspect, run, run_bundle, serve, targets, train, verify
+from . import (
+    attest,
+    cache,
+    compile,
+    diff,
+    dispute,
+    inputs,
+    inspect,
+    precision,
+    run,
+    run_bundle,
+    serve,
+    targets,
+    train,
+    verify,
+)
 
 # In the order of the help.
-_COMMANDS = (train, compile, inputs, run, run_bundle, inspect, serve, verify, attest, dispute, diff, targets, cache)
+_COMMANDS = (
+    train,
+    compile,
+    inputs,
+    run,
+    run_bundle,
+    inspect,
+    serve,
+    verify,
+    attest,
+    dispute,
+    diff,
+    precision,
+    targets,
+    cache,
+)
 
 _EXAMPLES = """examples:
   repro train examples/digits_cnn.py --steps 300
@@ -25,6 +55,7 @@ _EXAMPLES = """examples:
   repro run digits.repro --inputs batch.npz --target reference
   repro train examples/digits_cnn.py --steps 300 --receipt digits.receipt
   repro verify digits.receipt --steps sample:5
+  repro precision examples/digits_cnn.py --recipes bf16,mxfp8 --steps 100
 """
 
 

@@ -31,9 +31,12 @@ def add_command(
     return command
 
 
+SCRIPT_HELP = "defines training() -> (model, loss_fn, optimizer, batches)"
+
+
 def add_script(command: argparse.ArgumentParser) -> None:
     """The argument SCRIPT of commands that capture a training step."""
-    command.add_argument("script", metavar="SCRIPT", help="defines training() -> (model, loss_fn, optimizer, batches)")
+    command.add_argument("script", metavar="SCRIPT", help=SCRIPT_HELP)
     add_numerics(command)
 
 

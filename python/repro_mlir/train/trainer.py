@@ -249,6 +249,17 @@ class Trainer:
             self._settle()
             return self._present(self._flat(arguments), subject).program
 
+    def read_inputs(self, *batch: Any) -> list[np.ndarray]:
+        """The inputs of a step on this batch as it would be run now, hyper-parameters first; they may share memory with
+        the batch. ReproError as `prepare`."""
+        arguments = _as_given(batch)
+        with self._lock:
+            program = self._prepare(arguments)
+            assert self._step is not None
+            captured = self._step.captured
+            values = [*captured.hyper_parameters(), *captured.batch_tensors(self._flat(arguments))]
+            return [as_array(value, kind, "input") for value, kind in zip(values, program.inputs, strict=True)]
+
     def _flat(self, arguments: Any) -> FlatBatch:
         """What a step is captured from: the batch, or the first microbatch of it."""
         batch = frontend.FlatBatch(arguments)

@@ -28,7 +28,7 @@ KINDS = {
     "program": "a program file (taken by repro run, repro inspect)",
     "bundle": "a bundle (taken by repro run-bundle, repro inspect)",
     "receipt": "a receipt (taken by repro verify, repro inspect, repro diff, repro dispute, repro attest)",
-    "script": "a Python script (taken by repro train, repro compile, repro diff --targets)",
+    "script": "a Python script (taken by repro train, repro compile, repro precision, repro diff --targets)",
     "onnx": "an ONNX model (taken by repro compile, repro run, repro inspect)",
     "part": "a file of a receipt (taken by no command: give the directory)",
     "module": "an MLIR module (taken by repro compile, repro run, repro inspect)",

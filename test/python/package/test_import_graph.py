@@ -73,13 +73,16 @@ ALLOWED = {
     "train": {
         "audit.receipts", "distributed", "execute", "frontends", "frontends.torch", "numerics", "precision", "program",
     },
+    "precision.report": {
+        "execute", "files", "frontends", "frontends.torch", "numerics", "precision", "program", "reference", "train",
+    },
     "integrations": {
         "audit.receipts", "distributed", "files", "frontends.keras", "precision", "program", "programs", "train",
     },
     "cli": {
         "audit.difference", "audit.dispute", "audit.receipts", "bundle", "bundle.runner", "compilation",
         "distributed", "execute", "files", "frontends.onnx", "frontends.tensorflow", "frontends.torch", "generation",
-        "integrations", "numerics", "precision", "program", "serving", "train",
+        "integrations", "numerics", "precision", "precision.report", "program", "serving", "train",
     },
 }  # fmt: skip
 """What the rooms import of each other, lowest first. A part of a room that others import alone is a room of its own."""
@@ -253,7 +256,8 @@ def test_who_imports_the_frontend_of_torch() -> None:
     known.remove("frontends.keras.on_torch")
     assert {*known} == {
         "", "audit.difference.eager_side", "audit.difference.find", "audit.receipts.script_inputs", "bundle.writer",
-        "cli.compile", "cli.dispute", "cli.inputs", "cli.train", "cli.verify", "inference", "torch_compile",
+        "cli.compile", "cli.dispute", "cli.inputs", "cli.train", "cli.verify", "inference", "precision.report.compare",
+        "torch_compile",
         *USERS_OF_MODELS - {"train.result"},
     }  # fmt: skip
 
@@ -319,7 +323,7 @@ def test_the_reference_knows_nothing_else() -> None:
             assert known if each.own else foreign, each
     users = {each.importer for each in imports() if each.own and within(each.module, "reference")}
     assert {name for name in users if not within(name, "reference")} == {
-        "audit.operators.graph", "audit.operators.tracing", "execute.reference",
+        "audit.operators.graph", "audit.operators.tracing", "execute.reference", "precision.report.statistics",
     }  # fmt: skip
     code = """
 import sys

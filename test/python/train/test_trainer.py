@@ -95,6 +95,23 @@ def test_learning_rate_is_read_before_each_step() -> None:
     assert all((trainer.state[name] == before[name]).all() for name in before)
 
 
+def test_inputs_are_those_of_the_step() -> None:
+    model = torch.nn.Linear(3, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    trainer = repro_mlir.Trainer(model, torch.nn.functional.cross_entropy, optimizer, target="reference")
+    executable = repro_mlir.compile(trainer.prepare(*BATCH), "reference")
+    for rate in (0.5, 0.25):
+        optimizer.param_groups[0]["lr"] = rate
+        inputs = trainer.read_inputs(*BATCH)
+        assert trainer.program.inputs[0].name == "lr" and inputs[0] == rate
+        state = {name: value.copy() for name, value in trainer.state.items()}
+        _, outputs = executable(state, *inputs)
+        assert trainer.step(*BATCH) == outputs["loss"]
+        assert all((state[name] == value).all() for name, value in trainer.state.items())
+    with pytest.raises(repro_mlir.ReproError):
+        trainer.read_inputs(object())
+
+
 def test_unknown_target_before_anything_is_captured() -> None:
     with pytest.raises(repro_mlir.ReproError, match="unknown target 'tpu', expected one of cpu, cpu:x86-64-v2"):
         linear_trainer("tpu")

@@ -9,7 +9,7 @@ import importlib.util
 import os
 import sys
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,6 +40,7 @@ class Training:
       model, loss_fn, optimizer: as for `Trainer`.
       batches: gives the batches, as for `Trainer.fit`.
       options: keyword arguments of `Trainer`: those of `OPTIONS`.
+      validation: gives the batches of a validation; None where the script has none.
     """
 
     model: Any
@@ -47,6 +48,7 @@ class Training:
     optimizer: Any
     batches: Iterable[Any]
     options: dict[str, Any]
+    validation: Callable[[], list[Any]] | None = None
 
     def capture(self, batch: Any, returns: Sequence[str] = ()) -> tuple[StepProgram, ImportedProgram[Captured]]:
         """The program of the step for batches like this one, as `Trainer` captures it, and what the frontend gave.
@@ -139,7 +141,8 @@ def load_training(path: str, exact_digits: int | None = None, precision: str | N
     for name, value in (("exact_digits", exact_digits), ("precision", precision)):
         if value is not None:
             options = options | {name: value}
-    return Training(given[0], given[1], given[2], _Batches(given[3], file), options)
+    validation = _validation(module.validation, file) if callable(getattr(module, "validation", None)) else None
+    return Training(given[0], given[1], given[2], _Batches(given[3], file), options, validation)
 
 
 class _Batches:
@@ -161,6 +164,20 @@ class _Batches:
             raise
         except (Exception, SystemExit) as error:
             raise ReproError(_where(error, self._file)) from None
+
+
+def _validation(function: Callable[[], Iterable[Any]], file: Path) -> Callable[[], list[Any]]:
+    """The function of a script; what goes wrong in it is a ReproError with its line."""
+
+    def batches() -> list[Any]:
+        try:
+            return list(function())
+        except ReproError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise ReproError(_where(error, file)) from None
+
+    return batches
 
 
 def _where(error: BaseException, file: Path) -> str:

@@ -1,0 +1,82 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""repro precision: trains under several precision recipes, and shows them side by side."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..command_line import positive
+from ..printing import tell
+from .file_kinds import SCRIPT, expect
+from .options import SCRIPT_HELP, Commands, add_command
+from .target import add_target
+
+if TYPE_CHECKING:
+    from ..precision.report import Report
+
+_NOTES = """examples:
+  repro precision examples/names_gpt.py --recipes mxfp8,mxfp4,nvfp4 --steps 300
+  repro precision SCRIPT --recipes bf16,mine.json --steps 50 --samples 5 --output comparison
+
+f32 is always there: the others are compared with it. What is measured is in docs/precision.md.
+"""
+
+
+def register(commands: Commands) -> None:
+    """Adds the parser of `repro precision`."""
+    command = add_command(commands, "precision", _precision, "train under several precision recipes and compare them")
+    command.epilog = _NOTES
+    command.formatter_class = argparse.RawDescriptionHelpFormatter
+    add_target(command)
+    command.add_argument("script", metavar="SCRIPT", help=SCRIPT_HELP)
+    command.add_argument(
+        "--recipes", required=True, metavar="R,R", help="names of precision recipes, or .json files with one"
+    )
+    command.add_argument("--steps", type=positive, required=True, metavar="N", help="training steps of each")
+    command.add_argument(
+        "--samples", type=int, default=3, metavar="N", help="steps whose contractions are looked at, 0 for none (3)"
+    )
+    command.add_argument("--output", metavar="FOLDER", help="where page and data go (SCRIPT's name with .precision)")
+
+
+def _precision(options: argparse.Namespace) -> int:
+    from ..precision.report import compare_recipes
+    from ..precision.report.results import make_folder
+
+    expect(options.script, SCRIPT)
+    folder = options.output or f"{Path(options.script).stem}.precision"
+    # Not after minutes of training.
+    make_folder(folder)
+    report = compare_recipes(
+        options.script,
+        [each.strip() for each in options.recipes.split(",") if each.strip()],
+        options.steps,
+        target=options.target,
+        threads=options.threads,
+        samples=options.samples,
+    )
+    page, data = report.write(folder)
+    if options.json:
+        runs = [
+            {"recipe": run.recipe, "loss": run.loss, "state_hash": run.state, "program": run.program}
+            for run in report.runs
+        ]
+        found = {"page": str(page), "data": str(data), "steps": report.steps, "target": report.target, "runs": runs}
+        tell(json.dumps(found))
+    else:
+        tell(*_lines(report), f"page   {page}", f"data   {data}")
+    return 0
+
+
+def _lines(report: Report) -> list[str]:
+    width = max(len("recipe"), *(len(run.recipe) for run in report.runs))
+    lines = [f"{'recipe':{width}}  loss        state"]
+    for run in report.runs:
+        loss = "not finite" if run.loss is None else f"{run.loss:.6f}"
+        lines.append(f"{run.recipe:{width}}  {loss:10}  {run.state}")
+    return [*lines, *([report.note] if report.note else [])]

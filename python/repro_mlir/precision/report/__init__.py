@@ -1,0 +1,23 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Precision recipes side by side: the same training under each of them, as data and as a page.
+
+Names are loaded on first use.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...lazy_imports import load_on_first_use
+
+if TYPE_CHECKING:
+    from .compare import compare_recipes
+    from .results import Report, Run, Sample
+
+_HOMES = {"Report": "results", "Run": "results", "Sample": "results", "compare_recipes": "compare"}
+
+__all__ = ["Report", "Run", "Sample", "compare_recipes"]
+
+__getattr__, __dir__ = load_on_first_use(__name__, _HOMES)

@@ -1,0 +1,290 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The same training under f32 and under recipes, side by side."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import ReproError
+from ...execute.executable import Executable, compile
+from ...frontends.batches import as_arguments
+from ...frontends.torch.script import Training, load_training
+from ...numerics.hashing import combine_digests, state_hash, tensor_digest
+from ...program import Program
+from ...progress import Progress
+from ...train.trainer import Trainer
+from ..apply import apply_precision
+from ..recipe import Recipe
+from ..recipe_json import recipe_of, recipe_to_json
+from ..summary import precision_summary
+from .probe import Probe, probe_of, values_of
+from .results import Contraction, ContractionSample, Operand, Report, Run, Sample, WeightError
+from .statistics import OperandStatistics, relative_error, sqnr_db
+
+F32 = "f32"
+_VALIDATIONS = 10
+"""How often a script's validation is computed in a run, at most."""
+
+
+def compare_recipes(
+    script: str,
+    recipes: Sequence[Recipe | str | Mapping[str, Any]],
+    steps: int,
+    *,
+    target: str = "cpu",
+    threads: int | None = None,
+    samples: int = 3,
+) -> Report:
+    """Trains what a script describes under f32 and under each recipe, from the same state on the same batches.
+
+    Sampled steps are computed a second time: under the recipe with the values of all contractions, and in f32, both
+    from the state that the recipe's run has there.
+
+    Args:
+      script: a training script, as for `repro train`; its option `precision` is left out. It is run once for each
+        recipe, and has to give the same model and batches each time. It may have a function `validation()` that gives
+        batches, whose mean loss in evaluation mode is computed a few times.
+      recipes: as for `apply_precision`; f32 is always there, and needs no name.
+      steps: how many are trained, at least 1.
+      target, threads: as for `compile`.
+      samples: how many steps are sampled, from the first to the last at equal distances.
+    Raises:
+      ReproError: a script or recipes that cannot be used, or a script that gives another model or other batches.
+    """
+    for name, value, least in (("steps", steps, 1), ("samples", samples, 0)):
+        if type(value) is not int or value < least:
+            raise ReproError(f"expected a number of {name} of at least {least}, got {value!r}")
+    chosen = [_recipe(each) for each in recipes if each != F32]
+    names = [recipe.name for recipe in chosen]
+    for name in names:
+        if not name or name == F32 or names.count(name) > 1:
+            raise ReproError(f"expected recipes with names of their own, got {name!r}")
+    if not chosen:
+        raise ReproError(f"expected at least one recipe beside {F32}")
+    comparison = _Comparison(script, tuple(chosen), steps, target, threads, spread(steps, samples))
+    runs = [comparison.run(recipe) for recipe in (None, *chosen)]
+    return Report(
+        Path(script).name,
+        steps,
+        () if comparison.is_divided else comparison.sampled,
+        target,
+        comparison.initial_state,
+        " ".join(comparison.notes),
+        tuple(runs),
+    )
+
+
+def spread(steps: int, count: int) -> tuple[int, ...]:
+    """So many of the steps from 1 on, the first and the last among them, at equal distances; one is the last."""
+    if count < 2:
+        return (steps,)[:count]
+    return tuple(sorted({1 + i * (steps - 1) // (count - 1) for i in range(count)}))
+
+
+@dataclass
+class _Comparison:
+    """What the runs have in common, and what that in f32 leaves for the others."""
+
+    script: str
+    recipes: tuple[Recipe, ...]
+    steps: int
+    target: str
+    threads: int | None
+    sampled: tuple[int, ...]
+    # Whether steps are in microbatches, which are not sampled.
+    is_divided: bool = False
+    notes: list[str] = field(default_factory=list)
+    initial_state: str = ""
+    # Of the run in f32: the digest of the inputs of each step, its programs by step, and its weights.
+    digests: list[bytes] = field(default_factory=list)
+    programs: dict[int, Program] = field(default_factory=dict)
+    weights: dict[str, np.ndarray] = field(default_factory=dict)
+    probes: dict[str, tuple[Probe, Executable]] = field(default_factory=dict)
+
+    def run(self, recipe: Recipe | None) -> Run:
+        """One training."""
+        given = load_training(self.script)
+        options = {**given.options, "precision": recipe, "nonfinite_loss": "ignore"}
+        trainer = Trainer(
+            given.model, given.loss_fn, given.optimizer, target=self.target, threads=self.threads, **options
+        )
+        with trainer:
+            return self._train(given, trainer, recipe)
+
+    def _train(self, given: Training, trainer: Trainer, recipe: Recipe | None) -> Run:
+        name = F32 if recipe is None else recipe.name
+        losses: list[float] = []
+        samples: list[Sample] = []
+        validation: list[tuple[int, float | None]] = []
+        held_out = [] if given.validation is None else given.validation()
+        validated = spread(self.steps, _VALIDATIONS) if held_out else ()
+        if validated and recipe is not None and any(map(recipe.is_stochastic_in, ("fprop", "product"))):
+            validated = ()
+            self.notes.append(f"No validation under {name}: it rounds the forward pass stochastically.")
+        program = ""
+        contractions: tuple[Contraction, ...] = ()
+        batches = iter(given.batches)
+        with Progress(self.steps, f"training {name}") as progress:
+            for step in range(1, self.steps + 1):
+                batch = next(batches, None)
+                if batch is None:
+                    raise ReproError(f"{self.script}: expected {self.steps} batches, got {step - 1}")
+                arguments = as_arguments(batch)
+                arguments = arguments if isinstance(arguments, tuple) else (arguments,)
+                inputs = trainer.read_inputs(*arguments)
+                self._check(trainer, recipe, step, inputs)
+                if step == 1:
+                    program, contractions = trainer.program.hash, self._begin(trainer, recipe)
+                state = None
+                if recipe is not None and step in self.sampled and not self.is_divided:
+                    state = {name: value.copy() for name, value in trainer.state.items()}
+                    inputs = [array.copy() for array in inputs]
+                losses.append(trainer.step(*arguments))
+                if state is not None and recipe is not None:
+                    samples.append(self._sample(recipe, trainer, step, state, inputs))
+                if step in validated:
+                    validation.append((step, _finite(_mean([_evaluate(trainer, each) for each in held_out]))))
+                progress.advance(f"loss {losses[-1]:.4f}")
+        layers = dict.fromkeys(each.layer for each in contractions if each.layer is not None)
+        weights = {name: trainer.state[name] for name in layers}
+        if recipe is None:
+            self.weights = {name: value.copy() for name, value in weights.items()}
+        return Run(
+            name,
+            None if recipe is None else json.loads(recipe_to_json(recipe)),
+            program,
+            trainer.state_hash(),
+            tuple(map(_finite, losses)),
+            next((step for step, loss in enumerate(losses, 1) if not math.isfinite(loss)), None),
+            tuple(validation),
+            contractions,
+            tuple(self._errors(trainer, weights)) if recipe is not None else (),
+            tuple(samples),
+        )
+
+    def _check(self, trainer: Trainer, recipe: Recipe | None, step: int, inputs: Sequence[np.ndarray]) -> None:
+        """ReproError where a step has other inputs, or the first one another state, than that in f32."""
+        program = trainer.program
+        digest = _combined([(array, kind.element) for array, kind in zip(inputs, program.inputs, strict=True)])
+        if recipe is None:
+            self.digests.append(digest)
+            if isinstance(program, Program):
+                self.programs[step] = program
+            else:
+                if not self.is_divided:
+                    self.notes.append("Operands of a step in microbatches are not looked at.")
+                self.is_divided = True
+        elif digest != self.digests[step - 1]:
+            raise ReproError(f"{self.script}: batch {step} is another one each time that the script is run: seed it")
+        if step == 1:
+            # A recipe that rounds stochastically may add seed and step.
+            known = self.programs[1].state if 1 in self.programs else program.state
+            state = trainer.state
+            begun = state_hash([(state[kind.name], kind.element) for kind in known])
+            if recipe is None:
+                self.initial_state = begun
+            elif begun != self.initial_state:
+                raise ReproError(f"{self.script}: the model is another one each time that the script is run: seed it")
+
+    def _begin(self, trainer: Trainer, recipe: Recipe | None) -> tuple[Contraction, ...]:
+        """What a recipe does with the contractions. Before all steps: whether the others can be applied at all."""
+        if recipe is None:
+            # Either kind of program, of which the function gives the same kind.
+            program: Any = trainer.program
+            for each in self.recipes:
+                apply_precision(program, each)
+        step = self.programs.get(1)
+        if step is None:
+            return ()
+        summary = precision_summary(step, Recipe(F32, {}) if recipe is None else recipe)
+        return tuple(
+            Contraction(
+                *(each.role, each.layer, each.location, each.operands, each.result, each.accumulator),
+                in_f32=each.is_untouched,
+            )
+            for each in summary.contractions
+        )
+
+    def _sample(
+        self, recipe: Recipe, trainer: Trainer, step: int, state: Mapping[str, np.ndarray], inputs: Sequence[np.ndarray]
+    ) -> Sample:
+        """A step under the recipe and in f32, from the state and on the batch of the step that the trainer has run."""
+        plain, program = self.programs[step], trainer.program
+        assert isinstance(program, Program)
+        exact_probe, _, exact = self._run_probe(plain, plain, None, state, inputs)
+        probe, after, outputs = self._run_probe(plain, program, recipe, state, inputs)
+        if state_hash([(after[kind.name], kind.element) for kind in program.state]) != trainer.state_hash():
+            raise ReproError(f"step {step} under {recipe.name} gave another state when it was computed again")
+        known: dict[tuple[str, ...], OperandStatistics] = {}
+        found = []
+        for contraction, other in zip(probe.contractions, exact_probe.contractions, strict=True):
+            operands = []
+            for operand in contraction.operands:
+                if operand.key not in known:
+                    known[operand.key] = operand.statistics(outputs)
+                operands.append(Operand(operand.name, str(operand.format), known[operand.key]))
+            ratio = sqnr_db(exact[other.result], outputs[contraction.result])
+            found.append(ContractionSample(contraction.number, ratio, tuple(operands)))
+        losses = (_finite(float(outputs["loss"])), _finite(float(exact["loss"])))
+        return Sample(step, *losses, tuple(found))
+
+    def _run_probe(
+        self,
+        plain: Program,
+        program: Program,
+        recipe: Recipe | None,
+        state: Mapping[str, np.ndarray],
+        inputs: Sequence[np.ndarray],
+    ) -> tuple[Probe, dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """A probe of the step, the state after it, and its outputs."""
+        key = f"{plain.hash} {program.hash}"
+        if key not in self.probes:
+            probe = probe_of(plain, program, recipe)
+            self.probes[key] = probe, compile(probe.program, self.target, self.threads)
+        probe, executable = self.probes[key]
+        after, outputs = executable({kind.name: state[kind.name].copy() for kind in program.state}, *inputs)
+        found = {kind.name: values_of(kind, np.asarray(outputs[kind.name])) for kind in probe.program.outputs}
+        return probe, dict(after), found
+
+    def _errors(self, trainer: Trainer, weights: Mapping[str, np.ndarray]) -> list[WeightError]:
+        kinds = {kind.name: kind for kind in trainer.program.state}
+        return [
+            WeightError(name, relative_error(values_of(kinds[name], self.weights[name]), values_of(kinds[name], value)))
+            for name, value in weights.items()
+        ]
+
+
+def _recipe(given: Recipe | str | Mapping[str, Any]) -> Recipe:
+    """A file whose recipe has no name gives it its own."""
+    recipe = recipe_of(given)
+    if not recipe.name and isinstance(given, str) and given.endswith(".json"):
+        return dataclasses.replace(recipe, name=Path(given).stem)
+    return recipe
+
+
+def _combined(tensors: Sequence[tuple[np.ndarray, str]]) -> bytes:
+    """One digest of all."""
+    return bytes.fromhex(combine_digests([tensor_digest(array, element) for array, element in tensors]))
+
+
+def _evaluate(trainer: Trainer, batch: Any) -> float:
+    arguments = as_arguments(batch)
+    return trainer.evaluate(*(arguments if isinstance(arguments, tuple) else (arguments,)))
+
+
+def _mean(losses: Sequence[float]) -> float:
+    return math.fsum(losses) / len(losses) if losses and all(map(math.isfinite, losses)) else math.nan
+
+
+def _finite(loss: float) -> float | None:
+    return loss if math.isfinite(loss) else None

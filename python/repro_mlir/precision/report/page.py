@@ -1,0 +1,110 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""A comparison of recipes as one HTML page that needs nothing else: the data, and what draws it."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ...printing import printable
+from .page_script import SCRIPT
+from .page_style import STYLE
+
+_MEASURES = {
+    "result": "error of the result, against f32",
+    "operand": "error of the operands (worst)",
+    "saturated": "saturated elements (worst operand)",
+    "underflowed": "elements that became zero (worst operand)",
+    "limit": "blocks whose scale is at a limit (worst operand)",
+    "nans": "NaN (worst operand)",
+}
+
+
+def page(data: Mapping[str, Any]) -> str:
+    """The page as HTML text.
+
+    Args:
+      data: what `Report.as_json` gives.
+    """
+    script = html.escape(printable(str(data["script"])))
+    facts = (
+        ("steps", str(data["steps"])),
+        ("target", html.escape(str(data["target"]))),
+        ("sampled steps", ", ".join(map(str, data["sampled"])) or "none"),
+        ("state at the beginning (H3)", f"<code>{html.escape(str(data['initial_state']))}</code>"),
+    )
+    shown = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts)
+    note = f'<p class="note">{html.escape(printable(str(data["note"])))}</p>' if data["note"] else ""
+    measures = "".join(f'<option value="{name}">{text}</option>' for name, text in _MEASURES.items())
+    # No character of the data can end the element: those of tags are written as escapes of JSON.
+    text = json.dumps(data, allow_nan=False)
+    embedded = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy"
+  content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:">
+<link rel="icon" href="data:,">
+<title>Precision of {script}</title>
+<style>{STYLE}</style>
+</head>
+<body>
+<header>
+<h1>Precision of {script}</h1>
+<dl class="facts">{shown}</dl>
+{note}
+</header>
+<noscript><p class="note">This page is drawn by a script that is in it. The same data is in report.json.</p></noscript>
+<main>
+<section>
+<h2>Losses</h2>
+<p class="soft">One training, from the same state on the same batches. Dots are the validation, a cross the first loss
+that is not finite, triangles the sampled steps.</p>
+<div class="bar"><div class="legend" id="legend" role="group" aria-label="Recipes that are drawn"></div>
+<label>show <select id="loss-view"><option value="loss">loss</option><option value="log">loss, logarithmic</option>
+<option value="difference">difference from f32</option></select></label>
+<label>mean of <select id="loss-mean"><option value="1">1 step</option><option value="10">10 steps</option>
+<option value="30">30 steps</option></select></label></div>
+<div class="panel" id="losses"></div>
+<h2>Runs</h2>
+<p class="soft">Who trains the same gets the same hashes, on every target.</p>
+<div id="runs" data-label="Runs"></div>
+</section>
+<section data-sampled>
+<h2>Layers</h2>
+<p class="soft">A sampled step is computed under the recipe and in f32, both from the state that the recipe's run has
+there, on the same batch. A cell shows its operands below.</p>
+<div class="bar"><label>role <select id="role"></select></label><label>step <select id="step"></select></label>
+<label>measure <select id="measure">{measures}</select></label></div>
+<div id="layers" data-label="Layers"></div>
+<h2>Operands</h2>
+<p><strong id="operands-title" aria-live="polite"></strong></p>
+<p class="soft">Exponents of the elements before they are rounded. The dark band is what the format can hold, of blocks
+under the median of the scales; the light one what it can hold under one or another. Red elements are outside of
+both.</p>
+<div class="charts" id="operands"></div>
+<h2>All operands</h2>
+<div class="bar"><label>recipe <select id="all-run"></select></label>
+<label>step <select id="all-step"></select></label></div>
+<div id="all" data-label="All operands"></div>
+</section>
+<section>
+<h2>Weights at the end</h2>
+<p class="soft">The 2-norm of the difference from the run in f32, relative to its weight.</p>
+<div id="weights" data-label="Weights at the end"></div>
+<h2>Left in f32</h2>
+<p class="soft">Contractions that a recipe leaves as they are.</p>
+<div id="left"></div>
+</section>
+</main>
+<script type="application/json" id="data">{embedded}</script>
+<script>{SCRIPT}</script>
+</body>
+</html>
+"""

@@ -1,0 +1,229 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Programs of a step that also return what its contractions read and give."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ... import ir
+from ...errors import ReproError
+from ...numerics.formats import element_type, from_bits
+from ...numerics.tensors import TensorType
+from ...program import Program
+from ...program.canonical import read_module, write_module
+from ..apply import requests
+from ..formats import F32, FORWARD, Format
+from ..recipe import Recipe
+from ..roles import describe, shape_of
+from .statistics import OperandStatistics, block_statistics, number_statistics
+
+_VALUE = "probe"
+
+MEASURED = ("fprop", "dgrad", "wgrad", "product")
+"""The roles that are looked at."""
+
+
+@dataclass(frozen=True)
+class ProbedOperand:
+    """Where what became of an operand is among the outputs.
+
+    Attributes:
+      name: as a recipe has it.
+      format: what it became; of `forward` that of the forward pass.
+      before, after: the outputs with the values before and after.
+      blocks: the outputs with codes, scales and, where there is one, what the whole tensor has; empty without blocks.
+    """
+
+    name: str
+    format: Format
+    before: str
+    after: str
+    blocks: tuple[str, ...]
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The same for what is the same tensor in the same format."""
+        return (self.before, self.after, *self.blocks)
+
+    def statistics(self, outputs: Mapping[str, np.ndarray]) -> OperandStatistics:
+        """Of the values that a step gave."""
+        before, after = outputs[self.before], outputs[self.after]
+        if not self.blocks:
+            return number_statistics(self.format, before, after)
+        codes, scales, *tensor = (outputs[name] for name in self.blocks)
+        return block_statistics(self.format, before, codes, scales, tensor[0] if tensor else None, after)
+
+
+@dataclass(frozen=True)
+class ProbedContraction:
+    """A contraction that is looked at.
+
+    Attributes:
+      number: its place among all contractions of the program.
+      result: the output with what it gives.
+      operands: those that do not stay f32, and that can be followed: what a Hadamard transform without blocks gives
+        cannot.
+    """
+
+    number: int
+    result: str
+    operands: tuple[ProbedOperand, ...]
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A step that also returns values of its contractions.
+
+    Attributes:
+      program: the step; its state and first outputs are those that it had.
+      contractions: those of the roles `MEASURED`, in program order.
+    """
+
+    program: Program
+    contractions: tuple[ProbedContraction, ...]
+
+
+def probe_of(plain: Program, program: Program | None = None, recipe: Recipe | None = None) -> Probe:
+    """A step that returns values of its contractions.
+
+    Args:
+      plain: the step in f32.
+      program: the same step in the precision of a recipe; by default `plain`.
+      recipe: which one.
+    Raises:
+      ReproError: the steps have other contractions.
+    """
+    with ir.Context():
+        # Roles are those of the step in f32: a transform before a product hides what it is for.
+        described = describe(read_module(plain.data), shape_of(plain, None))
+        asked = requests(described, recipe or Recipe("f32", {}))
+        names = [(each.role, each.operands) for each in described]
+        formats = _formats(described, asked)
+    program = plain if program is None else program
+    outputs: dict[Any, str] = {}
+
+    def name_of(value: Any) -> str:
+        return outputs.setdefault(value, f"{_VALUE}.{len(outputs)}")
+
+    with ir.Context():
+        module = read_module(program.data)
+        folds = [each.operation for each in describe(module, shape_of(program, None))]
+        if len(folds) != len(names):
+            raise ReproError("the step under a recipe has other contractions than the step in f32")
+        contractions = []
+        for number, ((role, operand_names), fold) in enumerate(zip(names, folds, strict=True)):
+            if role not in MEASURED:
+                continue
+            precision = asked[number]
+            result = name_of(_rounded_result(fold, "f32" if precision is None else precision.result or "f32"))
+            operands = []
+            for name, format, value in zip(operand_names, formats[number], _factors(fold), strict=True):
+                values = None if format == F32 else _quantized_values(value, format)
+                if values is not None:
+                    before, after, *blocks = map(name_of, values)
+                    operands.append(ProbedOperand(name, format, before, after, tuple(blocks)))
+            contractions.append(ProbedContraction(number, result, tuple(operands)))
+        added = _returning(program, module, {name: value for value, name in outputs.items()})
+    return Probe(added, tuple(contractions))
+
+
+def values_of(kind: TensorType, array: np.ndarray) -> np.ndarray:
+    """Floats as f32 values; codes and scales as unsigned integers."""
+    if kind.element in ("f32", "f64"):
+        return array
+    if kind.element in ("bf16", "f16"):
+        element = element_type(kind.element)
+        return from_bits(array.view(f"u{array.dtype.itemsize}"), element).astype(np.float32)
+    return array.view(np.uint8)
+
+
+def _formats(described: Sequence[Any], asked: Sequence[Any]) -> list[tuple[Format, Format]]:
+    """What the two factors of each contraction become."""
+
+    def format_of(number: int, name: str) -> Format:
+        precision = asked[number]
+        found: Format = F32 if precision is None else precision.operands.get(name, F32)
+        if found.element != FORWARD:
+            return found
+        return format_of(described[number].forward, name)
+
+    return [
+        (format_of(number, each.operands[0]), format_of(number, each.operands[1]))
+        for number, each in enumerate(described)
+    ]
+
+
+def _rounded_result(fold: Any, format: str) -> Any:
+    """What a contraction gives, rounded as a recipe asks: by one operation to tf32, else by two, down and up."""
+    value = fold.results[0]
+    for _ in range({"f32": 0, "tf32": 1}.get(format, 2)):
+        users = [use.owner for use in value.uses]
+        if len(users) != 1 or users[0].operation.name != "linalg.generic":
+            break
+        value = users[0].operation.results[0]
+    return value
+
+
+def _factors(fold: Any) -> list[Any]:
+    """The two tensors that a contraction multiplies, in the order of the product."""
+    (block,) = fold.regions[0].blocks
+    product = next(op for op in block.operations if op.operation.name in ("math.fma", "arith.mulf"))
+    factors = []
+    for value in list(product.operands)[:2]:
+        while not isinstance(value, ir.BlockArgument):
+            value = ir.OpResult(value).owner.operands[0]
+        factors.append(fold.operands[ir.BlockArgument(value).arg_number])
+    return factors
+
+
+def _quantized_values(value: Any, format: Format) -> list[Any] | None:
+    """Before, after, and of blocks codes and scales, of what a contraction reads; None where it is not found."""
+    while not isinstance(value, ir.BlockArgument):
+        op = ir.OpResult(value).owner
+        if op.name == "repro.dequantize":
+            quantize = ir.OpResult(op.operands[0]).owner
+            tensor = list(op.operands)[2:3]
+            return [quantize.operands[0], value, op.operands[0], op.operands[1], *tensor]
+        if op.name == "linalg.generic":
+            (block,) = op.regions[0].blocks
+            yielded = block.operations[len(block.operations) - 1].operands[0]
+            computed = "" if isinstance(yielded, ir.BlockArgument) else ir.OpResult(yielded).owner.name
+            if computed in ("arith.truncf", "arith.bitcast") and not format.has_blocks and format.hadamard is None:
+                return [op.operands[0], value]
+            if computed not in ("", "arith.extf"):
+                return None
+        elif op.name not in ("tensor.expand_shape", "tensor.collapse_shape"):
+            return None
+        value = op.operands[0]
+    return None
+
+
+def _returning(program: Program, module: Any, values: Mapping[str, Any]) -> Program:
+    """The program of a module, which it changes, with more outputs."""
+    main = module.body.operations[0].operation
+    (block,) = main.regions[0].blocks
+    last = block.operations[len(block.operations) - 1].operation
+    kind = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
+    added = list(values.values())
+    with main.location:
+        kinds = ir.FunctionType.get(kind.inputs, [*kind.results, *(value.type for value in added)])
+        main.attributes["function_type"] = ir.TypeAttr.get(kinds)
+        own = list(ir.ArrayAttr(main.attributes["res_attrs"])) if "res_attrs" in main.attributes else []
+        own += [ir.DictAttr.get({})] * (len(kind.results) - len(own))
+        names = [ir.DictAttr.get({"repro.name": ir.StringAttr.get(name)}) for name in values]
+        main.attributes["res_attrs"] = ir.ArrayAttr.get([*own, *names])
+        with ir.InsertionPoint(last):
+            ir.Operation.create("func.return", operands=[*last.operands, *added], loc=last.location)
+        last.erase()
+    outputs = [
+        TensorType(name, str(ranked.element_type), tuple(ranked.shape))
+        for name, ranked in ((name, ir.RankedTensorType(value.type)) for name, value in values.items())
+    ]
+    return dataclasses.replace(program, data=write_module(module), outputs=(*program.outputs, *outputs))

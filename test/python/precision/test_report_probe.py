@@ -1,0 +1,99 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""What a step returns of its contractions, for formats of all kinds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import repro_mlir
+import torch
+from repro_mlir.precision import Format, Hadamard, Recipe, RolePrecision, apply_precision, blocks, recipe_of
+from repro_mlir.precision.formats import REUSED
+from repro_mlir.precision.report.probe import ProbedOperand, probe_of, values_of
+from torch import nn
+
+TRANSFORMED = Format("bf16", hadamard=Hadamard((1,) * 16))
+MIXED = Recipe(
+    "mixed",
+    {
+        "fprop": RolePrecision({"activation": Format("bf16"), "weight": Format("tf32")}, result="bf16"),
+        "dgrad": RolePrecision({"weight": REUSED, "gradient": blocks("f8E5M2", "mx", "floor", "sr8")}),
+        "wgrad": RolePrecision({"activation": TRANSFORMED, "gradient": TRANSFORMED}),
+    },
+)
+UNITS = Recipe(
+    "units", {"fprop": RolePrecision({"activation": Format("bf16"), "weight": Format("bf16")}, accumulator="hopper")}
+)
+OWN = {"mixed": MIXED, "units": UNITS}
+
+
+@pytest.fixture(scope="module")
+def batch() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(1)
+    return rng.standard_normal((32, 48)).astype(np.float32), rng.standard_normal((32, 16)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def plain(batch: tuple[np.ndarray, np.ndarray]) -> repro_mlir.Program:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(48, 64, bias=False), nn.ReLU(), nn.Linear(64, 16, bias=False))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    return repro_mlir.capture(model, nn.functional.mse_loss, optimizer, tuple(map(torch.from_numpy, batch)))
+
+
+def run(program: repro_mlir.Program, batch: tuple[np.ndarray, np.ndarray]) -> dict[str, np.ndarray]:
+    state, outputs = repro_mlir.compile(program, "reference")(program.initial_state(), np.float32(0.1), *batch)
+    found = {kind.name: values_of(kind, np.asarray(outputs[kind.name])) for kind in program.outputs}
+    return {**{f"state {name}": value for name, value in state.items()}, **found}
+
+
+@pytest.mark.parametrize("recipe", ["bf16", "mxint8", "nvfp4", "fp8_rowwise", "qat_mxfp4", *OWN])
+def test_the_step_stays_as_it_is(plain: repro_mlir.Program, batch: tuple[np.ndarray, np.ndarray], recipe: str) -> None:
+    """Its state and outputs, and each contraction has its operands."""
+    chosen = OWN.get(recipe) or recipe_of(recipe)
+    program = apply_precision(plain, chosen)
+    probe = probe_of(plain, program, chosen)
+    expected, found = run(program, batch), run(probe.program, batch)
+    for name, value in expected.items():
+        assert np.array_equal(found[name], value)
+    assert len(probe.contractions) == 5 and probe.program.initial == program.initial
+    for contraction in probe.contractions:
+        for operand in contraction.operands:
+            assert found[operand.before].shape == found[operand.after].shape
+
+
+def test_operands_of_all_kinds(plain: repro_mlir.Program, batch: tuple[np.ndarray, np.ndarray]) -> None:
+    program = apply_precision(plain, MIXED)
+    probe = probe_of(plain, program, MIXED)
+    found = run(probe.program, batch)
+    weights = [value for value in plain.initial_state().values()]
+    operands: list[dict[str, ProbedOperand]] = [{each.name: each for each in c.operands} for c in probe.contractions]
+    first, second, *gradients = operands
+    assert np.array_equal(found[first["activation"].before], batch[0])
+    assert np.array_equal(found[first["weight"].before], weights[0].T)
+    for each in (first, second):
+        x = found[each["activation"].before]
+        assert np.array_equal(found[each["activation"].after], torch.from_numpy(x).bfloat16().float().numpy())
+        bits = found[each["weight"].after].view(np.uint32)
+        assert each["weight"].format == Format("tf32") and not (bits & 0x1FFF).any()
+        assert not np.array_equal(found[each["weight"].before], found[each["weight"].after])
+    # The output of the step is the last forward result, which is rounded.
+    assert np.array_equal(found[probe.contractions[1].result], found["output"])
+    assert not (found["output"].view(np.uint32) & 0xFFFF).any()
+    # The weight of the gradient is that of the forward pass: the same values before and after.
+    (dgrad,) = (each for each in gradients if each)
+    assert set(dgrad) == {"gradient", "weight"} and dgrad["weight"].format == Format("tf32")
+    for side in ("before", "after"):
+        mine, other = (found[getattr(each["weight"], side)] for each in (dgrad, second))
+        assert np.array_equal(np.sort(mine, axis=None), np.sort(other, axis=None))
+    assert len(dgrad["gradient"].blocks) == 2 and dgrad["gradient"].statistics(found).blocks is not None
+
+
+def test_the_same_tensor_in_the_same_format_is_known(plain: repro_mlir.Program) -> None:
+    """Of bf16 that is what wgrad reads beside another contraction; blocks are along another dimension there."""
+    for recipe, count in (("bf16", 8), ("mxfp4", 10)):
+        probe = probe_of(plain, apply_precision(plain, recipe), recipe_of(recipe))
+        keys = [operand.key for contraction in probe.contractions for operand in contraction.operands]
+        assert len(keys) == 10 and len({*keys}) == count
