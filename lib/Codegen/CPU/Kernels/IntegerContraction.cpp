@@ -35,7 +35,7 @@ static constexpr int64_t kManyPanels = 8;
 /// Vectors of results of a row in a tile.
 static constexpr int64_t kTileVectors = 2;
 /// Words of a block that are taken in one piece of code.
-static constexpr int64_t kUnrolled = 16;
+static constexpr int64_t kUnrolledWords = 16;
 
 namespace {
 /// How many elements a word holds, and how they are multiplied.
@@ -299,7 +299,7 @@ void IntegerContraction::emitTile(Value row, Value local, int64_t rowCount,
             b.add(b.mul(block, panelWidth()), i % kTileVectors * lanes), 1,
             lanes);
     Value first = b.mul(block, blockWords);
-    if (blockWords <= kUnrolled)
+    if (blockWords <= kUnrolledWords)
       for (int64_t word = 0; word < blockWords; ++word)
         dots = multiplyAdd(local, rowCount, b.add(first, word), dots);
     else

@@ -14,8 +14,6 @@
 using namespace mlir;
 using namespace mlir::repro;
 
-static constexpr int kSingleFraction = 23;
-static constexpr int kSingleBias = 127;
 static constexpr uint32_t kInfinity = 0x7f800000;
 static constexpr double kGreatest = 0x1.fffffep127; // FLT_MAX
 static constexpr float kSixth = 1.0f / 6.0f;
@@ -141,14 +139,6 @@ static BlockScale computePower(const Words &w, Scalar amax,
 // Scales of f8E4M3FN
 //===----------------------------------------------------------------------===//
 
-/// (S2) Without the choice between zeros of both signs.
-static Scalar atMost(const Words &w, Scalar x, double most) {
-  ImplicitLocOpBuilder &b = w.getBuilder();
-  Scalar limit = w.f32(most);
-  return {b, w.select(w.compare(arith::CmpFPredicate::OGT, x, limit),
-                      limit.get(), x.get())};
-}
-
 static Value roundScale(const Words &w, Scalar scale) {
   ImplicitLocOpBuilder &b = w.getBuilder();
   ElementFormat format(b.getType<Float8E4M3FNType>());
@@ -168,13 +158,13 @@ static Scalar readScale(const Words &w, Value code) {
 static BlockScale computeTwoLevel(const Words &w, Scalar amax, Scalar tensor,
                                   TwoLevelScaleAttr scale) {
   ImplicitLocOpBuilder &b = w.getBuilder();
-  Scalar encode = atMost(w, w.f32(6 * scale.getLargest()) / tensor, kGreatest);
+  Scalar encode = w.atMost(w.f32(6 * scale.getLargest()) / tensor, kGreatest);
   Value isZero = w.compare(arith::CmpFPredicate::OEQ, encode, w.f32(0));
   encode = {b, w.select(isZero, w.f32(1).get(), encode.get())};
   Value code = roundScale(w, amax * (encode * w.f32(kSixth)));
   Scalar decode = w.f32(1) / encode;
   Scalar factor = w.f32(1) / (readScale(w, code) * decode);
-  return {code, atMost(w, factor, kGreatest)};
+  return {code, w.atMost(factor, kGreatest)};
 }
 
 static BlockScale computeQuotient(const Words &w, Scalar amax, Scalar tensor) {

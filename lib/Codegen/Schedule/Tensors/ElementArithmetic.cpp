@@ -14,8 +14,6 @@
 using namespace mlir;
 using namespace mlir::repro;
 
-static constexpr int kSingleFraction = 23;
-static constexpr int kSingleBias = 127;
 static constexpr uint32_t kSingleNaN = 0x7fc00000;
 static constexpr uint32_t kMagnitude = 0x7fffffff;
 
@@ -125,6 +123,12 @@ Value Words::compare(arith::CmpFPredicate predicate, Scalar x, Scalar y) const {
 
 Value Words::isNaN(Scalar x) const {
   return compare(arith::CmpFPredicate::UNO, x, x);
+}
+
+Scalar Words::atMost(Scalar x, double most) const {
+  Scalar limit = f32(most);
+  Value exceeds = compare(arith::CmpFPredicate::OGT, x, limit);
+  return {builder, select(exceeds, limit.get(), x.get())};
 }
 
 //===----------------------------------------------------------------------===//
@@ -238,17 +242,11 @@ static Value roundUnits(const Words &w, Scalar units, RoundingAttr rounding,
   llvm_unreachable("unknown direction");
 }
 
-static Scalar atMost(const Words &w, Scalar x, double most) {
-  Scalar limit = w.f32(most);
-  Value exceeds = w.compare(arith::CmpFPredicate::OGT, x, limit);
-  return {w.getBuilder(), w.select(exceeds, limit.get(), x.get())};
-}
-
 /// The code of a magnitude, without its sign, whatever for NaN.
 static Value roundFixed(const Words &w, Scalar magnitude, Value isNegative,
                         const ElementFormat &format, RoundingAttr rounding,
                         Value random) {
-  Scalar units = atMost(w, magnitude, 4) * std::ldexp(1.0, kFixedFraction);
+  Scalar units = w.atMost(magnitude, 4) * std::ldexp(1.0, kFixedFraction);
   Value integer = roundUnits(w, units, rounding, random);
   Value most = w.constant(format.largestCode);
   if (!format.isSymmetric)
@@ -263,9 +261,9 @@ static Value roundFloat(const Words &w, Scalar magnitude,
                         Value random) {
   bool saturates = rounding.getSaturate();
   // What is larger still has this code, or what an overflow has.
-  magnitude = atMost(w, magnitude,
-                     saturates ? format.largest
-                               : std::ldexp(1.0, format.maxExponent + 1));
+  magnitude =
+      w.atMost(magnitude, saturates ? format.largest
+                                    : std::ldexp(1.0, format.maxExponent + 1));
   Value field = w.right(w.bitsOf(magnitude), kSingleFraction);
   Value least = w.constant(format.minExponent + kSingleBias);
   field = arith::MaxUIOp::create(w.getBuilder(), field, least);

@@ -19,6 +19,10 @@
 
 namespace mlir::repro {
 
+/// Of an f32.
+inline constexpr int kSingleFraction = 23;
+inline constexpr int kSingleBias = 127;
+
 /// Whether tensors of a program have elements of the type that no target has:
 /// their codes are bytes.
 bool isByteFormat(Type element);
@@ -62,6 +66,8 @@ public:
   Value compare(arith::CmpIPredicate predicate, Value x, Value y) const;
   Value compare(arith::CmpFPredicate predicate, Scalar x, Scalar y) const;
   Value isNaN(Scalar x) const;
+  /// The lesser of both; NaN stays.
+  Scalar atMost(Scalar x, double most) const;
 
 private:
   ImplicitLocOpBuilder &builder;

@@ -14,7 +14,7 @@ using namespace mlir::repro;
 
 // The tables keep the numbers apart from the order of the enumerations.
 
-static constexpr RoundingDirection directions[] = {
+static constexpr RoundingDirection roundingDirections[] = {
     RoundingDirection::rne, RoundingDirection::away, RoundingDirection::rz,
     RoundingDirection::sr};
 static constexpr RandomLayout layouts[] = {RandomLayout::site,
@@ -34,7 +34,7 @@ static constexpr bool flags[] = {false, true};
 enum class ScaleKind : int64_t { power, twoLevel, quotient, f32 };
 
 template <typename T, size_t n>
-static int64_t find(const T (&values)[n], T value) {
+static int64_t findNumber(const T (&values)[n], T value) {
   const T *found = llvm::find(values, value);
   assert(found != std::end(values) && "a value without a number");
   return found - values;
@@ -43,19 +43,23 @@ static int64_t find(const T (&values)[n], T value) {
 SmallVector<int64_t> repro::getStoredNumbers(BlockFormatAttr format) {
   RoundingAttr rounding = format.getRounding();
   SmallVector<int64_t> numbers = {
-      format.getRows(),        format.getColumns(),
-      format.getSymmetric(),   find(directions, rounding.getDirection()),
-      rounding.getBits(),      find(layouts, rounding.getLayout()),
-      rounding.getSaturate(),  find(nanCodes, rounding.getNan()),
+      format.getRows(),
+      format.getColumns(),
+      format.getSymmetric(),
+      findNumber(roundingDirections, rounding.getDirection()),
+      rounding.getBits(),
+      findNumber(layouts, rounding.getLayout()),
+      rounding.getSaturate(),
+      findNumber(nanCodes, rounding.getNan()),
       rounding.getSignedZero()};
   auto append = [&](ScaleKind kind, ArrayRef<int64_t> parameters) {
     numbers.push_back(int64_t(kind));
     llvm::append_range(numbers, parameters);
   };
   if (auto power = dyn_cast<PowerScaleAttr>(format.getScale()))
-    append(ScaleKind::power,
-           {find(rules, power.getRule()), find(infinities, power.getInfinity()),
-            power.getNan(), power.getLeast()});
+    append(ScaleKind::power, {findNumber(rules, power.getRule()),
+                              findNumber(infinities, power.getInfinity()),
+                              power.getNan(), power.getLeast()});
   else if (auto twoLevel = dyn_cast<TwoLevelScaleAttr>(format.getScale()))
     append(ScaleKind::twoLevel, {twoLevel.getLargest()});
   else if (auto quotient = dyn_cast<QuotientScaleAttr>(format.getScale()))
@@ -63,7 +67,7 @@ SmallVector<int64_t> repro::getStoredNumbers(BlockFormatAttr format) {
   else {
     auto scale = cast<F32ScaleAttr>(format.getScale());
     double least = scale.getLeast().getValueAsDouble();
-    append(ScaleKind::f32, {find(encodings, scale.getEncoding()),
+    append(ScaleKind::f32, {findNumber(encodings, scale.getEncoding()),
                             llvm::bit_cast<int64_t>(least), scale.getInverse(),
                             scale.getPower()});
   }
@@ -107,7 +111,7 @@ repro::getStoredBlockFormat(function_ref<InFlightDiagnostic()> emitError,
   Numbers numbers(stored);
   int64_t rows = numbers.take(), columns = numbers.take();
   bool symmetric = numbers.takeOf(flags);
-  RoundingDirection direction = numbers.takeOf(directions);
+  RoundingDirection direction = numbers.takeOf(roundingDirections);
   int64_t bits = numbers.take();
   RandomLayout layout = numbers.takeOf(layouts);
   bool saturate = numbers.takeOf(flags);

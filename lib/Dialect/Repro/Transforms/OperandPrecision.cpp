@@ -22,14 +22,14 @@ static RankedTensorType getTensorType(Value tensor) {
   return cast<RankedTensorType>(tensor.getType());
 }
 
-static Value createFloat(ImplicitLocOpBuilder &b, double value) {
+static Value createSingle(ImplicitLocOpBuilder &b, double value) {
   return arith::ConstantOp::create(b, b.getF32FloatAttr(value));
 }
 
 /// A tensor whose elements `body` computes from those of `inputs`.
-static Value compute(ImplicitLocOpBuilder &b, ArrayRef<int64_t> shape,
-                     Type element, ValueRange inputs, ArrayRef<AffineMap> reads,
-                     Body body) {
+static Value computeElements(ImplicitLocOpBuilder &b, ArrayRef<int64_t> shape,
+                             Type element, ValueRange inputs,
+                             ArrayRef<AffineMap> reads, Body body) {
   Value empty = tensor::EmptyOp::create(b, shape, element);
   SmallVector<AffineMap> maps(reads);
   maps.push_back(b.getMultiDimIdentityMap(shape.size()));
@@ -45,11 +45,11 @@ static Value compute(ImplicitLocOpBuilder &b, ArrayRef<int64_t> shape,
 }
 
 /// A tensor of the shape of `tensor`, element by element.
-static Value update(ImplicitLocOpBuilder &b, Value tensor, Type element,
-                    Body body) {
+static Value updateElements(ImplicitLocOpBuilder &b, Value tensor, Type element,
+                            Body body) {
   RankedTensorType type = getTensorType(tensor);
-  return compute(b, type.getShape(), element, tensor,
-                 b.getMultiDimIdentityMap(type.getRank()), body);
+  return computeElements(b, type.getShape(), element, tensor,
+                         b.getMultiDimIdentityMap(type.getRank()), body);
 }
 
 //===----------------------------------------------------------------------===//
@@ -60,9 +60,10 @@ Value repro::extendTensor(ImplicitLocOpBuilder &b, Value tensor) {
   Type f32 = b.getF32Type();
   if (getTensorType(tensor).getElementType() == f32)
     return tensor;
-  return update(b, tensor, f32, [&](ImplicitLocOpBuilder &b, ValueRange x) {
-    return arith::ExtFOp::create(b, f32, x[0]);
-  });
+  return updateElements(b, tensor, f32,
+                        [&](ImplicitLocOpBuilder &b, ValueRange x) {
+                          return arith::ExtFOp::create(b, f32, x[0]);
+                        });
 }
 
 /// tf32: 13 bits of an f32's fraction become 0, to nearest even. (V4) says how
@@ -73,7 +74,7 @@ static Value roundToTF32(ImplicitLocOpBuilder &b, Value tensor) {
   };
   Value nan = integer(0x7FC00000), place = integer(13), one = integer(1);
   Value half = integer(0xFFF), kept = integer(int32_t(0xFFFFE000));
-  return update(
+  return updateElements(
       b, tensor, b.getF32Type(), [&](ImplicitLocOpBuilder &b, ValueRange x) {
         Value isNaN =
             arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, x[0], x[0]);
@@ -94,9 +95,10 @@ Value repro::roundTensor(ImplicitLocOpBuilder &b, Value tensor, Type type) {
   tensor = extendTensor(b, tensor);
   if (isa<FloatTF32Type>(type))
     return roundToTF32(b, tensor);
-  return update(b, tensor, type, [&](ImplicitLocOpBuilder &b, ValueRange x) {
-    return arith::TruncFOp::create(b, type, x[0]);
-  });
+  return updateElements(b, tensor, type,
+                        [&](ImplicitLocOpBuilder &b, ValueRange x) {
+                          return arith::TruncFOp::create(b, type, x[0]);
+                        });
 }
 
 //===----------------------------------------------------------------------===//
@@ -148,12 +150,13 @@ static Value permute(ImplicitLocOpBuilder &b, Value tensor,
   }
   AffineMap map = AffineMap::getMultiDimMapWithTargets(order.size(), targets,
                                                        b.getContext());
-  return compute(b, shape, getTensorType(tensor).getElementType(), tensor, map,
-                 [](ImplicitLocOpBuilder &, ValueRange x) { return x[0]; });
+  return computeElements(
+      b, shape, getTensorType(tensor).getElementType(), tensor, map,
+      [](ImplicitLocOpBuilder &, ValueRange x) { return x[0]; });
 }
 
-static Value reshape(ImplicitLocOpBuilder &b, Value tensor,
-                     ArrayRef<int64_t> shape) {
+static Value reshapeOperand(ImplicitLocOpBuilder &b, Value tensor,
+                            ArrayRef<int64_t> shape) {
   RankedTensorType source = getTensorType(tensor);
   auto type = RankedTensorType::get(shape, source.getElementType());
   if (type == source)
@@ -162,7 +165,8 @@ static Value reshape(ImplicitLocOpBuilder &b, Value tensor,
   if (type.getRank() != source.getRank())
     groups = getReassociationIndicesForReshape(source, type);
   if (!groups)
-    return reshape(b, reshape(b, tensor, source.getNumElements()), shape);
+    return reshapeOperand(b, reshapeOperand(b, tensor, source.getNumElements()),
+                          shape);
   if (type.getRank() < source.getRank())
     return tensor::CollapseShapeOp::create(b, type, tensor, *groups);
   return tensor::ExpandShapeOp::create(b, type, tensor, *groups);
@@ -229,7 +233,7 @@ static Value transform(ImplicitLocOpBuilder &b, Value tensor,
   auto cut = [&](ArrayRef<int64_t> last) {
     SmallVector<int64_t> shape(outer);
     llvm::append_range(shape, last);
-    return reshape(b, tensor, shape);
+    return reshapeOperand(b, tensor, shape);
   };
   int64_t count = type.getShape().back();
   if (llvm::is_contained(precision.signs, -1)) {
@@ -239,13 +243,13 @@ static Value transform(ImplicitLocOpBuilder &b, Value tensor,
                                   ArrayRef<float>(signs)));
     Value grouped = cut({count / size, size});
     AffineMap last = AffineMap::get(rank + 1, 0, b.getAffineDimExpr(rank));
-    tensor =
-        compute(b, getTensorType(grouped).getShape(), f32, {grouped, factors},
-                {b.getMultiDimIdentityMap(rank + 1), last},
-                [](ImplicitLocOpBuilder &b, ValueRange x) {
-                  return arith::MulFOp::create(b, x[0], x[1]);
-                });
-    tensor = reshape(b, tensor, type.getShape());
+    tensor = computeElements(b, getTensorType(grouped).getShape(), f32,
+                             {grouped, factors},
+                             {b.getMultiDimIdentityMap(rank + 1), last},
+                             [](ImplicitLocOpBuilder &b, ValueRange x) {
+                               return arith::MulFOp::create(b, x[0], x[1]);
+                             });
+    tensor = reshapeOperand(b, tensor, type.getShape());
   }
   for (int64_t width = 1; width < size; width *= 2) {
     Value pairs = cut({count / (2 * width), 2, width});
@@ -256,7 +260,7 @@ static Value transform(ImplicitLocOpBuilder &b, Value tensor,
                                     : b.getAffineDimExpr(dim));
       return AffineMap::get(rank + 2, 0, exprs, b.getContext());
     };
-    tensor = compute(
+    tensor = computeElements(
         b, getTensorType(pairs).getShape(), f32, {pairs, pairs},
         {readAt(0), readAt(1)}, [&](ImplicitLocOpBuilder &b, ValueRange x) {
           Value place = linalg::IndexOp::create(b, rank);
@@ -267,13 +271,14 @@ static Value transform(ImplicitLocOpBuilder &b, Value tensor,
           Value difference = arith::SubFOp::create(b, x[0], x[1]);
           return arith::SelectOp::create(b, isFirst, sum, difference);
         });
-    tensor = reshape(b, tensor, type.getShape());
+    tensor = reshapeOperand(b, tensor, type.getShape());
   }
   // 1 / sqrt(32) rounded to f32.
-  Value factor = createFloat(b, size == 16 ? 0.25 : 0x1.6a09e6p-3);
-  tensor = update(b, tensor, f32, [&](ImplicitLocOpBuilder &b, ValueRange x) {
-    return arith::MulFOp::create(b, x[0], factor);
-  });
+  Value factor = createSingle(b, size == 16 ? 0.25 : 0x1.6a09e6p-3);
+  tensor = updateElements(b, tensor, f32,
+                          [&](ImplicitLocOpBuilder &b, ValueRange x) {
+                            return arith::MulFOp::create(b, x[0], factor);
+                          });
   return precision.toBF16
              ? extendTensor(b, roundTensor(b, tensor, b.getBF16Type()))
              : tensor;
@@ -288,10 +293,10 @@ static Value createAmax(ImplicitLocOpBuilder &b, Value tensor, bool ofRows) {
   RankedTensorType type = getTensorType(tensor);
   Type f32 = b.getF32Type();
   int64_t rank = type.getRank(), kept = ofRows ? rank - 1 : 0;
-  Value start = createFloat(b, 0.0);
-  Value init =
-      compute(b, type.getShape().take_front(kept), f32, {}, {},
-              [&](ImplicitLocOpBuilder &, ValueRange) { return start; });
+  Value start = createSingle(b, 0.0);
+  Value init = computeElements(
+      b, type.getShape().take_front(kept), f32, {}, {},
+      [&](ImplicitLocOpBuilder &, ValueRange) { return start; });
   SmallVector<Attribute> iterators;
   SmallVector<AffineExpr> results;
   for (int64_t dim = 0; dim < rank; ++dim) {
@@ -326,11 +331,11 @@ static Value createTensorScale(ImplicitLocOpBuilder &b, Value tensor,
   Value amax = createAmax(b, tensor, precision.hasAmaxOfRows);
   if (isa<TwoLevelScaleAttr>(format.getScale()))
     return amax;
-  Value greatest = createFloat(b, 6.0 * 448.0);
-  return update(b, amax, b.getF32Type(),
-                [&](ImplicitLocOpBuilder &b, ValueRange x) {
-                  return arith::DivFOp::create(b, x[0], greatest);
-                });
+  Value greatest = createSingle(b, 6.0 * 448.0);
+  return updateElements(b, amax, b.getF32Type(),
+                        [&](ImplicitLocOpBuilder &b, ValueRange x) {
+                          return arith::DivFOp::create(b, x[0], greatest);
+                        });
 }
 
 static Value quantize(ImplicitLocOpBuilder &b, Value tensor,
@@ -373,7 +378,7 @@ FailureOr<Value> repro::createOperand(ImplicitLocOpBuilder &b, FoldOp fold,
     return fold.emitError("(Q5) expected a multiple of ")
            << precision.signs.size() << " elements along K, got " << columns;
   Value permuted = permute(b, tensor, matrices.order);
-  Value moved = reshape(b, permuted, matrices.shape);
+  Value moved = reshapeOperand(b, permuted, matrices.shape);
   if (isTransformed)
     moved = transform(b, moved, precision);
   moved = blocks ? quantize(b, moved, precision, sites)
@@ -381,6 +386,6 @@ FailureOr<Value> repro::createOperand(ImplicitLocOpBuilder &b, FoldOp fold,
   SmallVector<int64_t> back(matrices.order.size());
   for (auto [place, dim] : llvm::enumerate(matrices.order))
     back[dim] = place;
-  return permute(b, reshape(b, moved, getTensorType(permuted).getShape()),
-                 back);
+  return permute(
+      b, reshapeOperand(b, moved, getTensorType(permuted).getShape()), back);
 }
