@@ -24,7 +24,7 @@ namespace {
 /// Vectors of a slice that are folded at once.
 constexpr int64_t kVectors = 4;
 /// Elements that are worth a thread.
-constexpr int64_t kGrainElements = 1 << 14;
+constexpr int64_t kShareElements = 1 << 14;
 
 class ScatterKernel : public ScatterFold {
 public:
@@ -121,7 +121,7 @@ void ScatterKernel::expand() {
       emitSlice(0, p, getBase(row), b.index(update.constant));
     });
     int64_t elements = updates * getProduct(getSizes(slice));
-    int64_t shares = std::clamp<int64_t>(elements / kGrainElements, 1,
+    int64_t shares = std::clamp<int64_t>(elements / kShareElements, 1,
                                          std::max<int64_t>(rows, 1));
     b.setWork(std::max<int64_t>(rows, 1), llvm::divideCeil(rows, shares));
     return;
