@@ -31,7 +31,7 @@ struct Normal {
 } // namespace
 
 /// Whatever for zeros, infinities and NaNs.
-static Normal normalize(const Words &w, Scalar x) {
+static Normal normalize(const FloatWords &w, Scalar x) {
   constexpr int kUp = 24;
   Value isSubnormal = w.compare(arith::CmpFPredicate::OLT, x, w.f32(0x1p-126));
   Scalar up = x * std::ldexp(1.0, kUp);
@@ -43,12 +43,12 @@ static Normal normalize(const Words &w, Scalar x) {
 }
 
 /// An i1 as 0 or 1.
-static Value count(const Words &w, Value condition) {
+static Value count(const FloatWords &w, Value condition) {
   return w.select(condition, w.constant(1), w.constant(0));
 }
 
 /// The least integer n with 2^n >= x.
-static Value ceilLog2(const Words &w, Scalar x) {
+static Value ceilLog2(const FloatWords &w, Scalar x) {
   Normal normal = normalize(w, x);
   return w.add(normal.exponent,
                count(w, w.compare(arith::CmpIPredicate::ne, normal.fraction,
@@ -57,7 +57,7 @@ static Value ceilLog2(const Words &w, Scalar x) {
 
 /// The exponent of the scale for a finite amax above 0, not yet clamped; for
 /// `even` also whether amax is rounded to 2^128.
-static Value powerExponent(const Words &w, Scalar amax,
+static Value powerExponent(const FloatWords &w, Scalar amax,
                            const ElementFormat &format, PowerRule rule,
                            Value &overflows) {
   Value emax = w.constant(format.maxExponent);
@@ -92,7 +92,7 @@ static Value powerExponent(const Words &w, Scalar amax,
   llvm_unreachable("unknown rule");
 }
 
-static BlockScale computePower(const Words &w, Scalar amax,
+static BlockScale computePower(const FloatWords &w, Scalar amax,
                                const ElementFormat &format,
                                PowerScaleAttr scale) {
   ImplicitLocOpBuilder &b = w.getBuilder();
@@ -139,7 +139,7 @@ static BlockScale computePower(const Words &w, Scalar amax,
 // Scales of f8E4M3FN
 //===----------------------------------------------------------------------===//
 
-static Value roundScale(const Words &w, Scalar scale) {
+static Value roundScale(const FloatWords &w, Scalar scale) {
   ImplicitLocOpBuilder &b = w.getBuilder();
   ElementFormat format(b.getType<Float8E4M3FNType>());
   auto nearest =
@@ -149,14 +149,14 @@ static Value roundScale(const Words &w, Scalar scale) {
 }
 
 /// (Q1) The sign of a scale is not read.
-static Scalar readScale(const Words &w, Value code) {
+static Scalar readScale(const FloatWords &w, Value code) {
   ImplicitLocOpBuilder &b = w.getBuilder();
   Scalar value(b, arith::ExtFOp::create(b, b.getF32Type(), code));
   return apply<math::AbsFOp>(value);
 }
 
-static BlockScale computeTwoLevel(const Words &w, Scalar amax, Scalar tensor,
-                                  TwoLevelScaleAttr scale) {
+static BlockScale computeTwoLevel(const FloatWords &w, Scalar amax,
+                                  Scalar tensor, TwoLevelScaleAttr scale) {
   ImplicitLocOpBuilder &b = w.getBuilder();
   Scalar encode = w.atMost(w.f32(6 * scale.getLargest()) / tensor, kGreatest);
   Value isZero = w.compare(arith::CmpFPredicate::OEQ, encode, w.f32(0));
@@ -167,7 +167,8 @@ static BlockScale computeTwoLevel(const Words &w, Scalar amax, Scalar tensor,
   return {code, w.atMost(factor, kGreatest)};
 }
 
-static BlockScale computeQuotient(const Words &w, Scalar amax, Scalar tensor) {
+static BlockScale computeQuotient(const FloatWords &w, Scalar amax,
+                                  Scalar tensor) {
   ImplicitLocOpBuilder &b = w.getBuilder();
   Scalar scaled = amax / w.f32(6), one = w.f32(1);
   if (tensor) {
@@ -187,7 +188,7 @@ static BlockScale computeQuotient(const Words &w, Scalar amax, Scalar tensor) {
 
 /// The power of two at most x, or at least x, among normal numbers; zeros,
 /// infinities and NaNs stay.
-static Scalar toPower(const Words &w, Scalar x, bool down) {
+static Scalar toPower(const FloatWords &w, Scalar x, bool down) {
   ImplicitLocOpBuilder &b = w.getBuilder();
   Value isAbove = w.compare(arith::CmpFPredicate::OGT, x, w.f32(0));
   Value isFinite = w.compare(arith::CmpFPredicate::OLE, x, w.f32(kGreatest));
@@ -223,7 +224,7 @@ static float divideOnce(double dividend, double divisor) {
   return found;
 }
 
-static BlockScale computeF32(const Words &w, Scalar amax,
+static BlockScale computeF32(const FloatWords &w, Scalar amax,
                              const ElementFormat &format, F32ScaleAttr scale) {
   ImplicitLocOpBuilder &b = w.getBuilder();
   Scalar largest = w.f32(format.largest);
@@ -267,7 +268,7 @@ bool repro::dividesByFactor(BlockFormatAttr format) {
   return scale && scale.getEncoding() == ScaleEncoding::quotient;
 }
 
-BlockScale repro::computeScale(const Words &w, Scalar amax, Scalar tensor,
+BlockScale repro::computeScale(const FloatWords &w, Scalar amax, Scalar tensor,
                                BlockFormatAttr format) {
   ElementFormat element(format.getElement(), format.getSymmetric());
   return llvm::TypeSwitch<Attribute, BlockScale>(format.getScale())
@@ -283,14 +284,14 @@ BlockScale repro::computeScale(const Words &w, Scalar amax, Scalar tensor,
       });
 }
 
-Scalar repro::decodeScale(const Words &w, Value scale, Type type) {
+Scalar repro::decodeScale(const FloatWords &w, Value scale, Type type) {
   if (isa<Float8E8M0FNUType>(type))
     return decodePower(w, scale);
   return isa<Float8E4M3FNType>(type) ? readScale(w, scale)
                                      : Scalar(w.getBuilder(), scale);
 }
 
-Scalar repro::computeValue(const Words &w, Value code, Value scale,
+Scalar repro::computeValue(const FloatWords &w, Value code, Value scale,
                            Scalar tensor, BlockFormatAttr format) {
   ElementFormat element(format.getElement(), format.getSymmetric());
   Scalar value = decodeElement(w, code, element);

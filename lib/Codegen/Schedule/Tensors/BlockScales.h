@@ -23,15 +23,15 @@ bool dividesByFactor(BlockFormatAttr format);
 
 /// (Q2) The scale of a block with the amax, which is not negative or NaN.
 /// `tensor` is the operand of the operation, empty where it has none.
-BlockScale computeScale(const Words &words, Scalar amax, Scalar tensor,
+BlockScale computeScale(const FloatWords &words, Scalar amax, Scalar tensor,
                         BlockFormatAttr format);
 
 /// The f32 that the code of a scale of the type stands for.
-Scalar decodeScale(const Words &words, Value scale, Type type);
+Scalar decodeScale(const FloatWords &words, Value scale, Type type);
 
 /// (Q2) The value of a code under the scale.
-Scalar computeValue(const Words &words, Value code, Value scale, Scalar tensor,
-                    BlockFormatAttr format);
+Scalar computeValue(const FloatWords &words, Value code, Value scale,
+                    Scalar tensor, BlockFormatAttr format);
 
 } // namespace mlir::repro
 

@@ -108,7 +108,7 @@ struct ConvertBitcast : OpConversionPattern<arith::BitcastOp> {
 
 /// Rounds an f64 to an f32 whose last bit is odd unless it is exact: rounding
 /// that once more to fewer bits gives what rounding the f64 once would give.
-static Scalar roundToOdd(const Words &w, Scalar wide) {
+static Scalar roundToOdd(const FloatWords &w, Scalar wide) {
   ImplicitLocOpBuilder &b = w.getBuilder();
   Scalar near = wide.convert(b.getF32Type());
   Scalar back = near.convert(b.getF64Type());
@@ -122,7 +122,7 @@ static Scalar roundToOdd(const Words &w, Scalar wide) {
 }
 
 /// (S3) The code of the number, which is what (Q3) gives without saturating.
-static Value convertNumber(const Words &w, Scalar number, Type format) {
+static Value convertNumber(const FloatWords &w, Scalar number, Type format) {
   ImplicitLocOpBuilder &b = w.getBuilder();
   auto rounding =
       RoundingAttr::get(b.getContext(), RoundingDirection::rne, 0,
@@ -140,7 +140,7 @@ struct ConvertExtension : OpConversionPattern<arith::ExtFOp> {
     if (!isByteFormat(op.getIn().getType()))
       return failure();
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    Words w(b);
+    FloatWords w(b);
     Scalar value =
         decodeElement(w, adaptor.getIn(), ElementFormat(op.getIn().getType()));
     rewriter.replaceOp(op, isByteFormat(op.getType())
@@ -160,7 +160,7 @@ struct ConvertTruncation : OpConversionPattern<arith::TruncFOp> {
     if (!isByteFormat(format) || isa<Float8E8M0FNUType>(format))
       return failure();
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    Words w(b);
+    FloatWords w(b);
     Scalar number(b, adaptor.getIn());
     if (isByteFormat(op.getIn().getType()))
       number =
@@ -186,7 +186,7 @@ struct ConvertInteger : OpConversionPattern<Op> {
     if (!isByteFormat(format) || isa<Float8E8M0FNUType>(format))
       return failure();
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    Words w(b);
+    FloatWords w(b);
     Value integer = adaptor.getIn();
     auto type = cast<IntegerType>(integer.getType());
     constexpr int64_t kBeyond = 1 << 12;
@@ -313,8 +313,8 @@ Value Tiling::join(Value tiles) const {
                                         sizes, strides);
 }
 
-using BodyFunction =
-    function_ref<SmallVector<Value>(const Words &words, ValueRange elements)>;
+using BodyFunction = function_ref<SmallVector<Value>(const FloatWords &words,
+                                                     ValueRange elements)>;
 
 /// Tensors of `shape` with elements of `types`, which `body` computes.
 static SmallVector<Value>
@@ -330,7 +330,8 @@ mapElements(ImplicitLocOpBuilder &b, ArrayRef<int64_t> shape, TypeRange types,
              Parallel(shape.size(), utils::IteratorType::parallel),
              [&](OpBuilder &nested, Location loc, ValueRange elements) {
                ImplicitLocOpBuilder inner(loc, nested);
-               linalg::YieldOp::create(inner, body(Words(inner), elements));
+               linalg::YieldOp::create(inner,
+                                       body(FloatWords(inner), elements));
              })
       .getResults();
 }
@@ -340,7 +341,7 @@ static Value computeAmax(ImplicitLocOpBuilder &b, const Tiling &tiling,
                          Value tiles) {
   Type f32 = b.getF32Type();
   Value zero = mapElements(b, tiling.getBlockShape(), f32, {}, {},
-                           [](const Words &w, ValueRange) {
+                           [](const FloatWords &w, ValueRange) {
                              return SmallVector<Value>{w.f32(0).get()};
                            })
                    .front();
@@ -389,7 +390,7 @@ static Value drawBits(ImplicitLocOpBuilder &b, QuantizeOp op) {
   Value chunks =
       mapElements(
           b, {groups, 4}, i32, words, {map},
-          [&](const Words &w, ValueRange elements) {
+          [&](const FloatWords &w, ValueRange elements) {
             Value word = elements[0], high = word, low = w.left(word, 16);
             if (isF4) {
               // Bytes 3 and 1, and bytes 2 and 0.
@@ -468,7 +469,7 @@ struct DecomposeQuantize : OpConversionPattern<QuantizeOp> {
     }
     SmallVector<Value> scales =
         mapElements(b, blocks, {scaleType, f32}, inputs, maps,
-                    [&](const Words &w, ValueRange elements) {
+                    [&](const FloatWords &w, ValueRange elements) {
                       Scalar amax(w.getBuilder(), elements[0]), tensor;
                       if (op.getTensor())
                         tensor = {w.getBuilder(), elements[1]};
@@ -486,7 +487,7 @@ struct DecomposeQuantize : OpConversionPattern<QuantizeOp> {
     ElementFormat element(format.getElement(), format.getSymmetric());
     Value codes =
         mapElements(b, tiling.getTileShape(), codeType, inputs, maps,
-                    [&](const Words &w, ValueRange elements) {
+                    [&](const FloatWords &w, ValueRange elements) {
                       Scalar x(w.getBuilder(), elements[0]);
                       Scalar factor(w.getBuilder(), elements[1]);
                       x = dividesByFactor(format) ? x / factor : x * factor;
@@ -525,7 +526,7 @@ struct DecomposeDequantize : OpConversionPattern<DequantizeOp> {
     }
     Value values =
         mapElements(b, tiling.getTileShape(), b.getF32Type(), inputs, maps,
-                    [&](const Words &w, ValueRange elements) {
+                    [&](const FloatWords &w, ValueRange elements) {
                       Scalar tensor;
                       if (op.getTensor())
                         tensor = {w.getBuilder(), elements[2]};
@@ -583,12 +584,12 @@ struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
       return getElementTypeOrSelf(op.getInputs()[input].getType());
     };
     auto map = [&](unsigned input, Type type,
-                   function_ref<Value(const Words &, Value)> compute) {
+                   function_ref<Value(const FloatWords &, Value)> compute) {
       auto tensor = cast<RankedTensorType>(inputs[input].getType());
       inputs[input] =
           mapElements(b, tensor.getShape(), type, inputs[input],
                       {b.getMultiDimIdentityMap(tensor.getRank())},
-                      [&](const Words &w, ValueRange elements) {
+                      [&](const FloatWords &w, ValueRange elements) {
                         return SmallVector<Value>{compute(w, elements[0])};
                       })
               .front();
@@ -601,9 +602,10 @@ struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
       for (unsigned input : {0, 2}) {
         ElementFormat format(elementOf(input));
         count -= getUnitExponent(format);
-        map(input, getUnitType(format.type), [&](const Words &w, Value code) {
-          return decodeInteger(w, code, format);
-        });
+        map(input, getUnitType(format.type),
+            [&](const FloatWords &w, Value code) {
+              return decodeInteger(w, code, format);
+            });
       }
       fractionBits = b.getI64IntegerAttr(count);
     } else if (!fractionBits) {
@@ -611,7 +613,7 @@ struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
         ElementFormat format(elementOf(input));
         if (isByteFormat(format.type)) // All of its values are in f8E4M3FN.
           map(input, b.getType<Float8E4M3FNType>(),
-              [&](const Words &w, Value code) {
+              [&](const FloatWords &w, Value code) {
                 return decodeElement(w, code, format)
                     .convert(b.getType<Float8E4M3FNType>())
                     .get();
@@ -621,7 +623,7 @@ struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
     for (unsigned input : {1, 3}) {
       Type type = elementOf(input);
       if (!type.isF32())
-        map(input, b.getF32Type(), [&](const Words &w, Value scale) {
+        map(input, b.getF32Type(), [&](const FloatWords &w, Value scale) {
           return decodeScale(w, scale, type).get();
         });
     }

@@ -59,73 +59,75 @@ ElementFormat::ElementFormat(Type element, bool symmetric)
 }
 
 //===----------------------------------------------------------------------===//
-// Words
+// Words of floats
 //===----------------------------------------------------------------------===//
 
-Value Words::constant(uint32_t value) const {
+Value FloatWords::constant(uint32_t value) const {
   return arith::ConstantOp::create(
       builder, builder.getIntegerAttr(builder.getI32Type(), APInt(32, value)));
 }
 
-Scalar Words::f32(double value) const {
+Scalar FloatWords::f32(double value) const {
   return {builder, arith::ConstantOp::create(
                        builder, builder.getF32FloatAttr(float(value)))};
 }
 
-Value Words::bitsOf(Scalar number) const {
+Value FloatWords::bitsOf(Scalar number) const {
   return arith::BitcastOp::create(builder, builder.getI32Type(), number.get());
 }
 
-Scalar Words::floatOf(Value bits) const {
+Scalar FloatWords::floatOf(Value bits) const {
   return {builder,
           arith::BitcastOp::create(builder, builder.getF32Type(), bits)};
 }
 
-Scalar Words::powerOfTwo(Value exponent) const {
+Scalar FloatWords::powerOfTwo(Value exponent) const {
   return floatOf(left(add(exponent, constant(kSingleBias)), kSingleFraction));
 }
 
-Value Words::add(Value x, Value y) const {
+Value FloatWords::add(Value x, Value y) const {
   return arith::AddIOp::create(builder, x, y);
 }
 
-Value Words::sub(Value x, Value y) const {
+Value FloatWords::sub(Value x, Value y) const {
   return arith::SubIOp::create(builder, x, y);
 }
 
-Value Words::both(Value x, Value y) const {
+Value FloatWords::both(Value x, Value y) const {
   return arith::AndIOp::create(builder, x, y);
 }
 
-Value Words::either(Value x, Value y) const {
+Value FloatWords::either(Value x, Value y) const {
   return arith::OrIOp::create(builder, x, y);
 }
 
-Value Words::left(Value x, unsigned by) const {
+Value FloatWords::left(Value x, unsigned by) const {
   return by ? Value(arith::ShLIOp::create(builder, x, constant(by))) : x;
 }
 
-Value Words::right(Value x, unsigned by) const {
+Value FloatWords::right(Value x, unsigned by) const {
   return by ? Value(arith::ShRUIOp::create(builder, x, constant(by))) : x;
 }
 
-Value Words::select(Value condition, Value x, Value y) const {
+Value FloatWords::select(Value condition, Value x, Value y) const {
   return arith::SelectOp::create(builder, condition, x, y);
 }
 
-Value Words::compare(arith::CmpIPredicate predicate, Value x, Value y) const {
+Value FloatWords::compare(arith::CmpIPredicate predicate, Value x,
+                          Value y) const {
   return arith::CmpIOp::create(builder, predicate, x, y);
 }
 
-Value Words::compare(arith::CmpFPredicate predicate, Scalar x, Scalar y) const {
+Value FloatWords::compare(arith::CmpFPredicate predicate, Scalar x,
+                          Scalar y) const {
   return arith::CmpFOp::create(builder, predicate, x.get(), y.get());
 }
 
-Value Words::isNaN(Scalar x) const {
+Value FloatWords::isNaN(Scalar x) const {
   return compare(arith::CmpFPredicate::UNO, x, x);
 }
 
-Scalar Words::atMost(Scalar x, double most) const {
+Scalar FloatWords::atMost(Scalar x, double most) const {
   Scalar limit = f32(most);
   Value exceeds = compare(arith::CmpFPredicate::OGT, x, limit);
   return {builder, select(exceeds, limit.get(), x.get())};
@@ -135,7 +137,7 @@ Scalar Words::atMost(Scalar x, double most) const {
 // Values of codes (Q1)
 //===----------------------------------------------------------------------===//
 
-Scalar repro::decodePower(const Words &w, Value byte) {
+Scalar repro::decodePower(const FloatWords &w, Value byte) {
   ImplicitLocOpBuilder &b = w.getBuilder();
   Value code = arith::ExtUIOp::create(b, b.getI32Type(), byte);
   // 2^-127 is subnormal; the exponent of infinities stands for NaN here.
@@ -148,7 +150,7 @@ Scalar repro::decodePower(const Words &w, Value byte) {
   return w.floatOf(bits);
 }
 
-Scalar repro::decodeElement(const Words &w, Value code,
+Scalar repro::decodeElement(const FloatWords &w, Value code,
                             const ElementFormat &format) {
   ImplicitLocOpBuilder &b = w.getBuilder();
   if (isa<Float8E8M0FNUType>(format.type))
@@ -183,7 +185,7 @@ int repro::getUnitExponent(const ElementFormat &format) {
   return format.minExponent - format.fractionBits;
 }
 
-Value repro::decodeInteger(const Words &w, Value code,
+Value repro::decodeInteger(const FloatWords &w, Value code,
                            const ElementFormat &format) {
   // Such a sum has the integer, of either sign, in its low bits.
   constexpr double kSigned = 0x1.8p23;
@@ -200,13 +202,13 @@ Value repro::decodeInteger(const Words &w, Value code,
 //===----------------------------------------------------------------------===//
 
 /// The integer that a small f32, which is one, is.
-static Value toInteger(const Words &w, Scalar integer) {
+static Value toInteger(const FloatWords &w, Scalar integer) {
   return w.sub(w.bitsOf(integer + kIntegers),
                w.constant(llvm::bit_cast<uint32_t>(float(kIntegers))));
 }
 
 /// floor(t * 2^bits) + random >= 2^bits, for 0 <= t < 1.
-static Value isCarried(const Words &w, Scalar rest, unsigned bits,
+static Value isCarried(const FloatWords &w, Scalar rest, unsigned bits,
                        Value random) {
   ImplicitLocOpBuilder &b = w.getBuilder();
   Scalar scaled = apply<math::TruncOp>(rest * std::ldexp(1.0, bits));
@@ -223,8 +225,8 @@ static Value isCarried(const Words &w, Scalar rest, unsigned bits,
 }
 
 /// `units`, not negative and small, as an integer.
-static Value roundUnits(const Words &w, Scalar units, RoundingAttr rounding,
-                        Value random) {
+static Value roundUnits(const FloatWords &w, Scalar units,
+                        RoundingAttr rounding, Value random) {
   switch (rounding.getDirection()) {
   case RoundingDirection::rne:
     return toInteger(w, units); // The addition rounds.
@@ -243,7 +245,7 @@ static Value roundUnits(const Words &w, Scalar units, RoundingAttr rounding,
 }
 
 /// The code of a magnitude, without its sign, whatever for NaN.
-static Value roundFixed(const Words &w, Scalar magnitude, Value isNegative,
+static Value roundFixed(const FloatWords &w, Scalar magnitude, Value isNegative,
                         const ElementFormat &format, RoundingAttr rounding,
                         Value random) {
   Scalar units = w.atMost(magnitude, 4) * std::ldexp(1.0, kFixedFraction);
@@ -256,7 +258,7 @@ static Value roundFixed(const Words &w, Scalar magnitude, Value isNegative,
   return w.select(isNegative, w.sub(w.constant(0), integer), integer);
 }
 
-static Value roundFloat(const Words &w, Scalar magnitude,
+static Value roundFloat(const FloatWords &w, Scalar magnitude,
                         const ElementFormat &format, RoundingAttr rounding,
                         Value random) {
   bool saturates = rounding.getSaturate();
@@ -297,7 +299,7 @@ static uint32_t codeOfNaN(const ElementFormat &format, NanCode nan) {
   llvm_unreachable("unknown code of NaN");
 }
 
-Value repro::roundElement(const Words &w, Scalar number,
+Value repro::roundElement(const FloatWords &w, Scalar number,
                           const ElementFormat &format, RoundingAttr rounding,
                           Value random) {
   ImplicitLocOpBuilder &b = w.getBuilder();

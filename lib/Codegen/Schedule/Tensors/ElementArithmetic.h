@@ -44,9 +44,9 @@ struct ElementFormat {
 };
 
 /// Operations on i32 and on the bits of f32.
-class Words {
+class FloatWords {
 public:
-  explicit Words(ImplicitLocOpBuilder &builder) : builder(builder) {}
+  explicit FloatWords(ImplicitLocOpBuilder &builder) : builder(builder) {}
 
   ImplicitLocOpBuilder &getBuilder() const { return builder; }
   Value constant(uint32_t value) const;
@@ -75,10 +75,10 @@ private:
 
 /// (Q1) The f32 of a code: of i8 for a byte format and for integers, else of
 /// the type itself.
-Scalar decodeElement(const Words &words, Value code,
+Scalar decodeElement(const FloatWords &words, Value code,
                      const ElementFormat &format);
 /// (Q1) The f32 of a byte of f8E8M0FNU.
-Scalar decodePower(const Words &words, Value byte);
+Scalar decodePower(const FloatWords &words, Value byte);
 
 /// The integer type for the values of codes in units of the least one; null for
 /// f8, the values of which are too far apart.
@@ -86,12 +86,12 @@ IntegerType getUnitType(Type element);
 /// The exponent of that unit.
 int getUnitExponent(const ElementFormat &format);
 /// The value of a code in these units.
-Value decodeInteger(const Words &words, Value code,
+Value decodeInteger(const FloatWords &words, Value code,
                     const ElementFormat &format);
 
 /// (Q3) The code of an f32, as decodeElement takes it. `random` are the bits of
 /// the element as an i32, null but for stochastic rounding.
-Value roundElement(const Words &words, Scalar number,
+Value roundElement(const FloatWords &words, Scalar number,
                    const ElementFormat &format, RoundingAttr rounding,
                    Value random = {});
 
