@@ -11,6 +11,7 @@ import numpy as np
 from repro_mlir.program import Program, read_signature
 from repro_mlir.program.canonical import to_bytes
 
+from support.block_programs import Form, dequantized, quantized
 from support.builder import ANY, COLUMN, ROW, SEQUENTIAL, Builder, Value
 
 _UNARY = (
@@ -99,6 +100,10 @@ def every_operator() -> Program:
         made.extend(values)
         return values[0]
 
+    def keep_all(*values: Value) -> tuple[Value, ...]:
+        made.extend(values)
+        return values
+
     def op(text: str, shape: tuple[int, ...], element: str = "f32") -> Value:
         return keep(b.op(text, shape, element))
 
@@ -173,6 +178,14 @@ def every_operator() -> Program:
     kinds = f"outs({best.name}, {where.name} : {best.type}, {where.type}) -> {best.type}, {where.type}"
     extremes = f"repro.arg_reduce max dimension = 1 ins({joined.name} : {joined.type}) {kinds}"
     keep(*b.ops(extremes, ((3,), "f32"), ((3,), "i64")))
+    # Tensors in blocks.
+    form = Form("f4E2M1FN", 1, 4, "power_scale<rule = rceil>")
+    codes, scales = keep_all(*quantized(b, form, mixed))
+    keep(dequantized(b, form, codes, scales))
+    sums = b.constant("dense<0.0>", (3, 3), "f32")
+    factors = f"{codes.name}, {scales.name}, {codes.name}, {scales.name} : {codes.type}, {scales.type}, "
+    kinds = f"ins({factors}{codes.type}, {scales.type}) outs({sums.name} : {sums.type}) -> {sums.type}"
+    op(f"repro.block_contraction fused block = 4 rows = [1, 1] {kinds}", (3, 3))
     # The new state.
     update = "%t = arith.mulf %x1, %x2 : f32\n%s = arith.subf %x0, %t : f32\n%r0 = repro.tanh %s : f32"
     new_w = b.generic((6, 4), [(scattered, "d0, d1"), (gathered, "d0 floordiv 2, d1"), (lr, "")], update, "f32")[0]
