@@ -304,7 +304,7 @@ def ReproQuantizeContractions
                           affine_map<(m, n, k) -> (m, n)>]
         iterators [parallel, parallel, reduction]
         ins(%x, %w : tensor<8x64xf32>, tensor<4x64xf32>) outs(%zero : tensor<8x4xf32>)
-        attrs = {repro.precision = {left = {format = bf16}, right = {format = bf16}}} {
+        attributes {repro.precision = {left = {format = bf16}, right = {format = bf16}}} {
     ^bb0(%a: f32, %b: f32, %acc: f32):
       %s = math.fma %a, %b, %acc : f32
       repro.yield %s : f32
