@@ -388,9 +388,10 @@ def Repro_BlockContractionOp : Repro_StructuredOp<"block_contraction"> {
     ascending order: acc = fma(d, s, acc) for `fused`, acc = acc + d * s for
     `split`. The result is init + acc.
 
-    Codes are of f6E3M2FN, f6E2M3FN, f4E2M1FN or f8E4M3FN, or integers of i8 (in
-    a program that is not canonical also i16 of at most 448), a product of which is in units of 2^-`fraction_bits`. Scales are of f8E8M0FNU,
-    f8E4M3FN, of which the sign is not read (Q1), or f32.
+    Codes are of f6E3M2FN, f6E2M3FN, f4E2M1FN or f8E4M3FN, or integers, a product
+    of which is in units of 2^-`fraction_bits`: i8, and in a program that is not
+    canonical i16 of at most 448. Scales are of f8E8M0FNU, f8E4M3FN, of which the
+    sign is not read (Q1), or f32.
 
     ```mlir
     %0 = repro.block_contraction fused block = 32 rows = [1, 32]

@@ -7,6 +7,7 @@
 
 #include "Codegen/Schedule/Tensors/BlockScales.h"
 #include "Codegen/Schedule/Tensors/Passes.h"
+#include "dialects/Repro/IR/TensorBuilders.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Func/Transforms/FuncConversions.h"
@@ -19,8 +20,6 @@ namespace mlir::repro {
 
 using namespace mlir;
 using namespace mlir::repro;
-
-using Parallel = SmallVector<utils::IteratorType>;
 
 //===----------------------------------------------------------------------===//
 // Formats as bytes
@@ -317,36 +316,30 @@ using BodyFunction = function_ref<SmallVector<Value>(const FloatWords &words,
                                                      ValueRange elements)>;
 
 /// Tensors of `shape` with elements of `types`, which `body` computes.
-static SmallVector<Value>
-mapElements(ImplicitLocOpBuilder &b, ArrayRef<int64_t> shape, TypeRange types,
-            ValueRange inputs, SmallVector<AffineMap> maps, BodyFunction body) {
-  SmallVector<Value> outputs;
-  for (Type type : types) {
-    outputs.push_back(tensor::EmptyOp::create(b, shape, type));
-    maps.push_back(b.getMultiDimIdentityMap(shape.size()));
-  }
-  return linalg::GenericOp::create(
-             b, TypeRange(ValueRange(outputs)), inputs, outputs, maps,
-             Parallel(shape.size(), utils::IteratorType::parallel),
-             [&](OpBuilder &nested, Location loc, ValueRange elements) {
-               ImplicitLocOpBuilder inner(loc, nested);
-               linalg::YieldOp::create(inner,
-                                       body(FloatWords(inner), elements));
-             })
-      .getResults();
+static SmallVector<Value> computeElements(ImplicitLocOpBuilder &b,
+                                          ArrayRef<int64_t> shape,
+                                          TypeRange types, ValueRange inputs,
+                                          ArrayRef<AffineMap> maps,
+                                          BodyFunction body) {
+  return mapElementsToMany(
+      b, shape, types, inputs, maps,
+      [&](ImplicitLocOpBuilder &inner, ValueRange elements) {
+        return body(FloatWords(inner), elements);
+      });
 }
 
 /// (Q2) The greatest magnitude of each block.
 static Value computeAmax(ImplicitLocOpBuilder &b, const Tiling &tiling,
                          Value tiles) {
   Type f32 = b.getF32Type();
-  Value zero = mapElements(b, tiling.getBlockShape(), f32, {}, {},
-                           [](const FloatWords &w, ValueRange) {
-                             return SmallVector<Value>{w.f32(0).get()};
-                           })
+  Value zero = computeElements(b, tiling.getBlockShape(), f32, {}, {},
+                               [](const FloatWords &w, ValueRange) {
+                                 return SmallVector<Value>{w.f32(0).get()};
+                               })
                    .front();
   int64_t numDims = tiling.getNumDims();
-  Parallel kinds(numDims, utils::IteratorType::parallel);
+  SmallVector<utils::IteratorType> kinds(numDims,
+                                         utils::IteratorType::parallel);
   kinds[numDims - 3] = kinds[numDims - 1] = utils::IteratorType::reduction;
   auto iterators = b.getArrayAttr(
       llvm::map_to_vector(kinds, [&](utils::IteratorType type) -> Attribute {
@@ -388,7 +381,7 @@ static Value drawBits(ImplicitLocOpBuilder &b, QuantizeOp op) {
   AffineMap map = AffineMap::get(2, 0, b.getAffineDimExpr(0));
   Value words = draw({groups});
   Value chunks =
-      mapElements(
+      computeElements(
           b, {groups, 4}, i32, words, {map},
           [&](const FloatWords &w, ValueRange elements) {
             Value word = elements[0], high = word, low = w.left(word, 16);
@@ -467,15 +460,15 @@ struct DecomposeQuantize : OpConversionPattern<QuantizeOp> {
       inputs.push_back(tensor);
       maps.push_back(tiling.mapTensor(tensor, blocks.size()));
     }
-    SmallVector<Value> scales =
-        mapElements(b, blocks, {scaleType, f32}, inputs, maps,
-                    [&](const FloatWords &w, ValueRange elements) {
-                      Scalar amax(w.getBuilder(), elements[0]), tensor;
-                      if (op.getTensor())
-                        tensor = {w.getBuilder(), elements[1]};
-                      BlockScale scale = computeScale(w, amax, tensor, format);
-                      return SmallVector<Value>{scale.code, scale.factor.get()};
-                    });
+    SmallVector<Value> scales = computeElements(
+        b, blocks, {scaleType, f32}, inputs, maps,
+        [&](const FloatWords &w, ValueRange elements) {
+          Scalar amax(w.getBuilder(), elements[0]), tensor;
+          if (op.getTensor())
+            tensor = {w.getBuilder(), elements[1]};
+          BlockScale scale = computeScale(w, amax, tensor, format);
+          return SmallVector<Value>{scale.code, scale.factor.get()};
+        });
 
     AffineMap all = b.getMultiDimIdentityMap(tiling.getNumDims());
     inputs = {tiles, scales[1]};
@@ -486,15 +479,15 @@ struct DecomposeQuantize : OpConversionPattern<QuantizeOp> {
     }
     ElementFormat element(format.getElement(), format.getSymmetric());
     Value codes =
-        mapElements(b, tiling.getTileShape(), codeType, inputs, maps,
-                    [&](const FloatWords &w, ValueRange elements) {
-                      Scalar x(w.getBuilder(), elements[0]);
-                      Scalar factor(w.getBuilder(), elements[1]);
-                      x = dividesByFactor(format) ? x / factor : x * factor;
-                      Value random = op.getSeed() ? elements[2] : Value();
-                      return SmallVector<Value>{roundElement(
-                          w, x, element, format.getRounding(), random)};
-                    })
+        computeElements(b, tiling.getTileShape(), codeType, inputs, maps,
+                        [&](const FloatWords &w, ValueRange elements) {
+                          Scalar x(w.getBuilder(), elements[0]);
+                          Scalar factor(w.getBuilder(), elements[1]);
+                          x = dividesByFactor(format) ? x / factor : x * factor;
+                          Value random = op.getSeed() ? elements[2] : Value();
+                          return SmallVector<Value>{roundElement(
+                              w, x, element, format.getRounding(), random)};
+                        })
             .front();
     rewriter.replaceOp(op, {tiling.join(codes), scales[0]});
     return success();
@@ -525,16 +518,16 @@ struct DecomposeDequantize : OpConversionPattern<DequantizeOp> {
       maps.push_back(tiling.mapTensor(tensor, numDims));
     }
     Value values =
-        mapElements(b, tiling.getTileShape(), b.getF32Type(), inputs, maps,
-                    [&](const FloatWords &w, ValueRange elements) {
-                      Scalar tensor;
-                      if (op.getTensor())
-                        tensor = {w.getBuilder(), elements[2]};
-                      return SmallVector<Value>{
-                          computeValue(w, elements[0], elements[1], tensor,
-                                       op.getFormat())
-                              .get()};
-                    })
+        computeElements(b, tiling.getTileShape(), b.getF32Type(), inputs, maps,
+                        [&](const FloatWords &w, ValueRange elements) {
+                          Scalar tensor;
+                          if (op.getTensor())
+                            tensor = {w.getBuilder(), elements[2]};
+                          return SmallVector<Value>{
+                              computeValue(w, elements[0], elements[1], tensor,
+                                           op.getFormat())
+                                  .get()};
+                        })
             .front();
     rewriter.replaceOp(op, tiling.join(values));
     return success();
@@ -545,7 +538,19 @@ struct DecomposeDequantize : OpConversionPattern<DequantizeOp> {
 struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
   using OpConversionPattern::OpConversionPattern;
 
+  /// The length of K in whole blocks, and of one block in words of four
+  /// elements.
+  static int64_t getFilledLength(int64_t k, int64_t block) {
+    constexpr int64_t kWord = 4;
+    return k > block ? llvm::alignTo(k, block)
+                     : std::min<int64_t>(llvm::alignTo(k, kWord), block);
+  }
+
   static bool isDecoded(BlockContractionOp op) {
+    auto x = cast<ShapedType>(op.getInputs()[0].getType());
+    int64_t k = x.getDimSize(x.getRank() - 1);
+    if (op.getFractionBits() && getFilledLength(k, op.getBlock()) != k)
+      return false;
     auto is = [&](unsigned input, auto predicate) {
       return predicate(getElementTypeOrSelf(op.getInputs()[input].getType()));
     };
@@ -561,11 +566,7 @@ struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
     auto type = cast<RankedTensorType>(codes.getType());
     int64_t last = type.getRank() - 1, k = type.getDimSize(last);
     SmallVector<int64_t> shape(type.getShape());
-    // Of one block the length is as good as any that words of four elements
-    // have.
-    constexpr int64_t kWord = 4;
-    shape[last] = k > block ? llvm::alignTo(k, block)
-                            : std::min<int64_t>(llvm::alignTo(k, kWord), block);
+    shape[last] = getFilledLength(k, block);
     if (shape[last] == k)
       return codes;
     SmallVector<OpFoldResult> low(shape.size(), b.getIndexAttr(0)), high = low;
@@ -587,11 +588,11 @@ struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
                    function_ref<Value(const FloatWords &, Value)> compute) {
       auto tensor = cast<RankedTensorType>(inputs[input].getType());
       inputs[input] =
-          mapElements(b, tensor.getShape(), type, inputs[input],
-                      {b.getMultiDimIdentityMap(tensor.getRank())},
-                      [&](const FloatWords &w, ValueRange elements) {
-                        return SmallVector<Value>{compute(w, elements[0])};
-                      })
+          computeElements(b, tensor.getShape(), type, inputs[input],
+                          {b.getMultiDimIdentityMap(tensor.getRank())},
+                          [&](const FloatWords &w, ValueRange elements) {
+                            return SmallVector<Value>{compute(w, elements[0])};
+                          })
               .front();
     };
     IntegerAttr fractionBits = op.getFractionBitsAttr();

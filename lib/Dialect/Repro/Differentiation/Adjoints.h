@@ -9,6 +9,7 @@
 #define REPRO_DIALECT_REPRO_DIFFERENTIATION_ADJOINTS_H
 
 #include "dialects/Repro/IR/Repro.h"
+#include "dialects/Repro/IR/TensorBuilders.h"
 
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
@@ -52,20 +53,6 @@ SmallVector<Scalar> deriveOperands(DerivativeOpInterface op, Scalar gradient,
 
 /// A tensor of the type, or a scalar, that is zero.
 Value makeZero(ImplicitLocOpBuilder &b, Type type);
-/// Reads or writes the elements of a tensor of static shape in row-major order
-/// as one of another shape.
-Value reshape(ImplicitLocOpBuilder &b, Value tensor, ArrayRef<int64_t> shape);
-/// `tensor` with each element converted to a float type.
-Value convertElements(ImplicitLocOpBuilder &b, Value tensor, Type element);
-/// A tensor of `shape` whose elements `body` computes from those of `inputs` at
-/// `maps` of their position; a null map is the identity.
-Value mapElements(
-    ImplicitLocOpBuilder &b, ArrayRef<int64_t> shape, Type element,
-    ValueRange inputs, ArrayRef<AffineMap> maps,
-    llvm::function_ref<Value(ImplicitLocOpBuilder &, ValueRange)> body);
-/// Dimension i of the result is dimension permutation[i] of `tensor`.
-Value transpose(ImplicitLocOpBuilder &b, Value tensor,
-                ArrayRef<int64_t> permutation);
 /// `tensor` in descending order along a dimension.
 Value flip(ImplicitLocOpBuilder &b, Value tensor, int64_t dim);
 /// Elements from `offset` on, `size` of them, along a dimension.

@@ -7,6 +7,7 @@
 
 #include "Dialect/Repro/Transforms/Passes.h"
 #include "dialects/Repro/IR/ImportedOps.h"
+#include "dialects/Repro/IR/TensorBuilders.h"
 
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
@@ -66,23 +67,13 @@ static AffineMap getMap(ImplicitLocOpBuilder &b, unsigned numLoops,
 /// A tensor of `shape` whose elements `body` computes from those of `inputs`.
 static Value compute(ImplicitLocOpBuilder &b, ArrayRef<int64_t> shape,
                      Type element, ArrayRef<Operand> inputs, Body body) {
-  Value empty = tensor::EmptyOp::create(b, shape, element);
   SmallVector<Value> tensors;
   SmallVector<AffineMap> maps;
   for (const Operand &input : inputs) {
     tensors.push_back(input.tensor);
     maps.push_back(getMap(b, shape.size(), input.loops));
   }
-  maps.push_back(b.getMultiDimIdentityMap(shape.size()));
-  SmallVector<utils::IteratorType> parallel(shape.size(),
-                                            utils::IteratorType::parallel);
-  auto generic = linalg::GenericOp::create(
-      b, TypeRange{empty.getType()}, tensors, ValueRange{empty}, maps, parallel,
-      [&](OpBuilder &nested, Location loc, ValueRange arguments) {
-        ImplicitLocOpBuilder inner(loc, nested);
-        linalg::YieldOp::create(inner, body(inner, arguments.drop_back()));
-      });
-  return generic.getResult(0);
+  return mapElements(b, shape, element, tensors, maps, body);
 }
 
 /// The first of `inputs`, of f32, with other elements.

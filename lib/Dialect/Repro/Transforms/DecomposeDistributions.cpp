@@ -7,6 +7,7 @@
 
 #include "Dialect/Repro/Transforms/Passes.h"
 #include "dialects/Repro/IR/Repro.h"
+#include "dialects/Repro/IR/TensorBuilders.h"
 
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
@@ -31,25 +32,6 @@ static Value draw(ImplicitLocOpBuilder &b, RandomOp op,
       .getResult(0);
 }
 
-/// A tensor of `type` whose elements `body` computes from those of `inputs`.
-static Value mapElements(
-    ImplicitLocOpBuilder &b, RankedTensorType type, ValueRange inputs,
-    llvm::function_ref<Value(ImplicitLocOpBuilder &, ValueRange)> body) {
-  Value empty =
-      tensor::EmptyOp::create(b, type.getShape(), type.getElementType());
-  SmallVector<AffineMap> maps(inputs.size() + 1,
-                              b.getMultiDimIdentityMap(type.getRank()));
-  SmallVector<utils::IteratorType> parallel(type.getRank(),
-                                            utils::IteratorType::parallel);
-  auto generic = linalg::GenericOp::create(
-      b, TypeRange{type}, inputs, ValueRange{empty}, maps, parallel,
-      [&](OpBuilder &nested, Location loc, ValueRange arguments) {
-        ImplicitLocOpBuilder inner(loc, nested);
-        linalg::YieldOp::create(inner, body(inner, arguments.drop_back()));
-      });
-  return generic.getResult(0);
-}
-
 static Value createFloat(ImplicitLocOpBuilder &b, float value) {
   return arith::ConstantOp::create(b, b.getF32FloatAttr(value));
 }
@@ -64,7 +46,8 @@ static Value decomposeBernoulli(ImplicitLocOpBuilder &b, RandomOp op,
   Value uniform =
       draw(b, op, Distribution::uniform, type.getShape(), b.getF32Type());
   return mapElements(
-      b, type, uniform, [&](ImplicitLocOpBuilder &b, ValueRange elements) {
+      b, type.getShape(), type.getElementType(), uniform, {},
+      [&](ImplicitLocOpBuilder &b, ValueRange elements) {
         Value probability =
             arith::ConstantOp::create(b, op.getProbabilityAttr());
         return arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, elements[0],
@@ -77,7 +60,7 @@ static Value decomposeRandint(ImplicitLocOpBuilder &b, RandomOp op,
                               RankedTensorType type) {
   Value bits = draw(b, op, Distribution::bits, type.getShape(), b.getI32Type());
   return mapElements(
-      b, type, bits,
+      b, type.getShape(), type.getElementType(), bits, {},
       [&](ImplicitLocOpBuilder &b, ValueRange elements) -> Value {
         Value wide = arith::ExtUIOp::create(b, b.getI64Type(), elements[0]);
         if (*op.getRange() == uint64_t(1) << 32)
@@ -115,7 +98,7 @@ static Value decomposeNormal(ImplicitLocOpBuilder &b, RandomOp op,
   };
   Value first = takeOne(0), second = takeOne(1);
   return mapElements(
-      b, type, {first, second},
+      b, type.getShape(), type.getElementType(), {first, second}, {},
       [](ImplicitLocOpBuilder &b, ValueRange u) -> Value {
         Value rest = arith::SubFOp::create(b, createFloat(b, 1.0f), u[0]);
         Value square = arith::MulFOp::create(b, LogOp::create(b, rest),

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Dialect/Repro/Transforms/OperandPrecision.h"
+#include "dialects/Repro/IR/TensorBuilders.h"
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -26,45 +27,17 @@ static Value createSingle(ImplicitLocOpBuilder &b, double value) {
   return arith::ConstantOp::create(b, b.getF32FloatAttr(value));
 }
 
-/// A tensor whose elements `body` computes from those of `inputs`.
-static Value computeElements(ImplicitLocOpBuilder &b, ArrayRef<int64_t> shape,
-                             Type element, ValueRange inputs,
-                             ArrayRef<AffineMap> reads, Body body) {
-  Value empty = tensor::EmptyOp::create(b, shape, element);
-  SmallVector<AffineMap> maps(reads);
-  maps.push_back(b.getMultiDimIdentityMap(shape.size()));
-  SmallVector<utils::IteratorType> parallel(shape.size(),
-                                            utils::IteratorType::parallel);
-  auto generic = linalg::GenericOp::create(
-      b, TypeRange{empty.getType()}, inputs, ValueRange{empty}, maps, parallel,
-      [&](OpBuilder &nested, Location loc, ValueRange arguments) {
-        ImplicitLocOpBuilder inner(loc, nested);
-        linalg::YieldOp::create(inner, body(inner, arguments.drop_back()));
-      });
-  return generic.getResult(0);
-}
-
 /// A tensor of the shape of `tensor`, element by element.
 static Value updateElements(ImplicitLocOpBuilder &b, Value tensor, Type element,
                             Body body) {
   RankedTensorType type = getTensorType(tensor);
-  return computeElements(b, type.getShape(), element, tensor,
-                         b.getMultiDimIdentityMap(type.getRank()), body);
+  return mapElements(b, type.getShape(), element, tensor,
+                     b.getMultiDimIdentityMap(type.getRank()), body);
 }
 
 //===----------------------------------------------------------------------===//
 // Floats
 //===----------------------------------------------------------------------===//
-
-Value repro::extendTensor(ImplicitLocOpBuilder &b, Value tensor) {
-  Type f32 = b.getF32Type();
-  if (getTensorType(tensor).getElementType() == f32)
-    return tensor;
-  return updateElements(b, tensor, f32,
-                        [&](ImplicitLocOpBuilder &b, ValueRange x) {
-                          return arith::ExtFOp::create(b, f32, x[0]);
-                        });
-}
 
 /// tf32: 13 bits of an f32's fraction become 0, to nearest even. (V4) says how
 /// its bits are read.
@@ -92,13 +65,10 @@ static Value roundToTF32(ImplicitLocOpBuilder &b, Value tensor) {
 Value repro::roundTensor(ImplicitLocOpBuilder &b, Value tensor, Type type) {
   if (getTensorType(tensor).getElementType() == type)
     return tensor;
-  tensor = extendTensor(b, tensor);
+  tensor = convertElements(b, tensor, b.getF32Type());
   if (isa<FloatTF32Type>(type))
     return roundToTF32(b, tensor);
-  return updateElements(b, tensor, type,
-                        [&](ImplicitLocOpBuilder &b, ValueRange x) {
-                          return arith::TruncFOp::create(b, type, x[0]);
-                        });
+  return convertElements(b, tensor, type);
 }
 
 //===----------------------------------------------------------------------===//
@@ -136,40 +106,6 @@ OperandLayout repro::getLayout(FoldOp fold, unsigned side) {
     if (!isTaken[place])
       layout.rows.push_back(place);
   return layout;
-}
-
-static Value permute(ImplicitLocOpBuilder &b, Value tensor,
-                     ArrayRef<int64_t> order) {
-  if (llvm::equal(order, llvm::seq<int64_t>(0, order.size())))
-    return tensor;
-  SmallVector<int64_t> shape;
-  SmallVector<unsigned> targets(order.size());
-  for (auto [place, dim] : llvm::enumerate(order)) {
-    shape.push_back(getTensorType(tensor).getDimSize(dim));
-    targets[dim] = place;
-  }
-  AffineMap map = AffineMap::getMultiDimMapWithTargets(order.size(), targets,
-                                                       b.getContext());
-  return computeElements(
-      b, shape, getTensorType(tensor).getElementType(), tensor, map,
-      [](ImplicitLocOpBuilder &, ValueRange x) { return x[0]; });
-}
-
-static Value reshapeOperand(ImplicitLocOpBuilder &b, Value tensor,
-                            ArrayRef<int64_t> shape) {
-  RankedTensorType source = getTensorType(tensor);
-  auto type = RankedTensorType::get(shape, source.getElementType());
-  if (type == source)
-    return tensor;
-  std::optional<SmallVector<ReassociationIndices>> groups;
-  if (type.getRank() != source.getRank())
-    groups = getReassociationIndicesForReshape(source, type);
-  if (!groups)
-    return reshapeOperand(b, reshapeOperand(b, tensor, source.getNumElements()),
-                          shape);
-  if (type.getRank() < source.getRank())
-    return tensor::CollapseShapeOp::create(b, type, tensor, *groups);
-  return tensor::ExpandShapeOp::create(b, type, tensor, *groups);
 }
 
 namespace {
@@ -233,7 +169,7 @@ static Value transform(ImplicitLocOpBuilder &b, Value tensor,
   auto cut = [&](ArrayRef<int64_t> last) {
     SmallVector<int64_t> shape(outer);
     llvm::append_range(shape, last);
-    return reshapeOperand(b, tensor, shape);
+    return reshape(b, tensor, shape);
   };
   int64_t count = type.getShape().back();
   if (llvm::is_contained(precision.signs, -1)) {
@@ -243,13 +179,13 @@ static Value transform(ImplicitLocOpBuilder &b, Value tensor,
                                   ArrayRef<float>(signs)));
     Value grouped = cut({count / size, size});
     AffineMap last = AffineMap::get(rank + 1, 0, b.getAffineDimExpr(rank));
-    tensor = computeElements(b, getTensorType(grouped).getShape(), f32,
-                             {grouped, factors},
-                             {b.getMultiDimIdentityMap(rank + 1), last},
-                             [](ImplicitLocOpBuilder &b, ValueRange x) {
-                               return arith::MulFOp::create(b, x[0], x[1]);
-                             });
-    tensor = reshapeOperand(b, tensor, type.getShape());
+    tensor = mapElements(b, getTensorType(grouped).getShape(), f32,
+                         {grouped, factors},
+                         {b.getMultiDimIdentityMap(rank + 1), last},
+                         [](ImplicitLocOpBuilder &b, ValueRange x) {
+                           return arith::MulFOp::create(b, x[0], x[1]);
+                         });
+    tensor = reshape(b, tensor, type.getShape());
   }
   for (int64_t width = 1; width < size; width *= 2) {
     Value pairs = cut({count / (2 * width), 2, width});
@@ -260,7 +196,7 @@ static Value transform(ImplicitLocOpBuilder &b, Value tensor,
                                     : b.getAffineDimExpr(dim));
       return AffineMap::get(rank + 2, 0, exprs, b.getContext());
     };
-    tensor = computeElements(
+    tensor = mapElements(
         b, getTensorType(pairs).getShape(), f32, {pairs, pairs},
         {readAt(0), readAt(1)}, [&](ImplicitLocOpBuilder &b, ValueRange x) {
           Value place = linalg::IndexOp::create(b, rank);
@@ -271,7 +207,7 @@ static Value transform(ImplicitLocOpBuilder &b, Value tensor,
           Value difference = arith::SubFOp::create(b, x[0], x[1]);
           return arith::SelectOp::create(b, isFirst, sum, difference);
         });
-    tensor = reshapeOperand(b, tensor, type.getShape());
+    tensor = reshape(b, tensor, type.getShape());
   }
   // 1 / sqrt(32) rounded to f32.
   Value factor = createSingle(b, size == 16 ? 0.25 : 0x1.6a09e6p-3);
@@ -280,7 +216,8 @@ static Value transform(ImplicitLocOpBuilder &b, Value tensor,
                             return arith::MulFOp::create(b, x[0], factor);
                           });
   return precision.toBF16
-             ? extendTensor(b, roundTensor(b, tensor, b.getBF16Type()))
+             ? convertElements(b, roundTensor(b, tensor, b.getBF16Type()),
+                               b.getF32Type())
              : tensor;
 }
 
@@ -294,9 +231,9 @@ static Value createAmax(ImplicitLocOpBuilder &b, Value tensor, bool ofRows) {
   Type f32 = b.getF32Type();
   int64_t rank = type.getRank(), kept = ofRows ? rank - 1 : 0;
   Value start = createSingle(b, 0.0);
-  Value init = computeElements(
-      b, type.getShape().take_front(kept), f32, {}, {},
-      [&](ImplicitLocOpBuilder &, ValueRange) { return start; });
+  Value init =
+      mapElements(b, type.getShape().take_front(kept), f32, {}, {},
+                  [&](ImplicitLocOpBuilder &, ValueRange) { return start; });
   SmallVector<Attribute> iterators;
   SmallVector<AffineExpr> results;
   for (int64_t dim = 0; dim < rank; ++dim) {
@@ -367,7 +304,7 @@ FailureOr<Value> repro::createOperand(ImplicitLocOpBuilder &b, FoldOp fold,
   if (layout.columns.empty())
     return fold.emitError("expected a reduction dimension that both factors "
                           "index by itself, for blocks along K");
-  Value tensor = extendTensor(b, operand);
+  Value tensor = convertElements(b, operand, b.getF32Type());
   int64_t rows = blocks ? blocks.getRows() : 1;
   Matrices matrices =
       getMatrices(getTensorType(tensor), layout, rows,
@@ -377,8 +314,8 @@ FailureOr<Value> repro::createOperand(ImplicitLocOpBuilder &b, FoldOp fold,
   if (isTransformed && columns % int64_t(precision.signs.size()))
     return fold.emitError("(Q5) expected a multiple of ")
            << precision.signs.size() << " elements along K, got " << columns;
-  Value permuted = permute(b, tensor, matrices.order);
-  Value moved = reshapeOperand(b, permuted, matrices.shape);
+  Value permuted = transpose(b, tensor, matrices.order);
+  Value moved = reshape(b, permuted, matrices.shape);
   if (isTransformed)
     moved = transform(b, moved, precision);
   moved = blocks ? quantize(b, moved, precision, sites)
@@ -386,6 +323,6 @@ FailureOr<Value> repro::createOperand(ImplicitLocOpBuilder &b, FoldOp fold,
   SmallVector<int64_t> back(matrices.order.size());
   for (auto [place, dim] : llvm::enumerate(matrices.order))
     back[dim] = place;
-  return permute(
-      b, reshapeOperand(b, moved, getTensorType(permuted).getShape()), back);
+  return transpose(b, reshape(b, moved, getTensorType(permuted).getShape()),
+                   back);
 }

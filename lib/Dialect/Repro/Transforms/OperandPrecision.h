@@ -47,9 +47,6 @@ struct OperandPrecision {
   }
 };
 
-/// A float tensor as f32; one that is f32 stays.
-Value extendTensor(ImplicitLocOpBuilder &b, Value tensor);
-
 /// A float tensor rounded to `type`: one of bf16 or f16, or of f32 for tf32.
 Value roundTensor(ImplicitLocOpBuilder &b, Value tensor, Type type);
 

@@ -9,6 +9,7 @@
 #include "Dialect/Repro/Transforms/Movement.h"
 #include "Dialect/Repro/Transforms/OperandPrecision.h"
 #include "Dialect/Repro/Transforms/Passes.h"
+#include "dialects/Repro/IR/TensorBuilders.h"
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -289,7 +290,8 @@ FailureOr<Value> QuantizeContractions::getValues(unsigned number,
   if (!first->fold->isBeforeInBlock(fold))
     return fold.emitError("expected a contraction before this one, got ")
            << request->forward;
-  Value moved = moveAlike(b, extendTensor(b, *values), from, to);
+  Value moved =
+      moveAlike(b, convertElements(b, *values, b.getF32Type()), from, to);
   if (!moved)
     return fold.emitError("the values of the forward pass cannot be used "
                           "again: more than permutations and reshapes is "
@@ -356,7 +358,8 @@ void QuantizeContractions::roundResult(FoldOp fold, Type type) {
   SmallVector<OpOperand *> uses;
   for (OpOperand &use : result.getUses())
     uses.push_back(&use);
-  Value rounded = extendTensor(b, roundTensor(b, result, type));
+  Value rounded =
+      convertElements(b, roundTensor(b, result, type), b.getF32Type());
   for (OpOperand *use : uses)
     use->set(rounded);
 }

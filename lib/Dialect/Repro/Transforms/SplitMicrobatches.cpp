@@ -7,6 +7,7 @@
 
 #include "Dialect/Repro/Transforms/Passes.h"
 #include "dialects/Repro/IR/ImportedOps.h"
+#include "dialects/Repro/IR/TensorBuilders.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -65,32 +66,13 @@ static RankedTensorType getSumType(RankedTensorType type) {
   return type.clone(Float32Type::get(type.getContext()));
 }
 
-/// A tensor of type `type` of what `body` gives of the elements of tensors of
-/// one type.
-static Value
-mapElements(ImplicitLocOpBuilder &b, RankedTensorType type, ValueRange tensors,
-            function_ref<Value(ImplicitLocOpBuilder &, ValueRange)> body) {
-  Value empty = tensor::EmptyOp::create(b, type, ValueRange());
-  SmallVector<AffineMap> maps(tensors.size() + 1,
-                              b.getMultiDimIdentityMap(type.getRank()));
-  SmallVector<utils::IteratorType> loops(type.getRank(),
-                                         utils::IteratorType::parallel);
-  auto build = [&](OpBuilder &inner, Location loc, ValueRange elements) {
-    ImplicitLocOpBuilder at(loc, inner);
-    linalg::YieldOp::create(at, body(at, elements.drop_back()));
-  };
-  return linalg::GenericOp::create(b, TypeRange(type), tensors, empty, maps,
-                                   loops, build)
-      .getResult(0);
-}
-
 /// (B2) What is added of a tensor: its elements as those of sums.
 static Value widenForSum(ImplicitLocOpBuilder &b, Value tensor) {
   auto type = cast<RankedTensorType>(tensor.getType());
   RankedTensorType sum = getSumType(type);
   if (sum == type)
     return tensor;
-  return mapElements(b, sum, tensor,
+  return mapElements(b, sum.getShape(), sum.getElementType(), tensor, {},
                      [&](ImplicitLocOpBuilder &at, ValueRange values) -> Value {
                        return arith::ExtFOp::create(at, sum.getElementType(),
                                                     values.front());
@@ -102,7 +84,8 @@ static Value divideSum(ImplicitLocOpBuilder &b, RankedTensorType type,
                        Value sum, int64_t count) {
   auto wide = cast<FloatType>(getSumType(type).getElementType());
   return mapElements(
-      b, type, sum, [&](ImplicitLocOpBuilder &at, ValueRange values) -> Value {
+      b, type.getShape(), type.getElementType(), sum, {},
+      [&](ImplicitLocOpBuilder &at, ValueRange values) -> Value {
         Value divisor = arith::ConstantOp::create(
             at, at.getFloatAttr(wide, static_cast<double>(count)));
         Value mean = arith::DivFOp::create(at, values.front(), divisor);
@@ -115,7 +98,8 @@ static Value divideSum(ImplicitLocOpBuilder &b, RankedTensorType type,
 /// (B2) The sum of two tensors.
 static Value addSums(ImplicitLocOpBuilder &b, Value left, Value right) {
   auto type = cast<RankedTensorType>(left.getType());
-  return mapElements(b, type, {left, right},
+  return mapElements(b, type.getShape(), type.getElementType(), {left, right},
+                     {},
                      [&](ImplicitLocOpBuilder &at, ValueRange values) -> Value {
                        return arith::AddFOp::create(at, values[0], values[1]);
                      });
@@ -123,7 +107,8 @@ static Value addSums(ImplicitLocOpBuilder &b, Value left, Value right) {
 
 /// (R1) A counter of steps, `count` further.
 static Value advanceStep(ImplicitLocOpBuilder &b, Value step, int64_t count) {
-  return mapElements(b, cast<RankedTensorType>(step.getType()), step,
+  auto type = cast<RankedTensorType>(step.getType());
+  return mapElements(b, type.getShape(), type.getElementType(), step, {},
                      [&](ImplicitLocOpBuilder &at, ValueRange values) -> Value {
                        Value added = arith::ConstantOp::create(
                            at, at.getI64IntegerAttr(count));
