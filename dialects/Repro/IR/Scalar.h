@@ -65,6 +65,11 @@ inline Scalar sqrt(Scalar a) { return apply<math::SqrtOp>(a); }
 Scalar compare(arith::CmpFPredicate predicate, Scalar a, Scalar b);
 Scalar select(Scalar condition, Scalar a, Scalar b);
 
+/// Rounds an f64, or a vector of them, to an f32 whose last bit is odd unless
+/// it is exact: rounding that once more to fewer bits gives what rounding the
+/// f64 once would give.
+Value roundToOdd(ImplicitLocOpBuilder &b, Value wide);
+
 /// The gradient g of a power as that of its base: 0 for the exponent 0.
 Scalar derivePowerByBase(Scalar g, Scalar base, Scalar exponent);
 /// As that of its exponent: 0 for the base 0 and exponents from 0 on.

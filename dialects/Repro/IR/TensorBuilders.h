@@ -38,6 +38,15 @@ Value convertElements(ImplicitLocOpBuilder &b, Value tensor, Type element);
 Value transpose(ImplicitLocOpBuilder &b, Value tensor,
                 ArrayRef<int64_t> permutation);
 
+/// `tensor` with zeros behind its elements, so that it has a shape.
+Value padWithZeros(ImplicitLocOpBuilder &b, Value tensor,
+                   ArrayRef<int64_t> shape);
+
+/// (Q2) The greatest magnitudes, of `shape`, of the elements of a tensor of
+/// f32: `map` says from a position of an element of which one it is.
+Value createAmax(ImplicitLocOpBuilder &b, Value tensor, ArrayRef<int64_t> shape,
+                 AffineMap map);
+
 } // namespace mlir::repro
 
 #endif // REPRO_IR_TENSORBUILDERS_H

@@ -8,6 +8,7 @@
 #include "RuntimeCalls.h"
 
 #include "Codegen/CPU/Passes.h"
+#include "dialects/Repro/IR/Scalar.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -294,42 +295,6 @@ Value StorageConverter::truncate(Value value) {
   result = arith::TruncIOp::create(
       b, like(value.getType(), b.getIntegerType(width)), result);
   return bitcast(result, type);
-}
-
-/// Rounds an f64 to an f32 whose last bit is odd unless it is exact: rounding
-/// that once more to fewer bits gives what rounding the f64 once would give.
-static Value roundToOdd(ImplicitLocOpBuilder &b, Value wide) {
-  auto like = [&](Type element) -> Type {
-    auto vector = dyn_cast<VectorType>(wide.getType());
-    return vector ? Type(vector.clone(element)) : element;
-  };
-  Type i32 = like(b.getI32Type());
-  auto constant = [&](int64_t value) {
-    return createConstant(b, i32, APInt(32, value, /*isSigned=*/true));
-  };
-  Value narrow = arith::TruncFOp::create(b, like(b.getF32Type()), wide);
-  Value back = arith::ExtFOp::create(b, wide.getType(), narrow);
-  auto absolute = [&](Value value) {
-    Type i64 = like(b.getI64Type());
-    Value bits = arith::BitcastOp::create(b, i64, value);
-    return arith::AndIOp::create(
-        b, bits, createConstant(b, i64, APInt::getSignedMaxValue(64)));
-  };
-  Value exact = absolute(wide), rounded = absolute(back);
-  Value bits = arith::BitcastOp::create(b, i32, narrow);
-  Value isEven = arith::CmpIOp::create(
-      b, arith::CmpIPredicate::eq, arith::AndIOp::create(b, bits, constant(1)),
-      constant(0));
-  // Unordered for a NaN, which stays.
-  Value inexact =
-      arith::CmpFOp::create(b, arith::CmpFPredicate::ONE, wide, back);
-  Value wasDown =
-      arith::CmpIOp::create(b, arith::CmpIPredicate::ult, rounded, exact);
-  Value step = arith::SelectOp::create(b, wasDown, constant(1), constant(-1));
-  Value odd =
-      arith::SelectOp::create(b, arith::AndIOp::create(b, inexact, isEven),
-                              arith::AddIOp::create(b, bits, step), bits);
-  return arith::BitcastOp::create(b, like(b.getF32Type()), odd);
 }
 
 /// An integer as an f32, where that holds it, or as an f64 that rounds to fewer

@@ -109,7 +109,7 @@ static BlockScale computePower(const FloatWords &w, Scalar amax,
   if (scale.getInfinity() == InfiniteAmax::largest)
     infinity = 254;
   if (scale.getInfinity() == InfiniteAmax::power)
-    infinity = std::min(128 - format.maxExponent + kPowerBias, 255);
+    infinity = std::min(128 - format.maxExponent + kPowerBias, 254);
   if (overflows) {
     // Of numbers alone: a zero has no exponent.
     Value isNumber = w.compare(arith::CmpFPredicate::OGT, amax, w.f32(0));
@@ -199,29 +199,21 @@ static Scalar toPower(const FloatWords &w, Scalar x, bool down) {
                       x.get())};
 }
 
-/// The quotient of small integers by an f64, rounded once to f32.
+/// The quotient of two f64, rounded once to f32.
 static float divideOnce(double dividend, double divisor) {
-  auto wide = [](double value) {
-    APFloat number(value);
-    bool loses;
-    number.convert(APFloat::IEEEquad(), APFloat::rmNearestTiesToEven, &loses);
-    return number;
-  };
-  auto compareQuotient = [&](double place) {
-    // A place has 25 bits: its product with the divisor is exact.
-    APFloat product = wide(place);
-    product.multiply(wide(divisor), APFloat::rmNearestTiesToEven);
-    return wide(dividend).compare(product);
-  };
-  // A tie is exact in f64; else two roundings may differ from one.
-  auto found = float(dividend / divisor);
-  float below = std::nextafter(found, 0.0f);
-  float above = std::nextafter(found, INFINITY);
-  if (compareQuotient((double(found) + below) / 2) == APFloat::cmpLessThan)
-    return below;
-  if (compareQuotient((double(found) + above) / 2) == APFloat::cmpGreaterThan)
-    return above;
-  return found;
+  bool loses;
+  APFloat quotient(dividend), by(divisor);
+  for (APFloat *number : {&quotient, &by})
+    number->convert(APFloat::IEEEquad(), APFloat::rmNearestTiesToEven, &loses);
+  // Cut, with an odd last bit where that loses something: so the rounding that
+  // follows is the only one.
+  if (quotient.divide(by, APFloat::rmTowardZero) & APFloat::opInexact) {
+    APInt bits = quotient.bitcastToAPInt();
+    bits.setBit(0);
+    quotient = APFloat(APFloat::IEEEquad(), bits);
+  }
+  quotient.convert(APFloat::IEEEsingle(), APFloat::rmNearestTiesToEven, &loses);
+  return quotient.convertToFloat();
 }
 
 static BlockScale computeF32(const FloatWords &w, Scalar amax,

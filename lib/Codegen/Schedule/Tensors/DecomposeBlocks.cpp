@@ -105,21 +105,6 @@ struct ConvertBitcast : OpConversionPattern<arith::BitcastOp> {
 };
 } // namespace
 
-/// Rounds an f64 to an f32 whose last bit is odd unless it is exact: rounding
-/// that once more to fewer bits gives what rounding the f64 once would give.
-static Scalar roundToOdd(const FloatWords &w, Scalar wide) {
-  ImplicitLocOpBuilder &b = w.getBuilder();
-  Scalar near = wide.convert(b.getF32Type());
-  Scalar back = near.convert(b.getF64Type());
-  Value isInexact = w.compare(arith::CmpFPredicate::ONE, wide, back);
-  Value isBeyond =
-      w.compare(arith::CmpFPredicate::OGT, apply<math::AbsFOp>(back),
-                apply<math::AbsFOp>(wide));
-  Value bits = w.bitsOf(near);
-  Value cut = w.select(isBeyond, w.sub(bits, w.constant(1)), bits);
-  return w.floatOf(w.select(isInexact, w.either(cut, w.constant(1)), bits));
-}
-
 /// (S3) The code of the number, which is what (Q3) gives without saturating.
 static Value convertNumber(const FloatWords &w, Scalar number, Type format) {
   ImplicitLocOpBuilder &b = w.getBuilder();
@@ -165,7 +150,7 @@ struct ConvertTruncation : OpConversionPattern<arith::TruncFOp> {
       number =
           decodeElement(w, number.get(), ElementFormat(op.getIn().getType()));
     else
-      number = number.getType().isF64() ? roundToOdd(w, number)
+      number = number.getType().isF64() ? Scalar(b, roundToOdd(b, number.get()))
                                         : number.convert(b.getF32Type());
     rewriter.replaceOp(op, convertNumber(w, number, format));
     return success();
@@ -285,15 +270,7 @@ SmallVector<ReassociationIndices> Tiling::getGroups() const {
 
 Value Tiling::divide(Value tensor) const {
   auto type = cast<RankedTensorType>(tensor.getType());
-  if (shape != whole) {
-    SmallVector<OpFoldResult> low(shape.size(), b.getIndexAttr(0)), high;
-    for (auto [extent, size] : llvm::zip_equal(shape, whole))
-      high.push_back(b.getIndexAttr(size - extent));
-    Value zero = arith::ConstantOp::create(
-        b, cast<TypedAttr>(b.getZeroAttr(type.getElementType())));
-    tensor =
-        tensor::PadOp::create(b, type.clone(whole), tensor, low, high, zero);
-  }
+  tensor = padWithZeros(b, tensor, whole);
   return tensor::ExpandShapeOp::create(b, type.clone(getTileShape()), tensor,
                                        getGroups());
 }
@@ -328,37 +305,6 @@ static SmallVector<Value> computeElements(ImplicitLocOpBuilder &b,
       });
 }
 
-/// (Q2) The greatest magnitude of each block.
-static Value computeAmax(ImplicitLocOpBuilder &b, const Tiling &tiling,
-                         Value tiles) {
-  Type f32 = b.getF32Type();
-  Value zero = computeElements(b, tiling.getBlockShape(), f32, {}, {},
-                               [](const FloatWords &w, ValueRange) {
-                                 return SmallVector<Value>{w.f32(0).get()};
-                               })
-                   .front();
-  int64_t numDims = tiling.getNumDims();
-  SmallVector<utils::IteratorType> kinds(numDims,
-                                         utils::IteratorType::parallel);
-  kinds[numDims - 3] = kinds[numDims - 1] = utils::IteratorType::reduction;
-  auto iterators = b.getArrayAttr(
-      llvm::map_to_vector(kinds, [&](utils::IteratorType type) -> Attribute {
-        return linalg::IteratorTypeAttr::get(b.getContext(), type);
-      }));
-  AffineMap maps[] = {b.getMultiDimIdentityMap(numDims), tiling.mapBlocks()};
-  auto fold = FoldOp::create(b, TypeRange{zero.getType()}, ValueRange{tiles},
-                             ValueRange{zero}, b.getAffineMapArrayAttr(maps),
-                             iterators, AnyOrderAttr::get(b.getContext()));
-  Block &body = fold.getRegion().emplaceBlock();
-  body.addArguments({f32, f32}, {b.getLoc(), b.getLoc()});
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(&body);
-  Value magnitude = math::AbsFOp::create(b, body.getArgument(0));
-  YieldOp::create(b, ValueRange{arith::MaximumFOp::create(
-                         b, body.getArgument(1), magnitude)});
-  return fold.getResult(0);
-}
-
 /// (R1), (Q3) The random bits of each element, the first of them the highest.
 static Value drawBits(ImplicitLocOpBuilder &b, QuantizeOp op) {
   ArrayRef<int64_t> shape = op.getInput().getType().getShape();
@@ -374,7 +320,7 @@ static Value drawBits(ImplicitLocOpBuilder &b, QuantizeOp op) {
   };
   if (op.getFormat().getRounding().getLayout() == RandomLayout::site)
     return draw(shape);
-  // `ptx`: a word for four elements, h and l, each twice: reversed, then not.
+  // `ptx`: a word for four elements.
   int64_t count = ShapedType::getNumElements(shape);
   int64_t groups = llvm::divideCeil(count, 4);
   bool isF4 = isa<Float4E2M1FNType>(op.getFormat().getElement());
@@ -454,7 +400,8 @@ struct DecomposeQuantize : OpConversionPattern<QuantizeOp> {
 
     Value tiles = tiling.divide(op.getInput());
     ArrayRef<int64_t> blocks = tiling.getBlockShape();
-    SmallVector<Value> inputs = {computeAmax(b, tiling, tiles)};
+    SmallVector<Value> inputs = {
+        createAmax(b, tiles, blocks, tiling.mapBlocks())};
     SmallVector<AffineMap> maps = {b.getMultiDimIdentityMap(blocks.size())};
     if (Value tensor = op.getTensor()) {
       inputs.push_back(tensor);
@@ -567,13 +514,7 @@ struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
     int64_t last = type.getRank() - 1, k = type.getDimSize(last);
     SmallVector<int64_t> shape(type.getShape());
     shape[last] = getFilledLength(k, block);
-    if (shape[last] == k)
-      return codes;
-    SmallVector<OpFoldResult> low(shape.size(), b.getIndexAttr(0)), high = low;
-    high[last] = b.getIndexAttr(shape[last] - k);
-    Value zero = arith::ConstantOp::create(
-        b, cast<TypedAttr>(b.getZeroAttr(type.getElementType())));
-    return tensor::PadOp::create(b, type.clone(shape), codes, low, high, zero);
+    return padWithZeros(b, codes, shape);
   }
 
   LogicalResult

@@ -7,7 +7,7 @@
 
 #include "dialects/Repro/IR/TensorBuilders.h"
 
-#include "dialects/Repro/IR/Scalar.h"
+#include "dialects/Repro/IR/Repro.h"
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -103,7 +103,46 @@ Value repro::transpose(ImplicitLocOpBuilder &b, Value tensor,
   AffineMap map = AffineMap::get(type.getRank(), 0, exprs, b.getContext());
   if (map.isIdentity())
     return tensor;
-  return mapElements(
-      b, shape, type.getElementType(), tensor, map,
-      [](ImplicitLocOpBuilder &, ValueRange x) { return x[0]; });
+  return mapElements(b, shape, type.getElementType(), tensor, map,
+                     [](ImplicitLocOpBuilder &, ValueRange x) { return x[0]; });
+}
+
+Value repro::padWithZeros(ImplicitLocOpBuilder &b, Value tensor,
+                          ArrayRef<int64_t> shape) {
+  auto type = cast<RankedTensorType>(tensor.getType());
+  if (type.getShape() == shape)
+    return tensor;
+  SmallVector<OpFoldResult> low(shape.size(), b.getIndexAttr(0)), high;
+  for (auto [extent, size] : llvm::zip_equal(type.getShape(), shape))
+    high.push_back(b.getIndexAttr(size - extent));
+  Value zero = arith::ConstantOp::create(
+      b, cast<TypedAttr>(b.getZeroAttr(type.getElementType())));
+  return tensor::PadOp::create(b, type.clone(shape), tensor, low, high, zero);
+}
+
+Value repro::createAmax(ImplicitLocOpBuilder &b, Value tensor,
+                        ArrayRef<int64_t> shape, AffineMap map) {
+  Type f32 = b.getF32Type();
+  Value init = mapElements(
+      b, shape, f32, {}, {}, [&](ImplicitLocOpBuilder &b, ValueRange) -> Value {
+        return arith::ConstantOp::create(b, b.getF32FloatAttr(0));
+      });
+  SmallVector<Attribute> iterators;
+  for (unsigned dim = 0; dim < map.getNumDims(); ++dim)
+    iterators.push_back(linalg::IteratorTypeAttr::get(
+        b.getContext(), map.isFunctionOfDim(dim)
+                            ? utils::IteratorType::parallel
+                            : utils::IteratorType::reduction));
+  auto maps = b.getAffineMapArrayAttr(
+      {b.getMultiDimIdentityMap(map.getNumDims()), map});
+  auto fold = FoldOp::create(b, TypeRange{init.getType()}, ValueRange{tensor},
+                             ValueRange{init}, maps, b.getArrayAttr(iterators),
+                             AnyOrderAttr::get(b.getContext()));
+  OpBuilder::InsertionGuard guard(b);
+  Block *body = b.createBlock(&fold.getRegion(), {}, {f32, f32},
+                              {b.getLoc(), b.getLoc()});
+  Value magnitude = math::AbsFOp::create(b, body->getArgument(0));
+  Value step = arith::MaximumFOp::create(b, body->getArgument(1), magnitude);
+  YieldOp::create(b, step);
+  return fold.getResult(0);
 }

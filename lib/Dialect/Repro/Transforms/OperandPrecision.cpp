@@ -225,39 +225,6 @@ static Value transform(ImplicitLocOpBuilder &b, Value tensor,
 // Blocks (Q2)
 //===----------------------------------------------------------------------===//
 
-/// The maximum of |x|, of the tensor or of each row.
-static Value createAmax(ImplicitLocOpBuilder &b, Value tensor, bool ofRows) {
-  RankedTensorType type = getTensorType(tensor);
-  Type f32 = b.getF32Type();
-  int64_t rank = type.getRank(), kept = ofRows ? rank - 1 : 0;
-  Value start = createSingle(b, 0.0);
-  Value init =
-      mapElements(b, type.getShape().take_front(kept), f32, {}, {},
-                  [&](ImplicitLocOpBuilder &, ValueRange) { return start; });
-  SmallVector<Attribute> iterators;
-  SmallVector<AffineExpr> results;
-  for (int64_t dim = 0; dim < rank; ++dim) {
-    iterators.push_back(linalg::IteratorTypeAttr::get(
-        b.getContext(), dim < kept ? utils::IteratorType::parallel
-                                   : utils::IteratorType::reduction));
-    if (dim < kept)
-      results.push_back(b.getAffineDimExpr(dim));
-  }
-  auto maps = b.getAffineMapArrayAttr(
-      {b.getMultiDimIdentityMap(rank),
-       AffineMap::get(rank, 0, results, b.getContext())});
-  auto fold = FoldOp::create(b, TypeRange{init.getType()}, ValueRange{tensor},
-                             ValueRange{init}, maps, b.getArrayAttr(iterators),
-                             AnyOrderAttr::get(b.getContext()));
-  OpBuilder::InsertionGuard guard(b);
-  Block *body = b.createBlock(&fold.getRegion(), {}, {f32, f32},
-                              {b.getLoc(), b.getLoc()});
-  Value magnitude = math::AbsFOp::create(b, body->getArgument(0));
-  Value step = arith::MaximumFOp::create(b, magnitude, body->getArgument(1));
-  YieldOp::create(b, step);
-  return fold.getResult(0);
-}
-
 /// What a scale of two levels has for the whole tensor: (Q2) the amax, of
 /// `nvfp4_quotient` that divided by the greatest value of both levels.
 static Value createTensorScale(ImplicitLocOpBuilder &b, Value tensor,
@@ -265,7 +232,14 @@ static Value createTensorScale(ImplicitLocOpBuilder &b, Value tensor,
   BlockFormatAttr format = precision.getBlockFormat();
   if (!format.takesTensor())
     return nullptr;
-  Value amax = createAmax(b, tensor, precision.hasAmaxOfRows);
+  RankedTensorType type = getTensorType(tensor);
+  int64_t kept = precision.hasAmaxOfRows ? type.getRank() - 1 : 0;
+  SmallVector<AffineExpr> rows;
+  for (int64_t dim = 0; dim < kept; ++dim)
+    rows.push_back(b.getAffineDimExpr(dim));
+  Value amax =
+      createAmax(b, tensor, type.getShape().take_front(kept),
+                 AffineMap::get(type.getRank(), 0, rows, b.getContext()));
   if (isa<TwoLevelScaleAttr>(format.getScale()))
     return amax;
   Value greatest = createSingle(b, 6.0 * 448.0);

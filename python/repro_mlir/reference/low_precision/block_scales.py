@@ -197,9 +197,9 @@ def power_bytes(amax: np.ndarray, element: Format, rule: PowerOfTwo) -> np.ndarr
     beyond = {
         InfiniteAmax.NAN: E8M0_NAN,
         InfiniteAmax.LARGEST: 2 * E8M0_BIAS,
-        InfiniteAmax.POWER: 128 - element.max_exponent + E8M0_BIAS,
+        InfiniteAmax.POWER: min(128 - element.max_exponent + E8M0_BIAS, 2 * E8M0_BIAS),
     }[rule.infinity]
-    codes = np.where(infinite, min(beyond, E8M0_NAN), np.where(zero, 0, codes))
+    codes = np.where(infinite, beyond, np.where(zero, 0, codes))
     return np.where(nan, rule.nan, codes).astype(np.uint8)
 
 

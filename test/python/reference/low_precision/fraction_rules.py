@@ -240,9 +240,9 @@ def power_byte(amax: Value, element: str, rule: str, infinity: str = "nan") -> i
     if amax != amax:
         return 255
     fraction_bits = 6 if element == "mxint8" else FIELDS[element][1]
-    beyond = {"nan": 255, "largest": 254, "power": 128 - EMAX[element] + 127}[infinity]
+    beyond = {"nan": 255, "largest": 254, "power": min(128 - EMAX[element], 127) + 127}[infinity]
     if amax == INF:
-        return min(beyond, 255)
+        return beyond
     if amax == 0:
         return 0
     if rule == "even":
@@ -250,7 +250,7 @@ def power_byte(amax: Value, element: str, rule: str, infinity: str = "nan") -> i
         whole, rest = divmod(amax, unit)
         amax = (whole + (rest >= unit / 2)) * unit
         if amax == two(128):
-            return min(beyond, 255)
+            return beyond
     if rule in ("floor", "even"):
         x = exponent_of(amax) - EMAX[element]
     elif rule == "ceil":
