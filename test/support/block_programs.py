@@ -225,6 +225,18 @@ def blocks() -> Iterator[Case]:
     yield from (program(number)[0] for number in range(40))
     # (E1), (R1) a step that is none of 32 bits.
     yield _with_step("blocks-step-4294967296", 2**32)
+    # A least amax under which the greatest value is too much for an f32, and an infinite amax as 2^128.
+    for name, element, scale in (
+        ("infinite-scale", "f8E4M3FN", "f32_scale<encoding = product, least = 1.0E-37, inverse = true>"),
+        ("largest-scale", "f8E5M2", "f32_scale<encoding = product, least = 1.69E-34, inverse = true>"),
+        ("infinity-as-power", "i8", "power_scale<rule = floor, infinity = power>"),
+    ):
+        b = Builder()
+        x = b.argument((3, 4), "f32")
+        made = Form(element, 1, 4, scale)
+        array = np.array([[0, 0, -0.0, 0], [1e-38, 0, 1e-40, 0], [np.inf, 1, 3e38, -np.inf]], np.float32)
+        codes, scales = quantized(b, made, x)
+        yield Case(name, b.program(codes, scales, dequantized(b, made, codes, scales)), (array,))
 
 
 def _with_step(name: str, step: int) -> Case:
@@ -358,27 +370,48 @@ def contraction(number: int) -> Case:
     choose = random.Random(number)
     outer = choose.choice([(), (), (), (2,), (2, 3), (0,)])
     m, n = (choose.choice([1, 2, 5, 7, 13, 17, 33, 40, 65]) for _ in range(2))
-    k, block = (
-        choose.choice([0, 1, 15, 16, 31, 64, 70, 128, 200]),
-        choose.choice([1, 2, 7, 16, 16, 32, 32, 32, 128, 8192]),
-    )
+    k = choose.choice([0, 1, 15, 16, 31, 64, 70, 128, 200])
     first = choose.choice(_FACTORS)
     second = "i8" if first == "i8" else choose.choice(_FACTORS[:-1])
     rows = [choose.choice([1, 1, 1, 3, 16, 100]) for _ in range(2)]
+    block = choose.choice([1, 2, 7, 16, 16, 32, 32, 32, 128, 8192])
+    return _contraction(choose, f"contraction-{number}", outer, (m, n, k), (first, second), block, rows)
+
+
+def large_contractions() -> list[Case]:
+    """More rows, columns and elements of K than one piece of work has."""
+    extents = ((600, 300, 512), (13, 40, 8192 + 96), (7, 5, 33000))
+    pairs = (("i8", "i8"), ("f4E2M1FN", "f4E2M1FN"), ("f6E3M2FN", "f4E2M1FN"))
+    return [
+        _contraction(random.Random(number), f"large-contraction-{number}", (), size, pair, 32, [1, 1])
+        for number, (size, pair) in enumerate(zip(extents, pairs, strict=True))
+    ]
+
+
+def _contraction(
+    choose: random.Random,
+    name: str,
+    outer: tuple[int, ...],
+    extents: tuple[int, int, int],
+    elements: tuple[str, str],
+    block: int,
+    rows: list[int],
+) -> Case:
+    m, n, k = extents
     b = Builder()
     operands, arrays = [], []
-    for element, extent, count in ((first, m, rows[0]), (second, n, rows[1])):
+    for element, extent, count in zip(elements, (m, n), rows, strict=True):
         operands.append(b.argument((*outer, extent, k), element))
         arrays.append(_codes(choose, element, (*outer, extent, k)))
         kind = choose.choice(_FACTOR_SCALES)
         operands.append(b.argument((*outer, -(-extent // count), -(-k // block)), kind))
         arrays.append(_scales(choose, kind, operands[-1].shape or ()))
     init = b.argument((*outer, m, n), "f32")
-    arrays.append(values.mixed("f32", (*outer, m, n), number))
+    arrays.append(values.mixed("f32", (*outer, m, n), choose.getrandbits(16)))
     names, types = (", ".join(each) for each in ([o.name for o in operands], [o.type for o in operands]))
-    bits = f" fraction_bits = {choose.choice([0, 12, 64])}" if first == "i8" else ""
+    bits = f" fraction_bits = {choose.choice([0, 12, 64])}" if elements[0] == "i8" else ""
     text = (
         f"repro.block_contraction {choose.choice(['fused', 'split'])} block = {block} rows = {rows}{bits} "
         f"ins({names} : {types}) outs({init.name} : {init.type}) -> {init.type}"
     )
-    return Case(f"contraction-{number}", b.program(b.op(text, init.shape, "f32")), tuple(arrays))
+    return Case(name, b.program(b.op(text, init.shape, "f32")), tuple(arrays))

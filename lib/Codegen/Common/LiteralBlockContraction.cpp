@@ -95,6 +95,5 @@ void repro::kernels::expandLiteralBlockContraction(KernelBuilder &b,
     Value result = arith::AddFOp::create(b, init, total);
     b.store(b.canonicalizeNaN(result), output.buffer, place);
   });
-  b.setWork(items,
-            std::max<int64_t>(1, kFoldGrainElements / std::max<int64_t>(k, 1)));
+  b.setWork(items, kFoldGrainElements / std::max<int64_t>(k, 1));
 }

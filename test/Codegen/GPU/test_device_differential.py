@@ -12,11 +12,13 @@ import os
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from support import catalogue, device_kit, random_programs
+from support import block_programs, catalogue, device_kit, random_programs
 from support.assembling import SHARE
 
 EXAMPLES = int(os.environ.get("REPRO_EXAMPLES", "60")) // 3
 CASES = list(catalogue.cases())
+BLOCKS = [case for group in block_programs.GROUPS.values() for case in group()]
+BLOCKS += map(block_programs.contraction, range(40))
 
 
 @pytest.mark.parametrize("case", CASES[::SHARE], ids=lambda case: case.name)
@@ -32,6 +34,11 @@ def test_catalogue_newer(case: catalogue.Case) -> None:
 @pytest.mark.parametrize("case", CASES[SHARE // 3 :: 2 * SHARE], ids=lambda case: case.name)
 def test_no_race(case: catalogue.Case) -> None:
     device_kit.check(case.program, case.inputs, "sm_75", checked=True)
+
+
+@pytest.mark.parametrize("case", BLOCKS[:: max(SHARE // 2, 1)], ids=lambda case: case.name)
+def test_tensors_in_blocks_Q1_Q2_Q3_Q4(case: catalogue.Case) -> None:
+    device_kit.check(case.program, case.inputs, "sm_75")
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90"])

@@ -4,9 +4,10 @@
 """(V1), (Q1) to (Q4): tensors in blocks, and the types of f6, f4 and f8E8M0FNU, have the same bits everywhere."""
 
 import pytest
+from repro_mlir.execute import qemu
 from support import block_programs
 from support.catalogue import Case
-from support.kit import check
+from support.kit import Configuration, check
 
 CASES = [case for group in block_programs.GROUPS.values() for case in group()]
 
@@ -20,3 +21,16 @@ def test_V1_Q1_Q2_Q3_blocks(case: Case) -> None:
 def test_Q4_contractions(number: int) -> None:
     case = block_programs.contraction(number)
     check(case.program, case.inputs)
+
+
+@pytest.mark.parametrize("case", block_programs.large_contractions(), ids=lambda case: case.name)
+def test_Q4_large_contractions(case: Case) -> None:
+    """Several items of rows and of panels, and a K of several segments."""
+    check(case.program, case.inputs)
+
+
+@pytest.mark.skipif(not qemu.is_available(), reason="no aarch64 compiler or emulator")
+def test_aarch64() -> None:
+    cases = [*CASES[::8], *map(block_programs.contraction, range(8)), *block_programs.large_contractions()[-1:]]
+    for case in cases:
+        check(case.program, case.inputs, [Configuration("aarch64", 3)], runs=1)

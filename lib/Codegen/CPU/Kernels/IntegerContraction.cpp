@@ -9,7 +9,7 @@
 // vector is a result along N; a word of 32 bits holds 4, 2 or 1 neighbouring
 // elements of K, which one instruction multiplies and adds. Words of a panel of
 // columns are packed so that those of neighbouring results are a vector, words
-// of rows are broadcast.
+// of rows are broadcast. A long K is taken segment by segment.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,8 +26,11 @@ using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
-/// Bytes of the packed rows of an item: half of the least second cache.
-static constexpr int64_t kRowBytes = 128 * 1024;
+/// Words of K that are packed at a time.
+static constexpr int64_t kMostWords = 1024;
+/// The share of the second cache that the packed rows of an item have: there
+/// are items for many threads.
+static constexpr int64_t kRowsOfCache = 16;
 /// Items that keep threads busy.
 static constexpr int64_t kManyItems = 16;
 /// Panels of an item for which packing its rows pays.
@@ -57,19 +60,24 @@ private:
 
   /// `count` words from an element on, of elements that lie next to each other.
   Value loadWords(const Access &codes, Value offset, int64_t count);
-  /// Calls `body` with a first word and a count, for all words of K: as many as
-  /// a vector has, then one after the other.
+  bool hasSegments() const { return segmentBlocks < blocks; }
+  /// Sets the segment of K that is packed next, from a block on.
+  void beginSegment(Value block);
+  /// Calls `body` with a first word and a count, for all words of the segment:
+  /// as many as a vector has, then one after the other.
   void forWords(function_ref<void(Value word, int64_t count)> body);
   void packRows(Value begin, Value count);
   void packPanel(Value panel);
   void packCodes(ArrayRef<Value> columns, Value vector);
+  /// All tiles of the panel, in the segment.
+  void emitPanel(Value begin, Value count, Value panel);
   void emitTile(Value row, Value local, int64_t rowCount, Value panel);
   /// The dot products after word `word` of the block.
   SmallVector<Value> multiplyAdd(Value local, int64_t rowCount, Value word,
                                  ValueRange dots);
   Value multiplyAdd(Value row, Value column, Value dot);
   void writeResults(Value row, int64_t rowCount, Value panel,
-                    ArrayRef<Value> totals);
+                    ArrayRef<Value> sums);
   Value getOffset(const Access &access, Value row, Value column);
 
   HostBuilder &b;
@@ -78,11 +86,13 @@ private:
   int64_t rank, m, n, k, lanes;
   int64_t block; ///< elements of one
   Product product;
-  int64_t words, blockWords, blocks, tileRows, blockRows, rowBlocks, panels,
-      groups;
+  int64_t blockWords, blocks, tileRows, blockRows, rowBlocks, panels, groups;
+  int64_t segmentBlocks; ///< at most
   Access x, xScales, y, yScales, output;
-  SmallVector<Value> batch; ///< coordinates of the present item
+  SmallVector<Value> batch;              ///< coordinates of the present item
+  Value firstBlock, numBlocks, numWords; ///< of the present segment
   Value rows, columns, columnScales, corrections;
+  Value totals; ///< of a panel between segments; null: not needed
 };
 } // namespace
 
@@ -105,14 +115,17 @@ IntegerContraction::IntegerContraction(HostBuilder &b, BlockContractionOp op)
       lanes(b.getLanes()),
       block(std::min<int64_t>(op.getBlock(), std::max<int64_t>(k, 1))),
       product(chooseProduct(b.getLevel(), op, block)) {
-  words = k / perWord();
   blockWords = block / perWord();
   blocks = k / block;
   tileRows = b.getLevel().vectorRegisters >= 32 ? 6 : 2;
+  segmentBlocks =
+      std::clamp<int64_t>(kMostWords / std::max<int64_t>(blockWords, 1), 1,
+                          std::max<int64_t>(blocks, 1));
+  int64_t rowBytes = 4 * segmentBlocks * std::max<int64_t>(blockWords, 1);
   int64_t most =
-      std::max<int64_t>(kRowBytes / std::max<int64_t>(4 * words, 1), tileRows);
-  blockRows =
-      std::min(llvm::alignTo(m, tileRows), llvm::alignDown(most, tileRows));
+      std::max(b.getLevel().l2Bytes / kRowsOfCache / rowBytes, tileRows);
+  blockRows = std::min<int64_t>(llvm::alignTo(m, tileRows),
+                                llvm::alignDown(most, tileRows));
   if (blockRows == 0)
     return;
   rowBlocks = llvm::divideCeil(m, blockRows);
@@ -147,18 +160,23 @@ Value IntegerContraction::loadWords(const Access &codes, Value offset,
                                    loaded);
 }
 
+void IntegerContraction::beginSegment(Value block) {
+  firstBlock = block;
+  numBlocks = b.min(b.sub(b.index(blocks), block), b.index(segmentBlocks));
+  numWords = b.mul(numBlocks, blockWords);
+}
+
 void IntegerContraction::forWords(
     function_ref<void(Value word, int64_t count)> body) {
-  int64_t full = llvm::alignDown(words, lanes);
-  b.loop(b.index(0), b.index(full), lanes,
-         [&](Value word) { body(word, lanes); });
-  b.loop(b.index(full), b.index(words), 1, [&](Value word) { body(word, 1); });
+  Value full = b.sub(numWords, b.rem(numWords, lanes));
+  b.loop(b.index(0), full, lanes, [&](Value word) { body(word, lanes); });
+  b.loop(full, numWords, 1, [&](Value word) { body(word, 1); });
 }
 
 void IntegerContraction::packRows(Value begin, Value count) {
   b.loop(b.index(0), count, 1, [&](Value local) {
-    Value from = getOffset(x, b.add(begin, local), b.index(0));
-    Value to = b.mul(local, words);
+    Value from = getOffset(x, b.add(begin, local), b.mul(firstBlock, block));
+    Value to = b.mul(local, segmentBlocks * blockWords);
     forWords([&](Value word, int64_t count) {
       Value loaded = loadWords(x, b.add(from, b.mul(word, perWord())), count);
       if (product == Product::bytes) {
@@ -177,7 +195,8 @@ void IntegerContraction::packCodes(ArrayRef<Value> columnsOfLanes,
   forWords([&](Value word, int64_t count) {
     SmallVector<Value> loaded;
     for (Value column : columnsOfLanes) {
-      Value from = getOffset(y, column, b.mul(word, perWord()));
+      Value from = getOffset(
+          y, column, b.add(b.mul(firstBlock, block), b.mul(word, perWord())));
       loaded.push_back(loadWords(y, from, count));
     }
     if (count == lanes) {
@@ -203,11 +222,11 @@ void IntegerContraction::packPanel(Value panel) {
       lanesOf.push_back(b.min(b.add(b.add(first, b.mul(vector, lanes)), lane),
                               b.index(n - 1)));
     packCodes(lanesOf, vector);
-    b.loop(b.index(0), b.index(blocks), 1, [&](Value block) {
+    b.loop(b.index(0), numBlocks, 1, [&](Value block) {
       SmallVector<Value> offsets;
       for (Value column : lanesOf)
-        offsets.push_back(
-            getOffset(yScales, b.div(column, op.getRows()[1]), block));
+        offsets.push_back(getOffset(yScales, b.div(column, op.getRows()[1]),
+                                    b.add(firstBlock, block)));
       Value scales = b.gather(yScales.buffer, b.getF32Type(), offsets);
       Value to = b.mul(b.add(b.mul(block, kTileVectors), vector), lanes);
       b.storeVector(scales, columnScales, to, 1);
@@ -218,7 +237,7 @@ void IntegerContraction::packPanel(Value panel) {
   // 128 times the sum of each block.
   auto type = VectorType::get({lanes}, b.getI32Type());
   Value signs = b.constant(DenseElementsAttr::get(type, APInt(32, 0x80808080)));
-  b.loop(b.index(0), b.index(blocks), 1, [&](Value block) {
+  b.loop(b.index(0), numBlocks, 1, [&](Value block) {
     Value from = b.mul(block, blockWords);
     SmallVector<Value> sums =
         b.loop(b.index(0), b.index(blockWords), 1,
@@ -276,7 +295,7 @@ SmallVector<Value> IntegerContraction::multiplyAdd(Value local,
                                   b.add(b.mul(word, panelWidth()), v * lanes),
                                   1, lanes));
   for (int64_t i = 0; i < rowCount; ++i) {
-    Value at = b.add(b.mul(b.add(local, i), words), word);
+    Value at = b.add(b.mul(b.add(local, i), segmentBlocks * blockWords), word);
     Value row = b.broadcast(b.load(rows, b.getI32Type(), at), lanes);
     for (Value column : loaded)
       next.push_back(multiplyAdd(row, column, dots[next.size()]));
@@ -312,7 +331,8 @@ void IntegerContraction::emitTile(Value row, Value local, int64_t rowCount,
     for (int64_t i = 0; i < rowCount; ++i) {
       Value scaleRow = b.div(b.add(row, i), op.getRows()[0]);
       Value rowScale = b.broadcast(
-          b.load(xScales.buffer, f32, getOffset(xScales, scaleRow, block)),
+          b.load(xScales.buffer, f32,
+                 getOffset(xScales, scaleRow, b.add(firstBlock, block))),
           lanes);
       for (int64_t v = 0; v < kTileVectors; ++v) {
         Value dot = arith::SIToFPOp::create(b, floats, dots[next.size()]);
@@ -335,14 +355,34 @@ void IntegerContraction::emitTile(Value row, Value local, int64_t rowCount,
     }
     return next;
   };
-  SmallVector<Value> totals =
-      b.loop(b.index(0), b.index(blocks), 1,
-             SmallVector<Value>(count, b.zero(floats)), addBlock);
-  writeResults(row, rowCount, panel, totals);
+  auto beginAtZero = [&] { return SmallVector<Value>(count, b.zero(floats)); };
+  if (!hasSegments()) {
+    writeResults(row, rowCount, panel,
+                 b.loop(b.index(0), numBlocks, 1, beginAtZero(), addBlock));
+    return;
+  }
+  auto getPlace = [&](int64_t i) {
+    return b.add(b.mul(local, panelWidth()), i * lanes);
+  };
+  SmallVector<Value> starts =
+      b.choose(b.equal(firstBlock, b.index(0)), beginAtZero, [&] {
+        SmallVector<Value> sums;
+        for (int64_t i = 0; i < count; ++i)
+          sums.push_back(b.loadVector(totals, f32, getPlace(i), 1, lanes));
+        return sums;
+      });
+  SmallVector<Value> sums = b.loop(b.index(0), numBlocks, 1, starts, addBlock);
+  b.when(
+      b.equal(b.add(firstBlock, numBlocks), b.index(blocks)),
+      [&] { writeResults(row, rowCount, panel, sums); },
+      [&] {
+        for (auto [i, sum] : llvm::enumerate(sums))
+          b.storeVector(sum, totals, getPlace(i), 1);
+      });
 }
 
 void IntegerContraction::writeResults(Value row, int64_t rowCount, Value panel,
-                                      ArrayRef<Value> totals) {
+                                      ArrayRef<Value> sums) {
   Type f32 = b.getF32Type();
   for (int64_t v = 0; v < kTileVectors; ++v) {
     Value column = b.add(b.mul(panel, panelWidth()), v * lanes);
@@ -354,11 +394,20 @@ void IntegerContraction::writeResults(Value row, int64_t rowCount, Value panel,
     for (int64_t i = 0; i < rowCount; ++i) {
       Value at = getOffset(output, b.add(row, i), column);
       Value init = b.loadVector(output.buffer, f32, at, 1, lanes, mask);
-      Value result =
-          arith::AddFOp::create(b, init, totals[i * kTileVectors + v]);
+      Value result = arith::AddFOp::create(b, init, sums[i * kTileVectors + v]);
       b.storeVector(b.canonicalizeNaN(result), output.buffer, at, 1, mask);
     }
   }
+}
+
+void IntegerContraction::emitPanel(Value begin, Value count, Value panel) {
+  packPanel(panel);
+  Value full = b.sub(count, b.rem(count, tileRows));
+  b.loop(b.index(0), full, tileRows, [&](Value local) {
+    emitTile(b.add(begin, local), local, tileRows, panel);
+  });
+  b.loop(full, count, 1,
+         [&](Value local) { emitTile(b.add(begin, local), local, 1, panel); });
 }
 
 void IntegerContraction::expand() {
@@ -368,11 +417,14 @@ void IntegerContraction::expand() {
   y = b.getAccess(op.getInputs()[2], identity);
   yScales = b.getAccess(op.getInputs()[3], identity);
   output = b.getAccess(op.getOutputs()[0], identity);
+  int64_t words = segmentBlocks * blockWords;
   rows = b.getScratch(b.getI32Type(), blockRows * words);
   columns = b.getScratch(b.getI32Type(), words * panelWidth());
-  columnScales = b.getScratch(b.getF32Type(), blocks * panelWidth());
+  columnScales = b.getScratch(b.getF32Type(), segmentBlocks * panelWidth());
   if (product == Product::bytes)
-    corrections = b.getScratch(b.getI32Type(), blocks * panelWidth());
+    corrections = b.getScratch(b.getI32Type(), segmentBlocks * panelWidth());
+  if (hasSegments())
+    totals = b.getScratch(b.getF32Type(), blockRows * panelWidth());
 
   SmallVector<int64_t> items(results.getShape().drop_back(2));
   items.append({rowBlocks, groups});
@@ -382,18 +434,21 @@ void IntegerContraction::expand() {
     Value group = batch.pop_back_val();
     Value begin = b.mul(batch.pop_back_val(), blockRows);
     Value count = b.min(b.sub(b.index(m), begin), b.index(blockRows));
-    packRows(begin, count);
+    if (!hasSegments()) {
+      beginSegment(b.index(0));
+      packRows(begin, count);
+    }
     Value firstPanel = b.mul(group, groupPanels);
     Value endPanel = b.min(b.add(firstPanel, groupPanels), b.index(panels));
     b.loop(firstPanel, endPanel, 1, [&](Value panel) {
-      packPanel(panel);
-      Value rest = b.rem(count, tileRows);
-      Value full = b.sub(count, rest);
-      b.loop(b.index(0), full, tileRows, [&](Value local) {
-        emitTile(b.add(begin, local), local, tileRows, panel);
-      });
-      b.loop(full, count, 1, [&](Value local) {
-        emitTile(b.add(begin, local), local, 1, panel);
+      if (!hasSegments()) {
+        emitPanel(begin, count, panel);
+        return;
+      }
+      b.loop(b.index(0), b.index(blocks), segmentBlocks, [&](Value block) {
+        beginSegment(block);
+        packRows(begin, count);
+        emitPanel(begin, count, panel);
       });
     });
   });
