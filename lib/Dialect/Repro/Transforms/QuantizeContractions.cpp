@@ -66,8 +66,9 @@ static FailureOr<Request> readRequest(FoldOp fold, Attribute attribute) {
           {"format", "hadamard", "hadamard_bf16", "amax_of_rows", "forward"})))
     return failure();
   Request request;
-  if (auto forward = asked.getAs<DenseI64ArrayAttr>("forward")) {
-    ArrayRef<int64_t> place = forward.asArrayRef();
+  if (Attribute forward = asked.get("forward")) {
+    auto array = dyn_cast<DenseI64ArrayAttr>(forward);
+    ArrayRef<int64_t> place = array ? array.asArrayRef() : ArrayRef<int64_t>();
     if (asked.size() != 1 || place.size() != 2 || place[0] < 0 ||
         place[1] < 0 || place[1] > 1)
       return fold.emitError("expected 'forward' alone, with the number of a "
@@ -92,6 +93,10 @@ static FailureOr<Request> readRequest(FoldOp fold, Attribute attribute) {
     precision.signs.assign(signs.asArrayRef().begin(),
                            signs.asArrayRef().end());
   }
+  for (StringRef flag : {"hadamard_bf16", "amax_of_rows"})
+    if (Attribute given = asked.get(flag); given && !isa<UnitAttr>(given))
+      return fold.emitError("expected no value of '")
+             << flag << "', got " << given;
   precision.toBF16 = asked.contains("hadamard_bf16");
   precision.hasAmaxOfRows = asked.contains("amax_of_rows");
   BlockFormatAttr blocks = precision.getBlockFormat();
@@ -151,9 +156,13 @@ QuantizeContractions::read(FoldOp fold) {
   contraction.inputs = {body.x.inputs.front(), body.y.inputs.front()};
   for (unsigned side : {0, 1})
     contraction.operands[side] = fold.getInputs()[contraction.inputs[side]];
-  auto asked = fold->getAttrOfType<DictionaryAttr>(kPrecision);
-  if (!asked)
+  Attribute given = fold->getAttr(kPrecision);
+  if (!given)
     return contraction;
+  auto asked = dyn_cast<DictionaryAttr>(given);
+  if (!asked)
+    return fold.emitError("expected a dictionary as '")
+           << kPrecision << "', got " << given;
   if (failed(verifyNames(fold, asked, {"left", "right", "result"})))
     return failure();
   if (contraction.inputs[0] == contraction.inputs[1])
@@ -161,6 +170,9 @@ QuantizeContractions::read(FoldOp fold) {
   for (unsigned side : {0, 1}) {
     if (!asked.contains(kSides[side]))
       continue;
+    auto type = cast<RankedTensorType>(contraction.operands[side].getType());
+    if (!type.hasStaticShape())
+      return fold.emitError("expected operands of static shape, got ") << type;
     FailureOr<Request> request = readRequest(fold, asked.get(kSides[side]));
     if (failed(request))
       return failure();
@@ -229,17 +241,10 @@ LogicalResult QuantizeContractions::addRandom(func::FuncOp function,
     if (place == 1) {
       ImplicitLocOpBuilder b(function.getLoc(), terminator);
       Value one = arith::ConstantOp::create(b, attributes.getI64IntegerAttr(1));
-      Value empty = tensor::EmptyOp::create(b, ArrayRef<int64_t>{},
-                                            attributes.getI64Type());
-      AffineMap map = AffineMap::get(0, 0, &getContext());
-      auto next = linalg::GenericOp::create(
-          b, TypeRange{scalar}, ValueRange{value}, ValueRange{empty},
-          ArrayRef<AffineMap>{map, map}, ArrayRef<utils::IteratorType>{},
-          [&](OpBuilder &nested, Location loc, ValueRange x) {
-            Value sum = arith::AddIOp::create(nested, loc, x[0], one);
-            linalg::YieldOp::create(nested, loc, sum);
-          });
-      value = next.getResult(0);
+      value = mapElements(b, {}, attributes.getI64Type(), value, {},
+                          [&](ImplicitLocOpBuilder &b, ValueRange x) {
+                            return arith::AddIOp::create(b, x[0], one);
+                          });
     }
     results.insert(results.begin() + position, value);
   }

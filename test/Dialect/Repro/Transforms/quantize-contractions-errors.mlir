@@ -115,3 +115,63 @@ func.func @main(%x: tensor<8x16xf32>, %v: tensor<4x16xf32>, %o: tensor<8x4xf32>,
   } -> tensor<8x4xf32>
   return %0, %1 : tensor<8x4xf32>, tensor<8x4xf32>
 }
+
+// -----
+
+func.func @main(%x: tensor<8x16xf32>, %v: tensor<4x16xf32>, %o: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  // expected-error @+1 {{expected a dictionary as 'repro.precision', got 5 : i64}}
+  %0 = repro.fold maps [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>,
+                        affine_map<(m, n, k) -> (m, n)>] iterators [parallel, parallel, reduction]
+      ins(%x, %v : tensor<8x16xf32>, tensor<4x16xf32>) outs(%o : tensor<8x4xf32>)
+      attributes {repro.precision = 5 : i64} {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %s = math.fma %a, %b, %acc : f32
+    repro.yield %s : f32
+  } -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+
+// -----
+
+func.func @main(%x: tensor<8x16xf32>, %v: tensor<4x16xf32>, %o: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  // expected-error @+1 {{expected 'forward' alone, with the number of a contraction and 0 or 1}}
+  %0 = repro.fold maps [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>,
+                        affine_map<(m, n, k) -> (m, n)>] iterators [parallel, parallel, reduction]
+      ins(%x, %v : tensor<8x16xf32>, tensor<4x16xf32>) outs(%o : tensor<8x4xf32>)
+      attributes {repro.precision = {left = {format = bf16, forward = 3 : i64}}} {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %s = math.fma %a, %b, %acc : f32
+    repro.yield %s : f32
+  } -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+
+// -----
+
+func.func @main(%x: tensor<8x16xf32>, %v: tensor<4x16xf32>, %o: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  // expected-error @+1 {{expected no value of 'hadamard_bf16', got false}}
+  %0 = repro.fold maps [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>,
+                        affine_map<(m, n, k) -> (m, n)>] iterators [parallel, parallel, reduction]
+      ins(%x, %v : tensor<8x16xf32>, tensor<4x16xf32>) outs(%o : tensor<8x4xf32>)
+      attributes {repro.precision = {left = {format = bf16, hadamard_bf16 = false}}} {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %s = math.fma %a, %b, %acc : f32
+    repro.yield %s : f32
+  } -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+
+// -----
+
+func.func @main(%x: tensor<8x?xf32>, %v: tensor<4x16xf32>, %o: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  // expected-error @+1 {{expected operands of static shape, got 'tensor<8x?xf32>'}}
+  %0 = repro.fold maps [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>,
+                        affine_map<(m, n, k) -> (m, n)>] iterators [parallel, parallel, reduction]
+      ins(%x, %v : tensor<8x?xf32>, tensor<4x16xf32>) outs(%o : tensor<8x4xf32>)
+      attributes {repro.precision = {left = {format = bf16}}} {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %s = math.fma %a, %b, %acc : f32
+    repro.yield %s : f32
+  } -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}

@@ -161,3 +161,23 @@ func.func @main(%w: tensor<4x64xf32> {repro.name = "w"}, %x: tensor<8x64xf32>)
   } -> tensor<8x64xf32>
   return %w, %1 : tensor<4x64xf32>, tensor<8x64xf32>
 }
+
+// -----
+
+// A batch of no matrices is reshaped as any other.
+// CHECK-LABEL: func.func @main
+func.func @main(%x: tensor<0x5x64xf32>, %w: tensor<0x4x64xf32>, %o: tensor<0x5x4xf32>)
+    -> tensor<0x5x4xf32> attributes {repro.num_state = 0 : i64} {
+  // CHECK: repro.quantize {{.*}} : tensor<0x5x64xf32>
+  %0 = repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential>
+      maps [affine_map<(b, m, n, k) -> (b, m, k)>, affine_map<(b, m, n, k) -> (b, n, k)>,
+            affine_map<(b, m, n, k) -> (b, m, n)>] iterators [parallel, parallel, parallel, reduction]
+      ins(%x, %w : tensor<0x5x64xf32>, tensor<0x4x64xf32>) outs(%o : tensor<0x5x4xf32>)
+      attributes {repro.precision = {left = {format = #repro.block_format<element = f4E2M1FN, rows = 32, columns = 32,
+          scale = #repro.power_scale<rule = rceil>, rounding = #repro.rounding<direction = rne>>}}} {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %s = math.fma %a, %b, %acc : f32
+    repro.yield %s : f32
+  } -> tensor<0x5x4xf32>
+  return %0 : tensor<0x5x4xf32>
+}
