@@ -1716,3 +1716,33 @@ func.func @Q4_scale_type(%x: tensor<8x96xi8>, %s: tensor<8x3xf16>, %y: tensor<40
       ins(%x, %s, %y, %t : tensor<8x96xi8>, tensor<8x3xf16>, tensor<40x96xi8>, tensor<40x3xf16>) outs(%i : tensor<8x40xf32>) -> tensor<8x40xf32>
   return
 }
+
+// -----
+
+func.func @Q4_unranked(%x: tensor<*xi8>, %s: tensor<8x3xf32>, %i: tensor<8x8xf32>) {
+  // expected-error @+1 {{(V1) operand #0 is of type 'tensor<*xi8>', expected a ranked tensor without encoding}}
+  %0 = repro.block_contraction fused block = 32 rows = [1, 1] fraction_bits = 0
+      ins(%x, %s, %x, %s : tensor<*xi8>, tensor<8x3xf32>, tensor<*xi8>, tensor<8x3xf32>)
+      outs(%i : tensor<8x8xf32>) -> tensor<8x8xf32>
+  return
+}
+
+// -----
+
+func.func @Q4_vector(%x: vector<8x96xi8>, %s: tensor<8x3xf32>, %y: tensor<8x96xi8>, %i: tensor<8x8xf32>) {
+  // expected-error @+1 {{(V1) operand #0 is of type 'vector<8x96xi8>', expected a ranked tensor without encoding}}
+  %0 = repro.block_contraction fused block = 32 rows = [1, 1] fraction_bits = 0
+      ins(%x, %s, %y, %s : vector<8x96xi8>, tensor<8x3xf32>, tensor<8x96xi8>, tensor<8x3xf32>)
+      outs(%i : tensor<8x8xf32>) -> tensor<8x8xf32>
+  return
+}
+
+// -----
+
+func.func @Q4_scalar(%x: i8, %s: tensor<8x3xf32>, %y: tensor<8x96xi8>, %i: tensor<8x8xf32>) {
+  // expected-error @+1 {{operand #0 must be variadic of shaped of any type values, but got 'i8'}}
+  %0 = repro.block_contraction fused block = 32 rows = [1, 1] fraction_bits = 0
+      ins(%x, %s, %y, %s : i8, tensor<8x3xf32>, tensor<8x96xi8>, tensor<8x3xf32>)
+      outs(%i : tensor<8x8xf32>) -> tensor<8x8xf32>
+  return
+}

@@ -125,12 +125,19 @@ ArrayAttr FoldOp::getConstantInits() {
 /// (K4): 2^18 products of 22 bits each add up in an i64.
 static constexpr int64_t kMaxExactTerms = int64_t(1) << 18;
 
-static LogicalResult verifyExact(FoldOp fold) {
+/// Whether the sum of a fold may be chosen as `order` says.
+static LogicalResult verifyPlain(FoldOp fold, StringRef order) {
   std::optional<ContractionBody> contraction = getContraction(fold);
-  if (!contraction || !contraction->isPlain())
-    return fold.emitOpError("(K4) #repro.exact is for contractions: expected "
-                            "acc = math.fma(x, y, acc) in f32 of two inputs or "
-                            "their extensions, and no other operation");
+  if (contraction && contraction->isPlain())
+    return success();
+  return fold.emitOpError(order)
+         << " is for contractions: expected acc = math.fma(x, y, acc) in f32 "
+            "of two inputs or their extensions, and no other operation";
+}
+
+static LogicalResult verifyExact(FoldOp fold) {
+  if (failed(verifyPlain(fold, "(K4) #repro.exact")))
+    return failure();
   int64_t terms = 1;
   for (auto [extent, type] :
        llvm::zip_equal(fold.getExtents(), fold.getIteratorTypesArray())) {
@@ -147,11 +154,8 @@ static LogicalResult verifyExact(FoldOp fold) {
 }
 
 static LogicalResult verifyFdpa(FoldOp fold, FdpaAttr fdpa) {
-  std::optional<ContractionBody> contraction = getContraction(fold);
-  if (!contraction || !contraction->isPlain())
-    return fold.emitOpError("(M4) #repro.fdpa is for contractions: expected "
-                            "acc = math.fma(x, y, acc) in f32 of two inputs or "
-                            "their extensions, and no other operation");
+  if (failed(verifyPlain(fold, "(M4) #repro.fdpa")))
+    return failure();
   Type result = getElementTypeOrSelf(fold.getOutputs()[0].getType());
   if (fdpa.getStart() == SumStart::init &&
       fdpa.getRound() == SumRounding::rne_f16 && !result.isF16())

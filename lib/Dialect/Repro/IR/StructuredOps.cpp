@@ -89,21 +89,19 @@ static bool isElementType(Type type) {
 }
 
 /// Ranked tensors without an encoding and strided memrefs, of elements.
-static bool isArrayType(Type type) {
+static bool isArrayType(Type type, function_ref<bool(Type)> isElement) {
   if (auto tensor = dyn_cast<RankedTensorType>(type))
-    return !tensor.getEncoding() && isElementType(tensor.getElementType());
+    return !tensor.getEncoding() && isElement(tensor.getElementType());
   auto memref = dyn_cast<MemRefType>(type);
-  return memref && memref.isStrided() && isElementType(memref.getElementType());
+  return memref && memref.isStrided() && isElement(memref.getElementType());
 }
 
-LogicalResult
-structured::verifyDestinationStyle(DestinationStyleOpInterface op) {
+static LogicalResult verifyOperands(DestinationStyleOpInterface op,
+                                    function_ref<bool(Type)> isElement) {
   for (OpOperand &operand : op->getOpOperands()) {
     Type type = operand.get().getType();
-    // (Q4) It has codes of all formats, which its own verifier names.
-    if (isa<BlockContractionOp>(op) && isa<ShapedType>(type))
-      continue;
-    if (!isArrayType(type) && (op.isDpsInit(&operand) || !isElementType(type)))
+    if (!isArrayType(type, isElement) &&
+        (op.isDpsInit(&operand) || !isElement(type)))
       return op->emitOpError("(V1) operand #")
              << operand.getOperandNumber() << " is of type " << type
              << ", expected a ranked tensor without encoding"
@@ -129,15 +127,21 @@ structured::verifyDestinationStyle(DestinationStyleOpInterface op) {
   return success();
 }
 
-/// Checks that `op` has `inputs` inputs and `outputs` outputs.
-static LogicalResult verifyCounts(DestinationStyleOpInterface op,
-                                  unsigned inputs, unsigned outputs) {
+LogicalResult
+structured::verifyDestinationStyle(DestinationStyleOpInterface op) {
+  return verifyOperands(op, isElementType);
+}
+
+/// Checks that `op` has `inputs` inputs and `outputs` outputs, of elements.
+static LogicalResult
+verifyCounts(DestinationStyleOpInterface op, unsigned inputs, unsigned outputs,
+             function_ref<bool(Type)> isElement = isElementType) {
   if (unsigned(op.getNumDpsInputs()) != inputs ||
       unsigned(op.getNumDpsInits()) != outputs)
     return op->emitOpError("expected ")
            << inputs << " inputs and " << outputs << " outputs, got "
            << op.getNumDpsInputs() << " and " << op.getNumDpsInits();
-  return structured::verifyDestinationStyle(op);
+  return verifyOperands(op, isElement);
 }
 
 static LogicalResult verifyDimension(Operation *op, int64_t dimension,
@@ -291,13 +295,19 @@ bool BlockContractionOp::bufferizesToMemoryRead(
   return true;
 }
 
+/// (Q1) Of codes and scales, too.
+static bool isBlockElement(Type type) {
+  return isElementType(type) || isa<Float6E3M2FNType, Float6E2M3FNType,
+                                    Float4E2M1FNType, Float8E8M0FNUType>(type);
+}
+
 static bool isBlockCode(Type type) {
   return isa<Float8E4M3FNType, Float6E3M2FNType, Float6E2M3FNType,
              Float4E2M1FNType>(type);
 }
 
 LogicalResult BlockContractionOp::verify() {
-  if (failed(verifyCounts(*this, 4, 1)))
+  if (failed(verifyCounts(*this, 4, 1, isBlockElement)))
     return failure();
   // Sums of this many products of any codes fit into an i32, or into an f64.
   constexpr int64_t kMostBlock = 8192;

@@ -250,12 +250,6 @@ static LogicalResult verifyOp(Operation *op) {
       !isa<IntegerAttr, FloatAttr, DenseElementsAttr>(constant.getValue()))
     return op->emitOpError("(H2) expected the value itself as integer, float "
                            "or dense elements");
-  // MLIR holds such a number, but it has no bits: the operation has no text.
-  if (auto constant = dyn_cast<arith::ConstantOp>(op);
-      constant && isa<Float8E8M0FNUType>(constant.getType()) &&
-      cast<FloatAttr>(constant.getValue()).getValue().isNegative())
-    return emitError(op->getLoc(), "(V1) expected a power of two as constant, "
-                                   "got a negative number");
   if (llvm::any_of(op->getResultTypes(), llvm::IsaPred<ShapedType>) &&
       isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) &&
       !isa<arith::ConstantOp>(op))
@@ -333,7 +327,24 @@ static LogicalResult verifyMain(func::FuncOp main) {
   return result.wasInterrupted() ? failure() : verifySizes(main);
 }
 
+/// MLIR holds a negative number of f8E8M0FNU, but it has no bits: nothing that
+/// prints the operation may come before.
+static LogicalResult verifyPowers(ModuleOp module) {
+  WalkResult walked = module.walk([](arith::ConstantOp constant) {
+    auto number = dyn_cast<FloatAttr>(constant.getValue());
+    if (!number || !isa<Float8E8M0FNUType>(number.getType()) ||
+        !number.getValue().isNegative())
+      return WalkResult::advance();
+    emitError(constant.getLoc(), "(V1) expected a power of two as constant, "
+                                 "got a negative number");
+    return WalkResult::interrupt();
+  });
+  return failure(walked.wasInterrupted());
+}
+
 LogicalResult repro::verifyCanonicalProgram(ModuleOp module) {
+  if (failed(verifyPowers(module)))
+    return failure();
   for (NamedAttribute attr : module->getAttrs())
     return module.emitError("(H2) attribute '")
            << attr.getName().getValue() << "' of the module: expected none";

@@ -30,8 +30,10 @@ static constexpr ScaleEncoding encodings[] = {
     ScaleEncoding::product, ScaleEncoding::reciprocal, ScaleEncoding::quotient};
 static constexpr bool flags[] = {false, true};
 
+namespace {
 /// The kinds of scales.
 enum class ScaleKind : int64_t { power, twoLevel, quotient, f32 };
+} // namespace
 
 template <typename T, size_t n>
 static int64_t findNumber(const T (&values)[n], T value) {
