@@ -54,10 +54,10 @@ MLIR_CAPI_EXPORTED MlirModule reproReadProgram(MlirContext context,
 MLIR_CAPI_EXPORTED bool reproGetMultipliedTypes(MlirOperation op, MlirType *x,
                                                 MlirType *y);
 
-/** Calls `onRole` with each contraction of `main` that can be exact, in program
- * order: its role, what its factors are ("activation", "weight", "gradient" or
- * "none"), the argument that is the layer's weight and the number of the
- * layer's contraction in the forward pass, both -1 where there is none.
+/** Calls `onRole` with each contraction of `main` whose sum may be chosen, in
+ * program order: its role, what its factors are ("activation", "weight",
+ * "gradient" or "none"), the argument that is the layer's weight and the number
+ * of the layer's contraction in the forward pass, both -1 where there is none.
  * `numState` of the first arguments are state. `loss` is the result that is the
  * loss, or -1 for the one that is named `lossName`. Fails as reproProgramHash
  * does. */

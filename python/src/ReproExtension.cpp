@@ -131,7 +131,7 @@ NB_MODULE(_repro, m) {
   m.def(
       "contraction_roles", &getRoles, nb::arg("module"), nb::arg("num_state"),
       nb::arg("has_new_state"), nb::arg("loss"), nb::arg("loss_name"),
-      "For each contraction that can be exact, in program order: the "
+      "For each contraction whose sum may be chosen, in program order: the "
       "operation, its role, what its two factors are, the argument that is the "
       "layer's weight and the number of the layer's contraction in the forward "
       "pass, -1 for none. `loss` is a result, or -1 for the one of a name. "

@@ -27,11 +27,12 @@ def ReproExpandChecks : Pass<"repro-expand-checks", "::mlir::func::FuncOp"> {
 }
 
 def ReproDecomposeBlocks : Pass<"repro-decompose-blocks", "::mlir::ModuleOp"> {
-  let summary = "(Q1) to (Q3) tensors in blocks become arithmetic of f32 and bytes";
+  let summary = "(Q1) to (Q4) tensors in blocks become arithmetic of f32 and bytes";
   let description = [{
     `repro.quantize` becomes a fold for the amax of each block, an operation on
     these for the scales, and one on the elements for their codes;
-    `repro.dequantize` one on the codes. Tensors of f6E3M2FN, f6E2M3FN, f4E2M1FN
+    `repro.dequantize` one on the codes. `repro.block_contraction` gets integers
+    in whole blocks, of f8 the codes, and scales of f32. Tensors of f6E3M2FN, f6E2M3FN, f4E2M1FN
     and f8E8M0FNU, of arguments and results too, become tensors of bytes, and
     conversions from and to these types integer arithmetic on them.
   }];

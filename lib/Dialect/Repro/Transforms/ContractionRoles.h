@@ -15,7 +15,7 @@
 namespace mlir::repro {
 
 /// The contractions of a function that a precision can be chosen for, in
-/// program order: those whose order can be exact.
+/// program order: those whose sum may be chosen.
 SmallVector<FoldOp> getContractions(func::FuncOp function);
 
 /// What a contraction of a step is for.

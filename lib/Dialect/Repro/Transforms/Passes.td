@@ -286,7 +286,7 @@ def ReproQuantizeContractions
       with 10 bits of fraction, as f32; or `#repro.block_format`, whose
       dequantized values are read. Blocks are of the operand with its batch
       first and K last, K being the reduction dimensions that both factors index
-      by themselves;
+      by themselves; square blocks are of a matrix as it is;
     - `hadamard`: (Q5) 16 or 32 signs of a transform along K before it is
       rounded; both factors need the same. `hadamard_bf16` rounds what it gives;
     - `amax_of_rows`: of a scale of two levels, each row has an amax;
