@@ -15,7 +15,7 @@ from ..lazy_imports import load_on_first_use
 if TYPE_CHECKING:
     from .apply import apply_precision
     from .formats import Format, Hadamard, Rounding, Scale, blocks
-    from .named import NAMED_RECIPES, named_recipe, nvfp4, qat
+    from .named import NAMED_RECIPES, by_blocks, named_recipe, nvfp4, qat
     from .recipe import Recipe, RolePrecision, Rule
     from .recipe_json import recipe_from_json, recipe_of, recipe_to_json
     from .summary import ContractionPrecision, PrecisionSummary, precision_summary
@@ -33,6 +33,7 @@ _HOMES = {
     "Scale": "formats",
     "apply_precision": "apply",
     "blocks": "formats",
+    "by_blocks": "named",
     "named_recipe": "named",
     "nvfp4": "named",
     "precision_summary": "summary",
@@ -55,6 +56,7 @@ __all__ = [
     "Scale",
     "apply_precision",
     "blocks",
+    "by_blocks",
     "named_recipe",
     "nvfp4",
     "precision_summary",

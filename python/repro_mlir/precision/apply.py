@@ -19,7 +19,7 @@ from ..program.accumulators import Accumulator, set_accumulators
 from ..program.canonical import read_module, write_module
 from ..program.contractions import Contraction
 from ..program.microbatches import MicrobatchProgram
-from .formats import F32, FORWARD, NUMBERS
+from .formats import ELEMENTS, F32, FORWARD, NUMBERS
 from .recipe import Recipe, RolePrecision
 from .recipe_json import recipe_of
 from .roles import Described, StepShape, describe, shape_of, shape_of_microbatch
@@ -129,9 +129,10 @@ def _quantized(
 
 
 def _with_accumulators(program: Program, asked: Sequence[RolePrecision | None]) -> Program:
-    """(M4) The program with the accumulators that are asked for, its contractions being numbered as before."""
+    """(M4) The program with the accumulators that are asked for. Contractions in blocks (Q4) count no more."""
     chosen: dict[str | Accumulator, set[int]] = {}
-    for number, each in enumerate(asked):
+    left = [each for each in asked if each is None or each.block_step is None]
+    for number, each in enumerate(left):
         if each is not None and each.accumulator is not None:
             chosen.setdefault(each.accumulator, set()).add(number)
     for accumulator, numbers in chosen.items():
@@ -152,8 +153,8 @@ def requests(described: Sequence[Described], recipe: Recipe) -> list[RolePrecisi
     """What the recipe asks for each contraction; None for those that are left alone.
 
     Raises:
-      ReproError: the class of an accumulator for operands that its units do not take, or stochastic rounding of a
-        forward pass that is computed again.
+      ReproError: an accumulator for operands that it does not take, or stochastic rounding of a forward pass that is
+        computed again.
     """
     layers = len({each.layer for each in described if each.role == "fprop"})
     found: list[RolePrecision | None] = []
@@ -161,8 +162,14 @@ def requests(described: Sequence[Described], recipe: Recipe) -> list[RolePrecisi
         asked = None
         if each.role != "other":
             asked = recipe.precision_of(each.role, each.layer, each.number, layers)
-        if asked is not None and isinstance(asked.accumulator, str):
-            formats = [asked.operands.get(name, F32).element for name in each.operands]
+        formats = [] if asked is None else [asked.operands.get(name, F32).element for name in each.operands]
+        if asked is not None and asked.block_step is not None:
+            if not set(formats) <= set(ELEMENTS):
+                raise ReproError(
+                    f"(Q4) {each.layer or each.role}: expected formats of blocks of both operands for the accumulator "
+                    f"{asked.accumulator}, got {' and '.join(formats)}"
+                )
+        elif asked is not None and isinstance(asked.accumulator, str):
             # Units read numbers as they are stored: f32 would be rounded, and blocks are codes there.
             if not set(formats) <= {*NUMBERS, FORWARD}:
                 raise ReproError(
@@ -190,4 +197,6 @@ def _attribute(each: Described, precision: RolePrecision, described: Sequence[De
             parts.append(f"{side} = {format.mlir}")
     if precision.result not in (None, "f32"):
         parts.append(f"result = {precision.result}")
+    if precision.block_step is not None:
+        parts.append(f'blocks = "{precision.block_step}"')
     return f"{{{', '.join(parts)}}}"

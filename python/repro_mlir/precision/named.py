@@ -82,6 +82,18 @@ def _forward(rule: Rule) -> dict[str, RolePrecision]:
     return {role: precision for role, precision in rule.roles.items() if role == "fprop"}
 
 
+def by_blocks(base: Recipe, accumulator: str = "blocks") -> Recipe:
+    """(Q4) A recipe with exact dot products of blocks: two operands in blocks multiply their codes, and each product of
+    scales is taken once.
+
+    Args:
+      accumulator: `blocks`, which adds with one rounding, or `blocks_split`, with two.
+    """
+    exact = RolePrecision(accumulator=accumulator)
+    roles = {role: precision.overridden(exact) for role, precision in base.roles.items()}
+    return dataclasses.replace(base, name=f"{accumulator}_{base.name}", roles=roles)
+
+
 def _mx(name: str, element: str, rule: str) -> Callable[[], Recipe]:
     return lambda: _alike(name, blocks(element, "mx", rule))
 
@@ -101,7 +113,13 @@ _NAMED: dict[str, Callable[[], Recipe]] = {
 }
 _WITH_BLOCKS = tuple(name for name in _NAMED if name not in ("bf16", "f16", "tf32"))
 
-NAMED_RECIPES = (*_NAMED, *(f"qat_{name}" for name in _WITH_BLOCKS))
+_BY_BLOCKS = tuple(name for name in _WITH_BLOCKS if not name.startswith("fp8"))
+
+NAMED_RECIPES = (
+    *_NAMED,
+    *(f"qat_{name}" for name in _WITH_BLOCKS),
+    *(f"blocks_{name}" for name in _BY_BLOCKS),
+)
 """The names of recipes."""
 
 
@@ -109,6 +127,8 @@ def named_recipe(name: str) -> Recipe:
     """The recipe of a name, with its default parameters. ReproError for a name that is none."""
     if name.startswith("qat_") and name[4:] in _WITH_BLOCKS:
         return qat(_NAMED[name[4:]]())
+    if name.startswith("blocks_") and name[7:] in _BY_BLOCKS:
+        return by_blocks(_NAMED[name[7:]]())
     if name not in _NAMED:
         raise ReproError(f"expected a recipe among {', '.join(NAMED_RECIPES)}, got {name!r}")
     return _NAMED[name]()

@@ -24,6 +24,9 @@ OPERANDS = {
 
 _REUSABLE = (("dgrad", "weight"), ("wgrad", "activation"))
 
+BLOCK_STEPS = {"blocks": "fused", "blocks_split": "split"}
+"""(Q4) The accumulators of contractions in blocks, and how the dot product of a block comes to the sum."""
+
 MOST_RULES = 1000
 
 
@@ -35,7 +38,7 @@ class RolePrecision:
       operands: the format of each operand, by name.
       result: `bf16`, `f16` or `tf32`: to what the result is rounded; `f32` rounds nothing.
       accumulator: (M4) the class of an accumulator, such as `hopper`, for operands of f16, bf16 and tf32; or an
-        `Accumulator`.
+        `Accumulator`; or (Q4) `blocks` or `blocks_split`, exact dot products of blocks, for two operands in blocks.
     """
 
     operands: Mapping[str, Format] = field(default_factory=dict)
@@ -43,10 +46,16 @@ class RolePrecision:
     accumulator: str | Accumulator | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.accumulator, str) and self.accumulator not in CLASSES:
-            raise ReproError(f"expected an accumulator among {', '.join(CLASSES)}, got {self.accumulator!r}")
+        known = (*CLASSES, *BLOCK_STEPS)
+        if isinstance(self.accumulator, str) and self.accumulator not in known:
+            raise ReproError(f"expected an accumulator among {', '.join(known)}, got {self.accumulator!r}")
         if self.result is not None and self.result not in ("f32", *NUMBERS):
             raise ReproError(f"expected a result among f32, {', '.join(NUMBERS)}, got {self.result!r}")
+
+    @property
+    def block_step(self) -> str | None:
+        """(Q4) How the dot products of blocks come to the sum, `fused` or `split`; None where they are none."""
+        return BLOCK_STEPS.get(self.accumulator) if isinstance(self.accumulator, str) else None
 
     @property
     def is_empty(self) -> bool:

@@ -108,31 +108,24 @@ OperandLayout repro::getLayout(FoldOp fold, unsigned side) {
   return layout;
 }
 
-namespace {
-/// An operand as rows and columns, and the way back.
-struct Matrices {
-  SmallVector<int64_t> order; ///< of the operand's dimensions
-  SmallVector<int64_t> shape; ///< with its dimensions joined
-};
-} // namespace
-
 /// How blocks with so many rows are of an operand; those with as many columns
 /// as rows are `square`.
-static Matrices getMatrices(RankedTensorType type, const OperandLayout &layout,
-                            int64_t tileRows, bool square) {
+static MatrixView getMatrixView(RankedTensorType type,
+                                const OperandLayout &layout, int64_t tileRows,
+                                bool square) {
   auto getSize = [&](ArrayRef<int64_t> dims) {
     int64_t size = 1;
     for (int64_t dim : dims)
       size *= type.getDimSize(dim);
     return size;
   };
-  Matrices matrices;
+  MatrixView view;
   // Square blocks of a matrix are those of its transpose.
   if (square && layout.batch.empty() && layout.rows.size() == 1 &&
       layout.columns.size() == 1) {
-    matrices.order = {0, 1};
-    matrices.shape = SmallVector<int64_t>(type.getShape());
-    return matrices;
+    view.order = {0, 1};
+    view.sizes = view.shape = SmallVector<int64_t>(type.getShape());
+    return view;
   }
   SmallVector<int64_t> batch = layout.batch, rows = layout.rows;
   if (tileRows <= 1) {
@@ -142,16 +135,18 @@ static Matrices getMatrices(RankedTensorType type, const OperandLayout &layout,
   }
   for (ArrayRef<int64_t> dims :
        {ArrayRef(batch), ArrayRef(rows), ArrayRef<int64_t>(layout.columns)})
-    llvm::append_range(matrices.order, dims);
+    llvm::append_range(view.order, dims);
+  for (int64_t dim : view.order)
+    view.sizes.push_back(type.getDimSize(dim));
   for (int64_t dim : batch)
-    matrices.shape.push_back(type.getDimSize(dim));
+    view.shape.push_back(type.getDimSize(dim));
   if (tileRows == 1 && !rows.empty())
     for (int64_t dim : rows)
-      matrices.shape.push_back(type.getDimSize(dim));
+      view.shape.push_back(type.getDimSize(dim));
   else
-    matrices.shape.push_back(getSize(rows));
-  matrices.shape.push_back(getSize(layout.columns));
-  return matrices;
+    view.shape.push_back(getSize(rows));
+  view.shape.push_back(getSize(layout.columns));
+  return view;
 }
 
 //===----------------------------------------------------------------------===//
@@ -249,54 +244,204 @@ static Value createTensorScale(ImplicitLocOpBuilder &b, Value tensor,
                         });
 }
 
-static Value quantize(ImplicitLocOpBuilder &b, Value tensor,
-                      const OperandPrecision &precision, RandomSites &sites) {
+static QuantizedOperand quantizeMatrix(ImplicitLocOpBuilder &b, Value matrix,
+                                       const OperandPrecision &precision,
+                                       RandomSites &sites) {
   BlockFormatAttr format = precision.getBlockFormat();
-  Value whole = createTensorScale(b, tensor, precision);
-  ArrayRef<int64_t> shape = getTensorType(tensor).getShape();
+  Value tensorScale = createTensorScale(b, matrix, precision);
+  ArrayRef<int64_t> shape = getTensorType(matrix).getShape();
   bool isRandom = precision.isStochastic();
   auto quantized = QuantizeOp::create(
       b, RankedTensorType::get(shape, format.getElement()),
       RankedTensorType::get(format.getScaleShape(shape), format.getScaleType()),
-      tensor, whole, isRandom ? sites.seed : Value(),
+      matrix, tensorScale, isRandom ? sites.seed : Value(),
       isRandom ? sites.step : Value(), format,
       isRandom ? b.getI64IntegerAttr(sites.next++) : IntegerAttr());
-  return DequantizeOp::create(b, tensor.getType(), quantized.getCodes(),
-                              quantized.getScales(), whole, format);
+  return {format, quantized.getCodes(), quantized.getScales(), tensorScale, {}};
 }
 
-FailureOr<Value> repro::createOperand(ImplicitLocOpBuilder &b, FoldOp fold,
-                                      Value operand,
-                                      const OperandPrecision &precision,
-                                      const OperandLayout &layout,
-                                      RandomSites &sites) {
+static Value dequantize(ImplicitLocOpBuilder &b, Value codes, Value scales,
+                        Value tensorScale, BlockFormatAttr format) {
+  auto type =
+      RankedTensorType::get(getTensorType(codes).getShape(), b.getF32Type());
+  return DequantizeOp::create(b, type, codes, scales, tensorScale, format);
+}
+
+//===----------------------------------------------------------------------===//
+// Operands
+//===----------------------------------------------------------------------===//
+
+/// An operand as the matrix that blocks and transforms are of, transformed.
+static FailureOr<Value> createMatrix(ImplicitLocOpBuilder &b, FoldOp fold,
+                                     Value operand,
+                                     const OperandPrecision &precision,
+                                     const OperandLayout &layout,
+                                     MatrixView &view) {
   BlockFormatAttr blocks = precision.getBlockFormat();
-  Type type = blocks ? Type() : cast<TypeAttr>(precision.format).getValue();
   bool isTransformed = !precision.signs.empty();
-  if (!blocks && !isTransformed)
-    return roundTensor(b, operand, type);
   if (layout.columns.empty())
     return fold.emitError("expected a reduction dimension that both factors "
                           "index by itself, for blocks along K");
   Value tensor = convertElements(b, operand, b.getF32Type());
   int64_t rows = blocks ? blocks.getRows() : 1;
-  Matrices matrices =
-      getMatrices(getTensorType(tensor), layout, rows,
-                  blocks && rows == blocks.getColumns() && !isTransformed &&
-                      !precision.hasAmaxOfRows);
-  int64_t columns = matrices.shape.back();
+  view = getMatrixView(getTensorType(tensor), layout, rows,
+                       blocks && rows == blocks.getColumns() &&
+                           !isTransformed && !precision.hasAmaxOfRows);
+  int64_t columns = view.shape.back();
   if (isTransformed && columns % int64_t(precision.signs.size()))
     return fold.emitError("(Q5) expected a multiple of ")
            << precision.signs.size() << " elements along K, got " << columns;
-  Value permuted = transpose(b, tensor, matrices.order);
-  Value moved = reshape(b, permuted, matrices.shape);
-  if (isTransformed)
-    moved = transform(b, moved, precision);
-  moved = blocks ? quantize(b, moved, precision, sites)
-                 : roundTensor(b, moved, type);
-  SmallVector<int64_t> back(matrices.order.size());
-  for (auto [place, dim] : llvm::enumerate(matrices.order))
+  Value matrix = reshape(b, transpose(b, tensor, view.order), view.shape);
+  return isTransformed ? transform(b, matrix, precision) : matrix;
+}
+
+/// A matrix as the operand that it is of.
+static Value createOperand(ImplicitLocOpBuilder &b, Value matrix,
+                           const MatrixView &view) {
+  SmallVector<int64_t> back(view.order.size());
+  for (auto [place, dim] : llvm::enumerate(view.order))
     back[dim] = place;
-  return transpose(b, reshape(b, moved, getTensorType(permuted).getShape()),
-                   back);
+  return transpose(b, reshape(b, matrix, view.sizes), back);
+}
+
+FailureOr<QuantizedOperand>
+repro::quantizeOperand(ImplicitLocOpBuilder &b, FoldOp fold, Value operand,
+                       const OperandPrecision &precision,
+                       const OperandLayout &layout, RandomSites &sites) {
+  MatrixView view;
+  FailureOr<Value> matrix =
+      createMatrix(b, fold, operand, precision, layout, view);
+  if (failed(matrix))
+    return failure();
+  QuantizedOperand quantized = quantizeMatrix(b, *matrix, precision, sites);
+  quantized.view = std::move(view);
+  return quantized;
+}
+
+Value repro::dequantizeOperand(ImplicitLocOpBuilder &b,
+                               const QuantizedOperand &quantized) {
+  Value values = dequantize(b, quantized.codes, quantized.scales,
+                            quantized.tensorScale, quantized.format);
+  return createOperand(b, values, quantized.view);
+}
+
+FailureOr<Value> repro::roundOperand(ImplicitLocOpBuilder &b, FoldOp fold,
+                                     Value operand,
+                                     const OperandPrecision &precision,
+                                     const OperandLayout &layout) {
+  Type type = cast<TypeAttr>(precision.format).getValue();
+  if (precision.signs.empty())
+    return roundTensor(b, operand, type);
+  MatrixView view;
+  FailureOr<Value> matrix =
+      createMatrix(b, fold, operand, precision, layout, view);
+  if (failed(matrix))
+    return failure();
+  return createOperand(b, roundTensor(b, *matrix, type), view);
+}
+
+//===----------------------------------------------------------------------===//
+// Factors (Q4)
+//===----------------------------------------------------------------------===//
+
+/// The f32 by which codes under each scale are multiplied: (Q2) the value of
+/// the code of 1. Scales that a contraction takes as they are stay.
+static Value createFactors(ImplicitLocOpBuilder &b,
+                           const QuantizedOperand &quantized) {
+  BlockFormatAttr format = quantized.format;
+  auto single = dyn_cast<F32ScaleAttr>(format.getScale());
+  bool isInverse = single && single.getInverse();
+  if (!quantized.tensorScale && !isInverse)
+    return quantized.scales;
+  Type element = format.getElement();
+  auto type = RankedTensorType::get(getTensorType(quantized.scales).getShape(),
+                                    element);
+  // mxint8 counts in units of 2^-6.
+  TypedAttr one = element.isInteger() ? TypedAttr(b.getIntegerAttr(element, 64))
+                                      : TypedAttr(b.getFloatAttr(element, 1.0));
+  Value ones = mapElements(b, type.getShape(), element, {}, {},
+                           [&](ImplicitLocOpBuilder &b, ValueRange) -> Value {
+                             return arith::ConstantOp::create(b, one);
+                           });
+  auto ofOne =
+      BlockFormatAttr::get(b.getContext(), element, 1, 1, format.getScale(),
+                           format.getRounding(), format.getSymmetric());
+  return dequantize(b, ones, quantized.scales, quantized.tensorScale, ofOne);
+}
+
+BlockFactor repro::createBlockFactor(ImplicitLocOpBuilder &b,
+                                     const QuantizedOperand &quantized,
+                                     const OperandLayout &layout) {
+  const MatrixView &view = quantized.view;
+  int64_t rank = view.order.size();
+  SmallVector<int64_t> sizes(rank);
+  for (auto [dim, size] : llvm::zip_equal(view.order, view.sizes))
+    sizes[dim] = size;
+  auto getSize = [&](ArrayRef<int64_t> dims) {
+    int64_t size = 1;
+    for (int64_t dim : dims)
+      size *= sizes[dim];
+    return size;
+  };
+  int64_t numColumns = getSize(layout.columns);
+  int64_t numRows = getSize(layout.rows);
+  SmallVector<int64_t> batch;
+  for (int64_t dim : layout.batch)
+    batch.push_back(sizes[dim]);
+  // From the dimensions of the view to [batch.., rows.., columns..].
+  SmallVector<int64_t> wanted;
+  for (ArrayRef<int64_t> dims :
+       {ArrayRef<int64_t>(layout.batch), ArrayRef<int64_t>(layout.rows),
+        ArrayRef<int64_t>(layout.columns)})
+    for (int64_t dim : dims)
+      wanted.push_back(llvm::find(view.order, dim) - view.order.begin());
+  auto join = [&](Value tensor, int64_t rows, int64_t columns) {
+    SmallVector<int64_t> shape(batch);
+    shape.append({rows, columns});
+    return reshape(b, tensor, shape);
+  };
+  BlockFactor factor;
+  factor.codes =
+      join(transpose(b, reshape(b, quantized.codes, view.sizes), wanted),
+           numRows, numColumns);
+  BlockFormatAttr format = quantized.format;
+  factor.block = format.getColumns() ? format.getColumns()
+                                     : std::max<int64_t>(numColumns, 1);
+  Value scales = createFactors(b, quantized);
+  int64_t numBlocks = llvm::divideCeil(numColumns, factor.block);
+  if (format.getRows() == 1) {
+    factor.scaleRows = 1;
+    ArrayRef<int64_t> leading =
+        ArrayRef(view.sizes).drop_back(layout.columns.size());
+    SmallVector<int64_t> shape(leading);
+    shape.push_back(numBlocks);
+    SmallVector<int64_t> order(wanted);
+    order.truncate(leading.size());
+    order.push_back(order.size());
+    factor.scales = join(transpose(b, reshape(b, scales, shape), order),
+                         numRows, numBlocks);
+  } else if (format.getRows() > 1) {
+    factor.scaleRows = format.getRows();
+    // Square blocks are of a matrix as it is.
+    factor.scales = layout.batch.empty() && wanted == ArrayRef<int64_t>({1, 0})
+                        ? transpose(b, scales, wanted)
+                        : scales;
+  } else {
+    // One scale of all rows, those of the batch among them.
+    factor.scaleRows = std::max<int64_t>(numRows, 1);
+    SmallVector<int64_t> shape(batch);
+    shape.append({numRows ? 1 : 0, numBlocks});
+    if (llvm::is_contained(shape, 0)) {
+      factor.scales = reshape(b, scales, shape);
+      return factor;
+    }
+    int64_t last = shape.size() - 1;
+    AffineMap map = AffineMap::get(
+        last + 1, 0, {b.getAffineConstantExpr(0), b.getAffineDimExpr(last)},
+        b.getContext());
+    factor.scales = mapElements(
+        b, shape, getTensorType(scales).getElementType(), {scales}, {map},
+        [](ImplicitLocOpBuilder &, ValueRange x) { return x[0]; });
+  }
+  return factor;
 }

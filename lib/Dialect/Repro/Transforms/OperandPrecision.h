@@ -50,11 +50,53 @@ struct OperandPrecision {
 /// A float tensor rounded to `type`: one of bf16 or f16, or of f32 for tf32.
 Value roundTensor(ImplicitLocOpBuilder &b, Value tensor, Type type);
 
-/// The values of a float tensor in lower precision, of its shape. `layout` says
-/// what blocks and transforms are of. An error of `fold` where they cannot be.
-FailureOr<Value> createOperand(ImplicitLocOpBuilder &b, FoldOp fold,
-                               Value operand, const OperandPrecision &precision,
-                               const OperandLayout &layout, RandomSites &sites);
+/// How the dimensions of an operand became those of a matrix: rows and
+/// columns, the batch before them.
+struct MatrixView {
+  SmallVector<int64_t> order; ///< of the operand's dimensions
+  SmallVector<int64_t> sizes; ///< of the operand's dimensions in that order
+  SmallVector<int64_t> shape; ///< of the matrix, dimensions being joined
+};
+
+/// (Q2) An operand in blocks.
+struct QuantizedOperand {
+  BlockFormatAttr format;
+  Value codes, scales;
+  Value tensorScale; ///< of scales of two levels, else null
+  MatrixView view;
+};
+
+/// A float tensor in blocks. `layout` says what the blocks are of. An error of
+/// `fold` where they cannot be.
+FailureOr<QuantizedOperand> quantizeOperand(ImplicitLocOpBuilder &b,
+                                            FoldOp fold, Value operand,
+                                            const OperandPrecision &precision,
+                                            const OperandLayout &layout,
+                                            RandomSites &sites);
+
+/// The values of an operand in blocks, of the operand's shape.
+Value dequantizeOperand(ImplicitLocOpBuilder &b,
+                        const QuantizedOperand &quantized);
+
+/// The values of a float tensor in lower precision that has no blocks, of its
+/// shape, as `quantizeOperand`.
+FailureOr<Value> roundOperand(ImplicitLocOpBuilder &b, FoldOp fold,
+                              Value operand, const OperandPrecision &precision,
+                              const OperandLayout &layout);
+
+/// (Q4) A factor of repro.block_contraction.
+struct BlockFactor {
+  Value codes;  ///< [batch.., rows, K]
+  Value scales; ///< [batch.., rows / scaleRows, K / block], rounded up
+  int64_t scaleRows;
+  int64_t block;
+};
+
+/// (Q4) An operand in blocks as a factor, with the scales by which its codes
+/// are multiplied.
+BlockFactor createBlockFactor(ImplicitLocOpBuilder &b,
+                              const QuantizedOperand &quantized,
+                              const OperandLayout &layout);
 
 } // namespace mlir::repro
 

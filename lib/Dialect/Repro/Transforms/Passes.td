@@ -293,7 +293,11 @@ def ReproQuantizeContractions
     - `forward = array<i64: n, i>` in place of all of it: the values that factor i
       (0 or 1) of contraction n reads, moved as this factor is.
 
-    `result` is bf16, f16 or tf32; the result is an f32 of that precision. Equal
+    `result` is bf16, f16 or tf32; the result is an f32 of that precision.
+
+    `blocks`, "fused" or "split", makes repro.block_contraction (Q4) of a product
+    of matrices: both factors have formats of blocks, with as many columns, and
+    their codes are multiplied under the scales of (Q2). Equal
     formats of equal operands are made once. (R1) Each stochastic rounding is a
     site behind those of the program; `random` are the positions of seed and step
     in the state, which gets both where they are missing and needed.

@@ -131,19 +131,26 @@ private:
     std::array<Value, 2> operands;
     std::array<std::optional<Request>, 2> requests;
     Attribute result;
+    /// (Q4) Whether it becomes a contraction in blocks, and how.
+    std::optional<BlockStep> step;
   };
+  using Key = std::pair<Value, Attribute>;
 
   LogicalResult run(func::FuncOp function);
   FailureOr<Contraction> read(FoldOp fold);
   LogicalResult findRandom(func::FuncOp function);
   LogicalResult addRandom(func::FuncOp function, int64_t numState);
   FailureOr<Value> getValues(unsigned number, unsigned side);
+  Key getKey(const Contraction &contraction, unsigned side);
   FailureOr<Value> create(const Contraction &contraction, unsigned side);
+  FailureOr<QuantizedOperand> quantize(const Contraction &contraction,
+                                       unsigned side);
   void replace(const Contraction &contraction, unsigned side, Value values);
-  void roundResult(FoldOp fold, Type type);
 
   SmallVector<Contraction> contractions;
-  llvm::DenseMap<std::pair<Value, Attribute>, Value> created;
+  /// Values that are read, and the blocks that they are of.
+  llvm::DenseMap<Key, Value> created;
+  llvm::DenseMap<Key, QuantizedOperand> quantized;
   RandomSites sites;
 };
 } // namespace
@@ -163,7 +170,7 @@ QuantizeContractions::read(FoldOp fold) {
   if (!asked)
     return fold.emitError("expected a dictionary as '")
            << kPrecision << "', got " << given;
-  if (failed(verifyNames(fold, asked, {"left", "right", "result"})))
+  if (failed(verifyNames(fold, asked, {"left", "right", "result", "blocks"})))
     return failure();
   if (contraction.inputs[0] == contraction.inputs[1])
     return fold.emitError("expected two factors, got the square of one");
@@ -182,6 +189,18 @@ QuantizeContractions::read(FoldOp fold) {
   if (contraction.result && !isNumberFormat(contraction.result))
     return fold.emitError("expected a result of bf16, f16 or tf32, got ")
            << contraction.result;
+  if (Attribute given = asked.get("blocks")) {
+    auto name = dyn_cast<StringAttr>(given);
+    contraction.step = symbolizeBlockStep(name ? name.getValue() : "");
+    if (!contraction.step)
+      return fold.emitError("(Q4) expected blocks that are \"fused\" or "
+                            "\"split\", got ")
+             << given;
+    for (const auto &request : contraction.requests)
+      if (!request || !request->precision.getBlockFormat())
+        return fold.emitError("(Q4) expected formats of blocks of both "
+                              "factors");
+  }
   return contraction;
 }
 
@@ -255,13 +274,20 @@ LogicalResult QuantizeContractions::addRandom(func::FuncOp function,
 }
 
 /// Blocks and transforms are of one layout, numbers of any.
-static Attribute getKey(Builder &builder, Attribute asked,
-                        const Request &request, const OperandLayout &layout) {
-  if (!request.precision.getBlockFormat() && request.precision.signs.empty())
-    return request.precision.format;
-  return builder.getArrayAttr({asked,
-                               builder.getDenseI64ArrayAttr(layout.batch),
-                               builder.getDenseI64ArrayAttr(layout.columns)});
+QuantizeContractions::Key
+QuantizeContractions::getKey(const Contraction &contraction, unsigned side) {
+  FoldOp fold = contraction.fold;
+  const OperandPrecision &precision = contraction.requests[side]->precision;
+  Value operand = contraction.operands[side];
+  if (!precision.getBlockFormat() && precision.signs.empty())
+    return {operand, precision.format};
+  OperandLayout layout = getLayout(fold, side);
+  Builder builder(&getContext());
+  auto asked = fold->getAttrOfType<DictionaryAttr>(kPrecision);
+  return {operand,
+          builder.getArrayAttr({asked.get(kSides[side]),
+                                builder.getDenseI64ArrayAttr(layout.batch),
+                                builder.getDenseI64ArrayAttr(layout.columns)})};
 }
 
 /// The values that a factor reads afterwards.
@@ -304,30 +330,128 @@ FailureOr<Value> QuantizeContractions::getValues(unsigned number,
   return moved;
 }
 
+/// The blocks of a factor. Whoever else reads the operand may come earlier, so
+/// they are made where it is known.
+FailureOr<QuantizedOperand>
+QuantizeContractions::quantize(const Contraction &contraction, unsigned side) {
+  Key key = getKey(contraction, side);
+  if (auto found = quantized.find(key); found != quantized.end())
+    return found->second;
+  FoldOp fold = contraction.fold;
+  Value operand = contraction.operands[side];
+  const OperandPrecision &precision = contraction.requests[side]->precision;
+  ImplicitLocOpBuilder b(fold.getLoc(), &getContext());
+  b.setInsertionPointAfterValue(
+      precision.isStochastic() && !operand.getDefiningOp() ? sites.step
+                                                           : operand);
+  FailureOr<QuantizedOperand> found = quantizeOperand(
+      b, fold, operand, precision, getLayout(fold, side), sites);
+  if (succeeded(found))
+    quantized[key] = *found;
+  return found;
+}
+
 FailureOr<Value> QuantizeContractions::create(const Contraction &contraction,
                                               unsigned side) {
   FoldOp fold = contraction.fold;
-  Value operand = contraction.operands[side];
-  const Request &request = *contraction.requests[side];
-  OperandLayout layout = getLayout(fold, side);
-  ImplicitLocOpBuilder b(fold.getLoc(), fold);
-  auto asked = fold->getAttrOfType<DictionaryAttr>(kPrecision);
-  Value &values =
-      created[{operand, getKey(b, asked.get(kSides[side]), request, layout)}];
+  Value &values = created[getKey(contraction, side)];
   if (values)
     return values;
-  // Where the operand is known: whoever else reads it may come earlier.
-  b.setInsertionPointAfterValue(operand);
-  if (request.precision.isStochastic()) {
-    Operation *known = operand.getDefiningOp();
-    if (!known)
-      b.setInsertionPointAfterValue(sites.step);
+  const OperandPrecision &precision = contraction.requests[side]->precision;
+  ImplicitLocOpBuilder b(fold.getLoc(), &getContext());
+  if (precision.getBlockFormat()) {
+    FailureOr<QuantizedOperand> blocks = quantize(contraction, side);
+    if (failed(blocks))
+      return failure();
+    b.setInsertionPointAfterValue(blocks->codes);
+    return values = dequantizeOperand(b, *blocks);
   }
+  Value operand = contraction.operands[side];
+  b.setInsertionPointAfterValue(operand);
   FailureOr<Value> found =
-      createOperand(b, fold, operand, request.precision, layout, sites);
+      roundOperand(b, fold, operand, precision, getLayout(fold, side));
   if (succeeded(found))
     values = *found;
   return found;
+}
+
+/// (Q4) The dimensions of a fold that is a product of matrices, in the order
+/// batch, rows of the first factor, rows of the second one.
+static FailureOr<SmallVector<unsigned>>
+getResultDims(FoldOp fold, ArrayRef<OperandLayout> layouts) {
+  ContractionBody body = *getContraction(fold);
+  SmallVector<AffineMap> maps = fold.getIndexingMapsArray();
+  SmallVector<unsigned> dims;
+  llvm::SmallBitVector isKnown(maps.back().getNumDims());
+  auto add = [&](unsigned side, ArrayRef<int64_t> places, bool isOfResult) {
+    AffineMap map = maps[(side ? body.y : body.x).inputs.front()];
+    for (int64_t place : places) {
+      auto dim = dyn_cast<AffineDimExpr>(map.getResult(place));
+      if (!dim || isKnown[dim.getPosition()])
+        return false;
+      isKnown.set(dim.getPosition());
+      if (isOfResult)
+        dims.push_back(dim.getPosition());
+    }
+    return true;
+  };
+  AffineMap result = maps.back();
+  if (!add(0, layouts[0].batch, true) || !add(0, layouts[0].rows, true) ||
+      !add(1, layouts[1].rows, true) || !add(0, layouts[0].columns, false) ||
+      !isKnown.all() || !result.isProjectedPermutation() ||
+      result.getNumResults() != dims.size() ||
+      llvm::any_of(dims,
+                   [&](unsigned dim) { return !result.isFunctionOfDim(dim); }))
+    return fold.emitError("(Q4) expected a product of matrices");
+  return dims;
+}
+
+/// (Q4) A contraction of both factors in blocks, moved to the result of the
+/// fold.
+static FailureOr<Value> contractBlocks(FoldOp fold, BlockStep step,
+                                       ArrayRef<QuantizedOperand> operands) {
+  OperandLayout layouts[] = {getLayout(fold, 0), getLayout(fold, 1)};
+  FailureOr<SmallVector<unsigned>> dims = getResultDims(fold, layouts);
+  if (failed(dims))
+    return failure();
+  ImplicitLocOpBuilder b(fold.getLoc(), fold);
+  BlockFactor factors[2];
+  for (unsigned side : {0, 1})
+    factors[side] = createBlockFactor(b, operands[side], layouts[side]);
+  if (factors[0].block != factors[1].block)
+    return fold.emitError("(Q4) expected blocks of one size along K, got ")
+           << factors[0].block << " and " << factors[1].block;
+  bool isInteger = getElementTypeOrSelf(factors[0].codes.getType()).isInteger();
+  if (isInteger != getElementTypeOrSelf(factors[1].codes.getType()).isInteger())
+    return fold.emitError("(Q4) expected codes of mxint8 of both factors or of "
+                          "none");
+  Value init = fold.getOutputs()[0];
+  auto type = cast<RankedTensorType>(init.getType());
+  if (!type.getElementType().isF32())
+    return fold.emitError("(Q4) expected a result of f32, got ") << type;
+  // From [batch.., rows.., rows..] to the dimensions of the result, and back.
+  AffineMap map = fold.getIndexingMapsArray().back();
+  SmallVector<int64_t> order, back, sizes;
+  for (unsigned dim : *dims) {
+    order.push_back(*map.getResultPosition(b.getAffineDimExpr(dim)));
+    sizes.push_back(type.getDimSize(order.back()));
+  }
+  back.resize(order.size());
+  for (auto [place, dim] : llvm::enumerate(order))
+    back[dim] = place;
+  SmallVector<int64_t> shape(
+      cast<RankedTensorType>(factors[0].codes.getType()).getShape());
+  shape.back() = cast<RankedTensorType>(factors[1].codes.getType())
+                     .getDimSize(shape.size() - 2);
+  Value outputs = reshape(b, transpose(b, init, order), shape);
+  auto product = BlockContractionOp::create(
+      b, TypeRange(outputs.getType()),
+      ValueRange{factors[0].codes, factors[0].scales, factors[1].codes,
+                 factors[1].scales},
+      outputs, step, factors[0].block,
+      b.getDenseI64ArrayAttr({factors[0].scaleRows, factors[1].scaleRows}),
+      isInteger ? b.getI64IntegerAttr(12) : IntegerAttr());
+  return transpose(b, reshape(b, product.getResult(0), sizes), back);
 }
 
 /// Lets a factor read `values`. (K1) The body extends what is not f32.
@@ -354,12 +478,12 @@ void QuantizeContractions::replace(const Contraction &contraction,
   element.replaceAllUsesExcept(extended, extended);
 }
 
-void QuantizeContractions::roundResult(FoldOp fold, Type type) {
-  Value result = fold.getResult(0);
+/// Lets whoever reads `result` read it rounded.
+static void roundResult(Value result, Type type) {
   if (getElementTypeOrSelf(result.getType()) == type)
     return;
-  ImplicitLocOpBuilder b(fold.getLoc(), fold->getContext());
-  b.setInsertionPointAfter(fold);
+  ImplicitLocOpBuilder b(result.getLoc(), result.getContext());
+  b.setInsertionPointAfterValue(result);
   SmallVector<OpOperand *> uses;
   for (OpOperand &use : result.getUses())
     uses.push_back(&use);
@@ -372,6 +496,7 @@ void QuantizeContractions::roundResult(FoldOp fold, Type type) {
 LogicalResult QuantizeContractions::run(func::FuncOp function) {
   contractions.clear();
   created.clear();
+  quantized.clear();
   sites = {};
   for (FoldOp fold : getContractions(function)) {
     FailureOr<Contraction> contraction = read(fold);
@@ -393,6 +518,7 @@ LogicalResult QuantizeContractions::run(func::FuncOp function) {
   if (walked.wasInterrupted() || failed(findRandom(function)))
     return failure();
   SmallVector<std::array<Value, 2>> values(contractions.size());
+  std::vector<std::array<QuantizedOperand, 2>> blocks(contractions.size());
   for (auto [number, contraction] : llvm::enumerate(contractions)) {
     const auto &requests = contraction.requests;
     // Unequal transforms along K would not cancel out (Q5).
@@ -401,6 +527,13 @@ LogicalResult QuantizeContractions::run(func::FuncOp function) {
       return contraction.fold.emitError(
           "(Q5) expected the same transform of both factors");
     for (unsigned side : {0, 1}) {
+      if (contraction.step) {
+        FailureOr<QuantizedOperand> found = quantize(contraction, side);
+        if (failed(found))
+          return failure();
+        blocks[number][side] = *found;
+        continue;
+      }
       FailureOr<Value> found = getValues(number, side);
       if (failed(found))
         return failure();
@@ -408,20 +541,32 @@ LogicalResult QuantizeContractions::run(func::FuncOp function) {
     }
   }
   for (auto [number, contraction] : llvm::enumerate(contractions)) {
-    for (unsigned side : {0, 1})
-      if (contraction.requests[side])
-        replace(contraction, side, values[number][side]);
-    if (contraction.result) {
-      Type result =
-          getElementTypeOrSelf(contraction.fold.getResult(0).getType());
-      Type type = cast<TypeAttr>(contraction.result).getValue();
-      if (!result.isF32() && result != type)
-        return contraction.fold.emitError("expected a result of f32 to round, "
-                                          "got ")
-               << result;
-      roundResult(contraction.fold, type);
+    FoldOp fold = contraction.fold;
+    Value result = fold.getResult(0);
+    if (contraction.step) {
+      FailureOr<Value> product =
+          contractBlocks(fold, *contraction.step, blocks[number]);
+      if (failed(product))
+        return failure();
+      result.replaceAllUsesWith(*product);
+      result = *product;
+    } else {
+      for (unsigned side : {0, 1})
+        if (contraction.requests[side])
+          replace(contraction, side, values[number][side]);
     }
-    contraction.fold->removeAttr(kPrecision);
+    if (contraction.result) {
+      Type element = getElementTypeOrSelf(result.getType());
+      Type type = cast<TypeAttr>(contraction.result).getValue();
+      if (!element.isF32() && element != type)
+        return fold.emitError("expected a result of f32 to round, got ")
+               << element;
+      roundResult(result, type);
+    }
+    if (contraction.step)
+      fold.erase();
+    else
+      fold->removeAttr(kPrecision);
   }
   return success();
 }
