@@ -39,6 +39,9 @@ _F32_SCALES = (
 )  # fmt: skip
 
 
+GIVEN = "given_scale"
+
+
 @dataclass(frozen=True)
 class Form:
     """A format of blocks.
@@ -67,10 +70,14 @@ class Form:
 
     @property
     def scale_element(self) -> str:
-        return {"power": "f8E8M0FNU", "f32_s": "f32"}.get(self.scale[:5], "f8E4M3FN")
+        return {"power": "f8E8M0FNU", "f32_s": "f32", "given": "f32"}.get(self.scale[:5], "f8E4M3FN")
 
     @property
     def takes_tensor(self) -> bool:
+        return self.keeps_tensor or self.scale == GIVEN
+
+    @property
+    def keeps_tensor(self) -> bool:
         return self.scale.startswith("two_level") or "levels = 2" in self.scale
 
     @property
@@ -98,7 +105,8 @@ def quantized(
 
 
 def dequantized(b: Builder, form: Form, codes: Value, scales: Value, amax: Value | None = None) -> Value:
-    """Adds repro.dequantize."""
+    """Adds repro.dequantize, with the amax of a scale that has one there."""
+    amax = amax if form.keeps_tensor else None
     assert codes.shape is not None
     given = "" if amax is None else f" tensor({amax.name} : {amax.type})"
     result = tensor(codes.shape, "f32")
@@ -149,7 +157,10 @@ def form(choose: random.Random) -> Form:
     element = choose.choice([*ELEMENTS, "f4E2M1FN", "f4E2M1FN"])
     rows, columns = choose.choice(_TILES)
     symmetric = element != "i8" or choose.random() < 0.5
-    return Form(element, rows, columns, _scale(choose, element), _rounding(choose, element), symmetric)
+    scale = _scale(choose, element)
+    if choose.random() < 0.1:
+        rows, columns, scale = 0, 0, GIVEN
+    return Form(element, rows, columns, scale, _rounding(choose, element), symmetric)
 
 
 def _shape(choose: random.Random) -> tuple[int, ...]:
@@ -210,9 +221,10 @@ def blocks() -> Iterator[Case]:
         + ">"
         for encoding, inverse, power in _F32_SCALES
     ]
+    scales.append(GIVEN)
     for position, scale in enumerate(scales):
-        for element in ELEMENTS if scale.startswith(("power", "f32")) else ("f4E2M1FN",):
-            made = Form(element, *_TILES[position % 4], scale)
+        for element in ELEMENTS if scale.startswith(("power", "f32", GIVEN)) else ("f4E2M1FN",):
+            made = Form(element, *((0, 0) if scale == GIVEN else _TILES[position % 4]), scale)
             b = Builder()
             x = b.argument((33, 65), "f32")
             arrays = [_array(random.Random(position), (33, 65))]
@@ -225,6 +237,14 @@ def blocks() -> Iterator[Case]:
     yield from (program(number)[0] for number in range(40))
     # (E1), (R1) a step that is none of 32 bits.
     yield _with_step("blocks-step-4294967296", 2**32)
+    # (Q2) Given scales that are no numbers above 0, or whose reciprocals are subnormal.
+    for position, number in enumerate((0.0, np.inf, np.nan, -2.5, 3.4028235e38, 1e-45)):
+        b = Builder()
+        made = Form("f8E4M3FN", 0, 0, GIVEN)
+        x, scale = b.argument((2, 3, 4), "f32"), b.argument((), "f32")
+        codes, scales = quantized(b, made, x, scale)
+        arrays = (values.mixed("f32", (2, 3, 4), position), np.array(number, np.float32))
+        yield Case(f"given-{position}", b.program(codes, scales, dequantized(b, made, codes, scales)), arrays)
     # A least amax under which the greatest value is too much for an f32, and an infinite amax as 2^128.
     for name, element, scale in (
         ("infinite-scale", "f8E4M3FN", "f32_scale<encoding = product, least = 1.0E-37, inverse = true>"),
@@ -264,7 +284,7 @@ def dequantizing() -> Iterator[Case]:
             second = b.argument(made.scale_shape(codes.shape), made.scale_element)
             arrays = [codes.view(np.int8) if element == "i8" else codes]
             arrays.append(values.mixed(made.scale_element, second.shape or (), number))
-            amax = b.argument((), "f32") if made.takes_tensor else None
+            amax = b.argument((), "f32") if made.keeps_tensor else None
             arrays += [np.array(3.25, np.float32)] if amax else []
             result = dequantized(b, made, first, second, amax)
             yield Case(f"dequantize-{number}-{element}", b.program(result), tuple(arrays))

@@ -85,6 +85,7 @@ SCALES = {
         "inverse": (FLAG, "false"),
         "power": (FLAG, "false"),
     },
+    "given_scale": {},
 }
 # Bits of exponent and of fraction; whether the format has infinities.
 FLOATS = {
@@ -319,7 +320,7 @@ def attribute_bytes(name: str, form: int, text: str) -> bytes:
 
 def parameters(text: str, known: Mapping[str, tuple[list[str] | str | None, str]]) -> list[int]:
     """The numbers of `<name = value, ...>`, the last brackets of a text."""
-    given = entries(text[text.index("<") + 1 : -1])
+    given = entries(text[text.index("<") + 1 : -1]) if known else {}
     assert known.keys() >= given.keys()
     numbers = []
     for name, (words, default) in known.items():

@@ -55,6 +55,7 @@ _ATTRIBUTES += [
     "#repro.rounding<direction = sr, bits = 8>",
     "#repro.power_scale<rule = rceil>",
     "#repro.quotient_scale<levels = 2>",
+    "#repro.given_scale",
     "@symbol",
     "dense<0> : tensor<4xi64>",
 ]

@@ -145,6 +145,19 @@ def Repro_F32ScaleAttr : Repro_Attr<"F32Scale", "f32_scale"> {
   let genVerifyDecl = 1;
 }
 
+def Repro_GivenScaleAttr : Repro_Attr<"GivenScale", "given_scale"> {
+  let summary = "(Q2) `given`: a scale of f32 for the whole tensor, whatever is in it";
+  let description = [{
+    An element is multiplied by the number that `repro.quantize` takes as
+    `tensor`, such as the scale of (Q6); its reciprocal is stored. A block has all
+    rows and columns.
+
+    ```mlir
+    #repro.given_scale
+    ```
+  }];
+}
+
 //===----------------------------------------------------------------------===//
 // Contractions (Q4)
 //===----------------------------------------------------------------------===//
@@ -182,8 +195,10 @@ def Repro_BlockFormatAttr : Repro_Attr<"BlockFormat", "block_format"> {
   let extraClassDeclaration = [{
     /// The element type of the scales.
     ::mlir::Type getScaleType();
-    /// Whether a scale needs the amax (or the scale) of the whole tensor.
+    /// Whether quantizing takes the amax (or the scale) of the whole tensor.
     bool takesTensor();
+    /// Whether dequantizing takes it too.
+    bool keepsTensor();
     /// The shape of the scales of a tensor of a shape of two dimensions or more.
     ::llvm::SmallVector<int64_t> getScaleShape(::llvm::ArrayRef<int64_t> shape);
   }];

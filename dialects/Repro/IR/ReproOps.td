@@ -322,7 +322,8 @@ def Repro_QuantizeOp : Repro_Op<"quantize", [Pure, AttrSizedOperandSegments]> {
 
     - `tensor` is what a scale of two levels has for the whole tensor (shape [])
       or for each row (the shape without its last dimension, where blocks have
-      one row): the amax of `nvfp4`, the scale of `nvfp4_quotient`.
+      one row): the amax of `nvfp4`, the scale of `nvfp4_quotient`. Of `given` it
+      is the scale.
     - (R1) Stochastic rounding takes its bits of the site, for the seed and step.
 
     ```mlir

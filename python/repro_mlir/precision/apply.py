@@ -16,7 +16,7 @@ from ..errors import ReproError
 from ..numerics.philox import signed_seed
 from ..numerics.tensors import TensorType
 from ..program.accumulators import Accumulator, set_accumulators
-from ..program.canonical import read_module, write_module
+from ..program.canonical import examine, read_module, write_module
 from ..program.contractions import Contraction
 from ..program.microbatches import MicrobatchProgram
 from .formats import ELEMENTS, F32, FORWARD, NUMBERS
@@ -31,6 +31,9 @@ Step = TypeVar("Step", "Program", MicrobatchProgram)
 
 RANDOM = ("seed", "step")
 """(R1) The names of the state that random numbers are drawn from."""
+
+HISTORY, SCALE = "amax_history.", "scale."
+"""(Q6) What the names of histories and scales of former steps begin with."""
 
 
 def apply_precision(
@@ -48,35 +51,64 @@ def apply_precision(
       seed: of stochastic rounding, where the program draws no random numbers by itself: it gets `seed` and `step` as
         state, which each step counts.
     Raises:
-      ReproError: no contraction matches the recipe, a format does not fit one, or no result is the loss.
+      ReproError: no contraction matches the recipe, a format does not fit one, or no result is the loss; (Q6) scales of
+        former steps for inference or a step in microbatches.
     """
     return applied(program, recipe_of(recipe), loss=loss, seed=seed)
 
 
 def applied(
-    program: Step, recipe: Recipe, *, loss: str | None = None, seed: int = 0, may_be_empty: bool = False
+    program: Step,
+    recipe: Recipe,
+    *,
+    loss: str | None = None,
+    seed: int = 0,
+    may_be_empty: bool = False,
+    frozen: bool = False,
 ) -> Step:
-    """As `apply_precision`; with `may_be_empty` the program itself where the recipe matches nothing."""
+    """As `apply_precision`; with `may_be_empty` the program itself where the recipe matches nothing, with `frozen` (Q6)
+    scales of former steps that stay as they are, without histories."""
     if isinstance(program, MicrobatchProgram):
         shape = shape_of_microbatch(program, loss)
         random = _random_state(program.state, recipe)
         if recipe.is_stochastic and random is None:
             raise ReproError("stochastic rounding in microbatches needs random numbers: expected a program with them")
-        data, _, asked = _quantized(program.part, recipe, shape, random, may_be_empty)
+        if recipe.is_delayed:
+            raise ReproError(
+                "(Q6) a history has the amax of a whole batch, which no microbatch knows: expected a batch at once, or "
+                "scales of the present tensor"
+            )
+        data, asked = _quantized(program.part, recipe, shape, random, may_be_empty)
         part = _with_accumulators(dataclasses.replace(program.part, data=data), asked)
         return dataclasses.replace(program, part=part)
-    return _applied_whole(program, recipe, loss, seed, may_be_empty)
+    return _applied_whole(program, recipe, shape_of(program, loss), seed, may_be_empty, frozen)
 
 
-def _applied_whole(program: Program, recipe: Recipe, loss: str | None, seed: int, may_be_empty: bool) -> Program:
+def _applied_whole(
+    program: Program, recipe: Recipe, shape: StepShape, seed: int, may_be_empty: bool, frozen: bool
+) -> Program:
+    is_inference = len(examine(program.data).kept) == len(program.state)
+    if recipe.is_delayed and is_inference and not frozen:
+        raise ReproError(
+            "(Q6) a history is that of training steps, which inference has not: expected scales of the present tensor, "
+            "or Trainer.evaluate"
+        )
     random = _random_state(program.state, recipe)
-    data, has_random, asked = _quantized(program, recipe, shape_of(program, loss), random, may_be_empty)
-    if not has_random or random is not None:
-        return _with_accumulators(dataclasses.replace(program, data=data), asked)
-    state = (*program.state, *(TensorType(name, "i64", ()) for name in RANDOM))
-    numbers = (np.array(signed_seed(seed), np.int64), np.array(0, np.int64))
-    initial = (*program.initial, *numbers) if program.initial or not program.state else ()
+    data, asked = _quantized(program, recipe, shape, random, may_be_empty, frozen)
+    found = examine(data)
+    added = found.arguments[len(program.state) : found.num_state]
+    state = (*program.state, *added)
+    initial = program.initial
+    if initial or not program.state:
+        initial = (*initial, *(_initial(kind, seed) for kind in added))
     return _with_accumulators(dataclasses.replace(program, data=data, state=state, initial=initial), asked)
+
+
+def _initial(kind: TensorType, seed: int) -> np.ndarray:
+    """(R1), (Q6) The value of a state that a recipe adds."""
+    if kind.name in RANDOM:
+        return np.array(signed_seed(seed) if kind.name == RANDOM[0] else 0, np.int64)
+    return np.full(kind.shape, 1 if kind.name.startswith(SCALE) else 0, np.float32)
 
 
 def _random_state(state: Sequence[TensorType], recipe: Recipe) -> tuple[int, int] | None:
@@ -91,9 +123,14 @@ def _random_state(state: Sequence[TensorType], recipe: Recipe) -> tuple[int, int
 
 
 def _quantized(
-    program: Program, recipe: Recipe, shape: StepShape, random: tuple[int, int] | None, may_be_empty: bool
-) -> tuple[bytes, bool, list[RolePrecision | None]]:
-    """The program in a recipe's formats as it is stored, whether it rounds stochastically, and what was asked for."""
+    program: Program,
+    recipe: Recipe,
+    shape: StepShape,
+    random: tuple[int, int] | None,
+    may_be_empty: bool,
+    frozen: bool = False,
+) -> tuple[bytes, list[RolePrecision | None]]:
+    """The program in a recipe's formats as it is stored, and what was asked for."""
     from .. import ir, passmanager
 
     with ir.Context() as context:
@@ -102,13 +139,13 @@ def _quantized(
         asked = requests(described, recipe)
         if not any(asked):
             if may_be_empty:
-                return program.data, False, asked
+                return program.data, asked
             raise ReproError(f"the recipe {recipe.name!r} matches no contraction of the program")
-        formats = [format for each in asked if each is not None for format in each.operands.values()]
-        is_stochastic = any(format.is_stochastic for format in formats)
-        for each, precision in zip(described, asked, strict=True):
+        names = scale_names(described, asked)
+        for number, (each, precision) in enumerate(zip(described, asked, strict=True)):
             if precision is not None:
-                text = _attribute(each, precision, described)
+                written = {name: str(ir.StringAttr.get(names.get((number, name), ""))) for name in each.operands}
+                text = _attribute(each, precision, described, written, frozen)
                 each.operation.attributes["repro.precision"] = ir.Attribute.parse(text)
         options = "" if random is None else f"{{random={random[0]},{random[1]}}}"
         errors: list[str] = []
@@ -125,7 +162,7 @@ def _quantized(
             manager.run(module.operation)
         except ir.MLIRError as error:
             raise ReproError(f"a contraction cannot have the precision: {(errors or [str(error)])[0]}") from None
-        return write_module(module), is_stochastic, asked
+        return write_module(module), asked
 
 
 def _with_accumulators(program: Program, asked: Sequence[RolePrecision | None]) -> Program:
@@ -186,7 +223,45 @@ def requests(described: Sequence[Described], recipe: Recipe) -> list[RolePrecisi
     return found
 
 
-def _attribute(each: Described, precision: RolePrecision, described: Sequence[Described]) -> str:
+def scale_names(
+    described: Sequence[Described], asked: Sequence[RolePrecision | None]
+) -> dict[tuple[int, str], str]:
+    """(Q6) By contraction and operand the name of its scale of former steps.
+
+    All tensors that are an operand of a layer in one format have one scale: `<layer>.<operand>`, of a second format
+    `<layer>.<role>.<operand>`. A product has the name `product.<number>`, in program order.
+
+    Raises:
+      ReproError: two of them have one name.
+    """
+    names: dict[tuple[str, str, str], str] = {}
+    found: dict[tuple[int, str], str] = {}
+    products = 0
+    for number, (each, precision) in enumerate(zip(described, asked, strict=True)):
+        subject = f"product.{products}" if each.layer is None else each.layer
+        products += each.role == "product"
+        for operand, format in ({} if precision is None else precision.operands).items():
+            if not format.is_delayed or operand not in each.operands:
+                continue
+            key = subject, operand, format.mlir()
+            if key not in names:
+                name = f"{subject}.{operand}"
+                if name in names.values():
+                    name = f"{subject}.{each.role}.{operand}"
+                if name in names.values():
+                    raise ReproError(f"(Q6) two scales would have the name {name!r}: expected other names of layers")
+                names[key] = name
+            found[number, operand] = names[key]
+    return found
+
+
+def _attribute(
+    each: Described,
+    precision: RolePrecision,
+    described: Sequence[Described],
+    scales: Mapping[str, str],
+    frozen: bool,
+) -> str:
     parts = []
     for side, name in zip(("left", "right"), each.operands, strict=True):
         format = precision.operands.get(name, F32)
@@ -194,7 +269,7 @@ def _attribute(each: Described, precision: RolePrecision, described: Sequence[De
             first = described[each.forward]
             parts.append(f"{side} = {{forward = array<i64: {each.forward}, {first.operands.index(name)}>}}")
         elif format != F32:
-            parts.append(f"{side} = {format.mlir}")
+            parts.append(f"{side} = {format.mlir(scales[name], frozen=frozen)}")
     if precision.result not in (None, "f32"):
         parts.append(f"result = {precision.result}")
     if precision.block_step is not None:

@@ -47,10 +47,17 @@ _SINGLE = {
     "f32_quotient": "encoding = quotient, least = {}",
 }
 _SMALL = ("nvfp4", "nvfp4_quotient", "nvfp4_single")
-RULES = (*_POWERS, *_SMALL, *_SINGLE)
-"""(Q2) Rules of scales by name."""
+DELAYED = "delayed"
+"""(Q6) The rule of a scale that follows from the amax of former steps."""
+
+RULES = (*_POWERS, *_SMALL, *_SINGLE, DELAYED)
+"""(Q2), (Q6) Rules of scales by name."""
+
+ALGORITHMS = ("max", "most_recent")
+"""(Q6) Which amax of a history counts."""
 
 _LARGEST_SIDE = 2**31
+_MOST_HISTORY, _MOST_MARGIN = 65536, 32
 
 
 def _whole(name: str, value: object, least: int, most: int) -> None:
@@ -122,7 +129,7 @@ class Rounding:
 
 @dataclass(frozen=True)
 class Scale:
-    """(Q2) The rule of the scales of blocks.
+    """(Q2), (Q6) The rule of the scales of blocks.
 
     Attributes:
       rule: its name, one of `RULES`.
@@ -131,6 +138,9 @@ class Scale:
       least: of a power of two: the exponent by which elements are divided where the byte is 0; of a scale of f32: an
         amax below it counts as it.
       largest: of `nvfp4`: what the greatest scale is aimed at, 448 or 256.
+      history: of `delayed`: of how many steps the amax is kept, 1 to 65536, 16 by default.
+      margin: of `delayed`: the scale is divided by 2^margin, -32 to 32, 0 by default.
+      algorithm: of `delayed`: which amax of the history counts, `max` (by default) or `most_recent`.
     """
 
     rule: str
@@ -138,15 +148,25 @@ class Scale:
     nan: int | None = None
     least: int | float | None = None
     largest: int | None = None
+    history: int | None = None
+    margin: int | None = None
+    algorithm: str | None = None
 
     def __post_init__(self) -> None:
         _among("a rule of scales", self.rule, RULES)
-        allowed = {"nvfp4": ("largest",), "nvfp4_quotient": (), "nvfp4_single": ()}.get(
+        of_delayed = ("history", "margin", "algorithm")
+        allowed = {"nvfp4": ("largest",), "nvfp4_quotient": (), "nvfp4_single": (), DELAYED: of_delayed}.get(
             self.rule, ("infinity", "nan", "least") if self.rule in _POWERS else ("least",)
         )
-        for name in ("infinity", "nan", "least", "largest"):
+        for name in ("infinity", "nan", "least", "largest", *of_delayed):
             if getattr(self, name) is not None and name not in allowed:
                 raise ReproError(f"(Q2) the rule {self.rule} has no parameter {name}")
+        if self.history is not None:
+            _whole("history", self.history, 1, _MOST_HISTORY)
+        if self.margin is not None:
+            _whole("margin", self.margin, -_MOST_MARGIN, _MOST_MARGIN)
+        if self.algorithm is not None:
+            _among("algorithm", self.algorithm, ALGORITHMS)
         if self.infinity is not None:
             _among("infinity", self.infinity, INFINITIES)
         if self.nan is not None:
@@ -166,7 +186,14 @@ class Scale:
         return self.rule in ("nvfp4", "nvfp4_quotient")
 
     @property
+    def is_delayed(self) -> bool:
+        """(Q6) Whether it follows from former steps, which are state then."""
+        return self.rule == DELAYED
+
+    @property
     def mlir(self) -> str:
+        if self.is_delayed:
+            return "#repro.given_scale"
         if self.rule in _POWERS:
             parts = [f"rule = {self.rule}", f"infinity = {self.infinity or 'nan'}"]
             parts.append(f"nan = {255 if self.nan is None else self.nan}")
@@ -241,6 +268,8 @@ class Format:
             raise ReproError("(Q3) `ptx` rounds to floats, got mxint8")
         if self.amax == "row" and (self.scale.rule != "nvfp4" or self.tile[0] != 1):
             raise ReproError("(Q2) expected blocks of one row under nvfp4 for an amax of each row")
+        if self.scale.is_delayed and self.tile != (None, None):
+            raise ReproError(f"(Q6) a scale of former steps is that of the whole tensor: expected no tile {self.tile}")
 
     @property
     def has_blocks(self) -> bool:
@@ -251,8 +280,17 @@ class Format:
         return self.rounding.is_stochastic
 
     @property
-    def mlir(self) -> str:
-        """The attribute of a factor in `repro.precision`."""
+    def is_delayed(self) -> bool:
+        """(Q6) Whether its scale follows from former steps."""
+        return self.scale is not None and self.scale.is_delayed
+
+    def mlir(self, name: str = '""', *, frozen: bool = False) -> str:
+        """The attribute of a factor in `repro.precision`.
+
+        Args:
+          name: of the scale of former steps in the state, as MLIR prints a string.
+          frozen: whether that scale stays as it is.
+        """
         parts = [f"format = {self.element}"]
         if self.has_blocks:
             assert self.tile is not None and self.scale is not None
@@ -269,6 +307,15 @@ class Format:
                 parts.append("hadamard_bf16")
         if self.amax == "row":
             parts.append("amax_of_rows")
+        if self.is_delayed:
+            assert self.scale is not None
+            delayed = [f"name = {name}"]
+            if not frozen:
+                delayed.append(f"history = {16 if self.scale.history is None else self.scale.history}")
+                delayed.append(f"margin = {self.scale.margin or 0}")
+                if self.scale.algorithm == "most_recent":
+                    delayed.append("most_recent")
+            parts.append(f"delayed = {{{', '.join(delayed)}}}")
         return f"{{{', '.join(parts)}}}"
 
     def __str__(self) -> str:

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Callable
 
 from ..errors import ReproError
-from .formats import REUSED, Format, Hadamard, blocks
+from .formats import DELAYED, REUSED, Format, Hadamard, blocks
 from .recipe import Recipe, RolePrecision, Rule
 
 SIGNS_16 = (1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1)
@@ -59,8 +59,8 @@ def deepseek_v3() -> Recipe:
     return _recipe("deepseek_v3", row, blocks("f8E4M3FN", "square128", "f32_product"), row)
 
 
-def _float8(name: str, tile: str) -> Recipe:
-    forward, gradient = blocks("f8E4M3FN", tile, "float8"), blocks("f8E5M2", tile, "float8")
+def _float8(name: str, tile: str, rule: str = "float8") -> Recipe:
+    forward, gradient = blocks("f8E4M3FN", tile, rule), blocks("f8E5M2", tile, rule)
     return _recipe(name, forward, forward, gradient)
 
 
@@ -104,6 +104,7 @@ _NAMED: dict[str, Callable[[], Recipe]] = {
     "tf32": lambda: _alike("tf32", Format("tf32")),
     "fp8_tensorwise": lambda: _float8("fp8_tensorwise", "tensor"),
     "fp8_rowwise": lambda: _float8("fp8_rowwise", "row"),
+    "fp8_delayed": lambda: _float8("fp8_delayed", "tensor", DELAYED),
     "mxfp8": _mx("mxfp8", "f8E4M3FN", "rceil"),
     "mxfp6": _mx("mxfp6", "f6E3M2FN", "rceil"),
     "mxfp4": _mx("mxfp4", "f4E2M1FN", "rceil"),

@@ -146,8 +146,16 @@ class Recipe:
 
     def is_stochastic_in(self, role: str) -> bool:
         """Whether a format of a role rounds stochastically."""
+        return any(format.is_stochastic for format in self._formats(role))
+
+    @property
+    def is_delayed(self) -> bool:
+        """(Q6) Whether a scale follows from former steps, so that a step has more state."""
+        return any(format.is_delayed for role in OPERANDS for format in self._formats(role))
+
+    def _formats(self, role: str) -> list[Format]:
         asked = [self.roles.get(role), *(rule.roles.get(role) for rule in self.rules)]
-        return any(format.is_stochastic for each in asked if each is not None for format in each.operands.values())
+        return [format for each in asked if each is not None for format in each.operands.values()]
 
     def precision_of(self, role: str, layer: str | None, number: int, count: int) -> RolePrecision | None:
         """What is asked for contractions of a role of a layer; None where they are left alone.

@@ -22,6 +22,7 @@ LIMIT = 1 << 20
 """The most bytes of a recipe."""
 
 _PLAIN = (UNTOUCHED, FORWARD, *NUMBERS)
+_OF_SCALES = ("infinity", "nan", "least", "largest", "history", "margin", "algorithm")
 
 
 def recipe_of(given: Recipe | str | Mapping[str, Any]) -> Recipe:
@@ -79,7 +80,7 @@ def _format_as_json(format: Format) -> Any:
     if format.has_blocks:
         assert format.tile is not None and format.scale is not None
         found["tile"] = list(format.tile)
-        parameters = _set_fields(format.scale, "infinity", "nan", "least", "largest")
+        parameters = _set_fields(format.scale, *_OF_SCALES)
         found["scale"] = {"rule": format.scale.rule, **parameters} if parameters else format.scale.rule
         rounding = _set_fields(format.rounding, "layout", "saturate", "nan", "signed_zero")
         direction = format.rounding.direction + (str(format.rounding.bits) if format.is_stochastic else "")
@@ -168,7 +169,7 @@ def _format(value: Any, where: str) -> Format:
 def _scale(value: Any, where: str) -> Scale:
     if isinstance(value, str):
         return _at(where, Scale, value)
-    given = _object(value, where, ("rule", "infinity", "nan", "least", "largest"))
+    given = _object(value, where, ("rule", *_OF_SCALES))
     return _at(where, Scale, **{"rule": None, **given})
 
 

@@ -51,7 +51,7 @@ def dequantize(op: Operation, env: Environment) -> list[np.ndarray]:
     form: StoredFormat = op.attributes["format"]
     codes, scales, *others = (env[n] for n in op.operands)
     held = scales if form.scale_element == F32 else to_bits(scales, form.scale_element)
-    tensor = others[0] if form.takes_tensor else None
+    tensor = others[0] if form.keeps_tensor else None
     blocks = Quantized(to_bits(codes, form.element), held, tensor)
     return [values_of_blocks(blocks, form.within(codes.shape))]
 

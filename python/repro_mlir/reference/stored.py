@@ -450,7 +450,7 @@ class _BodyReader:
         try:
             if head.name == "repro.dequantize":
                 codes, scales = next(kinds), next(kinds)
-                check_types(form, head.result_types[0], codes, scales, next(kinds, None))
+                check_types(form, head.result_types[0], codes, scales, next(kinds, None), form.keeps_tensor)
                 return
             _, has_tensor, *random = attributes["operandSegmentSizes"]
             site = attributes["site"]
@@ -459,7 +459,8 @@ class _BodyReader:
             if site is not None and site >= 1 << 32:
                 raise InvalidFormat(f"(R1) expected a site of 32 bits, got {site}")
             codes, scales = head.result_types
-            check_types(form, next(kinds), codes, scales, next(kinds) if has_tensor else None)
+            values, tensor = next(kinds), next(kinds) if has_tensor else None
+            check_types(form, values, codes, scales, tensor, form.takes_tensor)
             for each in kinds:
                 if each != _I64:
                     raise InvalidFormat(f"(Q3) expected a seed and a step of i64, got {each}")

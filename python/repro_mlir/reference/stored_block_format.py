@@ -16,6 +16,7 @@ from .low_precision.block_quantization import BlockFormat
 from .low_precision.block_rounding import NAN_CODES, Rounding
 from .low_precision.block_scales import (
     Encoding,
+    Given,
     InfiniteAmax,
     OneLevelQuotient,
     PowerOfTwo,
@@ -34,7 +35,7 @@ _RULES = tuple(PowerRule)
 _INFINITIES = tuple(InfiniteAmax)
 _ENCODINGS = tuple(Encoding)
 _FLAGS = (False, True)
-_KINDS = ("power", "two levels", "quotient", "f32")
+_KINDS = ("power", "two levels", "quotient", "f32", "given")
 _MOST_ROWS = 1 << 31
 
 _T = TypeVar("_T")
@@ -65,15 +66,20 @@ class StoredFormat:
 
     @property
     def takes_tensor(self) -> bool:
-        """Whether a scale needs the amax, or the scale, of the whole tensor."""
-        return isinstance(self.format.scale, TwoLevel | TwoLevelQuotient)
+        """Whether quantizing takes the amax, or the scale, of the whole tensor."""
+        return isinstance(self.format.scale, TwoLevel | TwoLevelQuotient | Given)
+
+    @property
+    def keeps_tensor(self) -> bool:
+        """Whether dequantizing takes it too."""
+        return self.takes_tensor and not isinstance(self.format.scale, Given)
 
     @property
     def scale_element(self) -> ElementType:
         """The element type of the scales."""
         if isinstance(self.format.scale, PowerOfTwo):
             return element_type("f8E8M0FNU")
-        return element_type("f32" if isinstance(self.format.scale, Single) else "f8E4M3FN")
+        return element_type("f32" if isinstance(self.format.scale, Single | Given) else "f8E4M3FN")
 
     def scale_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
         """The shape of the scales of a tensor of two dimensions or more."""
@@ -137,7 +143,11 @@ def block_format(stored: Sequence[int], element: ElementType) -> StoredFormat:
         f"(Q2) expected blocks of up to 2^31 rows and columns, 0 for all, got {rows} and {columns}",
     )
     _expect(
-        form == F4E2M1FN or isinstance(scale, PowerOfTwo | Single),
+        not isinstance(scale, Given) or rows == columns == 0,
+        f"(Q2) expected a block of all rows and columns under a given scale, got {rows} and {columns}",
+    )
+    _expect(
+        form == F4E2M1FN or isinstance(scale, PowerOfTwo | Single | Given),
         f"(Q2) expected elements of f4E2M1FN under scales of f8E4M3FN, got {element.name}",
     )
     _expect(
@@ -180,6 +190,8 @@ def _scale(numbers: _Numbers) -> ScaleRule:
             levels = numbers.take()
             _expect(levels in (1, 2), f"(Q2) expected 1 or 2 levels, got {levels}")
             return TwoLevelQuotient() if levels == 2 else OneLevelQuotient()
+        case "given":
+            return Given()
     encoding = numbers.take_of(_ENCODINGS)
     (least,) = struct.unpack("<d", struct.pack("<q", numbers.take()))
     inverse, power = numbers.take_of(_FLAGS), numbers.take_of(_FLAGS)
@@ -192,7 +204,12 @@ def _scale(numbers: _Numbers) -> ScaleRule:
 
 
 def check_types(
-    form: StoredFormat, values: ValueType, codes: ValueType, scales: ValueType, tensor: ValueType | None
+    form: StoredFormat,
+    values: ValueType,
+    codes: ValueType,
+    scales: ValueType,
+    tensor: ValueType | None,
+    takes_tensor: bool,
 ) -> None:
     """InvalidFormat unless these are the types of a tensor in blocks, `values` being that of the tensor."""
     shape = values.shape
@@ -202,7 +219,7 @@ def check_types(
     _expect(codes == expected_codes, f"(Q1) expected codes of {expected_codes}, got {codes}")
     expected_scales = ValueType(form.scale_element, form.scale_shape(shape))
     _expect(scales == expected_scales, f"(Q2) expected scales of {expected_scales}, got {scales}")
-    if (tensor is not None) != form.takes_tensor:
+    if (tensor is not None) != takes_tensor:
         found = "no value" if tensor is not None else "a value"
         raise InvalidFormat(f"(Q2) expected {found} of the whole tensor for this scale")
     if tensor is None or (tensor.shape == () and tensor.element.name == "f32"):

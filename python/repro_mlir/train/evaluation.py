@@ -6,10 +6,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from ..errors import ReproError
 from ..frontends import torch as frontend
 from ..frontends.interface import CaptureOptions, ImportedProgram
 from ..frontends.torch.programs import evaluation_program
@@ -44,12 +47,15 @@ class Evaluation:
         self._forms = KnownForms(target, threads)
         self._step: Step | None = None
 
-    def run(self, batch: Any, returns: Sequence[str]) -> tuple[float, dict[str, Any]]:
+    def run(
+        self, batch: Any, returns: Sequence[str], scales: Mapping[str, np.ndarray]
+    ) -> tuple[float, dict[str, Any]]:
         """One evaluation of the tensors as they are.
 
         Args:
           batch: arguments, as `as_arguments` gives them.
           returns: as for `Trainer.evaluate`.
+          scales: (Q6) of the steps so far; empty before the first one, as of which they are 1.
         Returns:
           the loss, and what was asked for beside it.
         Raises:
@@ -62,6 +68,10 @@ class Evaluation:
             options = replace(self._options, returns=asked)
             step = self._find(batch, frontend.Subject(self._model, self._loss_fn, None, options), flat.kind)
         step.binding.pull()
+        for kind in step.known.added:
+            if scales and kind.name not in scales:
+                raise ReproError(f"(Q6) the steps so far have no {kind.name}: expected a forward pass as in training")
+            step.binding.arrays[kind.name][...] = scales.get(kind.name, 1)
         # They may have been written without a trace, and a device has what an earlier evaluation took.
         step.kept.load()
         step.kept.step(*step.captured.batch_tensors(flat))
@@ -77,7 +87,8 @@ class Evaluation:
                 form, known = self._capture(batch, subject, kind)
         step = self._forms.step(form, known)
         if step is None:
-            binding = frontend.Binding(subject, known.captured, {})
+            own = {kind.name: np.ones(kind.shape, kind.dtype) for kind in known.added}
+            binding = frontend.Binding(subject, known.captured, own, added=known.added)
             step = Step(form, known, subject, binding, known.executable.keep(binding.arrays))
         self._step = step
         warning = self._forms.use(step)

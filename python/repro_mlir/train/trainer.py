@@ -33,6 +33,7 @@ from ..frontends.interface import CaptureOptions, ImportedProgram, Microbatches
 from ..frontends.torch.programs import microbatch_program, training_program
 from ..numerics.hashing import state_hash
 from ..numerics.philox import signed_seed
+from ..precision.apply import RANDOM, SCALE
 from ..precision.recipe_json import recipe_of
 from ..program.microbatches import StepProgram
 from ..progress import Progress
@@ -186,8 +187,8 @@ class Trainer:
         self._ranks = ranks
         self._forms = KnownForms(target, threads, ranks)
         self._step: Step | None = None
-        # Seed and step of the random numbers, which no object of the user's holds.
-        self._random: dict[str, np.ndarray] = {}
+        # State that no object of the user's holds: seed and step of the random numbers, (Q6) scales of former steps.
+        self._own: dict[str, np.ndarray] = {}
         self._begun: _Begun | None = None
         self._running = self._has_run = False
         self._done = _Position(0, 0)
@@ -375,8 +376,25 @@ class Trainer:
             if self._step is not None and (average or not self._step.is_divided):
                 self._step.bring_back()
             evaluation = self._evaluation_of_average if average else self._evaluation
-            loss, found = evaluation.run(arguments, returns)
+            loss, found = evaluation.run(arguments, returns, self._scales_of_average if average else self._scales)
         return loss if not returns else result_of(loss, found)
+
+    @property
+    def _is_delayed(self) -> bool:
+        """(Q6) Whether scales follow from former steps."""
+        return self._options.precision is not None and self._options.precision.is_delayed
+
+    @property
+    def _scales(self) -> dict[str, np.ndarray]:
+        """(Q6) The scales of former steps and their histories, by the names of the program's state."""
+        return {name: value for name, value in self._own.items() if name not in RANDOM}
+
+    @property
+    def _scales_of_average(self) -> dict[str, np.ndarray]:
+        """The same for the average, which has the model as its `module`."""
+        scales = self._scales
+        layers = ((name.removeprefix(SCALE), value) for name, value in scales.items() if name.startswith(SCALE))
+        return scales | {f"{SCALE}module.{name}": value for name, value in layers}
 
     @cached_property
     def _evaluation(self) -> Evaluation:
@@ -533,8 +551,15 @@ class Trainer:
         step = self._forms.step(form, known)
         if step is None:
             for kind, position in zip(("seed", "step"), known.imported.random or (), strict=False):
-                self._random.setdefault(kind, known.imported.initial[position].copy())
-            binding = frontend.Binding(subject, known.captured, self._random, self._forms.bindings)
+                self._own.setdefault(kind, known.imported.initial[position].copy())
+            for added, value in zip(known.added, known.added_initial, strict=True):
+                held = self._own.setdefault(added.name, value.copy())
+                if held.shape != value.shape:
+                    raise ReproError(
+                        f"the state has {added.name} of shape {list(held.shape)}, the recipe {list(value.shape)}: "
+                        "expected the same history"
+                    )
+            binding = frontend.Binding(subject, known.captured, self._own, self._forms.bindings, known.added)
             step = Step(form, known, subject, binding, known.executable.keep(binding.arrays))
         if self._receipt is not None and self._recorder is None and self._step is None:
             self._open_receipt(step)
@@ -708,12 +733,13 @@ class Trainer:
         """All that a run needs to go on, for torch.save; `save_checkpoint` writes it as a safetensors file.
 
         Returns:
-          `model`, `optimizer` and, where there are such, `average` and `loss_scale`: their state_dict; `steps` and
-          `cursor`; `seed` and `random_step` of the random numbers; `format`.
+          `model`, `optimizer` and, where there are such, `average` and `loss_scale`: their state_dict; `precision`
+          with the scales and histories of a recipe that has such (Q6), by the names of the program's state, none before
+          the first step; `steps` and `cursor`; `seed` and `random_step` of the random numbers; `format`.
         """
         with self._lock:
             self.bring_back()
-            seed, step = (int(self._random[kind]) if kind in self._random else None for kind in ("seed", "step"))
+            seed, step = (int(self._own[kind]) if kind in self._own else None for kind in RANDOM)
             average, scaler = self._options.average, self._options.loss_scale
             return {
                 "format": frontend.CHECKPOINT_FORMAT,
@@ -721,6 +747,7 @@ class Trainer:
                 "optimizer": self._optimizer.state_dict(),
                 **({} if average is None else {"average": average.state_dict()}),
                 **({} if scaler is None else {"loss_scale": scaler.state_dict()}),
+                **({"precision": frontend.held_scales(self._scales)} if self._is_delayed else {}),
                 "steps": self.steps,
                 "cursor": self.cursor,
                 "seed": int(self._options.seed) if seed is None else seed,
@@ -748,7 +775,7 @@ class Trainer:
                     self._step.binding.give_up()
                 self._begun = self._step = self._broken = None
                 average, scaler = self._options.average, self._options.loss_scale
-                frontend.check_fits(state, self._model, self._optimizer, average, scaler)
+                frontend.check_fits(state, self._model, self._optimizer, average, scaler, self._is_delayed)
             except BaseException:
                 self._begun, self._step, self._broken = former
                 if self._step is not None and self._step.kept.ahead:
@@ -765,7 +792,9 @@ class Trainer:
             self._options = replace(self._options, seed=state["seed"])
             self._forms.forget_steps()
             seed, step = signed_seed(state["seed"]), state["random_step"]
-            self._random = {"seed": np.array(seed, np.int64), "step": np.array(step, np.int64)}
+            self._own = {"seed": np.array(seed, np.int64), "step": np.array(step, np.int64)}
+            if self._is_delayed:
+                self._own |= frontend.scale_arrays(state["precision"])
             if self._recorder is None:
                 self._done = _Position(state["steps"], state["cursor"])
             # A receipt that says that the run stops there has no step behind it.
@@ -774,7 +803,7 @@ class Trainer:
             self._broken = None
 
     def save_checkpoint(self, path: str | Path) -> None:
-        """Writes `state_dict` as a safetensors file: the tensors `model.NAME`, `average.NAME` and
+        """Writes `state_dict` as a safetensors file: the tensors `model.NAME`, `average.NAME`, `precision.NAME` and
         `optimizer.NUMBER.NAME`, the rest as JSON in the metadata `trainer`. Equal states give equal bytes. A former
         file is replaced when all of the new one is stored. ReproError where it cannot be written."""
         frontend.save_checkpoint(path, self.state_dict())

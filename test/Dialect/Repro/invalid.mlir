@@ -1482,6 +1482,11 @@ func.func private @Q2_scale() attributes {a = #repro.block_format<element = f4E2
 
 // -----
 
+// expected-error @+1 {{(Q2) expected a block of all rows and columns under a given scale, got 1 and 0}}
+func.func private @Q2_block_of_given_scale() attributes {a = #repro.block_format<element = f8E4M3FN, rows = 1, columns = 0, scale = #repro.given_scale, rounding = #repro.rounding<direction = rne>>}
+
+// -----
+
 // expected-error @+1 {{(Q2) expected elements of f4E2M1FN under scales of f8E4M3FN, got 'f8E5M2'}}
 func.func private @Q2_elements_of_nvfp4() attributes {a = #repro.block_format<element = f8E5M2, rows = 1, columns = 32, scale = #repro.two_level_scale<largest = 448>, rounding = #repro.rounding<direction = rne>>}
 
@@ -1622,6 +1627,33 @@ func.func @Q2_amax_of_rows_of_squares(%x: tensor<8x96xf32>, %t: tensor<8xf32>) {
   %0:2 = repro.quantize #repro.block_format<element = f4E2M1FN, rows = 2, columns = 16, scale = #repro.two_level_scale<largest = 448>, rounding = #repro.rounding<direction = rne>>
       %x tensor(%t : tensor<8xf32>)
       : tensor<8x96xf32> -> tensor<8x96xf4E2M1FN>, tensor<4x6xf8E4M3FN>
+  return
+}
+
+// -----
+
+func.func @Q2_given_scale_missing(%x: tensor<8x96xf32>) {
+  // expected-error @+1 {{(Q2) expected a value of the whole tensor for this scale}}
+  %0:2 = repro.quantize #repro.block_format<element = f8E4M3FN, rows = 0, columns = 0, scale = #repro.given_scale, rounding = #repro.rounding<direction = rne>>
+      %x : tensor<8x96xf32> -> tensor<8x96xf8E4M3FN>, tensor<1x1xf32>
+  return
+}
+
+// -----
+
+func.func @Q2_given_scale_of_rows(%x: tensor<8x96xf32>, %t: tensor<8xf32>) {
+  // expected-error @+1 {{(Q2) expected one scale of the whole tensor, got 'tensor<8xf32>'}}
+  %0:2 = repro.quantize #repro.block_format<element = f8E4M3FN, rows = 0, columns = 0, scale = #repro.given_scale, rounding = #repro.rounding<direction = rne>>
+      %x tensor(%t : tensor<8xf32>) : tensor<8x96xf32> -> tensor<8x96xf8E4M3FN>, tensor<1x1xf32>
+  return
+}
+
+// -----
+
+func.func @Q2_dequantize_given_scale(%c: tensor<8x96xf8E4M3FN>, %s: tensor<1x1xf32>, %t: tensor<f32>) {
+  // expected-error @+1 {{(Q2) expected no value of the whole tensor for this scale}}
+  %0 = repro.dequantize #repro.block_format<element = f8E4M3FN, rows = 0, columns = 0, scale = #repro.given_scale, rounding = #repro.rounding<direction = rne>>
+      %c, %s tensor(%t : tensor<f32>) : tensor<8x96xf8E4M3FN>, tensor<1x1xf32> -> tensor<8x96xf32>
   return
 }
 

@@ -437,6 +437,15 @@ func.func @Q1_Q2_Q3_quantize(%x: tensor<2x40x96xf32>, %amax: tensor<f32>, %rows:
   %5:2 = repro.quantize #repro.block_format<element = f6E2M3FN, rows = 3, columns = 0,
       scale = #repro.f32_scale<encoding = quotient, least = 0.5>, rounding = #repro.rounding<direction = rne>>
       %x : tensor<2x40x96xf32> -> tensor<2x40x96xf6E2M3FN>, tensor<2x14x1xf32>
+  // CHECK: rows = 0, columns = 0, scale = #repro.given_scale, rounding = <direction = rne>>
+  // CHECK-SAME: tensor(%{{.*}} : tensor<f32>)
+  %6:2 = repro.quantize #repro.block_format<element = f8E4M3FN, rows = 0, columns = 0,
+      scale = #repro.given_scale, rounding = #repro.rounding<direction = rne>>
+      %x tensor(%amax : tensor<f32>) : tensor<2x40x96xf32> -> tensor<2x40x96xf8E4M3FN>, tensor<2x1x1xf32>
+  // CHECK: repro.dequantize {{.*}} : tensor<2x40x96xf8E4M3FN>, tensor<2x1x1xf32> -> tensor<2x40x96xf32>
+  %7 = repro.dequantize #repro.block_format<element = f8E4M3FN, rows = 0, columns = 0,
+      scale = #repro.given_scale, rounding = #repro.rounding<direction = rne>>
+      %6#0, %6#1 : tensor<2x40x96xf8E4M3FN>, tensor<2x1x1xf32> -> tensor<2x40x96xf32>
   return
 }
 

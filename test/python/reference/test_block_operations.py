@@ -18,6 +18,7 @@ from repro_mlir.reference.low_precision.block_quantization import BlockFormat, Q
 from repro_mlir.reference.low_precision.block_rounding import Rounding, ptx_site_bits, site_bits
 from repro_mlir.reference.low_precision.block_scales import (
     Encoding,
+    Given,
     InfiniteAmax,
     OneLevelQuotient,
     PowerOfTwo,
@@ -29,7 +30,7 @@ from repro_mlir.reference.low_precision.block_scales import (
 )
 from repro_mlir.reference.low_precision.exact_rounding import Direction
 from support import block_programs, kit
-from support.block_programs import Form
+from support.block_programs import GIVEN, Form
 
 
 def words(text: str) -> dict[str, str]:
@@ -46,6 +47,8 @@ def scale_of(form: Form) -> ScaleRule:
         return TwoLevel(int(given["largest"]))
     if form.scale.startswith("quotient"):
         return TwoLevelQuotient() if given["levels"] == "2" else OneLevelQuotient()
+    if form.scale == GIVEN:
+        return Given()
     return Single(float(given["least"]), Encoding(given["encoding"]), "inverse" in given, "power" in given)
 
 

@@ -273,6 +273,9 @@ BlockScale repro::computeScale(const FloatWords &w, Scalar amax, Scalar tensor,
       .Case([&](QuotientScaleAttr) { return computeQuotient(w, amax, tensor); })
       .Case([&](F32ScaleAttr scale) {
         return computeF32(w, amax, element, scale);
+      })
+      .Case([&](GivenScaleAttr) -> BlockScale {
+        return {(w.f32(1) / tensor).get(), tensor};
       });
 }
 
@@ -293,6 +296,8 @@ Scalar repro::computeValue(const FloatWords &w, Value code, Value scale,
     Scalar factor(w.getBuilder(), scale);
     return single.getInverse() ? value / factor : value * factor;
   }
+  if (isa<GivenScaleAttr>(format.getScale()))
+    return value * Scalar(w.getBuilder(), scale);
   Scalar factor = readScale(w, scale);
   if (auto twoLevel = dyn_cast<TwoLevelScaleAttr>(format.getScale()))
     factor = (factor * tensor) * w.f32(1.0f / float(6 * twoLevel.getLargest()));

@@ -400,9 +400,12 @@ struct DecomposeQuantize : OpConversionPattern<QuantizeOp> {
 
     Value tiles = tiling.divide(op.getInput());
     ArrayRef<int64_t> blocks = tiling.getBlockShape();
-    SmallVector<Value> inputs = {
-        createAmax(b, tiles, blocks, tiling.mapBlocks())};
-    SmallVector<AffineMap> maps = {b.getMultiDimIdentityMap(blocks.size())};
+    SmallVector<Value> inputs;
+    SmallVector<AffineMap> maps;
+    if (!isa<GivenScaleAttr>(format.getScale())) {
+      inputs.push_back(createAmax(b, tiles, blocks, tiling.mapBlocks()));
+      maps.push_back(b.getMultiDimIdentityMap(blocks.size()));
+    }
     if (Value tensor = op.getTensor()) {
       inputs.push_back(tensor);
       maps.push_back(tiling.mapTensor(tensor, blocks.size()));
@@ -410,9 +413,9 @@ struct DecomposeQuantize : OpConversionPattern<QuantizeOp> {
     SmallVector<Value> scales = computeElements(
         b, blocks, {scaleType, f32}, inputs, maps,
         [&](const FloatWords &w, ValueRange elements) {
-          Scalar amax(w.getBuilder(), elements[0]), tensor;
+          Scalar amax(w.getBuilder(), elements.front()), tensor;
           if (op.getTensor())
-            tensor = {w.getBuilder(), elements[1]};
+            tensor = {w.getBuilder(), elements.back()};
           BlockScale scale = computeScale(w, amax, tensor, format);
           return SmallVector<Value>{scale.code, scale.factor.get()};
         });

@@ -90,9 +90,13 @@ LogicalResult BlockFormatAttr::verify(EmitError emitError, Type element,
     return emitError() << "(Q2) expected blocks of up to 2^31 rows and "
                           "columns, 0 for all, got "
                        << rows << " and " << columns;
-  if (!isa<PowerScaleAttr, TwoLevelScaleAttr, QuotientScaleAttr, F32ScaleAttr>(
-          scale))
+  if (!isa<PowerScaleAttr, TwoLevelScaleAttr, QuotientScaleAttr, F32ScaleAttr,
+           GivenScaleAttr>(scale))
     return emitError() << "(Q2) expected a rule of scales, got " << scale;
+  if (isa<GivenScaleAttr>(scale) && (rows || columns))
+    return emitError() << "(Q2) expected a block of all rows and columns under "
+                          "a given scale, got "
+                       << rows << " and " << columns;
   if (isa<TwoLevelScaleAttr, QuotientScaleAttr>(scale) &&
       !isa<Float4E2M1FNType>(element))
     return emitError() << "(Q2) expected elements of f4E2M1FN under scales of "
@@ -106,7 +110,7 @@ LogicalResult BlockFormatAttr::verify(EmitError emitError, Type element,
 Type BlockFormatAttr::getScaleType() {
   if (isa<PowerScaleAttr>(getScale()))
     return Float8E8M0FNUType::get(getContext());
-  if (isa<F32ScaleAttr>(getScale()))
+  if (isa<F32ScaleAttr, GivenScaleAttr>(getScale()))
     return Float32Type::get(getContext());
   return Float8E4M3FNType::get(getContext());
 }
@@ -114,7 +118,11 @@ Type BlockFormatAttr::getScaleType() {
 bool BlockFormatAttr::takesTensor() {
   if (auto quotient = dyn_cast<QuotientScaleAttr>(getScale()))
     return quotient.getLevels() == 2;
-  return isa<TwoLevelScaleAttr>(getScale());
+  return isa<TwoLevelScaleAttr, GivenScaleAttr>(getScale());
+}
+
+bool BlockFormatAttr::keepsTensor() {
+  return takesTensor() && !isa<GivenScaleAttr>(getScale());
 }
 
 SmallVector<int64_t> BlockFormatAttr::getScaleShape(ArrayRef<int64_t> shape) {
@@ -136,7 +144,8 @@ SmallVector<int64_t> BlockFormatAttr::getScaleShape(ArrayRef<int64_t> shape) {
 static LogicalResult verifyBlocks(Operation *op, BlockFormatAttr format,
                                   RankedTensorType values,
                                   RankedTensorType codes,
-                                  RankedTensorType scales, Value tensor) {
+                                  RankedTensorType scales, Value tensor,
+                                  bool takesTensor) {
   if (values.getRank() < 2)
     return op->emitOpError("(Q2) expected two dimensions or more, got ")
            << values;
@@ -150,7 +159,7 @@ static LogicalResult verifyBlocks(Operation *op, BlockFormatAttr format,
   if (scales != expectedScales)
     return op->emitOpError("(Q2) expected scales of ")
            << expectedScales << ", got " << scales;
-  if (bool(tensor) != format.takesTensor())
+  if (bool(tensor) != takesTensor)
     return op->emitOpError("(Q2) expected ")
            << (tensor ? "no value" : "a value")
            << " of the whole tensor for this scale";
@@ -159,7 +168,7 @@ static LogicalResult verifyBlocks(Operation *op, BlockFormatAttr format,
   auto type = cast<RankedTensorType>(tensor.getType());
   if (type.getRank() == 0)
     return success();
-  if (isa<QuotientScaleAttr>(format.getScale()))
+  if (isa<QuotientScaleAttr, GivenScaleAttr>(format.getScale()))
     return op->emitOpError("(Q2) expected one scale of the whole tensor, got ")
            << type;
   if (format.getRows() != 1 || type.getShape() != values.getShape().drop_back())
@@ -179,10 +188,12 @@ LogicalResult QuantizeOp::verify() {
   if (getSite() && (*getSite() >> 32))
     return emitOpError("(R1) site is ") << *getSite() << ", expected 32 bits";
   return verifyBlocks(*this, getFormat(), getInput().getType(),
-                      getCodes().getType(), getScales().getType(), getTensor());
+                      getCodes().getType(), getScales().getType(), getTensor(),
+                      getFormat().takesTensor());
 }
 
 LogicalResult DequantizeOp::verify() {
   return verifyBlocks(*this, getFormat(), getResult().getType(),
-                      getCodes().getType(), getScales().getType(), getTensor());
+                      getCodes().getType(), getScales().getType(), getTensor(),
+                      getFormat().keepsTensor());
 }

@@ -32,7 +32,7 @@ static constexpr bool flags[] = {false, true};
 
 namespace {
 /// The kinds of scales.
-enum class ScaleKind : int64_t { power, twoLevel, quotient, f32 };
+enum class ScaleKind : int64_t { power, twoLevel, quotient, f32, given };
 } // namespace
 
 template <typename T, size_t n>
@@ -66,6 +66,8 @@ SmallVector<int64_t> repro::getStoredNumbers(BlockFormatAttr format) {
     append(ScaleKind::twoLevel, {twoLevel.getLargest()});
   else if (auto quotient = dyn_cast<QuotientScaleAttr>(format.getScale()))
     append(ScaleKind::quotient, {quotient.getLevels()});
+  else if (isa<GivenScaleAttr>(format.getScale()))
+    append(ScaleKind::given, {});
   else {
     auto scale = cast<F32ScaleAttr>(format.getScale());
     double least = scale.getLeast().getValueAsDouble();
@@ -145,6 +147,9 @@ repro::getStoredBlockFormat(function_ref<InFlightDiagnostic()> emitError,
         FloatAttr::get(Float64Type::get(context), least), inverse, power);
     break;
   }
+  case int64_t(ScaleKind::given):
+    scale = GivenScaleAttr::get(context);
+    break;
   default:
     emitError() << "unknown kind of scales: " << kind;
     return nullptr;

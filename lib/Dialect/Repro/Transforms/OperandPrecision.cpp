@@ -220,13 +220,16 @@ static Value transform(ImplicitLocOpBuilder &b, Value tensor,
 // Blocks (Q2)
 //===----------------------------------------------------------------------===//
 
-/// What a scale of two levels has for the whole tensor: (Q2) the amax, of
-/// `nvfp4_quotient` that divided by the greatest value of both levels.
+/// What a rule takes for the whole tensor: (Q2) the amax, of `nvfp4_quotient`
+/// that divided by the greatest value of both levels; (Q6) the scale before the
+/// step.
 static Value createTensorScale(ImplicitLocOpBuilder &b, Value tensor,
                                const OperandPrecision &precision) {
   BlockFormatAttr format = precision.getBlockFormat();
   if (!format.takesTensor())
     return nullptr;
+  if (precision.delayed && !precision.delayed->history)
+    return precision.delayed->scale;
   RankedTensorType type = getTensorType(tensor);
   int64_t kept = precision.hasAmaxOfRows ? type.getRank() - 1 : 0;
   SmallVector<AffineExpr> rows;
@@ -235,6 +238,10 @@ static Value createTensorScale(ImplicitLocOpBuilder &b, Value tensor,
   Value amax =
       createAmax(b, tensor, type.getShape().take_front(kept),
                  AffineMap::get(type.getRank(), 0, rows, b.getContext()));
+  if (isa<GivenScaleAttr>(format.getScale())) {
+    precision.delayed->amaxes.push_back(amax);
+    return precision.delayed->scale;
+  }
   if (isa<TwoLevelScaleAttr>(format.getScale()))
     return amax;
   Value greatest = createSingle(b, 6.0 * 448.0);
@@ -257,7 +264,11 @@ static QuantizedOperand quantizeMatrix(ImplicitLocOpBuilder &b, Value matrix,
       matrix, tensorScale, isRandom ? sites.seed : Value(),
       isRandom ? sites.step : Value(), format,
       isRandom ? b.getI64IntegerAttr(sites.next++) : IntegerAttr());
-  return {format, quantized.getCodes(), quantized.getScales(), tensorScale, {}};
+  return {format,
+          quantized.getCodes(),
+          quantized.getScales(),
+          format.keepsTensor() ? tensorScale : Value(),
+          {}};
 }
 
 static Value dequantize(ImplicitLocOpBuilder &b, Value codes, Value scales,

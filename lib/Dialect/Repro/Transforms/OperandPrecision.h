@@ -8,6 +8,7 @@
 #ifndef REPRO_TRANSFORMS_OPERANDPRECISION_H
 #define REPRO_TRANSFORMS_OPERANDPRECISION_H
 
+#include "Dialect/Repro/Transforms/DelayedScales.h"
 #include "dialects/Repro/IR/ContractionBody.h"
 
 #include "mlir/IR/ImplicitLocOpBuilder.h"
@@ -36,6 +37,8 @@ struct OperandPrecision {
   SmallVector<int64_t> signs; ///< (Q5) of the transform, empty for none
   bool toBF16 = false;        ///< (Q5) whether what it gives is rounded
   bool hasAmaxOfRows = false;
+  /// (Q6) The scale of a format under one that is given; it learns the amax.
+  DelayedScale *delayed = nullptr;
 
   BlockFormatAttr getBlockFormat() const {
     return dyn_cast_if_present<BlockFormatAttr>(format);

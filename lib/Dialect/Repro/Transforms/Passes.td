@@ -290,6 +290,11 @@ def ReproQuantizeContractions
     - `hadamard`: (Q5) 16 or 32 signs of a transform along K before it is
       rounded; both factors need the same. `hadamard_bf16` rounds what it gives;
     - `amax_of_rows`: of a scale of two levels, each row has an amax;
+    - `delayed`: (Q6) of a scale that is given, a dictionary: `name` of a scale in
+      the state, by which all is quantized that names it, and `history`, how many
+      steps it is made of, with `margin` and `most_recent`. The state gets
+      `amax_history.<name>` and `scale.<name>`. Without `history` it gets the
+      scale alone, which stays as it is;
     - `forward = array<i64: n, i>` in place of all of it: the values that factor i
       (0 or 1) of contraction n reads, moved as this factor is.
 

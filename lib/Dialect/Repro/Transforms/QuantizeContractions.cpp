@@ -25,6 +25,8 @@ using namespace mlir::repro;
 static constexpr StringLiteral kPrecision = "repro.precision";
 static constexpr StringLiteral kSides[] = {"left", "right"};
 static constexpr StringLiteral kRandom[] = {"seed", "step"};
+/// (Q6) Limits of a history and of a margin, either way.
+static constexpr int64_t kMostHistory = 65536, kMostMargin = 32;
 
 //===----------------------------------------------------------------------===//
 // The attribute
@@ -34,6 +36,7 @@ namespace {
 /// What is asked of a factor.
 struct Request {
   OperandPrecision precision;
+  std::optional<DelayedScaling> delayed;
   /// Instead, the values that a factor of another contraction reads.
   int64_t forward = -1;
   unsigned forwardSide = 0;
@@ -56,6 +59,41 @@ static LogicalResult verifyNames(FoldOp fold, DictionaryAttr dictionary,
   return success();
 }
 
+/// (Q6) How the scale of a factor comes out of former steps.
+static FailureOr<DelayedScaling> readDelayed(FoldOp fold, Attribute given) {
+  auto asked = dyn_cast<DictionaryAttr>(given);
+  if (!asked)
+    return fold.emitError("expected a dictionary as 'delayed', got ") << given;
+  if (failed(verifyNames(fold, asked,
+                         {"name", "history", "margin", "most_recent"})))
+    return failure();
+  DelayedScaling scaling;
+  scaling.name = asked.getAs<StringAttr>("name");
+  if (!scaling.name || scaling.name.empty())
+    return fold.emitError("(Q6) expected the name of a scale, got ") << given;
+  auto readNumber = [&](StringRef name, int64_t least, int64_t most,
+                        int64_t &number) -> LogicalResult {
+    if (!asked.contains(name))
+      return success();
+    auto value = asked.getAs<IntegerAttr>(name);
+    if (!value || !value.getType().isInteger(64) || value.getInt() < least ||
+        value.getInt() > most)
+      return fold.emitError("(Q6) expected a ")
+             << name << " from " << least << " to " << most << ", got "
+             << asked.get(name);
+    number = value.getInt();
+    return success();
+  };
+  if (failed(readNumber("history", 1, kMostHistory, scaling.history)) ||
+      failed(readNumber("margin", -kMostMargin, kMostMargin, scaling.margin)))
+    return failure();
+  Attribute flag = asked.get("most_recent");
+  if (flag && !isa<UnitAttr>(flag))
+    return fold.emitError("expected no value of 'most_recent', got ") << flag;
+  scaling.isMostRecent = bool(flag);
+  return scaling;
+}
+
 static FailureOr<Request> readRequest(FoldOp fold, Attribute attribute) {
   auto asked = dyn_cast<DictionaryAttr>(attribute);
   if (!asked)
@@ -63,7 +101,8 @@ static FailureOr<Request> readRequest(FoldOp fold, Attribute attribute) {
            << attribute;
   if (failed(verifyNames(
           fold, asked,
-          {"format", "hadamard", "hadamard_bf16", "amax_of_rows", "forward"})))
+          {"format", "hadamard", "hadamard_bf16", "amax_of_rows", "delayed",
+           "forward"})))
     return failure();
   Request request;
   if (Attribute forward = asked.get("forward")) {
@@ -104,6 +143,16 @@ static FailureOr<Request> readRequest(FoldOp fold, Attribute attribute) {
       (!blocks || !isa<TwoLevelScaleAttr>(blocks.getScale())))
     return fold.emitError("(Q2) expected a scale of two levels with an amax of "
                           "each row");
+  Attribute delayed = asked.get("delayed");
+  if (bool(delayed) != (blocks && isa<GivenScaleAttr>(blocks.getScale())))
+    return fold.emitError("(Q6) expected 'delayed' of a format under a given "
+                          "scale, and of no other");
+  if (delayed) {
+    FailureOr<DelayedScaling> scaling = readDelayed(fold, delayed);
+    if (failed(scaling))
+      return failure();
+    request.delayed = *scaling;
+  }
   return request;
 }
 
@@ -139,7 +188,11 @@ private:
   LogicalResult run(func::FuncOp function);
   FailureOr<Contraction> read(FoldOp fold);
   LogicalResult findRandom(func::FuncOp function);
-  LogicalResult addRandom(func::FuncOp function, int64_t numState);
+  FailureOr<BlockArgument> addState(func::FuncOp function, const Twine &name,
+                                    ArrayRef<int64_t> shape, Type element);
+  LogicalResult addRandom(func::FuncOp function);
+  LogicalResult addScales(func::FuncOp function);
+  void updateScales(func::FuncOp function);
   FailureOr<Value> getValues(unsigned number, unsigned side);
   Key getKey(const Contraction &contraction, unsigned side);
   FailureOr<Value> create(const Contraction &contraction, unsigned side);
@@ -147,11 +200,13 @@ private:
                                        unsigned side);
   void replace(const Contraction &contraction, unsigned side, Value values);
 
-  SmallVector<Contraction> contractions;
+  std::vector<Contraction> contractions;
   /// Values that are read, and the blocks that they are of.
   llvm::DenseMap<Key, Value> created;
   llvm::DenseMap<Key, QuantizedOperand> quantized;
   RandomSites sites;
+  /// (Q6) By name, in the order of their first use.
+  llvm::MapVector<StringAttr, DelayedScale> scales;
 };
 } // namespace
 
@@ -221,7 +276,7 @@ LogicalResult QuantizeContractions::findRandom(func::FuncOp function) {
   int64_t numState = count ? count.getInt() : 0;
   SmallVector<int64_t> places(random.begin(), random.end());
   if (places.empty()) {
-    if (failed(addRandom(function, numState)))
+    if (failed(addRandom(function)))
       return failure();
     places = {numState, numState + 1};
   }
@@ -241,36 +296,100 @@ LogicalResult QuantizeContractions::findRandom(func::FuncOp function) {
   return success();
 }
 
-/// Adds a seed that stays and a step that counts.
-LogicalResult QuantizeContractions::addRandom(func::FuncOp function,
-                                              int64_t numState) {
+/// Adds a tensor that stays as it is behind the state.
+FailureOr<BlockArgument>
+QuantizeContractions::addState(func::FuncOp function, const Twine &name,
+                               ArrayRef<int64_t> shape, Type element) {
   Builder attributes(&getContext());
-  auto scalar = RankedTensorType::get({}, attributes.getI64Type());
-  Operation *terminator = function.getBody().front().getTerminator();
-  SmallVector<Value> results(terminator->getOperands());
-  for (auto [place, name] : llvm::enumerate(kRandom)) {
-    DictionaryAttr named = attributes.getDictionaryAttr(
-        attributes.getNamedAttr("repro.name", attributes.getStringAttr(name)));
-    unsigned position = numState + place;
-    if (failed(function.insertArgument(position, scalar, named,
-                                       function.getLoc())) ||
-        failed(function.insertResult(position, scalar, named)))
-      return failure();
-    Value value = function.getArgument(position);
-    if (place == 1) {
-      ImplicitLocOpBuilder b(function.getLoc(), terminator);
-      Value one = arith::ConstantOp::create(b, attributes.getI64IntegerAttr(1));
-      value = mapElements(b, {}, attributes.getI64Type(), value, {},
-                          [&](ImplicitLocOpBuilder &b, ValueRange x) {
-                            return arith::AddIOp::create(b, x[0], one);
-                          });
-    }
-    results.insert(results.begin() + position, value);
-  }
-  terminator->setOperands(results);
+  auto count = function->getAttrOfType<IntegerAttr>("repro.num_state");
+  unsigned position = count ? count.getInt() : 0;
+  auto type = RankedTensorType::get(shape, element);
+  DictionaryAttr named = attributes.getDictionaryAttr(
+      attributes.getNamedAttr("repro.name", attributes.getStringAttr(name)));
+  if (failed(function.insertArgument(position, type, named,
+                                     function.getLoc())) ||
+      failed(function.insertResult(position, type, named)))
+    return failure();
+  BlockArgument argument = function.getArgument(position);
+  function.getBody().front().getTerminator()->insertOperands(
+      position, ValueRange(argument));
   function->setAttr("repro.num_state",
-                    attributes.getI64IntegerAttr(numState + 2));
+                    attributes.getI64IntegerAttr(position + 1));
+  return argument;
+}
+
+/// What a state is after the step.
+static void setNext(Value state, Value next) {
+  unsigned position = cast<BlockArgument>(state).getArgNumber();
+  state.getParentBlock()->getTerminator()->setOperand(position, next);
+}
+
+/// Adds a seed that stays and a step that counts.
+LogicalResult QuantizeContractions::addRandom(func::FuncOp function) {
+  Type i64 = IntegerType::get(&getContext(), 64);
+  FailureOr<BlockArgument> seed = addState(function, kRandom[0], {}, i64);
+  FailureOr<BlockArgument> step = addState(function, kRandom[1], {}, i64);
+  if (failed(seed) || failed(step))
+    return failure();
+  ImplicitLocOpBuilder b(function.getLoc(),
+                         function.getBody().front().getTerminator());
+  Value one = arith::ConstantOp::create(b, b.getI64IntegerAttr(1));
+  setNext(*step, mapElements(b, {}, i64, *step, {},
+                             [&](ImplicitLocOpBuilder &b, ValueRange x) {
+                               return arith::AddIOp::create(b, x[0], one);
+                             }));
   return success();
+}
+
+/// (Q6) Adds the scales of former steps, with their histories.
+LogicalResult QuantizeContractions::addScales(func::FuncOp function) {
+  for (Contraction &contraction : contractions)
+    for (std::optional<Request> &request : contraction.requests) {
+      if (!request || !request->delayed)
+        continue;
+      const DelayedScaling &scaling = *request->delayed;
+      Type element = request->precision.getBlockFormat().getElement();
+      auto [known, isNew] = scales.try_emplace(
+          scaling.name, DelayedScale{scaling, element, {}, {}, {}});
+      if (!isNew && (known->second.scaling != scaling ||
+                     known->second.element != element))
+        return contraction.fold.emitError("(Q6) expected one way to the scale ")
+               << scaling.name << " for elements of one type";
+    }
+  Type f32 = Float32Type::get(&getContext());
+  for (auto &[name, scale] : scales) {
+    if (int64_t length = scale.scaling.history) {
+      FailureOr<BlockArgument> history = addState(
+          function, "amax_history." + name.getValue(), {length}, f32);
+      if (failed(history))
+        return failure();
+      scale.history = *history;
+    }
+    FailureOr<BlockArgument> found =
+        addState(function, "scale." + name.getValue(), {}, f32);
+    if (failed(found))
+      return failure();
+    scale.scale = *found;
+  }
+  // Their places are fixed from here on.
+  for (Contraction &contraction : contractions)
+    for (std::optional<Request> &request : contraction.requests)
+      if (request && request->delayed)
+        request->precision.delayed =
+            &scales.find(request->delayed->name)->second;
+  return success();
+}
+
+void QuantizeContractions::updateScales(func::FuncOp function) {
+  ImplicitLocOpBuilder b(function.getLoc(),
+                         function.getBody().front().getTerminator());
+  for (auto &[name, scale] : scales) {
+    if (!scale.history)
+      continue;
+    auto [history, next] = scale.createNext(b);
+    setNext(scale.history, history);
+    setNext(scale.scale, next);
+  }
 }
 
 /// Blocks and transforms are of one layout, numbers of any.
@@ -354,10 +473,15 @@ QuantizeContractions::quantize(const Contraction &contraction, unsigned side) {
 FailureOr<Value> QuantizeContractions::create(const Contraction &contraction,
                                               unsigned side) {
   FoldOp fold = contraction.fold;
-  Value &values = created[getKey(contraction, side)];
+  const OperandPrecision &precision = contraction.requests[side]->precision;
+  Key key = getKey(contraction, side);
+  // (Q6) By a scale that is given, the values are the same in every layout.
+  if (precision.delayed && precision.signs.empty())
+    key.second = fold->getAttrOfType<DictionaryAttr>(kPrecision)
+                     .get(kSides[side]);
+  Value &values = created[key];
   if (values)
     return values;
-  const OperandPrecision &precision = contraction.requests[side]->precision;
   ImplicitLocOpBuilder b(fold.getLoc(), &getContext());
   if (precision.getBlockFormat()) {
     FailureOr<QuantizedOperand> blocks = quantize(contraction, side);
@@ -498,6 +622,7 @@ LogicalResult QuantizeContractions::run(func::FuncOp function) {
   created.clear();
   quantized.clear();
   sites = {};
+  scales.clear();
   for (FoldOp fold : getContractions(function)) {
     FailureOr<Contraction> contraction = read(fold);
     if (failed(contraction))
@@ -515,7 +640,8 @@ LogicalResult QuantizeContractions::run(func::FuncOp function) {
                                     "with accumulators of f32";
     return WalkResult::interrupt();
   });
-  if (walked.wasInterrupted() || failed(findRandom(function)))
+  if (walked.wasInterrupted() || failed(findRandom(function)) ||
+      failed(addScales(function)))
     return failure();
   SmallVector<std::array<Value, 2>> values(contractions.size());
   std::vector<std::array<QuantizedOperand, 2>> blocks(contractions.size());
@@ -568,5 +694,6 @@ LogicalResult QuantizeContractions::run(func::FuncOp function) {
     else
       fold->removeAttr(kPrecision);
   }
+  updateScales(function);
   return success();
 }

@@ -18,7 +18,14 @@ if TYPE_CHECKING:
     from repro_mlir.frontends.torch.binding import Binding, Stale
     from repro_mlir.frontends.torch.capture import capture_inference, capture_training
     from repro_mlir.frontends.torch.captured import Captured, FlatBatch
-    from repro_mlir.frontends.torch.checkpoint import CHECKPOINT_FORMAT, check_fits, load_checkpoint, save_checkpoint
+    from repro_mlir.frontends.torch.checkpoint import (
+        CHECKPOINT_FORMAT,
+        check_fits,
+        held_scales,
+        load_checkpoint,
+        save_checkpoint,
+        scale_arrays,
+    )
     from repro_mlir.frontends.torch.errors import CaptureError
     from repro_mlir.frontends.torch.hooks import refuse_hooks
     from repro_mlir.frontends.torch.loss_scaling import check_scaler
@@ -64,11 +71,13 @@ _HOMES = {
     "evaluation_mode": "modes",
     "first_microbatch": "microbatches",
     "form_of": "watch",
+    "held_scales": "checkpoint",
     "load_checkpoint": "checkpoint",
     "read_results": "results",
     "returned_by": "results",
     "refuse_hooks": "hooks",
     "save_checkpoint": "checkpoint",
+    "scale_arrays": "checkpoint",
     "to_tensor": "tensors",
     "with_structure": "watch",
 }
@@ -98,11 +107,13 @@ __all__ = [
     "evaluation_mode",
     "first_microbatch",
     "form_of",
+    "held_scales",
     "load_checkpoint",
     "read_results",
     "refuse_hooks",
     "returned_by",
     "save_checkpoint",
+    "scale_arrays",
     "to_tensor",
     "with_structure",
 ]

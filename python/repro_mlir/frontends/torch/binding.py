@@ -50,12 +50,14 @@ class Binding:
         captured: Captured,
         own: Mapping[str, np.ndarray],
         others: Iterable[Binding] = (),
+        added: Sequence[TensorType] = (),
     ) -> None:
         """
         Args:
           subject, captured: what was captured, and from what.
-          own: arrays for `seed` and `step`, which no object of the user's holds.
+          own: arrays for `seed`, `step` and `added`, which no object of the user's holds.
           others: of other programs on the same objects, whose counters it shares.
+          added: the state that the program has behind what was captured.
         Raises:
           CaptureError: a tensor that a step writes shares memory with another one, or within itself.
           Stale: the optimizer's counters differ where the program has one, or it has not the state of the program.
@@ -88,6 +90,7 @@ class Binding:
                 self.arrays[kind.name] = counter.array
             else:
                 shared.append((self._slot(slot), kind))
+        self.arrays.update((kind.name, own[kind.name]) for kind in added)
         apart = _apart(shared, written)
         for (tensor, kind), alone in zip(shared, apart, strict=True):
             self._hold(tensor, kind, kind.name in written, alone)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from repro_mlir.errors import ReproError
@@ -22,10 +23,12 @@ from repro_mlir.frontends.torch.optimizer_rules import RULES
 from repro_mlir.frontends.torch.tensors import is_tensor, kind_of, to_tensor
 from repro_mlir.limits import limits
 from repro_mlir.numerics.tensors import canonical_of
+from repro_mlir.precision.apply import HISTORY, SCALE
 
 CHECKPOINT_FORMAT = 1
 _METADATA = "trainer"
 _MODULES = ("model", "average")
+_PRECISION = "precision"
 _NUMBERS = ("format", "steps", "cursor", "seed", "random_step")
 
 
@@ -35,9 +38,12 @@ def check_fits(
     optimizer: torch.optim.Optimizer,
     average: torch.nn.Module | None,
     scaler: torch.amp.GradScaler | None,
+    is_delayed: bool = False,
 ) -> None:
-    """ReproError unless `state` is one that `Trainer.state_dict` gives for such objects."""
+    """ReproError unless `state` is one that `Trainer.state_dict` gives for such objects, and (Q6) a recipe with scales
+    of former steps or without."""
     _check_form(state)
+    _check_scales(state, is_delayed)
     _check_tensors("model", state["model"], model.state_dict())
     for key, given in (("average", average), ("loss_scale", scaler)):
         if given is None and key in state:
@@ -83,6 +89,41 @@ def check_fits(
                     f"optimizer: state {key} of parameter {number}: expected shape {list(due[0])}, "
                     f"got {list(value.shape)}"
                 )
+
+
+def _check_scales(state: Mapping[str, Any], is_delayed: bool) -> None:
+    if (_PRECISION in state) != is_delayed:
+        if is_delayed:
+            raise ReproError(
+                "the state has no precision, expected the scales of the recipe; with an empty dict there they begin anew"
+            )
+        raise ReproError("the state has precision, expected Trainer(..., precision=...) of delayed scaling to take it")
+    if not is_delayed:
+        return
+    found = state[_PRECISION]
+    if not isinstance(found, Mapping):
+        raise ReproError(f"precision: expected a dict of scales, got a {type(found).__name__}")
+    for name, value in found.items():
+        dims = 1 if str(name).startswith(HISTORY) else 0
+        if not str(name).startswith((HISTORY, SCALE)):
+            raise ReproError(f"precision: unknown {name}")
+        if not is_tensor(value) or value.dtype != torch.float32 or value.dim() != dims:
+            raise ReproError(f"precision: {name}: expected a tensor of torch.float32 of {dims} dimensions")
+    for name in found:
+        first, other = (HISTORY, SCALE) if name.startswith(HISTORY) else (SCALE, HISTORY)
+        if other + name.removeprefix(first) not in found:
+            raise ReproError(f"precision: no {other}{name.removeprefix(first)}")
+
+
+def held_scales(scales: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:
+    """(Q6) Copies of scales of former steps and their histories, as a state has them."""
+    return {name: to_tensor(value.copy(), "f32") for name, value in scales.items()}
+
+
+def scale_arrays(held: Mapping[str, torch.Tensor]) -> dict[str, np.ndarray]:
+    """(Q6) Copies of what `held_scales` gives, of canonical NaNs."""
+    kinds = {name: kind_of(name, value) for name, value in held.items()}
+    return {name: canonical_of(as_array(held[name], kind, "state").copy(), "f32") for name, kind in kinds.items()}
 
 
 def _check_scaler(found: Any, own: Mapping[str, Any]) -> None:
@@ -138,10 +179,14 @@ def _name(optimizer: object) -> str:
 def save_checkpoint(path: str | Path, state: Mapping[str, Any]) -> None:
     """Writes the state; a former file is there until all of the new one is. ReproError where a value has no place in
     the file, or the file cannot be written."""
-    tensors = {f"{owner}.{name}": value for owner in _MODULES for name, value in state.get(owner, {}).items()}
+    owners = (*_MODULES, _PRECISION)
+    tensors = {f"{owner}.{name}": value for owner in owners for name, value in state.get(owner, {}).items()}
     rest: dict[str, Any] = {key: state[key] for key in _NUMBERS}
     if "loss_scale" in state:
         rest["loss_scale"] = state["loss_scale"]
+    if _PRECISION in state:
+        # It may be empty, and then has no tensor.
+        rest[_PRECISION] = {}
     rest["param_groups"] = [
         {key: _as_json(f"parameter group {i}: {key}", value) for key, value in group.items()}
         for i, group in enumerate(state["optimizer"]["param_groups"])
@@ -184,7 +229,7 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
         rest = json.loads(metadata[_METADATA])
         for kind, array in zip(kinds, arrays, strict=True):
             owner, _, name = kind.name.partition(".")
-            if owner in _MODULES:
+            if owner in _MODULES or owner == _PRECISION:
                 modules.setdefault(owner, {})[name] = to_tensor(array, kind.element)
             else:
                 number, _, key = name.partition(".")

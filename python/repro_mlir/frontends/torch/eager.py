@@ -34,11 +34,13 @@ def with_node_names(
     program: Program, captured: Captured, exact_digits: int | None = None, precision: Any = None
 ) -> Program:
     """The same program, captured with these options, with the names of ATen nodes in its locations."""
-    states = [kind.name for kind in program.state]
+    count = len(captured.state)
+    states = [kind.name for kind in captured.state]
     arguments = [*states, *(kind.name for kind in program.inputs)]
     results = [*states, *(kind.name for kind in program.outputs)]
     data = import_program(lower(captured.graph, len(states), arguments, results, name_nodes=True))
-    named = Program(data, program.state, program.inputs, program.outputs, program.num_hyper_parameters, program.initial)
+    numbers, initial = program.num_hyper_parameters, program.initial[:count]
+    named = Program(data, captured.state, program.inputs, program.outputs, numbers, initial)
     if exact_digits is not None:
         named = exact_contractions(named, exact_digits)
     if precision is not None:
@@ -58,6 +60,7 @@ class EagerGraph:
 
     def __init__(self, program: Program, captured: Captured) -> None:
         self._program = program
+        self._count = len(captured.state)
         self._module = captured.graph
         kinds = ((node.name, _kind_of(node)) for node in captured.graph.graph.nodes)
         self.nodes = {name: kind for name, kind in kinds if kind is not None}
@@ -68,21 +71,23 @@ class EagerGraph:
         self, arrays: Sequence[np.ndarray], wanted: Sequence[str] = ()
     ) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
         """New state and outputs of a step, from the state before it and its inputs; and the values of `wanted`, which
-        are names of `nodes`."""
+        are names of `nodes`. State that the graph has not, (Q6) scales of former steps, stays as it is."""
         program = self._program
+        own, added = program.state[: self._count], arrays[self._count : len(program.state)]
+        read = [*arrays[: self._count], *arrays[len(program.state) :]]
         tensors = [
             represented(to_tensor(array.copy(), kind.element))
-            for array, kind in zip(arrays, (*program.state, *program.inputs), strict=True)
+            for array, kind in zip(read, (*own, *program.inputs), strict=True)
         ]
         kept: dict[str, Any] = dict.fromkeys(wanted)
         with torch.no_grad():
             results = _Keeping(self._module, kept).run(*tensors)
-        kinds = (*program.state, *program.outputs)
+        found = [
+            _array(value, replace(kind, unsigned=False)).view(kind.dtype)
+            for value, kind in zip(results, (*own, *program.outputs), strict=True)
+        ]
         return (
-            [
-                _array(value, replace(kind, unsigned=False)).view(kind.dtype)
-                for value, kind in zip(results, kinds, strict=True)
-            ],
+            [*found[: self._count], *added, *found[self._count :]],
             {name: _array(value, self.nodes[name]) for name, value in kept.items()},
         )
 

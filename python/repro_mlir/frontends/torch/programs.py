@@ -17,7 +17,7 @@ from repro_mlir.errors import ReproError
 from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.numerics.environment import deviation
-from repro_mlir.precision.apply import applied
+from repro_mlir.precision.apply import RANDOM, applied
 from repro_mlir.precision.recipe_json import recipe_of
 from repro_mlir.program import Program, SymbolicProgram, program_of, symbolic_program_of
 from repro_mlir.program.exact import exact_contractions
@@ -270,10 +270,10 @@ def canonical_program(
     return program if options.precision is None else in_precision(program, options.precision, is_evaluation)
 
 
-def in_precision(program: Program, precision: Any, may_be_empty: bool = False) -> Program:
-    """A captured program in the precision of a recipe, with the state that it was captured with."""
-    found = applied(program, recipe_of(precision), may_be_empty=may_be_empty)
-    if len(found.state) != len(program.state):
+def in_precision(program: Program, precision: Any, is_evaluation: bool = False) -> Program:
+    """A captured program in the precision of a recipe: its state, and behind it (Q6) the scales of former steps."""
+    found = applied(program, recipe_of(precision), may_be_empty=is_evaluation, frozen=is_evaluation)
+    if any(kind.name in RANDOM for kind in found.state[len(program.state) :]):
         raise ReproError("stochastic rounding of the forward pass belongs to training steps: expected none elsewhere")
     return found
 

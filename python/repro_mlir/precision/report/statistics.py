@@ -31,6 +31,7 @@ from ...reference.low_precision.block_quantization import (
 from ...reference.low_precision.block_rounding import round_elements
 from ...reference.low_precision.block_scales import (
     SCALE_RULES,
+    Given,
     OneLevelQuotient,
     PowerOfTwo,
     ScaleRule,
@@ -203,7 +204,10 @@ def block_statistics(
     element, rule = to.element, to.scale
     amax = block_amax(before, to.tile)
     is_used = amax != 0
-    is_nan = scales == E8M0_NAN if isinstance(rule, PowerOfTwo) else np.isnan(amax)
+    if isinstance(rule, PowerOfTwo):
+        is_nan = scales == E8M0_NAN
+    else:
+        is_nan = np.isnan(scales if isinstance(rule, Given) else amax)
     is_least, is_greatest = _limits(rule, scales, amax)
     blocks = BlockStatistics(
         amax.size,
@@ -227,7 +231,8 @@ def block_statistics(
 def reference_format(format: Format) -> BlockFormat:
     """A format of blocks as the reference has it; its rounding is left out, since nothing is rounded here."""
     assert format.scale is not None and format.tile is not None
-    given, rule = format.scale, SCALE_RULES[format.scale.rule]
+    given = format.scale
+    rule = SCALE_RULES["given" if given.is_delayed else given.rule]
     if isinstance(rule, Single) and given.least is not None:
         rule = dataclasses.replace(rule, least=float(given.least))
     elif isinstance(rule, TwoLevel) and given.largest is not None:
@@ -254,6 +259,8 @@ def _limits(rule: ScaleRule, scales: np.ndarray, amax: np.ndarray) -> tuple[np.n
         return scales == 0, scales == E8M0_NAN - 1
     if isinstance(rule, Single):
         return amax < np.float64(rule.least), np.zeros(amax.shape, np.bool_)
+    if isinstance(rule, Given):
+        return np.zeros(amax.shape, np.bool_), np.zeros(amax.shape, np.bool_)
     # Both rules by quotient keep a scale from 2^-6 on, which is the code 8.
     least = 8 if isinstance(rule, TwoLevelQuotient | OneLevelQuotient) else 0
     return scales == least, scales == F8E4M3FN.largest

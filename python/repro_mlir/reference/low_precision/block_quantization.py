@@ -26,6 +26,7 @@ from .binary_formats import (
 from .block_rounding import NEAREST_EVEN, Rounding, round_elements, round_unpacked
 from .block_scales import (
     FourError,
+    Given,
     OneLevelQuotient,
     PowerOfTwo,
     ScaleRule,
@@ -131,16 +132,16 @@ def quantize(
 
     Args:
       tensor: of TwoLevel: the amax of the tensor, a scalar float32, or of each row, [..., m]; by default what x has. Of
-        TwoLevelQuotient: the scale of the tensor, a scalar.
+        TwoLevelQuotient and Given: the scale of the tensor, a scalar.
       random: of stochastic rounding, an integer below 2^bits for each element, of x's shape.
     Raises:
       ValueError: `tensor` is missing or not wanted, or `random`.
     """
     x = np.asarray(x, np.float32)
     rule = to.scale
-    needed, allowed = isinstance(rule, TwoLevelQuotient), isinstance(rule, TwoLevel | TwoLevelQuotient)
-    if (tensor is None and needed) or (tensor is not None and not allowed):
-        raise ValueError("expected the scale of the tensor for nvfp4_quotient, an amax for nvfp4, else nothing")
+    needed = isinstance(rule, TwoLevelQuotient | Given)
+    if (tensor is None and needed) or (tensor is not None and not (needed or isinstance(rule, TwoLevel))):
+        raise ValueError("expected the scale of the tensor for nvfp4_quotient and given, an amax for nvfp4, else none")
     amax = block_amax(x, to.tile)
     match rule:
         case PowerOfTwo():
@@ -166,6 +167,11 @@ def quantize(
             scales, factor, by_quotient = single(amax, to.element, rule)
             wide = spread(factor, to.tile, x.shape)
             scaled = divide(x, wide) if by_quotient else multiply(x, wide)
+            return Quantized(round_elements(scaled, to.element, to.rounding, random=random), scales)
+        case Given():
+            assert tensor is not None
+            scaled = multiply(x, tensor)
+            scales = np.broadcast_to(divide(np.float32(1), tensor), amax.shape)
             return Quantized(round_elements(scaled, to.element, to.rounding, random=random), scales)
     scaled = multiply(x, spread(factor, to.tile, x.shape))
     return Quantized(round_elements(scaled, to.element, to.rounding, random=random), scales, tensor)
@@ -232,6 +238,8 @@ def dequantize(q: Quantized, of: BlockFormat) -> np.ndarray:
     if isinstance(rule, Single):
         wide = spread(q.scales, of.tile, shape)
         return divide(values, wide) if rule.inverse else multiply(values, wide)
+    if isinstance(rule, Given):
+        return multiply(values, spread(q.scales, of.tile, shape))
     scale = decode_scale(q.scales)
     if isinstance(rule, TwoLevel):
         assert q.tensor is not None

@@ -124,7 +124,12 @@ class Single:
             raise ValueError(f"expected a product for an inverse scale, and no product by a power of two, got {self}")
 
 
-ScaleRule = PowerOfTwo | TwoLevel | TwoLevelQuotient | OneLevelQuotient | Single
+@dataclass(frozen=True)
+class Given:
+    """(Q2) `given`: a scale of f32 for the whole tensor, whatever is in it; its reciprocal is stored."""
+
+
+ScaleRule = PowerOfTwo | TwoLevel | TwoLevelQuotient | OneLevelQuotient | Single | Given
 
 SCALE_RULES: dict[str, ScaleRule] = {
     **{rule.value: PowerOfTwo(rule) for rule in PowerRule},
@@ -138,6 +143,7 @@ SCALE_RULES: dict[str, ScaleRule] = {
     "f32_reciprocal": Single(1e-4, Encoding.RECIPROCAL),
     "f32_power": Single(1e-4, Encoding.RECIPROCAL, power=True),
     "f32_quotient": Single(1e-4, Encoding.QUOTIENT),
+    "given": Given(),
 }
 """(Q2) Rules by name, with their default parameters.
 

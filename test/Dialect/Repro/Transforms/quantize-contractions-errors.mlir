@@ -175,3 +175,182 @@ func.func @main(%x: tensor<8x?xf32>, %v: tensor<4x16xf32>, %o: tensor<8x4xf32>) 
   } -> tensor<8x4xf32>
   return %0 : tensor<8x4xf32>
 }
+
+// -----
+
+func.func @main(%x: tensor<8x24xf32>, %v: tensor<4x24xf32>, %o: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  // expected-error @+1 {{(Q6) expected 'delayed' of a format under a given scale, and of no other}}
+  %0 = repro.fold maps [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>,
+                        affine_map<(m, n, k) -> (m, n)>] iterators [parallel, parallel, reduction]
+      ins(%x, %v : tensor<8x24xf32>, tensor<4x24xf32>) outs(%o : tensor<8x4xf32>)
+      attributes {repro.precision = {left = {format = #repro.block_format<element = f8E4M3FN, rows = 0, columns = 0, scale = #repro.given_scale,
+          rounding = #repro.rounding<direction = rne>>}}} {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %s = math.fma %a, %b, %acc : f32
+    repro.yield %s : f32
+  } -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+
+// -----
+
+func.func @main(%x: tensor<8x24xf32>, %v: tensor<4x24xf32>, %o: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  // expected-error @+1 {{(Q6) expected 'delayed' of a format under a given scale, and of no other}}
+  %0 = repro.fold maps [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>,
+                        affine_map<(m, n, k) -> (m, n)>] iterators [parallel, parallel, reduction]
+      ins(%x, %v : tensor<8x24xf32>, tensor<4x24xf32>) outs(%o : tensor<8x4xf32>)
+      attributes {repro.precision = {left = {format = bf16, delayed = {name = "x"}}}} {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %s = math.fma %a, %b, %acc : f32
+    repro.yield %s : f32
+  } -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+
+// -----
+
+func.func @main(%x: tensor<8x24xf32>, %v: tensor<4x24xf32>, %o: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  // expected-error @+1 {{expected a dictionary as 'delayed', got 1 : i64}}
+  %0 = repro.fold maps [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>,
+                        affine_map<(m, n, k) -> (m, n)>] iterators [parallel, parallel, reduction]
+      ins(%x, %v : tensor<8x24xf32>, tensor<4x24xf32>) outs(%o : tensor<8x4xf32>)
+      attributes {repro.precision = {left = {format = #repro.block_format<element = f8E4M3FN, rows = 0, columns = 0, scale = #repro.given_scale,
+          rounding = #repro.rounding<direction = rne>>, delayed = 1}}} {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %s = math.fma %a, %b, %acc : f32
+    repro.yield %s : f32
+  } -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+
+// -----
+
+func.func @main(%x: tensor<8x24xf32>, %v: tensor<4x24xf32>, %o: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  // expected-error @+1 {{unknown 'length' in 'repro.precision'}}
+  %0 = repro.fold maps [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>,
+                        affine_map<(m, n, k) -> (m, n)>] iterators [parallel, parallel, reduction]
+      ins(%x, %v : tensor<8x24xf32>, tensor<4x24xf32>) outs(%o : tensor<8x4xf32>)
+      attributes {repro.precision = {left = {format = #repro.block_format<element = f8E4M3FN, rows = 0, columns = 0, scale = #repro.given_scale,
+          rounding = #repro.rounding<direction = rne>>, delayed = {name = "x", length = 4}}}} {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %s = math.fma %a, %b, %acc : f32
+    repro.yield %s : f32
+  } -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+
+// -----
+
+func.func @main(%x: tensor<8x24xf32>, %v: tensor<4x24xf32>, %o: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  // expected-error @+1 {{(Q6) expected the name of a scale, got {history = 4 : i64}}}
+  %0 = repro.fold maps [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>,
+                        affine_map<(m, n, k) -> (m, n)>] iterators [parallel, parallel, reduction]
+      ins(%x, %v : tensor<8x24xf32>, tensor<4x24xf32>) outs(%o : tensor<8x4xf32>)
+      attributes {repro.precision = {left = {format = #repro.block_format<element = f8E4M3FN, rows = 0, columns = 0, scale = #repro.given_scale,
+          rounding = #repro.rounding<direction = rne>>, delayed = {history = 4}}}} {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %s = math.fma %a, %b, %acc : f32
+    repro.yield %s : f32
+  } -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+
+// -----
+
+func.func @main(%x: tensor<8x24xf32>, %v: tensor<4x24xf32>, %o: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  // expected-error @+1 {{(Q6) expected a history from 1 to 65536, got 0}}
+  %0 = repro.fold maps [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>,
+                        affine_map<(m, n, k) -> (m, n)>] iterators [parallel, parallel, reduction]
+      ins(%x, %v : tensor<8x24xf32>, tensor<4x24xf32>) outs(%o : tensor<8x4xf32>)
+      attributes {repro.precision = {left = {format = #repro.block_format<element = f8E4M3FN, rows = 0, columns = 0, scale = #repro.given_scale,
+          rounding = #repro.rounding<direction = rne>>, delayed = {name = "x", history = 0}}}} {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %s = math.fma %a, %b, %acc : f32
+    repro.yield %s : f32
+  } -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+
+// -----
+
+func.func @main(%x: tensor<8x24xf32>, %v: tensor<4x24xf32>, %o: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  // expected-error @+1 {{(Q6) expected a history from 1 to 65536, got 65537}}
+  %0 = repro.fold maps [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>,
+                        affine_map<(m, n, k) -> (m, n)>] iterators [parallel, parallel, reduction]
+      ins(%x, %v : tensor<8x24xf32>, tensor<4x24xf32>) outs(%o : tensor<8x4xf32>)
+      attributes {repro.precision = {left = {format = #repro.block_format<element = f8E4M3FN, rows = 0, columns = 0, scale = #repro.given_scale,
+          rounding = #repro.rounding<direction = rne>>, delayed = {name = "x", history = 65537}}}} {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %s = math.fma %a, %b, %acc : f32
+    repro.yield %s : f32
+  } -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+
+// -----
+
+func.func @main(%x: tensor<8x24xf32>, %v: tensor<4x24xf32>, %o: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  // expected-error @+1 {{(Q6) expected a margin from -32 to 32, got 33}}
+  %0 = repro.fold maps [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>,
+                        affine_map<(m, n, k) -> (m, n)>] iterators [parallel, parallel, reduction]
+      ins(%x, %v : tensor<8x24xf32>, tensor<4x24xf32>) outs(%o : tensor<8x4xf32>)
+      attributes {repro.precision = {left = {format = #repro.block_format<element = f8E4M3FN, rows = 0, columns = 0, scale = #repro.given_scale,
+          rounding = #repro.rounding<direction = rne>>, delayed = {name = "x", history = 4, margin = 33}}}} {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %s = math.fma %a, %b, %acc : f32
+    repro.yield %s : f32
+  } -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+
+// -----
+
+func.func @main(%x: tensor<8x24xf32>, %v: tensor<4x24xf32>, %o: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  // expected-error @+1 {{expected no value of 'most_recent', got true}}
+  %0 = repro.fold maps [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>,
+                        affine_map<(m, n, k) -> (m, n)>] iterators [parallel, parallel, reduction]
+      ins(%x, %v : tensor<8x24xf32>, tensor<4x24xf32>) outs(%o : tensor<8x4xf32>)
+      attributes {repro.precision = {left = {format = #repro.block_format<element = f8E4M3FN, rows = 0, columns = 0, scale = #repro.given_scale,
+          rounding = #repro.rounding<direction = rne>>, delayed = {name = "x", history = 4, most_recent = true}}}} {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %s = math.fma %a, %b, %acc : f32
+    repro.yield %s : f32
+  } -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+
+// -----
+
+func.func @main(%x: tensor<8x24xf32>, %v: tensor<4x24xf32>, %o: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  // expected-error @+1 {{(Q6) expected one way to the scale "x" for elements of one type}}
+  %0 = repro.fold maps [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>,
+                        affine_map<(m, n, k) -> (m, n)>] iterators [parallel, parallel, reduction]
+      ins(%x, %v : tensor<8x24xf32>, tensor<4x24xf32>) outs(%o : tensor<8x4xf32>)
+      attributes {repro.precision = {left = {format = #repro.block_format<element = f8E4M3FN, rows = 0, columns = 0, scale = #repro.given_scale,
+          rounding = #repro.rounding<direction = rne>>, delayed = {name = "x", history = 4}},
+        right = {format = #repro.block_format<element = f8E4M3FN, rows = 0, columns = 0, scale = #repro.given_scale,
+          rounding = #repro.rounding<direction = rne>>, delayed = {name = "x", history = 5}}}} {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %s = math.fma %a, %b, %acc : f32
+    repro.yield %s : f32
+  } -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+
+// -----
+
+func.func @main(%x: tensor<8x24xf32>, %v: tensor<4x24xf32>, %o: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  // expected-error @+1 {{(Q6) expected one way to the scale "x" for elements of one type}}
+  %0 = repro.fold maps [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>,
+                        affine_map<(m, n, k) -> (m, n)>] iterators [parallel, parallel, reduction]
+      ins(%x, %v : tensor<8x24xf32>, tensor<4x24xf32>) outs(%o : tensor<8x4xf32>)
+      attributes {repro.precision = {left = {format = #repro.block_format<element = f8E4M3FN, rows = 0, columns = 0, scale = #repro.given_scale,
+          rounding = #repro.rounding<direction = rne>>, delayed = {name = "x", history = 4}},
+        right = {format = #repro.block_format<element = f8E5M2, rows = 0, columns = 0, scale = #repro.given_scale,
+          rounding = #repro.rounding<direction = rne>>, delayed = {name = "x", history = 4}}}} {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %s = math.fma %a, %b, %acc : f32
+    repro.yield %s : f32
+  } -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}

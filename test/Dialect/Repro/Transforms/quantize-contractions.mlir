@@ -181,3 +181,85 @@ func.func @main(%x: tensor<0x5x64xf32>, %w: tensor<0x4x64xf32>, %o: tensor<0x5x4
   } -> tensor<0x5x4xf32>
   return %0 : tensor<0x5x4xf32>
 }
+
+// -----
+
+#mk = affine_map<(m, n, k) -> (m, k)>
+#nk = affine_map<(m, n, k) -> (n, k)>
+#mn = affine_map<(m, n, k) -> (m, n)>
+#given = #repro.block_format<element = f8E4M3FN, rows = 0, columns = 0, scale = #repro.given_scale,
+    rounding = #repro.rounding<direction = rne>>
+#last = #repro.block_format<element = f8E5M2, rows = 0, columns = 0, scale = #repro.given_scale,
+    rounding = #repro.rounding<direction = rne>>
+
+// (Q6) What has a name has one scale, whose amax is that of all of it. A scale without a history stays.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME: %[[W:[^:]*]]: tensor<4x64xf32> {repro.name = "w"}, %[[AH:[^:]*]]: tensor<4xf32> {repro.name = "amax_history.a"},
+// CHECK-SAME: %[[A:[^:]*]]: tensor<f32> {repro.name = "scale.a"}, %[[BH:[^:]*]]: tensor<1xf32> {repro.name = "amax_history.b"},
+// CHECK-SAME: %[[B:[^:]*]]: tensor<f32> {repro.name = "scale.b"}, %[[C:[^:]*]]: tensor<f32> {repro.name = "scale.c"},
+// CHECK-SAME: repro.num_state = 6 : i64
+// CHECK: %[[AMAX_W:.*]] = repro.fold #repro.any_order {{.*}} ins(%[[W]] :
+// CHECK: repro.quantize {{.*}} scale = #repro.given_scale, {{.*}} %[[W]] tensor(%[[A]] : tensor<f32>)
+// CHECK: repro.dequantize
+// CHECK: %[[AMAX_B:.*]] = repro.fold #repro.any_order
+// CHECK: repro.quantize {{.*}} tensor(%[[B]] : tensor<f32>)
+// CHECK: %[[AMAX_X:.*]] = repro.fold #repro.any_order
+// CHECK: repro.quantize {{.*}} tensor(%[[A]] : tensor<f32>)
+// CHECK-NOT: repro.fold #repro.any_order
+// CHECK: repro.quantize {{.*}} tensor(%[[C]] : tensor<f32>)
+// CHECK: %[[BOTH:.*]] = linalg.generic {{.*}} ins(%[[AMAX_X]], %[[AMAX_W]] :
+// CHECK: arith.maximumf
+// CHECK: %[[FIRST:.*]] = linalg.generic {{.*}} ins(%[[BOTH]] : tensor<f32>) outs({{.*}} : tensor<1xf32>)
+// CHECK: %[[FORMER:.*]] = tensor.extract_slice %[[AH]][0] [3] [1]
+// CHECK: %[[AH1:.*]] = tensor.concat dim(0) %[[FIRST]], %[[FORMER]]
+// CHECK: %[[MAX:.*]] = repro.fold #repro.any_order {{.*}} ins(%[[AH1]] :
+// CHECK-DAG: %[[LARGEST:.*]] = arith.constant 4.480000e+02
+// CHECK-DAG: %[[POWER:.*]] = arith.constant 4.000000e+00
+// CHECK-DAG: %[[ZERO:.*]] = arith.constant 0.000000e+00
+// CHECK-DAG: %[[INF:.*]] = arith.constant 0x7F800000
+// CHECK-DAG: %[[MOST:.*]] = arith.constant 3.40282347E+38
+// CHECK: %[[A1:.*]] = linalg.generic {{.*}} ins(%[[MAX]], %[[A]] :
+// CHECK: ^bb0(%[[M:.*]]: f32, %[[S:.*]]: f32, %{{.*}}: f32):
+// CHECK: %[[D:.*]] = arith.divf %[[LARGEST]], %[[M]]
+// CHECK: %[[Q:.*]] = arith.divf %[[D]], %[[POWER]]
+// CHECK: %[[IS_INF:.*]] = arith.cmpf oeq, %[[Q]], %[[INF]]
+// CHECK: %[[NEXT:.*]] = arith.select %[[IS_INF]], %[[MOST]], %[[Q]]
+// CHECK: %[[ABOVE:.*]] = arith.cmpf ogt, %[[M]], %[[ZERO]]
+// CHECK: %[[FINITE:.*]] = arith.cmpf olt, %[[M]], %[[INF]]
+// CHECK: %[[NUMBER:.*]] = arith.andi %[[ABOVE]], %[[FINITE]]
+// CHECK: arith.select %[[NUMBER]], %[[NEXT]], %[[S]]
+// CHECK: %[[BH1:.*]] = linalg.generic {{.*}} ins(%[[AMAX_B]] : tensor<f32>) outs({{.*}} : tensor<1xf32>)
+// CHECK: arith.constant 5.734400e+04
+// CHECK: %[[B1:.*]] = linalg.generic {{.*}} ins(%[[AMAX_B]], %[[B]] :
+// CHECK: return %[[W]], %[[AH1]], %[[A1]], %[[BH1]], %[[B1]], %[[C]],
+func.func @main(%w: tensor<4x64xf32> {repro.name = "w"}, %x: tensor<8x64xf32>, %y: tensor<8x64xf32>)
+    -> (tensor<4x64xf32>, tensor<8x4xf32>, tensor<8x4xf32>) attributes {repro.num_state = 1 : i64} {
+  %c = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x4xf32>
+  %zero = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, b)>], iterator_types = ["parallel", "parallel"]}
+      outs(%e : tensor<8x4xf32>) {
+  ^bb0(%o: f32):
+    linalg.yield %c : f32
+  } -> tensor<8x4xf32>
+  %0 = repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential>
+      maps [#mk, #nk, #mn] iterators [parallel, parallel, reduction]
+      ins(%x, %w : tensor<8x64xf32>, tensor<4x64xf32>) outs(%zero : tensor<8x4xf32>)
+      attributes {repro.precision = {
+        left = {format = #given, delayed = {name = "a", history = 4, margin = 2}},
+        right = {format = #last, delayed = {name = "b", history = 1, most_recent}}}} {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %s = math.fma %a, %b, %acc : f32
+    repro.yield %s : f32
+  } -> tensor<8x4xf32>
+  %1 = repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential>
+      maps [#mk, #nk, #mn] iterators [parallel, parallel, reduction]
+      ins(%y, %w : tensor<8x64xf32>, tensor<4x64xf32>) outs(%zero : tensor<8x4xf32>)
+      attributes {repro.precision = {
+        left = {format = #given, delayed = {name = "c"}},
+        right = {format = #given, delayed = {name = "a", history = 4, margin = 2}}}} {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %s = math.fma %a, %b, %acc : f32
+    repro.yield %s : f32
+  } -> tensor<8x4xf32>
+  return %w, %0, %1 : tensor<4x64xf32>, tensor<8x4xf32>, tensor<8x4xf32>
+}
