@@ -201,12 +201,12 @@ func.func @main(%x: tensor<0x5x64xf32>, %w: tensor<0x4x64xf32>, %o: tensor<0x5x4
 // CHECK: %[[AMAX_W:.*]] = repro.fold #repro.any_order {{.*}} ins(%[[W]] :
 // CHECK: repro.quantize {{.*}} scale = #repro.given_scale, {{.*}} %[[W]] tensor(%[[A]] : tensor<f32>)
 // CHECK: repro.dequantize
+// CHECK-NOT: repro.fold #repro.any_order
+// CHECK: repro.quantize {{.*}} tensor(%[[C]] : tensor<f32>)
 // CHECK: %[[AMAX_B:.*]] = repro.fold #repro.any_order
 // CHECK: repro.quantize {{.*}} tensor(%[[B]] : tensor<f32>)
 // CHECK: %[[AMAX_X:.*]] = repro.fold #repro.any_order
 // CHECK: repro.quantize {{.*}} tensor(%[[A]] : tensor<f32>)
-// CHECK-NOT: repro.fold #repro.any_order
-// CHECK: repro.quantize {{.*}} tensor(%[[C]] : tensor<f32>)
 // CHECK: %[[BOTH:.*]] = linalg.generic {{.*}} ins(%[[AMAX_X]], %[[AMAX_W]] :
 // CHECK: arith.maximumf
 // CHECK: %[[FIRST:.*]] = linalg.generic {{.*}} ins(%[[BOTH]] : tensor<f32>) outs({{.*}} : tensor<1xf32>)

@@ -1,0 +1,571 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""(Q6) Scales of former steps: programs against TransformerEngine's recipe in NumPy, and where their state is kept."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+import repro_mlir
+import torch
+from repro_mlir import ReproError
+from repro_mlir.compilation.cpu import runnable_levels
+from repro_mlir.frontends.torch.script import load_training
+from repro_mlir.precision import (
+    Format,
+    Hadamard,
+    Recipe,
+    RolePrecision,
+    Rule,
+    Scale,
+    apply_precision,
+    named_recipe,
+    precision_summary,
+    recipe_of,
+)
+from repro_mlir.reference.low_precision.f32_operations import multiply_add
+from torch import nn
+from torch.nn import functional as F
+
+ROOT = Path(__file__).resolve().parents[3]
+
+BATCH, WIDE, HIDDEN, OUT = 16, 24, 40, 12
+RATE = np.float32(2.0**-6)
+MAXIMUM = {"f8E4M3FN": np.float32(448), "f8E5M2": np.float32(57344)}
+STORED = {"f8E4M3FN": ml_dtypes.float8_e4m3fn, "f8E5M2": ml_dtypes.float8_e5m2}
+
+
+def delayed(element: str, **parameters: Any) -> Format:
+    return Format(element, (None, None), Scale("delayed", **parameters))
+
+
+def recipe(**parameters: Any) -> Recipe:
+    forward, gradient = delayed("f8E4M3FN", **parameters), delayed("f8E5M2", **parameters)
+    return Recipe(
+        "delayed",
+        {
+            "fprop": RolePrecision({"activation": forward, "weight": forward}),
+            "dgrad": RolePrecision({"gradient": gradient, "weight": forward}),
+            "wgrad": RolePrecision({"activation": forward, "gradient": gradient}),
+        },
+    )
+
+
+# --- TransformerEngine's recipe ---
+
+
+class Quantizer:
+    """A tensor of a module. Row 0 of its history has the amax of the present step."""
+
+    def __init__(self, element: str, history: int, margin: int, algorithm: str) -> None:
+        self.element, self.margin, self.algorithm = element, margin, algorithm
+        self.history = np.zeros(history, np.float32)
+        self.scale = np.float32(1)
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        self.history[0] = np.max(np.abs(x), initial=self.history[0])
+        greatest = MAXIMUM[self.element]
+        codes = np.clip(x * self.scale, -greatest, greatest).astype(STORED[self.element])
+        return codes.astype(np.float32) * (np.float32(1) / self.scale)
+
+    def update(self) -> None:
+        """At the end of a step."""
+        amax = self.history.max() if self.algorithm == "max" else self.history[0]
+        scale = (MAXIMUM[self.element] / amax) / np.float32(2.0**self.margin)
+        scale = scale if amax > 0 and np.isfinite(amax) else self.scale
+        self.scale = np.float32(np.finfo(np.float32).max) if np.isinf(scale) else scale
+        self.history = np.roll(self.history, -1)
+        self.history[0] = 0
+
+    @property
+    def latest_first(self) -> np.ndarray:
+        """The history as a program has it after a step: TransformerEngine has the latest one last."""
+        return np.concatenate([self.history[:0:-1], self.history[:0]])
+
+
+class Engine:
+    """The steps of the perceptron of `captured`, with its quantizers."""
+
+    def __init__(self, weights: tuple[np.ndarray, ...], **parameters: Any) -> None:
+        self.weights = list(weights)
+        self.quantizers = {
+            f"{layer}.weight.{operand}": Quantizer("f8E5M2" if operand == "gradient" else "f8E4M3FN", **parameters)
+            for layer in (0, 2)
+            for operand in ("activation", "weight", "gradient")
+        }
+
+    def step(self, x: np.ndarray, target: np.ndarray) -> None:
+        of = self.quantizers
+        first, second = self.weights
+        read_x, read_first = of["0.weight.activation"](x), of["0.weight.weight"](first)
+        hidden = contract(read_x, read_first)
+        active = np.where(hidden <= 0, np.float32(0), hidden)
+        read_active, read_second = of["2.weight.activation"](active), of["2.weight.weight"](second)
+        gradient = of["2.weight.gradient"](target)
+        g_second = contract(gradient.T, read_active.T)
+        d_active = contract(gradient, read_second.T)
+        d_hidden = of["0.weight.gradient"](np.where(active <= 0, np.float32(0), d_active))
+        g_first = contract(d_hidden.T, read_x.T)
+        self.weights = [first - RATE * g_first, second - RATE * g_second]
+        for each in of.values():
+            each.update()
+
+
+def contract(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """(K1) a [M, K] and b [N, K] to [M, N]: one fma after the other along K."""
+    total = np.zeros((len(a), len(b)), np.float32)
+    for k in range(a.shape[1]):
+        total = multiply_add(a[:, k, np.newaxis], b[np.newaxis, :, k], total)
+    return total + np.float32(0)
+
+
+def product_sum(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    """A loss whose gradient is the target itself."""
+    return (output * target).sum()
+
+
+def captured(**options: Any) -> repro_mlir.Program:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(WIDE, HIDDEN, bias=False), nn.ReLU(), nn.Linear(HIDDEN, OUT, bias=False))
+    optimizer = torch.optim.SGD(model.parameters(), lr=float(RATE))
+    batch = (torch.zeros(BATCH, WIDE), torch.zeros(BATCH, OUT))
+    return repro_mlir.capture(model, product_sum, optimizer, batch, **options)
+
+
+@pytest.fixture(scope="module")
+def program() -> repro_mlir.Program:
+    return captured()
+
+
+def batches() -> list[tuple[np.ndarray, np.ndarray]]:
+    """Of growing and shrinking numbers, zeros, tiny numbers, infinities, and NaNs at last."""
+    rng = np.random.default_rng(3)
+    found = []
+    for scale in (1.0, 64.0, 0.0, 2.0**-20, 1e-39, 1.0, 1.0, 1.0, 2.0**-9, 1.0, 1.0):
+        x, target = rng.standard_normal((BATCH, WIDE)) * scale, rng.standard_normal((BATCH, OUT)) * scale
+        found.append((x.astype(np.float32), target.astype(np.float32)))
+    found[5][0][3, 2] = -np.inf
+    found[6][1][2, 1] = np.inf
+    found[9][1][4, 5] = np.nan
+    found[10][0][0, 0] = np.nan
+    return found
+
+
+PARAMETERS: list[dict[str, Any]] = [
+    {"history": 3, "margin": 0, "algorithm": "max"},
+    {"history": 1, "margin": 2, "algorithm": "max"},
+    {"history": 4, "margin": -3, "algorithm": "most_recent"},
+]
+
+
+@pytest.mark.parametrize("parameters", PARAMETERS, ids=str)
+def test_Q6_steps_are_those_of_transformer_engine(parameters: dict[str, Any], program: repro_mlir.Program) -> None:
+    changed = apply_precision(program, recipe(**parameters))
+    executable, state = repro_mlir.compile(changed, "reference"), changed.initial_state()
+    engine = Engine(program.initial, **parameters)
+    seen = defaultdict(list)
+    with np.errstate(all="ignore"):
+        for number, batch in enumerate(batches()):
+            engine.step(*batch)
+            state, _ = executable(state, RATE, *batch)
+            for kind, value in zip(program.state, engine.weights, strict=True):
+                np.testing.assert_array_equal(state[kind.name], value, err_msg=f"{number} {kind.name}")
+            for name, each in engine.quantizers.items():
+                np.testing.assert_array_equal(state[f"scale.{name}"], each.scale, err_msg=f"{number} {name}")
+                history = np.asarray(state[f"amax_history.{name}"])
+                # Its oldest one is forgotten by TransformerEngine, which has made room for the next.
+                np.testing.assert_array_equal(history[: len(history) - 1], each.latest_first)
+                seen[name].append(float(each.scale))
+    # Each of the cases has occurred: a scale that stays, one that grows and one that is the greatest.
+    scales = seen["0.weight.activation"]
+    assert len(set(scales)) > 2
+    assert (scales[2] == scales[1]) or parameters["history"] > 1
+    assert (float(np.finfo(np.float32).max) in scales) == (parameters["history"] == 1 or "recent" in str(parameters))
+
+
+def test_Q6_the_names_of_the_state(program: repro_mlir.Program) -> None:
+    changed = apply_precision(program, recipe(history=5))
+    names = [f"{layer}.weight.{operand}" for layer in (0, 2) for operand in ("activation", "weight")]
+    names += ["2.weight.gradient", "0.weight.gradient"]
+    added = changed.state[len(program.state) :]
+    assert [(kind.name, kind.shape) for kind in added] == [
+        each for name in names for each in ((f"amax_history.{name}", (5,)), (f"scale.{name}", ()))
+    ]
+    values = dict(zip((kind.name for kind in added), changed.initial[len(program.state) :], strict=True))
+    assert all((value == (1 if name.startswith("scale") else 0)).all() for name, value in values.items())
+    # The activation, the weight and the gradient of a layer are each quantized in one way.
+    assert changed.text.count("repro.quantize") == 6 + 2  # the transposes that the forward pass reads
+    assert captured(precision=recipe(history=5)).hash == changed.hash
+    assert apply_precision(program, recipe()).hash == apply_precision(program, "fp8_delayed").hash
+    default = apply_precision(program, recipe(history=16, margin=0, algorithm="max"))
+    assert default.hash == apply_precision(program, "fp8_delayed").hash
+
+
+# --- The same bits everywhere ---
+
+
+TARGETS = (*(f"cpu:{level}" for level in runnable_levels()), "ptx-emulator")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_Q6_compiled_steps_have_the_bits_of_the_reference(target: str, program: repro_mlir.Program) -> None:
+    changed = apply_precision(program, recipe(**PARAMETERS[0]))
+    runs = [(repro_mlir.compile(changed, "reference"), changed.initial_state())]
+    runs += [(repro_mlir.compile(changed, target, threads), changed.initial_state()) for threads in (1, 2)]
+    for batch in batches():
+        for executable, state in runs:
+            state.update(executable(state, RATE, *batch)[0])
+        for _, state in runs[1:]:
+            for name, value in runs[0][1].items():
+                assert np.array(state[name]).tobytes() == np.array(value).tobytes(), name
+
+
+class Convolutions(nn.Module):
+    """Strides, whose gradients are those of phases, and a linear layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, 8, 3, padding=1)
+        self.second = nn.Conv2d(8, 8, 3, stride=2, padding=1)
+        self.head = nn.Linear(72, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.second(self.first(x).relu()).relu().flatten(1))
+
+
+class Scores(nn.Module):
+    """Attention, whose products have a batch; three layers read one tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(16, 32) for _ in range(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = (each(x).unflatten(2, (2, 16)).transpose(1, 2) for each in (self.q, self.k, self.v))
+        return F.scaled_dot_product_attention(q, k, v).mean((1, 2))
+
+
+class Checkpointed(nn.Module):
+    """Two layers, which may be computed again."""
+
+    def __init__(self, again: bool = True) -> None:
+        super().__init__()
+        self.inner = nn.Sequential(nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh())
+        self.head = nn.Linear(16, 4)
+        self.again = again
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        inner = torch.utils.checkpoint.checkpoint(self.inner, x, use_reentrant=False) if self.again else self.inner(x)
+        return self.head(inner)
+
+
+class Twice(nn.Module):
+    """A layer that is used twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(self.layer(x).relu())
+
+
+def step_program(model: Callable[[], nn.Module], shape: tuple[int, ...], asked: Recipe) -> tuple[Any, list[Any]]:
+    torch.manual_seed(0)
+    module = model()
+    given, target = torch.randn(shape), torch.randint(4, shape[:1])
+    optimizer = torch.optim.SGD(module.parameters(), lr=float(RATE))
+    program = repro_mlir.capture(module, F.cross_entropy, optimizer, (given, target))
+    return apply_precision(program, asked, seed=3), [RATE, given.numpy(), target.numpy()]
+
+
+def states(program: Any, inputs: list[Any], target: str, steps: int = 3) -> dict[str, np.ndarray]:
+    executable, state = repro_mlir.compile(program, target), program.initial_state()
+    for _ in range(steps):
+        state, _ = executable(state, *inputs)
+    return {name: np.array(value) for name, value in state.items()}
+
+
+def rounded(element: str, rounding: str, **parameters: Any) -> Format:
+    given = {"element": element, "tile": [None, None], "scale": {"rule": "delayed", **parameters}, "rounding": rounding}
+    return recipe_of({"fprop": {"weight": given}}).roles["fprop"].operands["weight"]
+
+
+TURNED = Format("f4E2M1FN", (None, None), Scale("delayed", history=2), hadamard=Hadamard((1, -1) * 8))
+MIXED = Recipe(
+    "mixed",
+    {
+        "fprop": RolePrecision({"activation": delayed("mxint8"), "weight": delayed("f6E2M3FN", margin=1)}),
+        "dgrad": RolePrecision({"gradient": rounded("f8E5M2", "sr8"), "weight": rounded("f8E4M3FN", "away")}),
+        "wgrad": RolePrecision({"activation": TURNED, "gradient": TURNED}),
+        "product": RolePrecision({"left": delayed("f8E5M2", algorithm="most_recent"), "right": Format("tf32")}),
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("model", "shape", "asked"),
+    [
+        (Convolutions, (16, 3, 6, 6), named_recipe("fp8_delayed")),
+        (Scores, (3, 16, 16), MIXED),
+        (Checkpointed, (16, 16), MIXED.with_rules(Rule("head.*", skip=True))),
+        (Checkpointed, (16, 16), named_recipe("qat_fp8_delayed")),
+        (Twice, (8, 4), named_recipe("fp8_delayed")),
+    ],
+)
+def test_Q6_other_layers_have_the_same_bits_everywhere(
+    model: type[nn.Module], shape: tuple[int, ...], asked: Recipe
+) -> None:
+    if model is Checkpointed and asked.name == "mixed":
+        asked = asked.with_rules(Rule("*", roles={"dgrad": RolePrecision({"gradient": delayed("f8E5M2")})}))
+    program, inputs = step_program(model, shape, asked)
+    expected, found = states(program, inputs, "reference"), states(program, inputs, "cpu")
+    for name, value in expected.items():
+        assert value.tobytes() == found[name].tobytes(), name
+    moved = [name for name, value in expected.items() if name.startswith("scale.") and value != 1]
+    assert len(moved) == sum(name.startswith("scale.") for name in expected) > 0
+
+
+def test_Q6_each_layer_has_its_own_scale_of_a_tensor_that_several_read() -> None:
+    program, inputs = step_program(Scores, (3, 16, 16), named_recipe("fp8_delayed"))
+    found = states(program, inputs, "reference")
+    scales = [float(found[f"scale.{layer}.weight.activation"]) for layer in "qkv"]
+    assert len(set(scales)) == 1 and scales[0] != 1
+
+
+def test_Q6_a_layer_that_is_used_twice_has_the_greatest_amax() -> None:
+    program, inputs = step_program(Twice, (8, 4), named_recipe("fp8_delayed"))
+    names = [kind.name for kind in program.state if kind.name.startswith("scale.")]
+    assert names == [f"scale.layer.weight.{operand}" for operand in ("activation", "weight", "gradient")]
+    inputs[1] = np.zeros_like(inputs[1])
+    module = Twice()
+    hidden = torch.from_numpy(program.initial[1]).relu()
+    assert [name for name, _ in module.named_parameters()] == ["layer.weight", "layer.bias"]
+    found = states(program, inputs, "reference", steps=1)
+    # Of the first use it is 0.
+    assert found["amax_history.layer.weight.activation"][0] == hidden.max().item() > 0
+
+
+def test_Q6_what_is_computed_again_has_the_scales_of_the_first() -> None:
+    results = []
+    for again in (True, False):
+        asked = named_recipe("fp8_delayed")
+        program, inputs = step_program(lambda again=again: Checkpointed(again), (6, 16), asked)
+        results.append(states(program, inputs, "cpu"))
+    assert results[0].keys() == results[1].keys()
+    for name, value in results[0].items():
+        assert value.tobytes() == results[1][name].tobytes(), name
+
+
+def test_Q6_a_second_format_of_an_operand_has_a_scale_of_its_own(program: repro_mlir.Program) -> None:
+    other = {"wgrad": RolePrecision({"activation": delayed("f8E5M2"), "gradient": Format("bf16")})}
+    asked = Recipe("two", {**recipe().roles, **other}, (Rule("2.*", skip=True),))
+    names = [kind.name for kind in apply_precision(program, asked).state if kind.name.startswith("scale.")]
+    assert names == ["scale.0.weight.activation", "scale.0.weight.weight", "scale.0.weight.wgrad.activation"]
+    products = Recipe("products", {"product": RolePrecision({"left": delayed("f8E5M2")})})
+    attention, _ = step_program(Scores, (3, 16, 16), products)
+    names = [kind.name for kind in attention.state if kind.name.startswith("scale.")]
+    assert names == ["scale.product.0.left", "scale.product.1.left"]
+
+
+def test_Q6_the_names_gpt_has_the_same_state_on_every_level_and_number_of_threads() -> None:
+    found = {}
+    for target, threads in (("cpu:x86-64-v3", 1), ("cpu:x86-64-v3", 2), ("cpu:x86-64-v2", 2)):
+        given = load_training(str(ROOT / "examples" / "names_gpt.py"), precision="fp8_delayed")
+        options = {**given.options, "target": target, "threads": threads}
+        trainer = repro_mlir.Trainer(given.model, given.loss_fn, given.optimizer, **options)
+        losses = trainer.fit(given.batches, 20)
+        assert losses[-1] < losses[0]
+        found[target, threads] = trainer.state_hash()
+    assert len(set(found.values())) == 1
+
+
+# --- The state of a trainer ---
+
+
+def given(wide: int = 32) -> tuple[Any, ...]:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(wide, 48), nn.ReLU(), nn.Linear(48, 16))
+    return model, F.cross_entropy, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+
+def batch(seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    rng = torch.Generator().manual_seed(seed)
+    return torch.randn(32, 32, generator=rng), torch.randint(16, (32,), generator=rng)
+
+
+def trainer_of(**options: Any) -> repro_mlir.Trainer:
+    return repro_mlir.Trainer(*given(), **({"precision": "fp8_delayed", "target": "reference"} | options))
+
+
+def test_checkpoints_have_scales_and_histories(tmp_path: Path) -> None:
+    trainer = trainer_of()
+    assert trainer.state_dict()["precision"] == {}
+    losses = [trainer.step(*batch(i)) for i in range(2)]
+    trainer.save_checkpoint(tmp_path / "run.checkpoint")
+    kept = copy.deepcopy(trainer.state_dict())
+    assert sorted(kept["precision"])[:1] == ["amax_history.0.weight.activation"]
+    assert len(kept["precision"]) == 12
+    losses += [trainer.step(*batch(i)) for i in range(2, 4)]
+    from_file, from_dict = trainer_of(), trainer_of()
+    from_file.load_checkpoint(tmp_path / "run.checkpoint")
+    from_dict.load_state_dict(kept)
+    for other in (from_file, from_dict):
+        assert [other.step(*batch(i)) for i in range(2, 4)] == losses[2:]
+        assert other.state_hash() == trainer.state_hash()
+    # Without them the third step is another one.
+    anew = trainer_of()
+    anew.load_state_dict(kept | {"precision": {}})
+    assert anew.step(*batch(2)) != losses[2]
+    # A trainer that has run goes back as well.
+    trainer.load_state_dict(kept)
+    assert trainer.evaluate(*batch(2)) == trainer.step(*batch(2)) == losses[2]
+    assert trainer.evaluate(*batch(3)) == losses[3]
+
+
+def test_a_state_without_scales_is_refused() -> None:
+    trainer = trainer_of()
+    trainer.step(*batch())
+    before = trainer.state_hash()
+    state = trainer.state_dict()
+    name = "amax_history.0.weight.activation"
+    scales = state["precision"]
+    without = {key: value for key, value in state.items() if key != "precision"}
+    for changed, message in (
+        (without, "the state has no precision, expected the scales of the recipe"),
+        (state | {"precision": []}, "expected a dict of scales, got a list"),
+        (state | {"precision": {"x": torch.zeros(())}}, "precision: unknown x"),
+        (state | {"precision": scales | {name: torch.zeros(())}}, f"{name}: expected a tensor of torch.float32 of 1"),
+        (state | {"precision": scales | {name: torch.zeros(16).double()}}, "expected a tensor of torch.float32"),
+        (state | {"precision": {name: scales[name]}}, "precision: no scale.0.weight.activation"),
+    ):
+        with pytest.raises(ReproError, match=message):
+            trainer.load_state_dict(changed)
+        assert trainer.state_hash() == before
+    with pytest.raises(ReproError, match="the state has precision, expected Trainer"):
+        trainer_of(precision="mxfp8").load_state_dict(state)
+    other = trainer_of(precision=recipe(history=8))
+    other.load_state_dict(state)
+    with pytest.raises(ReproError, match=r"of shape \[16\], the recipe \[8\]: expected the same history"):
+        other.step(*batch())
+
+
+def test_receipts_have_scales_and_histories(tmp_path: Path) -> None:
+    path = tmp_path / "receipt"
+    with trainer_of(receipt=path) as trainer:
+        for i in range(3):
+            trainer.step(*batch(i))
+        assert float(trainer.state["scale.0.weight.activation"]) != 1
+    assert repro_mlir.verify(path, target="cpu").steps == 3
+
+
+def test_an_evaluation_reads_the_scales_of_the_steps_so_far() -> None:
+    model, loss, optimizer = given()
+    average = torch.optim.swa_utils.AveragedModel(model)
+    trainer = repro_mlir.Trainer(model, loss, optimizer, precision="fp8_delayed", average=average, target="reference")
+    assert trainer.evaluate(*batch()) == trainer.step(*batch())
+    for i in range(2):
+        before = trainer.state_hash()
+        expected = trainer.evaluate(*batch(i))
+        assert trainer.state_hash() == before
+        assert trainer.step(*batch(i)) == expected
+    # An average of equal parameters is the model.
+    with torch.no_grad():
+        for own, other in zip(model.parameters(), average.module.parameters(), strict=True):
+            other.copy_(own)
+    assert trainer.evaluate(*batch(), average=True) == trainer.evaluate(*batch())
+    assert trainer.evaluate(*batch()) != repro_mlir.Trainer(model, loss, optimizer).evaluate(*batch())
+
+
+def test_an_evaluation_of_what_was_not_trained_is_refused() -> None:
+    class Other(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = nn.Linear(32, 16), nn.Linear(32, 16)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.first(x) if self.training else self.second(x)
+
+    model = Other()
+    optimizer = torch.optim.SGD(model.first.parameters(), lr=0.1)
+    trainer = repro_mlir.Trainer(model, F.cross_entropy, optimizer, precision="fp8_delayed", target="reference")
+    trainer.step(*batch())
+    with pytest.raises(ReproError, match=r"the steps so far have no scale.second.weight.activation"):
+        trainer.evaluate(*batch())
+
+
+def test_the_difference_from_eager_is_found() -> None:
+    difference = repro_mlir.diff(
+        str(ROOT / "examples" / "names_gpt.py"), targets=("eager", "cpu"), steps=1, precision="fp8_delayed"
+    )
+    assert difference is not None
+
+
+# --- What is refused ---
+
+
+def test_inference_and_microbatches_are_refused() -> None:
+    model = given()[0]
+    with pytest.raises(ReproError, match=r"\(Q6\) a history is that of training steps, which inference has not"):
+        repro_mlir.capture(model, batch()[0], precision="fp8_delayed")
+    with pytest.raises(ReproError, match=r"\(Q6\) a history is that of training steps"):
+        apply_precision(repro_mlir.capture(model, batch()[0]), "fp8_delayed")
+    with pytest.raises(ReproError, match=r"\(Q6\) a history has the amax of a whole batch, which no microbatch knows"):
+        trainer_of(microbatches=2).prepare(*batch())
+
+
+def test_a_name_that_the_state_has_is_refused() -> None:
+    class Scale(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(32, 16)
+            self.scale = nn.ParameterDict({"layer": nn.ParameterDict({"weight": nn.ParameterDict()})})
+            self.scale["layer"]["weight"]["activation"] = nn.Parameter(torch.ones(()))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.layer(x) * self.scale["layer"]["weight"]["activation"]
+
+    model = Scale()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(ReproError, match="two state tensors have the name 'scale.layer.weight.activation'"):
+        repro_mlir.capture(model, F.cross_entropy, optimizer, batch(), precision="fp8_delayed")
+
+
+@pytest.mark.parametrize(
+    ("scale", "message"),
+    [
+        ({"history": 0}, "expected history as a whole number from 1 to 65536, got 0"),
+        ({"history": 65537}, "expected history as a whole number"),
+        ({"history": 2.0}, "expected history as a whole number"),
+        ({"margin": 33}, "expected margin as a whole number from -32 to 32, got 33"),
+        ({"algorithm": "mean"}, "expected algorithm among max, most_recent, got 'mean'"),
+        ({"least": 1.0}, "the rule delayed has no parameter least"),
+        ({"length": 3}, "unknown field 'length'"),
+    ],
+)
+def test_other_parameters_are_refused(scale: dict[str, Any], message: str) -> None:
+    element = {"element": "f8E4M3FN", "tile": [None, None], "scale": {"rule": "delayed", **scale}}
+    with pytest.raises(ReproError, match=message):
+        recipe_of(json.dumps({"fprop": {"weight": element}}))
+
+
+def test_other_formats_are_refused() -> None:
+    with pytest.raises(ReproError, match=r"\(Q6\) a scale of former steps is that of the whole tensor"):
+        Format("f8E4M3FN", (1, None), Scale("delayed"))
+    with pytest.raises(ReproError, match="the rule float8 has no parameter history"):
+        Scale("float8", history=3)
+
+
+def test_a_summary_names_the_rule(program: repro_mlir.Program) -> None:
+    summary = precision_summary(program, "fp8_delayed")
+    assert "activation f8E4M3FN allxall delayed rne" in str(summary)
+    assert not summary.untouched
