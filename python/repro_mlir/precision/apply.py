@@ -223,9 +223,7 @@ def requests(described: Sequence[Described], recipe: Recipe) -> list[RolePrecisi
     return found
 
 
-def scale_names(
-    described: Sequence[Described], asked: Sequence[RolePrecision | None]
-) -> dict[tuple[int, str], str]:
+def scale_names(described: Sequence[Described], asked: Sequence[RolePrecision | None]) -> dict[tuple[int, str], str]:
     """(Q6) By contraction and operand the name of its scale of former steps.
 
     All tensors that are an operand of a layer in one format have one scale: `<layer>.<operand>`, of a second format

@@ -47,9 +47,7 @@ class Evaluation:
         self._forms = KnownForms(target, threads)
         self._step: Step | None = None
 
-    def run(
-        self, batch: Any, returns: Sequence[str], scales: Mapping[str, np.ndarray]
-    ) -> tuple[float, dict[str, Any]]:
+    def run(self, batch: Any, returns: Sequence[str], scales: Mapping[str, np.ndarray]) -> tuple[float, dict[str, Any]]:
         """One evaluation of the tensors as they are.
 
         Args:

@@ -26,6 +26,7 @@ from repro_mlir.reference.indexing import Division, IndexMap, IndexSum
 from repro_mlir.reference.low_precision.accumulators import Fdpa, LateFdpa
 from repro_mlir.reference.low_precision.binary_formats import F16, F32, MXINT8_FULL
 from repro_mlir.reference.low_precision.block_scales import (
+    Given,
     OneLevelQuotient,
     PowerOfTwo,
     Single,
@@ -271,6 +272,8 @@ def blocks_of(form: StoredFormat) -> bytes:
         case Single():
             encoding = ("product", "reciprocal", "quotient").index(scale.encoding.value)
             numbers += [3, encoding, *struct.unpack("<q", struct.pack("<d", scale.least)), scale.inverse, scale.power]
+        case Given():
+            numbers.append(4)
     return many(map(u64, numbers)) + kind(form.element.name, scalar=True)[1:]
 
 

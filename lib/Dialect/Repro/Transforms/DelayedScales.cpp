@@ -44,8 +44,7 @@ static Value createHistory(ImplicitLocOpBuilder &b, Value amax, Value history) {
 static Value createScale(ImplicitLocOpBuilder &b, Value amax, Value scale,
                          const DelayedScaling &scaling, Type element) {
   auto number = [&](const APFloat &value) -> Value {
-    return arith::ConstantOp::create(b,
-                                     b.getFloatAttr(b.getF32Type(), value));
+    return arith::ConstantOp::create(b, b.getFloatAttr(b.getF32Type(), value));
   };
   Value largest = number(APFloat(float(getLargest(element))));
   Value power = number(APFloat(std::ldexp(1.0f, int(scaling.margin))));
@@ -58,10 +57,9 @@ static Value createScale(ImplicitLocOpBuilder &b, Value amax, Value scale,
         using arith::CmpFPredicate;
         Value quotient = arith::DivFOp::create(
             b, arith::DivFOp::create(b, largest, x[0]), power);
-        Value isInfinite = arith::CmpFOp::create(b, CmpFPredicate::OEQ,
-                                                 quotient, infinity);
-        Value next =
-            arith::SelectOp::create(b, isInfinite, greatest, quotient);
+        Value isInfinite =
+            arith::CmpFOp::create(b, CmpFPredicate::OEQ, quotient, infinity);
+        Value next = arith::SelectOp::create(b, isInfinite, greatest, quotient);
         Value isAbove =
             arith::CmpFOp::create(b, CmpFPredicate::OGT, x[0], zero);
         Value isFinite =
@@ -71,7 +69,8 @@ static Value createScale(ImplicitLocOpBuilder &b, Value amax, Value scale,
       });
 }
 
-std::pair<Value, Value> DelayedScale::createNext(ImplicitLocOpBuilder &b) const {
+std::pair<Value, Value>
+DelayedScale::createNext(ImplicitLocOpBuilder &b) const {
   Value amax = amaxes.front();
   for (Value other : ArrayRef(amaxes).drop_front())
     amax = mapElements(b, {}, b.getF32Type(), {amax, other}, {},
@@ -79,8 +78,9 @@ std::pair<Value, Value> DelayedScale::createNext(ImplicitLocOpBuilder &b) const 
                          return arith::MaximumFOp::create(b, x[0], x[1]);
                        });
   Value next = createHistory(b, amax, history);
-  Value seen = scaling.isMostRecent
-                   ? amax
-                   : createAmax(b, next, {}, AffineMap::get(1, 0, b.getContext()));
+  Value seen =
+      scaling.isMostRecent
+          ? amax
+          : createAmax(b, next, {}, AffineMap::get(1, 0, b.getContext()));
   return {next, createScale(b, seen, scale, scaling, element)};
 }

@@ -31,7 +31,7 @@ struct DelayedScaling {
 /// (Q6) A scale within a step.
 struct DelayedScale {
   DelayedScaling scaling;
-  Type element; ///< of what is quantized by it
+  Type element;         ///< of what is quantized by it
   Value history, scale; ///< before the step; no history of a scale that stays
   SmallVector<Value> amaxes; ///< of all that is quantized by it
 

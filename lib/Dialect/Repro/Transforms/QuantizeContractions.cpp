@@ -99,10 +99,9 @@ static FailureOr<Request> readRequest(FoldOp fold, Attribute attribute) {
   if (!asked)
     return fold.emitError("expected a dictionary for a factor, got ")
            << attribute;
-  if (failed(verifyNames(
-          fold, asked,
-          {"format", "hadamard", "hadamard_bf16", "amax_of_rows", "delayed",
-           "forward"})))
+  if (failed(verifyNames(fold, asked,
+                         {"format", "hadamard", "hadamard_bf16", "amax_of_rows",
+                          "delayed", "forward"})))
     return failure();
   Request request;
   if (Attribute forward = asked.get("forward")) {
@@ -297,17 +296,18 @@ LogicalResult QuantizeContractions::findRandom(func::FuncOp function) {
 }
 
 /// Adds a tensor that stays as it is behind the state.
-FailureOr<BlockArgument>
-QuantizeContractions::addState(func::FuncOp function, const Twine &name,
-                               ArrayRef<int64_t> shape, Type element) {
+FailureOr<BlockArgument> QuantizeContractions::addState(func::FuncOp function,
+                                                        const Twine &name,
+                                                        ArrayRef<int64_t> shape,
+                                                        Type element) {
   Builder attributes(&getContext());
   auto count = function->getAttrOfType<IntegerAttr>("repro.num_state");
   unsigned position = count ? count.getInt() : 0;
   auto type = RankedTensorType::get(shape, element);
   DictionaryAttr named = attributes.getDictionaryAttr(
       attributes.getNamedAttr("repro.name", attributes.getStringAttr(name)));
-  if (failed(function.insertArgument(position, type, named,
-                                     function.getLoc())) ||
+  if (failed(
+          function.insertArgument(position, type, named, function.getLoc())) ||
       failed(function.insertResult(position, type, named)))
     return failure();
   BlockArgument argument = function.getArgument(position);
@@ -359,8 +359,8 @@ LogicalResult QuantizeContractions::addScales(func::FuncOp function) {
   Type f32 = Float32Type::get(&getContext());
   for (auto &[name, scale] : scales) {
     if (int64_t length = scale.scaling.history) {
-      FailureOr<BlockArgument> history = addState(
-          function, "amax_history." + name.getValue(), {length}, f32);
+      FailureOr<BlockArgument> history =
+          addState(function, "amax_history." + name.getValue(), {length}, f32);
       if (failed(history))
         return failure();
       scale.history = *history;
@@ -477,8 +477,8 @@ FailureOr<Value> QuantizeContractions::create(const Contraction &contraction,
   Key key = getKey(contraction, side);
   // (Q6) By a scale that is given, the values are the same in every layout.
   if (precision.delayed && precision.signs.empty())
-    key.second = fold->getAttrOfType<DictionaryAttr>(kPrecision)
-                     .get(kSides[side]);
+    key.second =
+        fold->getAttrOfType<DictionaryAttr>(kPrecision).get(kSides[side]);
   Value &values = created[key];
   if (values)
     return values;

@@ -95,7 +95,7 @@ def _check_scales(state: Mapping[str, Any], is_delayed: bool) -> None:
     if (_PRECISION in state) != is_delayed:
         if is_delayed:
             raise ReproError(
-                "the state has no precision, expected the scales of the recipe; with an empty dict there they begin anew"
+                "the state has no precision, expected the scales of the recipe: with an empty dict they begin anew"
             )
         raise ReproError("the state has precision, expected Trainer(..., precision=...) of delayed scaling to take it")
     if not is_delayed:
