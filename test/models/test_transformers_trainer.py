@@ -112,6 +112,21 @@ def test_a_resumed_run_has_the_same_bits(tmp_path: Path) -> None:
     assert logged(other, "loss") != logged(whole, "loss")
 
 
+def test_a_run_with_scales_of_former_steps_is_resumed(tmp_path: Path) -> None:
+    data = examples("transformers/gpt2")
+    args = arguments(tmp_path, save_strategy="steps", save_steps=2)
+    runs = [
+        ReproTrainer(model=dropout_model(), args=args, train_dataset=data, precision="fp8_delayed") for _ in range(2)
+    ]
+    runs[0].train()
+    runs[1].train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
+    assert runs[0].compiled.state_hash() == runs[1].compiled.state_hash()
+    (tmp_path / "checkpoint-2" / "repro_scales.safetensors").unlink()
+    without = ReproTrainer(model=dropout_model(), args=args, train_dataset=data, precision="fp8_delayed")
+    with pytest.raises(ReproError, match="the state has no precision"):
+        without.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
+
+
 class Classifier(torch.nn.Module):
     """A model that is none of transformers'."""
 

@@ -19,10 +19,11 @@ from ..audit.receipts.options import ReceiptOptions
 from ..errors import ReproError
 from ..files.canonical_json import LIMIT, dump, load
 from ..files.regular import read_regular, write_file
+from ..frontends.torch.checkpoint import load_scales, save_scales
 from ..precision.recipe import Recipe
 from ..train.trainer import Trainer
 
-_RANDOM_STATE = "repro_state.json"
+_RANDOM_STATE, _SCALES = "repro_state.json", "repro_scales.safetensors"
 
 
 class ReproTrainer(transformers.Trainer):
@@ -33,8 +34,8 @@ class ReproTrainer(transformers.Trainer):
 
     Forward, backward, clipping and the optimizer's update are one program, a step of `repro_mlir.Trainer`; the loss of
     an evaluation and what its metrics read are another one. Data, schedules, logging, callbacks and checkpoints are
-    those of transformers. A checkpoint also has the position of the random numbers, so that a run which resumes from it
-    goes on with the same bits. What a step cannot honour is refused by the constructor.
+    those of transformers. A checkpoint also has the position of the random numbers, and (Q6) scales of former steps, so
+    that a run which resumes from it goes on with the same bits. What a step cannot honour is refused by the constructor.
     """
 
     def __init__(
@@ -149,9 +150,11 @@ class ReproTrainer(transformers.Trainer):
     def _save_rng_state(self, output_dir: str) -> None:
         super()._save_rng_state(output_dir)
         state = self.compiled.state_dict()
+        if "precision" in state:
+            save_scales(Path(output_dir) / _SCALES, state["precision"])
+        held = ("model", "optimizer", "precision")
         write_file(
-            Path(output_dir) / _RANDOM_STATE,
-            dump({key: value for key, value in state.items() if key not in ("model", "optimizer")}),
+            Path(output_dir) / _RANDOM_STATE, dump({key: value for key, value in state.items() if key not in held})
         )
 
     def _load_rng_state(self, checkpoint: str | None) -> None:
@@ -163,6 +166,8 @@ class ReproTrainer(transformers.Trainer):
         state = load(read_regular(path, LIMIT), str(path))
         if not isinstance(state, dict):
             raise ReproError(f"{path}: expected an object, got a {type(state).__name__}")
+        if (scales := path.with_name(_SCALES)).exists():
+            state["precision"] = load_scales(scales)
         trainer = self.compiled
         # transformers has loaded both.
         trainer.load_state_dict({**state, "model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()})

@@ -57,44 +57,31 @@ def apply_precision(
     return applied(program, recipe_of(recipe), loss=loss, seed=seed)
 
 
+_OF_INFERENCE = "inference has no steps: expected scales of the present tensor, or Trainer.evaluate"
+_OF_MICROBATCHES = "no microbatch has the amax of its batch: expected a batch at once, or scales of the present tensor"
+
+
 def applied(
-    program: Step,
-    recipe: Recipe,
-    *,
-    loss: str | None = None,
-    seed: int = 0,
-    may_be_empty: bool = False,
-    frozen: bool = False,
+    program: Step, recipe: Recipe, *, loss: str | None = None, seed: int = 0, is_evaluation: bool = False
 ) -> Step:
-    """As `apply_precision`; with `may_be_empty` the program itself where the recipe matches nothing, with `frozen` (Q6)
-    scales of former steps that stay as they are, without histories."""
+    """As `apply_precision`; of an evaluation the program itself where the recipe matches nothing, and (Q6) scales of
+    former steps that stay as they are, without histories."""
     if isinstance(program, MicrobatchProgram):
         shape = shape_of_microbatch(program, loss)
         random = _random_state(program.state, recipe)
         if recipe.is_stochastic and random is None:
             raise ReproError("stochastic rounding in microbatches needs random numbers: expected a program with them")
-        if recipe.is_delayed:
-            raise ReproError(
-                "(Q6) a history has the amax of a whole batch, which no microbatch knows: expected a batch at once, or "
-                "scales of the present tensor"
-            )
-        data, asked = _quantized(program.part, recipe, shape, random, may_be_empty)
+        data, asked = _quantized(program.part, recipe, shape, random, is_evaluation, no_scales=_OF_MICROBATCHES)
         part = _with_accumulators(dataclasses.replace(program.part, data=data), asked)
         return dataclasses.replace(program, part=part)
-    return _applied_whole(program, recipe, shape_of(program, loss), seed, may_be_empty, frozen)
+    return _applied_whole(program, recipe, shape_of(program, loss), seed, is_evaluation)
 
 
-def _applied_whole(
-    program: Program, recipe: Recipe, shape: StepShape, seed: int, may_be_empty: bool, frozen: bool
-) -> Program:
-    is_inference = len(examine(program.data).kept) == len(program.state)
-    if recipe.is_delayed and is_inference and not frozen:
-        raise ReproError(
-            "(Q6) a history is that of training steps, which inference has not: expected scales of the present tensor, "
-            "or Trainer.evaluate"
-        )
+def _applied_whole(program: Program, recipe: Recipe, shape: StepShape, seed: int, is_evaluation: bool) -> Program:
     random = _random_state(program.state, recipe)
-    data, asked = _quantized(program, recipe, shape, random, may_be_empty, frozen)
+    is_inference = len(examine(program.data).kept) == len(program.state)
+    no_scales = _OF_INFERENCE if is_inference and not is_evaluation else ""
+    data, asked = _quantized(program, recipe, shape, random, is_evaluation, no_scales=no_scales)
     found = examine(data)
     added = found.arguments[len(program.state) : found.num_state]
     state = (*program.state, *added)
@@ -127,10 +114,12 @@ def _quantized(
     recipe: Recipe,
     shape: StepShape,
     random: tuple[int, int] | None,
-    may_be_empty: bool,
-    frozen: bool = False,
+    is_evaluation: bool,
+    *,
+    no_scales: str,
 ) -> tuple[bytes, list[RolePrecision | None]]:
-    """The program in a recipe's formats as it is stored, and what was asked for."""
+    """The program in a recipe's formats as it is stored, and what was asked for; `no_scales` says why (Q6) there are no
+    scales of former steps, if so."""
     from .. import ir, passmanager
 
     with ir.Context() as context:
@@ -138,14 +127,16 @@ def _quantized(
         described = describe(module, shape)
         asked = requests(described, recipe)
         if not any(asked):
-            if may_be_empty:
+            if is_evaluation:
                 return program.data, asked
             raise ReproError(f"the recipe {recipe.name!r} matches no contraction of the program")
         names = scale_names(described, asked)
+        if names and no_scales:
+            raise ReproError(f"(Q6) {no_scales}")
         for number, (each, precision) in enumerate(zip(described, asked, strict=True)):
             if precision is not None:
                 written = {name: str(ir.StringAttr.get(names.get((number, name), ""))) for name in each.operands}
-                text = _attribute(each, precision, described, written, frozen)
+                text = _attribute(each, precision, described, written, is_evaluation)
                 each.operation.attributes["repro.precision"] = ir.Attribute.parse(text)
         options = "" if random is None else f"{{random={random[0]},{random[1]}}}"
         errors: list[str] = []
@@ -258,7 +249,7 @@ def _attribute(
     precision: RolePrecision,
     described: Sequence[Described],
     scales: Mapping[str, str],
-    frozen: bool,
+    is_evaluation: bool,
 ) -> str:
     parts = []
     for side, name in zip(("left", "right"), each.operands, strict=True):
@@ -267,7 +258,7 @@ def _attribute(
             first = described[each.forward]
             parts.append(f"{side} = {{forward = array<i64: {each.forward}, {first.operands.index(name)}>}}")
         elif format != F32:
-            parts.append(f"{side} = {format.mlir(scales[name], frozen=frozen)}")
+            parts.append(f"{side} = {format.mlir(scales[name], frozen=is_evaluation)}")
     if precision.result not in (None, "f32"):
         parts.append(f"result = {precision.result}")
     if precision.block_step is not None:

@@ -18,6 +18,8 @@ import pytest
 import repro_mlir
 import torch
 from repro_mlir import ReproError
+from repro_mlir.audit.dispute import LocalChannel, Prover, RecordedRun, settle
+from repro_mlir.audit.operators import OperatorGraph, Tracer
 from repro_mlir.compilation.cpu import runnable_levels
 from repro_mlir.frontends.torch.script import load_training
 from repro_mlir.precision import (
@@ -35,6 +37,7 @@ from repro_mlir.precision import (
 from repro_mlir.precision.report import compare_recipes
 from repro_mlir.precision.report.statistics import BlockStatistics
 from repro_mlir.reference.low_precision.f32_operations import multiply_add
+from support.dispute_runs import faulty_tracer
 from torch import nn
 from torch.nn import functional as F
 
@@ -467,12 +470,38 @@ def test_receipts_have_scales_and_histories(tmp_path: Path) -> None:
             trainer.step(*batch(i))
         assert float(trainer.state["scale.0.weight.activation"]) != 1
     assert repro_mlir.verify(path, target="cpu").steps == 3
+    with trainer_of(receipt=repro_mlir.ReceiptOptions(path, resume=True)) as resumed:
+        resumed.fit([batch(i) for i in range(4)], 4)
+    whole = trainer_of()
+    for i in range(4):
+        whole.step(*batch(i))
+    assert resumed.state_hash() == whole.state_hash()
 
 
-def test_an_evaluation_reads_the_scales_of_the_steps_so_far() -> None:
+@pytest.mark.parametrize(("name", "bit"), [("repro.quantize", 2), ("tensor.concat", 30)])
+def test_a_dispute_ends_at_the_operator_of_a_scale(name: str, bit: int, program: repro_mlir.Program) -> None:
+    changed = apply_precision(program, recipe(history=3))
+    graph = OperatorGraph(changed)
+    operator = next(each for each in graph.operators if each.name == name)
+    inputs = [[np.array(RATE), *each] for each in batches()[:3]]
+
+    def run(*tracers: Tracer) -> RecordedRun:
+        return RecordedRun(
+            changed, inputs, lambda now, arrays: tracers[now].results(arrays), graph=graph, tracer=tracers.__getitem__
+        )
+
+    right, wrong = Tracer(graph), faulty_tracer(graph, operator.index, bit)
+    runs = run(right, right, right), run(right, wrong, right)
+    verdict = settle(*(LocalChannel(Prover(each)) for each in runs))
+    assert (verdict.wrong, verdict.step) == (("B",), 1)
+    assert verdict.operator is not None and verdict.operator.index == operator.index
+
+
+@pytest.mark.parametrize("target", ["reference", "ptx-emulator"])
+def test_an_evaluation_reads_the_scales_of_the_steps_so_far(target: str) -> None:
     model, loss, optimizer = given()
     average = torch.optim.swa_utils.AveragedModel(model)
-    trainer = repro_mlir.Trainer(model, loss, optimizer, precision="fp8_delayed", average=average, target="reference")
+    trainer = repro_mlir.Trainer(model, loss, optimizer, precision="fp8_delayed", average=average, target=target)
     assert trainer.evaluate(*batch()) == trainer.step(*batch())
     for i in range(2):
         before = trainer.state_hash()
@@ -557,12 +586,15 @@ def script_objects(script: Path) -> tuple[Any, ...]:
 
 def test_inference_and_microbatches_are_refused() -> None:
     model = given()[0]
-    with pytest.raises(ReproError, match=r"\(Q6\) a history is that of training steps, which inference has not"):
+    with pytest.raises(ReproError, match=r"\(Q6\) inference has no steps"):
         repro_mlir.capture(model, batch()[0], precision="fp8_delayed")
-    with pytest.raises(ReproError, match=r"\(Q6\) a history is that of training steps"):
+    with pytest.raises(ReproError, match=r"\(Q6\) inference has no steps"):
         apply_precision(repro_mlir.capture(model, batch()[0]), "fp8_delayed")
-    with pytest.raises(ReproError, match=r"\(Q6\) a history has the amax of a whole batch, which no microbatch knows"):
+    with pytest.raises(ReproError, match=r"\(Q6\) no microbatch has the amax of its batch"):
         trainer_of(microbatches=2).prepare(*batch())
+    # What the program does not do is no reason.
+    gradients = Recipe("g", {"fprop": RolePrecision({"weight": Format("bf16")}), "dgrad": recipe().roles["dgrad"]})
+    assert len(repro_mlir.capture(model, batch()[0], precision=gradients).state) == 4
 
 
 def test_a_name_that_the_state_has_is_refused() -> None:

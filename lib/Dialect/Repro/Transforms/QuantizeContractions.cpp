@@ -475,8 +475,9 @@ FailureOr<Value> QuantizeContractions::create(const Contraction &contraction,
   FoldOp fold = contraction.fold;
   const OperandPrecision &precision = contraction.requests[side]->precision;
   Key key = getKey(contraction, side);
-  // (Q6) By a scale that is given, the values are the same in every layout.
-  if (precision.delayed && precision.signs.empty())
+  // (Q6) By a scale that is given, the values are the same in every layout; but
+  // random bits are those of a place.
+  if (precision.delayed && precision.signs.empty() && !precision.isStochastic())
     key.second =
         fold->getAttrOfType<DictionaryAttr>(kPrecision).get(kSides[side]);
   Value &values = created[key];

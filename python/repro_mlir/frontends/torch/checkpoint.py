@@ -15,14 +15,14 @@ import numpy as np
 import torch
 
 from repro_mlir.errors import ReproError
-from repro_mlir.files.regular import read_regular
+from repro_mlir.files.regular import read_regular, write_file
 from repro_mlir.files.storage import write_whole
 from repro_mlir.files.tensor_file import read_all_tensors, write_tensors
 from repro_mlir.frontends.arrays import as_array
 from repro_mlir.frontends.torch.optimizer_rules import RULES
 from repro_mlir.frontends.torch.tensors import is_tensor, kind_of, to_tensor
 from repro_mlir.limits import limits
-from repro_mlir.numerics.tensors import canonical_of
+from repro_mlir.numerics.tensors import TensorType, canonical_of
 from repro_mlir.precision.apply import HISTORY, SCALE
 
 CHECKPOINT_FORMAT = 1
@@ -124,6 +124,19 @@ def scale_arrays(held: Mapping[str, torch.Tensor]) -> dict[str, np.ndarray]:
     """(Q6) Copies of what `held_scales` gives, of canonical NaNs."""
     kinds = {name: kind_of(name, value) for name, value in held.items()}
     return {name: canonical_of(as_array(held[name], kind, "state").copy(), "f32") for name, kind in kinds.items()}
+
+
+def save_scales(path: str | Path, held: Mapping[str, torch.Tensor]) -> None:
+    """Writes what `held_scales` gives as a safetensors file. ReproError where it cannot be written."""
+    arrays = scale_arrays(held)
+    kinds = [TensorType(name, "f32", value.shape) for name, value in arrays.items()]
+    write_file(path, write_tensors(kinds, [*arrays.values()]))
+
+
+def load_scales(path: str | Path) -> dict[str, torch.Tensor]:
+    """What `save_scales` wrote. ReproError for another file."""
+    kinds, arrays, _ = read_all_tensors(read_regular(path, limits().archive_bytes), str(path))
+    return {kind.name: to_tensor(array, kind.element) for kind, array in zip(kinds, arrays, strict=True)}
 
 
 def _check_scaler(found: Any, own: Mapping[str, Any]) -> None:

@@ -272,7 +272,7 @@ def canonical_program(
 
 def in_precision(program: Program, precision: Any, is_evaluation: bool = False) -> Program:
     """A captured program in the precision of a recipe: its state, and behind it (Q6) the scales of former steps."""
-    found = applied(program, recipe_of(precision), may_be_empty=is_evaluation, frozen=is_evaluation)
+    found = applied(program, recipe_of(precision), is_evaluation=is_evaluation)
     if any(kind.name in RANDOM for kind in found.state[len(program.state) :]):
         raise ReproError("stochastic rounding of the forward pass belongs to training steps: expected none elsewhere")
     return found
