@@ -485,15 +485,16 @@ def test_a_dispute_ends_at_the_operator_of_a_scale(name: str, bit: int, program:
     operator = next(each for each in graph.operators if each.name == name)
     inputs = [[np.array(RATE), *each] for each in batches()[:3]]
 
-    def run(*tracers: Tracer) -> RecordedRun:
-        return RecordedRun(
-            changed, inputs, lambda now, arrays: tracers[now].results(arrays), graph=graph, tracer=tracers.__getitem__
-        )
+    def run(second: Tracer) -> RecordedRun:
+        def tracer(now: int) -> Tracer:
+            return second if now == 2 else right
 
-    right, wrong = Tracer(graph), faulty_tracer(graph, operator.index, bit)
-    runs = run(right, right, right), run(right, wrong, right)
+        return RecordedRun(changed, inputs, lambda now, arrays: tracer(now).results(arrays), graph=graph, tracer=tracer)
+
+    right = Tracer(graph)
+    runs = run(right), run(faulty_tracer(graph, operator.index, bit))
     verdict = settle(*(LocalChannel(Prover(each)) for each in runs))
-    assert (verdict.wrong, verdict.step) == (("B",), 1)
+    assert (verdict.wrong, verdict.step) == (("B",), 2)
     assert verdict.operator is not None and verdict.operator.index == operator.index
 
 
