@@ -35,7 +35,7 @@ class ReproTrainer(transformers.Trainer):
     Forward, backward, clipping and the optimizer's update are one program, a step of `repro_mlir.Trainer`; the loss of
     an evaluation and what its metrics read are another one. Data, schedules, logging, callbacks and checkpoints are
     those of transformers. A checkpoint also has the position of the random numbers, and (Q6) scales of former steps, so
-    that a run which resumes from it goes on with the same bits. What a step cannot honour is refused by the constructor.
+    that a run which resumes from it goes on with the same bits. What a step cannot honour, the constructor refuses.
     """
 
     def __init__(
