@@ -173,13 +173,22 @@ def _array(choose: random.Random, shape: tuple[int, ...]) -> np.ndarray:
     return x
 
 
-def program(number: int) -> tuple[Case, Form]:
-    """The program with a number: a tensor in blocks, and its values. Its results are codes, scales and values."""
+def program(number: int, is_permuted: bool = False) -> tuple[Case, Form]:
+    """The program with a number: a tensor in blocks, and its values. Its results are codes, scales and values.
+
+    Where it `is_permuted`, the tensor has the dimensions of the argument in another order.
+    """
     choose = random.Random(number)
     made, shape = form(choose), _shape(choose)
     b = Builder()
-    x = b.argument(shape, "f32")
     arrays = [_array(choose, shape)]
+    if is_permuted:
+        order = random.Random(number).sample(range(len(shape)), len(shape))
+        arrays[0] = np.ascontiguousarray(arrays[0].transpose(order))
+        names = ", ".join(f"d{dim}" for dim in order)
+        (x,) = b.generic(shape, [(b.argument(arrays[0].shape, "f32"), names)], "", "f32", yields=["%x0"])
+    else:
+        x = b.argument(shape, "f32")
     amax: Value | None = None
     if made.takes_tensor:
         of_rows = made.scale.startswith("two") and made.rows == 1 and choose.random() < 0.4
@@ -195,7 +204,8 @@ def program(number: int) -> tuple[Case, Form]:
         arrays += [np.array(choose.choice([0, -1, 2**62 + 5])), np.array(choose.choice([0, 17, 2**32 - 1]))]
     codes, scales = quantized(b, made, x, amax, key)
     result = dequantized(b, made, codes, scales, amax)
-    return Case(f"blocks-{number}", b.program(codes, scales, result), tuple(arrays)), made
+    name = f"{'permuted-' * is_permuted}blocks-{number}"
+    return Case(name, b.program(codes, scales, result), tuple(arrays)), made
 
 
 def blocks() -> Iterator[Case]:
@@ -223,6 +233,7 @@ def blocks() -> Iterator[Case]:
             name = scale.replace("_scale<", "-").rstrip(">").replace(" = ", "-").replace(", ", "-")
             yield Case(f"{name}-{element}", b.program(codes, found, result), tuple(arrays))
     yield from (program(number)[0] for number in range(40))
+    yield from (program(number, is_permuted=True)[0] for number in range(100, 130))
     # (E1), (R1) a step that is none of 32 bits.
     yield _with_step("blocks-step-4294967296", 2**32)
     # A least amax under which the greatest value is too much for an f32, and an infinite amax as 2^128.

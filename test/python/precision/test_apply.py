@@ -22,10 +22,12 @@ from repro_mlir.precision import (
     Rule,
     apply_precision,
     blocks,
+    by_blocks,
     named_recipe,
     nvfp4,
     precision_summary,
 )
+from repro_mlir.precision.recipe import OPERANDS
 from repro_mlir.reference.low_precision.binary_formats import (
     BF16,
     ELEMENT_FORMATS,
@@ -33,7 +35,8 @@ from repro_mlir.reference.low_precision.binary_formats import (
     BinaryFormat,
     decode,
 )
-from repro_mlir.reference.low_precision.block_quantization import BlockFormat, dequantize, quantize
+from repro_mlir.reference.low_precision.block_contraction import Step, block_contraction, scale_products
+from repro_mlir.reference.low_precision.block_quantization import BlockFormat, Quantized, dequantize, quantize
 from repro_mlir.reference.low_precision.block_rounding import ROUNDINGS, Rounding, round_elements, site_bits, stochastic
 from repro_mlir.reference.low_precision.block_scales import SCALE_RULES
 from repro_mlir.reference.low_precision.f32_operations import multiply_add
@@ -92,6 +95,22 @@ def tf32(x: np.ndarray) -> np.ndarray:
     return ((bits + 0xFFF + (bits >> 13 & 1)) & 0xFFFFE000).astype(np.uint32).view(np.float32)
 
 
+def form_of(format: Format) -> BlockFormat:
+    assert format.tile is not None and format.scale is not None
+    bits = format.rounding.bits
+    rounding = stochastic(bits) if bits else ROUNDINGS["rne"]
+    return BlockFormat(ELEMENT_FORMATS[format.element], format.tile, SCALE_RULES[format.scale.rule], rounding)
+
+
+def quantized(format: Format, x: np.ndarray, site: int, step: int) -> Quantized:
+    """An operand [M, K] in blocks."""
+    if format.hadamard is not None:
+        signs = format.hadamard.signs
+        x = hadamard(x, np.array(signs), len(signs), format.hadamard.to_bf16)
+    bits = format.rounding.bits
+    return quantize(x, form_of(format), random=site_bits(x.shape, bits, SEED, site, step) if bits else None)
+
+
 def by_hand(format: Format, site: int, step: int) -> Operand:
     """What a format does with an operand [M, K]."""
     if format.element == "bf16":
@@ -102,19 +121,24 @@ def by_hand(format: Format, site: int, step: int) -> Operand:
         return tf32
     if format.element == "f32":
         return lambda x: x
-    assert format.tile is not None and format.scale is not None
-    bits = format.rounding.bits
-    rounding = stochastic(bits) if bits else ROUNDINGS["rne"]
-    form = BlockFormat(ELEMENT_FORMATS[format.element], format.tile, SCALE_RULES[format.scale.rule], rounding)
+    return lambda x: dequantize(quantized(format, x, site, step), form_of(format))
 
-    def operand(x: np.ndarray) -> np.ndarray:
-        if format.hadamard is not None:
-            signs = format.hadamard.signs
-            x = hadamard(x, np.array(signs), len(signs), format.hadamard.to_bf16)
-        random = site_bits(x.shape, bits, SEED, site, step) if bits else None
-        return dequantize(quantize(x, form, random=random), form)
 
-    return operand
+def contract_blocks(first: tuple[Quantized, Format], second: tuple[Quantized, Format], step: str) -> np.ndarray:
+    """(Q4) [M, K] and [N, K] in blocks to [M, N]."""
+    scales = []
+    for made, format in (first, second):
+        form = form_of(format)
+        # (Q2) Under each scale the value of the code of 1.
+        ones = round_elements(np.ones(made.scales.shape, np.float32), form.element)
+        values = dequantize(dataclasses.replace(made, codes=ones), dataclasses.replace(form, tile=(1, 1)))
+        rows, columns = form.tile
+        count, length = made.codes.shape
+        scales.append(np.repeat(values, rows or count, axis=0)[:count])
+    block = columns or length
+    elements = form_of(first[1]).element, form_of(second[1]).element
+    products = scale_products(scales[0], scales[1])
+    return np.float32(0) + block_contraction(first[0].codes, second[0].codes, products, elements, block, Step(step))
 
 
 def step_by_hand(
@@ -123,21 +147,24 @@ def step_by_hand(
     """The new weights, and what is on the way. Sites are numbered in the order of the contractions."""
     sites = iter(range(100))
 
-    def of(role: str, name: str) -> Operand:
-        format = recipe.roles[role].operands[name]
-        return by_hand(format, next(sites) if format.is_stochastic else -1, step)
+    def multiply(role: str, **operands: np.ndarray) -> np.ndarray:
+        precision = recipe.roles[role]
+        formats = [precision.operands[name] for name in operands]
+        places = [next(sites) if format.is_stochastic else -1 for format in formats]
+        given = list(zip(formats, operands.values(), places, strict=True))
+        if precision.block_step is not None:
+            left, right = ((quantized(format, value, site, step), format) for format, value, site in given)
+            return contract_blocks(left, right, precision.block_step)
+        return contract(*(by_hand(format, site, step)(value) for format, value, site in given))
 
     first, second = weights
-    hidden = contract(of("fprop", "activation")(x), of("fprop", "weight")(first))
-    active = np.maximum(hidden, np.float32(0))
-    output = contract(of("fprop", "activation")(active), of("fprop", "weight")(second))
+    active = np.maximum(multiply("fprop", activation=x, weight=first), np.float32(0))
+    output = multiply("fprop", activation=active, weight=second)
     # wgrad is along the batch, dgrad along the outputs of the layer.
-    gradient = of("wgrad", "gradient")(target.T.copy())
-    g_second = contract(gradient, of("wgrad", "activation")(active.T.copy()))
-    d_active = contract(of("dgrad", "gradient")(target), of("dgrad", "weight")(second.T.copy()))
+    g_second = multiply("wgrad", gradient=target.T.copy(), activation=active.T.copy())
+    d_active = multiply("dgrad", gradient=target, weight=second.T.copy())
     d_hidden = np.where(active <= 0, np.float32(0), d_active)
-    gradient = of("wgrad", "gradient")(d_hidden.T.copy())
-    g_first = contract(gradient, of("wgrad", "activation")(x.T.copy()))
+    g_first = multiply("wgrad", gradient=d_hidden.T.copy(), activation=x.T.copy())
     return [first - RATE * g_first, second - RATE * g_second], {"output": output}
 
 
@@ -160,11 +187,29 @@ COMBINED = Recipe(
     },
 )
 
+
+def float8(tile: str) -> Recipe:
+    """All operands in f8E4M3FN, with one scale for all of K."""
+    format = blocks("f8E4M3FN", tile, "float8")
+    return Recipe(
+        f"fp8_{tile}",
+        {role: RolePrecision(dict.fromkeys(OPERANDS[role], format)) for role in ("fprop", "dgrad", "wgrad")},
+    )
+
+
 RECIPES = {
     **{name: named_recipe(name) for name in ("bf16", "f16", "tf32", "fp8_tensorwise", "fp8_rowwise")},
     **{name: named_recipe(name) for name in ("mxfp8", "mxfp6", "mxfp4", "mxint8", "deepseek_v3")},
     "nvfp4": nvfp4(skip_last=0),
     "combined": COMBINED,
+    **{
+        f"blocks_{name}": named_recipe(f"blocks_{name}")
+        for name in ("mxfp8", "mxfp6", "mxfp4", "mxint8", "deepseek_v3")
+    },
+    "blocks_nvfp4": by_blocks(nvfp4(skip_last=0)),
+    "blocks_split": by_blocks(nvfp4(skip_last=0), "blocks_split"),
+    "blocks_fp8_rowwise": by_blocks(float8("row")),
+    "blocks_fp8_tensorwise": by_blocks(float8("tensor")),
 }
 
 
@@ -188,7 +233,10 @@ def test_a_step_is_the_one_by_hand(
         assert changed.state == program.state
 
 
-@pytest.mark.parametrize("name", ["bf16", "tf32", "mxfp8", "fp8_rowwise", "nvfp4"])
+COMPILED = ["bf16", "tf32", "mxfp8", "fp8_rowwise", "nvfp4", *(name for name in RECIPES if name.startswith("blocks_"))]
+
+
+@pytest.mark.parametrize("name", COMPILED)
 def test_a_compiled_step_has_the_bits_of_the_reference(
     name: str, program: repro_mlir.Program, batch: tuple[np.ndarray, np.ndarray]
 ) -> None:
@@ -287,6 +335,14 @@ SQUARE = blocks("f4E2M1FN", "nvfp4_square", "nvfp4")
         (Convolutions, (16, 3, 6, 6), named_recipe("qat_mxfp4")),
         (Scores, (3, 16, 16), product(SQUARE, SQUARE)),
         (Scores, (3, 16, 16), product(TURNED, TURNED)),
+        (Scores, (3, 16, 16), by_blocks(product(SQUARE, SQUARE))),
+        (
+            Scores,
+            (3, 16, 16),
+            by_blocks(product(blocks("f8E4M3FN", "tensor", "float8"), blocks("f8E4M3FN", "row", "float8"))),
+        ),
+        (Scores, (3, 16, 16), by_blocks(nvfp4(skip_last=0))),
+        (Checkpointed, (6, 16), named_recipe("blocks_mxfp4")),
         (Scores, (3, 16, 16), product(blocks("f8E4M3FN", "tensor", "float8"), Format("tf32"), "f16")),
         (Checkpointed, (6, 16), named_recipe("qat_mxfp8")),
         (Checkpointed, (6, 16), named_recipe("mxfp8")),
@@ -373,6 +429,7 @@ def test_a_summary_says_what_is_left(program: repro_mlir.Program) -> None:
 
 
 SIGNS = Hadamard((1,) * 16)
+ROW, INTEGERS = blocks("f4E2M1FN", "mx", "rceil"), blocks("mxint8", "mx", "floor")
 BF16_TURNED = Format("bf16", hadamard=SIGNS)
 
 
@@ -406,6 +463,19 @@ BF16_TURNED = Format("bf16", hadamard=SIGNS)
                 },
             ),
             "expected the same transform",
+        ),
+        (
+            by_blocks(Recipe("one", {"fprop": RolePrecision({"weight": SQUARE})})),
+            "formats of blocks of both operands .*f32",
+        ),
+        (by_blocks(named_recipe("fp8_rowwise")), r"\(Q4\) expected codes of f8E4M3FN, f6 or f4, .*got 'f8E5M2'"),
+        (
+            by_blocks(Recipe("two", {"fprop": RolePrecision({"activation": ROW, "weight": SQUARE})})),
+            r"\(Q4\) expected blocks of one size along K, got 32 and 16",
+        ),
+        (
+            by_blocks(Recipe("both", {"fprop": RolePrecision({"activation": ROW, "weight": INTEGERS})})),
+            r"\(Q4\) expected codes of mxint8 of both factors",
         ),
         (Recipe("unit", {"fprop": RolePrecision(accumulator="hopper")}), "take bf16, f16, tf32, got f32 and f32"),
     ],
