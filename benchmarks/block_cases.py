@@ -98,7 +98,8 @@ def _units(of: str, element: str) -> Recipe:
         "wgrad": ("activation", "gradient"),
         "product": ("left", "right"),
     }
-    return Recipe(of, {role: RolePrecision(dict.fromkeys(each, format), accumulator=of) for role, each in names.items()})
+    roles = {role: RolePrecision(dict.fromkeys(each, format), accumulator=of) for role, each in names.items()}
+    return Recipe(of, roles)
 
 
 def _step(recipe: Recipe, setting: Setting) -> Contestants:

@@ -556,7 +556,7 @@ struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
   static bool isDecoded(BlockContractionOp op) {
     auto x = cast<ShapedType>(op.getInputs()[0].getType());
     int64_t k = x.getDimSize(x.getRank() - 1);
-    if (op.getFractionBits() && getFilledLength(k, op.getBlock()) != k)
+    if (getFilledLength(k, op.getBlock()) != k)
       return false;
     auto is = [&](unsigned input, auto predicate) {
       return predicate(getElementTypeOrSelf(op.getInputs()[input].getType()));
@@ -568,7 +568,7 @@ struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
     return is(0, isCode) && is(1, isScale) && is(2, isCode) && is(3, isScale);
   }
 
-  /// Integers with zeros behind the last block along K, which change no sum.
+  /// Codes with zeros behind the last block along K, which change no sum.
   static Value fillBlocks(ImplicitLocOpBuilder &b, Value codes, int64_t block) {
     auto type = cast<RankedTensorType>(codes.getType());
     int64_t last = type.getRank() - 1, k = type.getDimSize(last);
@@ -629,9 +629,8 @@ struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
           return decodeScale(w, scale, type).get();
         });
     }
-    if (fractionBits)
-      for (unsigned input : {0, 2})
-        inputs[input] = fillBlocks(b, inputs[input], op.getBlock());
+    for (unsigned input : {0, 2})
+      inputs[input] = fillBlocks(b, inputs[input], op.getBlock());
     rewriter.replaceOpWithNewOp<BlockContractionOp>(
         op, op.getResultTypes(), inputs, adaptor.getOutputs(), op.getStepAttr(),
         op.getBlockAttr(), op.getRowsAttr(), fractionBits);
