@@ -194,7 +194,10 @@ def program(number: int, is_permuted: bool = False) -> tuple[Case, Form]:
         of_rows = made.scale.startswith("two") and made.rows == 1 and choose.random() < 0.4
         kind: tuple[int, ...] = shape[:-1] if of_rows else ()
         amax = b.argument(kind, "f32")
-        magnitudes = np.abs(_array(choose, (*kind, 1)) if of_rows else np.float32(choose.choice([1, 7, 1e-3, 0, 448])))
+        one = np.float32(choose.choice([1, 7, 1e-3, 0, 448, -1, -0.0, -1e-30, -1e30, np.inf, -np.inf, np.nan]))
+        magnitudes = _array(choose, (*kind, 1)) if of_rows else one
+        # That no amax is negative is up to whoever gives it.
+        magnitudes = magnitudes if choose.random() < 0.3 else np.abs(magnitudes)
         arrays.append(np.asarray(magnitudes, np.float32).reshape(kind))
     key = None
     if made.is_stochastic:
@@ -234,8 +237,18 @@ def blocks() -> Iterator[Case]:
             yield Case(f"{name}-{element}", b.program(codes, found, result), tuple(arrays))
     yield from (program(number)[0] for number in range(40))
     yield from (program(number, is_permuted=True)[0] for number in range(100, 130))
+    for amax in (-1.0, -0.0, 0.0, -1e-45, -3e38, -np.inf, np.inf, np.nan):
+        for levels in ("two_level_scale<largest = 448>", "quotient_scale<levels = 2>"):
+            b = Builder()
+            x, tensor_amax = b.argument((1, 4), "f32"), b.argument((), "f32")
+            made = Form("f4E2M1FN", 1, 4, levels)
+            codes, found = quantized(b, made, x, tensor_amax)
+            result = dequantized(b, made, codes, found, tensor_amax)
+            arrays = [np.array([[1, -2, 0.5, 3]], np.float32), np.array(amax, np.float32)]
+            yield Case(f"amax-{amax}-{levels[:3]}", b.program(codes, found, result), tuple(arrays))
     # (E1), (R1) a step that is none of 32 bits.
     yield _with_step("blocks-step-4294967296", 2**32)
+    yield _with_step("empty-blocks-step-4294967296", 2**32, rows=0)
     # A least amax under which the greatest value is too much for an f32, and an infinite amax as 2^128.
     for name, element, scale in (
         ("infinite-scale", "f8E4M3FN", "f32_scale<encoding = product, least = 1.0E-37, inverse = true>"),
@@ -250,13 +263,13 @@ def blocks() -> Iterator[Case]:
         yield Case(name, b.program(codes, scales, dequantized(b, made, codes, scales)), (array,))
 
 
-def _with_step(name: str, step: int) -> Case:
+def _with_step(name: str, step: int, rows: int = 2) -> Case:
     b = Builder()
-    x, seed, n = b.argument((2, 4), "f32"), b.argument((), "i64"), b.argument((), "i64")
+    x, seed, n = b.argument((rows, 4), "f32"), b.argument((), "i64"), b.argument((), "i64")
     scalars = [b.op(f"tensor.extract {v.name}[] : {v.type}", None, "i64") for v in (seed, n)]
     made = Form("f4E2M1FN", 1, 4, "power_scale<rule = rceil>", "direction = sr, bits = 8")
     found = quantized(b, made, x, key=(1, scalars[0], scalars[1]))
-    return Case(name, b.program(*found), (values.random("f32", (2, 4), 1), np.array(7), np.array(step)))
+    return Case(name, b.program(*found), (values.random("f32", (rows, 4), 1), np.array(7), np.array(step)))
 
 
 def dequantizing() -> Iterator[Case]:

@@ -448,6 +448,9 @@ struct DecomposeQuantize : OpConversionPattern<QuantizeOp> {
     Type scaleType = getTypeConverter()->convertType(format.getScaleType());
     Tiling tiling(b, format, shape, input.order);
     if (tiling.isEmpty()) {
+      // (E1) The step has to be one of 32 bits all the same.
+      if (op.getSeed())
+        drawBits(b, op);
       rewriter.replaceOp(
           op, {tensor::EmptyOp::create(b, op.getInput().getType().getShape(),
                                        codeType),
