@@ -331,50 +331,49 @@ void Analysis::findDgrad() {
 
 void Analysis::findWgrad() {
   llvm::DenseMap<Value, SmallVector<int64_t>> activations, gradients;
-  llvm::DenseSet<int64_t> withDgrad;
   for (auto [number, role] : llvm::enumerate(roles)) {
     unsigned side = role.factors[0] == Factor::weight ? 1 : 0;
     Value root = candidates[number].roots[side];
     if (role.role == Role::fprop)
       activations[root].push_back(number);
-    if (role.role == Role::dgrad) {
+    if (role.role == Role::dgrad)
       gradients[root].push_back(role.forward);
-      withDgrad.insert(role.weight);
-    }
   }
   auto isOf = [&](Value root, int64_t weight) {
     return llvm::any_of(gradients.lookup(root), [&](int64_t layer) {
       return roles[layer].weight == weight;
     });
   };
-  for (auto [number, candidate] : llvm::enumerate(candidates)) {
-    if (roles[number].role != Role::other || !candidate.ofMatrices ||
-        candidate.isForward)
-      continue;
-    // The best match: both factors, then one and where the result goes.
-    for (unsigned match : {0, 1, 2})
+  // Contractions of the forward pass with a wgrad of both: of a weight that is
+  // used more than once, those of the step's input have none.
+  llvm::DenseSet<int64_t> complete;
+  // The best match: both factors, then one and where the result goes.
+  for (unsigned match : {0, 1, 2})
+    for (auto [number, candidate] : llvm::enumerate(candidates))
       for (unsigned side : {0, 1}) {
-        if (roles[number].role != Role::other)
+        if (roles[number].role != Role::other || !candidate.ofMatrices ||
+            candidate.isForward)
           continue;
         Value here = candidate.roots[side], there = candidate.roots[1 - side];
         SmallVector<int64_t> layers =
             match == 2 ? gradients.lookup(there) : activations.lookup(here);
         for (int64_t layer : layers) {
           int64_t weight = roles[layer].weight;
-          bool fits = match == 0
-                          ? isOf(there, weight)
-                          : (match == 2 || !withDgrad.contains(weight)) &&
-                                !isBehindUpdates(here) &&
-                                !isBehindUpdates(there) &&
-                                reachesUpdate(candidate, weight);
-          if (fits) {
-            set(number, Role::wgrad, side, Factor::activation, Factor::gradient,
-                layer);
-            break;
-          }
+          bool fits =
+              match == 0
+                  ? isOf(there, weight)
+                  : (match == 2 || !complete.contains(roles[layer].forward)) &&
+                        !isBehindUpdates(here) && !isBehindUpdates(there) &&
+                        reachesUpdate(candidate, weight);
+          if (!fits)
+            continue;
+          set(number, Role::wgrad, side, Factor::activation, Factor::gradient,
+              layer);
+          if (match == 0)
+            complete.insert(roles[layer].forward);
+          break;
         }
       }
-  }
 }
 
 /// Without a loss everything counts as forward: wrong of a training step.
