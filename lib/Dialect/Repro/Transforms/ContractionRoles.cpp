@@ -90,6 +90,7 @@ private:
   void findForward(int64_t loss);
   void findComputedAgain();
   void findFprop();
+  void findComputedWeights();
   void findWgrad();
   void findDgrad();
   LogicalResult verifyLoss(int64_t loss);
@@ -253,6 +254,27 @@ void Analysis::findFprop() {
       roles[number] = roles[candidate.again];
 }
 
+/// What is computed from state alone, against what is computed from an input.
+void Analysis::findComputedWeights() {
+  DenseSet<Value> fromState, fromInput;
+  for (BlockArgument argument : function.getArguments())
+    (int64_t(argument.getArgNumber()) < shape.numState ? fromState : fromInput)
+        .insert(argument);
+  for (Operation &op : function.getBody().front())
+    forEachRead(&op, [&](Value value) {
+      for (DenseSet<Value> *found : {&fromState, &fromInput})
+        if (found->contains(value))
+          found->insert(op.result_begin(), op.result_end());
+    });
+  for (auto [candidate, role] : llvm::zip_equal(candidates, roles))
+    for (unsigned side : {0, 1})
+      if (role.role == Role::product &&
+          fromState.contains(candidate.roots[side]) &&
+          !fromInput.contains(candidate.roots[side]) &&
+          fromInput.contains(candidate.roots[1 - side]))
+        role.factors[side] = Factor::weight;
+}
+
 //===----------------------------------------------------------------------===//
 // Gradients
 //===----------------------------------------------------------------------===//
@@ -389,6 +411,11 @@ LogicalResult Analysis::verifyLoss(int64_t loss) {
 }
 
 FailureOr<SmallVector<ContractionRole>> Analysis::run() {
+  auto inBlocks = function.getOps<BlockContractionOp>();
+  if (!inBlocks.empty())
+    return (*inBlocks.begin())
+        .emitError("expected no contraction in blocks (Q4), which hides what "
+                   "the others are for");
   FailureOr<int64_t> loss = findLoss();
   if (failed(loss))
     return failure();
@@ -418,6 +445,7 @@ FailureOr<SmallVector<ContractionRole>> Analysis::run() {
     return failure();
   findDgrad();
   findWgrad();
+  findComputedWeights();
   return roles;
 }
 
