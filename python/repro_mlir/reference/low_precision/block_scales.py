@@ -89,7 +89,7 @@ class TwoLevel:
 
     Attributes:
       largest: what the greatest scale is aimed at: 448, or 256.
-      four: the error by which a block is quantised to a greatest element of 4 instead of 6; None for always 6.
+      four: the error by which a block is quantized to a greatest element of 4 instead of 6; None for always 6.
     """
 
     largest: int = 448
