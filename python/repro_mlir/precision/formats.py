@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from ..errors import ReproError
@@ -91,7 +92,7 @@ class Rounding:
     def named(name: str) -> Rounding:
         """`rne`, `away`, `rz`, or `sr<n>` with n bits."""
         check_kind("a rounding", name, str, "a string")
-        if name.startswith("sr") and name[2:].isdecimal() and len(name) <= 4:
+        if re.fullmatch(r"sr[1-9][0-9]?", name, re.ASCII):
             return Rounding("sr", int(name[2:]))
         if name not in DIRECTIONS or name == "sr":
             raise ReproError(f"expected a rounding rne, away, rz or sr<bits>, got {shown(name)}")

@@ -16,7 +16,7 @@ from ..files.regular import read_regular
 from ..program.accumulators import Accumulator
 from .formats import ELEMENTS, FORWARD, NUMBERS, UNTOUCHED, Format, Hadamard, Rounding, Scale
 from .named import NAMED_RECIPES, named_recipe
-from .recipe import OPERANDS, Recipe, RolePrecision, Rule
+from .recipe import MOST_RULES, OPERANDS, Recipe, RolePrecision, Rule
 
 LIMIT = 1 << 20
 """The most bytes of a recipe."""
@@ -213,6 +213,8 @@ def _rule(value: Any, where: str) -> Rule:
 def _recipe(value: Any, where: str) -> Recipe:
     given = _object(value, where, ("name", *OPERANDS, "rules"))
     rules = _list(given.get("rules", []), f"{where}.rules")
+    if len(rules) > MOST_RULES:
+        raise ReproError(f"{where}: expected at most {MOST_RULES} rules, got {len(rules)}")
     read = tuple(_rule(each, f"{where}.rules[{i}]") for i, each in enumerate(rules))
     name = _text(given.get("name", ""), f"{where}.name")
     return _at(where, Recipe, name, _roles(given, where), read)

@@ -150,7 +150,8 @@ def _resolve(name: str, contraction: Contraction) -> Accumulator:
     result = "f16" if contraction.result == "f16" else "f32"
     try:
         x, y = (Accumulator.named(name, element, result) for element in contraction.elements)
-        if x != y:
+        # Units multiply equal types, or two of f8.
+        if x != y or (len(set(contraction.elements)) > 1 and not set(contraction.elements) <= set(_EIGHT)):
             raise ReproError(f"{name} has no products of {' and '.join(contraction.elements)}")
     except ReproError as error:
         at = f"contraction {contraction.index} at {contraction.location}"

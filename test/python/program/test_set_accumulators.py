@@ -97,6 +97,16 @@ def test_a_contraction_that_a_class_does_not_have_is_named_M3(program: repro_mli
         repro_mlir.set_accumulators(program, "cdna3")
 
 
+def test_a_class_has_no_products_of_two_types_of_16_bits_M3() -> None:
+    class Mixed(torch.nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return torch.mm(x.float(), y.float())
+
+    narrow = torch.zeros(4, 4, dtype=torch.bfloat16), torch.zeros(4, 4, dtype=torch.float16)
+    with pytest.raises(ReproError, match="hopper has no products of bf16 and f16"):
+        repro_mlir.set_accumulators(repro_mlir.capture(Mixed(), narrow), "hopper")
+
+
 def test_an_accumulator_that_a_result_does_not_have_M4(program: repro_mlir.Program) -> None:
     by = dataclasses.replace(HOPPER, round="rne_f16", start="init")
     with pytest.raises(
