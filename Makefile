@@ -83,7 +83,7 @@ check-functions: build
 	$(BIN)/python tools/functions/check.py
 	$(BIN)/python tools/functions/check_double.py
 
-# Quantised tensors of other projects in the folder VECTORS, by the rules of docs/numerics.md; see docs/low-precision.md.
+# Quantized tensors of other projects in the folder VECTORS, by the rules of docs/numerics.md; see docs/low-precision.md.
 check-block-formats: build
 	REPRO_BLOCK_FORMATS=$(VECTORS) $(BIN)/python -m pytest -q test/python/reference/low_precision/test_recorded_block_formats.py
 

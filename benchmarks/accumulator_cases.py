@@ -6,7 +6,7 @@
 import numpy as np
 import repro_mlir
 import torch
-from case import OURS, Case, Contestants, Setting
+from case import OURS, PLAIN, Case, Contestants, Setting
 from programs import timed
 
 SIZE = 1024
@@ -32,7 +32,7 @@ def _build(name: str, setting: Setting) -> Contestants:
     plain = repro_mlir.capture(_Product(), wide)
     return {
         OURS: timed(program, bits, setting),
-        "ours in float32": timed(plain, [x.numpy() for x in wide], setting),
+        PLAIN: timed(plain, [x.numpy() for x in wide], setting),
     }
 
 

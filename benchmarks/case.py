@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 OURS = "ours"
+PLAIN = "ours in float32"  # beside ours in low precision
 
 # What is timed: one call does the whole work.
 Contestants = dict[str, Callable[[], object]]

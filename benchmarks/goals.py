@@ -8,9 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from case import OURS
+from case import OURS, PLAIN
 
 Row = Mapping[str, Any]
+
+_VNNI = "-vnni"
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,7 @@ class Goal:
     Attributes:
       group: of the rows.
       least: of the geometric mean of the ratios.
-      level: of the rows; None for any.
+      level: of the rows, which that of VNNI extends; None for any.
       peers: which ones count; none for all.
       floor: least ratio of every single row.
     """
@@ -39,6 +41,15 @@ GOALS = (
     Goal("accumulator hopper", 1 / 4, "x86-64-v4"),
     Goal("accumulator ampere", 1 / 5, "x86-64-v4"),
     Goal("accumulator volta", 1 / 7, "x86-64-v4"),
+    Goal("blocks mxint8", 1.5, "x86-64-v4-vnni", (PLAIN,)),
+    Goal("blocks mxfp4", 1.5, "x86-64-v4-vnni", (PLAIN,)),
+    Goal("blocks mxfp6 e2m3", 1.5, "x86-64-v4-vnni", (PLAIN,)),
+    Goal("blocks nvfp4", 1.5, "x86-64-v4-vnni", (PLAIN,)),
+    Goal("linear blocks_mxint8", 1.0, "x86-64-v4-vnni", (PLAIN,)),
+    Goal("linear blocks_mxfp4", 1.0, "x86-64-v4-vnni", (PLAIN,)),
+    Goal("linear blocks_mxfp6", 1.0, "x86-64-v4-vnni", (PLAIN,)),
+    Goal("linear blocks_nvfp4", 1.0, "x86-64-v4-vnni", (PLAIN,)),
+    Goal("low precision GPT hopper", 1 / 3.5, "x86-64-v4", (PLAIN,)),
     Goal("convolution", 0.95),
     Goal("normalization", 1.1, "x86-64-v4"),
     Goal("optimizer", 1.2, peers=("fused",)),
@@ -88,10 +99,12 @@ class Verdict:
 def verdicts(rows: Sequence[Row], figure: str = "median") -> list[Verdict]:
     """Every goal for every level and number of threads that was measured."""
     found = []
-    settings = sorted({(row["level"], row["threads"]) for row in rows}, key=lambda s: (s[0] != "x86-64-v4", s))
+    settings = sorted(
+        {(row["level"], row["threads"]) for row in rows}, key=lambda s: (not s[0].startswith("x86-64-v4"), s)
+    )
     for goal in GOALS:
-        for level, threads in settings:
-            if goal.level not in (None, level):
+        for level, threads in sorted(settings, key=lambda s: (not s[0].startswith("x86-64-v4"), s)):
+            if goal.level not in (None, level, level.removesuffix(_VNNI)):
                 continue
             ratios = {
                 row["name"]: value

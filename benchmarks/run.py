@@ -65,9 +65,8 @@ def _commit() -> str:
 
 
 def _default_levels() -> list[str]:
-    # The rows multiply no bytes, so that VNNI has no part in them.
-    native = cpu.native_level().removesuffix("-vnni")
-    return [native, *(["x86-64-v3"] if native == "x86-64-v4" else [])]
+    native = cpu.native_level()
+    return [native, *(["x86-64-v3"] if native.startswith("x86-64-v4") else [])]
 
 
 def main() -> int:

@@ -16,6 +16,7 @@ from typing import Any
 
 import accumulator_cases
 import attention_cases
+import block_cases
 import convolution_cases
 import fresh_cases
 import matmul_cases
@@ -33,6 +34,7 @@ def all_cases() -> list[Case | SampledCase]:
     timed = (
         matmul_cases,
         accumulator_cases,
+        block_cases,
         convolution_cases,
         normalization_cases,
         attention_cases,

@@ -90,6 +90,9 @@ def backend(
     Each shape has a program of its own. Where Dynamo's limit of recompilations is reached, it raises
     (`torch._dynamo.config.fail_on_recompile_limit_hit` is set, unless `fallback` is "eager").
 
+    There are no precision recipes here: roles follow from weights, loss and gradients of one step, of which each graph
+    has a part; `Trainer` has them.
+
     Args:
       target, threads: see `compile`. Tensors are on the CPU, whatever the target.
       seed: the random numbers of a call are those of this seed, and of the number of calls before it that drew some, so

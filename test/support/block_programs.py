@@ -184,19 +184,31 @@ def _array(choose: random.Random, shape: tuple[int, ...]) -> np.ndarray:
     return x
 
 
-def program(number: int) -> tuple[Case, Form]:
-    """The program with a number: a tensor in blocks, and its values. Its results are codes, scales and values."""
+def program(number: int, is_permuted: bool = False) -> tuple[Case, Form]:
+    """The program with a number: a tensor in blocks, and its values. Its results are codes, scales and values.
+
+    Where it `is_permuted`, the tensor has the dimensions of the argument in another order.
+    """
     choose = random.Random(number)
     made, shape = form(choose), _shape(choose)
     b = Builder()
-    x = b.argument(shape, "f32")
     arrays = [_array(choose, shape)]
+    if is_permuted:
+        order = random.Random(number).sample(range(len(shape)), len(shape))
+        arrays[0] = np.ascontiguousarray(arrays[0].transpose(order))
+        names = ", ".join(f"d{dim}" for dim in order)
+        (x,) = b.generic(shape, [(b.argument(arrays[0].shape, "f32"), names)], "", "f32", yields=["%x0"])
+    else:
+        x = b.argument(shape, "f32")
     amax: Value | None = None
     if made.takes_tensor:
         of_rows = made.scale.startswith("two") and made.rows == 1 and choose.random() < 0.4
         kind: tuple[int, ...] = shape[:-1] if of_rows else ()
         amax = b.argument(kind, "f32")
-        magnitudes = np.abs(_array(choose, (*kind, 1)) if of_rows else np.float32(choose.choice([1, 7, 1e-3, 0, 448])))
+        one = np.float32(choose.choice([1, 7, 1e-3, 0, 448, -1, -0.0, -1e-30, -1e30, np.inf, -np.inf, np.nan]))
+        magnitudes = _array(choose, (*kind, 1)) if of_rows else one
+        # That no amax is negative is up to whoever gives it.
+        magnitudes = magnitudes if choose.random() < 0.3 else np.abs(magnitudes)
         arrays.append(np.asarray(magnitudes, np.float32).reshape(kind))
     key = None
     if made.is_stochastic:
@@ -206,7 +218,8 @@ def program(number: int) -> tuple[Case, Form]:
         arrays += [np.array(choose.choice([0, -1, 2**62 + 5])), np.array(choose.choice([0, 17, 2**32 - 1]))]
     codes, scales = quantized(b, made, x, amax, key)
     result = dequantized(b, made, codes, scales, amax)
-    return Case(f"blocks-{number}", b.program(codes, scales, result), tuple(arrays)), made
+    name = f"{'permuted-' * is_permuted}blocks-{number}"
+    return Case(name, b.program(codes, scales, result), tuple(arrays)), made
 
 
 def blocks() -> Iterator[Case]:
@@ -235,8 +248,19 @@ def blocks() -> Iterator[Case]:
             name = scale.replace("_scale<", "-").rstrip(">").replace(" = ", "-").replace(", ", "-")
             yield Case(f"{name}-{element}", b.program(codes, found, result), tuple(arrays))
     yield from (program(number)[0] for number in range(40))
+    yield from (program(number, is_permuted=True)[0] for number in range(100, 130))
+    for amax in (-1.0, -0.0, 0.0, -1e-45, -3e38, -np.inf, np.inf, np.nan):
+        for levels in ("two_level_scale<largest = 448>", "quotient_scale<levels = 2>"):
+            b = Builder()
+            x, tensor_amax = b.argument((1, 4), "f32"), b.argument((), "f32")
+            made = Form("f4E2M1FN", 1, 4, levels)
+            codes, found = quantized(b, made, x, tensor_amax)
+            result = dequantized(b, made, codes, found, tensor_amax)
+            arrays = [np.array([[1, -2, 0.5, 3]], np.float32), np.array(amax, np.float32)]
+            yield Case(f"amax-{amax}-{levels[:3]}", b.program(codes, found, result), tuple(arrays))
     # (E1), (R1) a step that is none of 32 bits.
     yield _with_step("blocks-step-4294967296", 2**32)
+    yield _with_step("empty-blocks-step-4294967296", 2**32, rows=0)
     # (Q2) Given scales that are no numbers above 0, or whose reciprocals are subnormal.
     for position, number in enumerate((0.0, np.inf, np.nan, -2.5, 3.4028235e38, 1e-45)):
         b = Builder()
@@ -259,13 +283,13 @@ def blocks() -> Iterator[Case]:
         yield Case(name, b.program(codes, scales, dequantized(b, made, codes, scales)), (array,))
 
 
-def _with_step(name: str, step: int) -> Case:
+def _with_step(name: str, step: int, rows: int = 2) -> Case:
     b = Builder()
-    x, seed, n = b.argument((2, 4), "f32"), b.argument((), "i64"), b.argument((), "i64")
+    x, seed, n = b.argument((rows, 4), "f32"), b.argument((), "i64"), b.argument((), "i64")
     scalars = [b.op(f"tensor.extract {v.name}[] : {v.type}", None, "i64") for v in (seed, n)]
     made = Form("f4E2M1FN", 1, 4, "power_scale<rule = rceil>", "direction = sr, bits = 8")
     found = quantized(b, made, x, key=(1, scalars[0], scalars[1]))
-    return Case(name, b.program(*found), (values.random("f32", (2, 4), 1), np.array(7), np.array(step)))
+    return Case(name, b.program(*found), (values.random("f32", (rows, 4), 1), np.array(7), np.array(step)))
 
 
 def dequantizing() -> Iterator[Case]:

@@ -116,9 +116,9 @@ def _import(options: argparse.Namespace) -> Program:
     from ..program.exact import exact_contractions
 
     program = read_program(options.script, options.size)
-    if options.exact_digits:
+    if options.exact_digits is not None:
         program = exact_contractions(program, options.exact_digits)
-    if options.precision:
+    if options.precision is not None:
         program = apply_precision(program, options.precision)
     if options.state:
         program = dataclasses.replace(program, initial=load_tensors(program.state, options.state))

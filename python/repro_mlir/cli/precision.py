@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,20 +48,18 @@ def register(commands: Commands) -> None:
 
 def _precision(options: argparse.Namespace) -> int:
     from ..precision.report import compare_recipes
-    from ..precision.report.results import make_folder
 
     expect(options.script, SCRIPT)
     folder = options.output or f"{Path(options.script).stem}.precision"
-    # Not after minutes of training.
-    make_folder(folder)
-    report = compare_recipes(
-        options.script,
-        [each.strip() for each in options.recipes.split(",") if each.strip()],
-        options.steps,
-        target=options.target,
-        threads=options.threads,
-        samples=options.samples,
-    )
+    with _folder(folder):
+        report = compare_recipes(
+            options.script,
+            [each.strip() for each in options.recipes.split(",") if each.strip()],
+            options.steps,
+            target=options.target,
+            threads=options.threads,
+            samples=options.samples,
+        )
     page, data = report.write(folder)
     if options.json:
         runs = [
@@ -71,6 +71,23 @@ def _precision(options: argparse.Namespace) -> int:
     else:
         tell(*_lines(report), f"page   {page}", f"data   {data}")
     return 0
+
+
+@contextlib.contextmanager
+def _folder(name: str) -> Iterator[None]:
+    """A block for which a folder is there: that none can be made shows before minutes of training. Where the block
+    fails, a new folder goes again."""
+    from ..precision.report.results import make_folder
+
+    is_new = not Path(name).exists()
+    make_folder(name)
+    try:
+        yield
+    except BaseException:
+        if is_new:
+            with contextlib.suppress(OSError):
+                Path(name).rmdir()
+        raise
 
 
 def _lines(report: Report) -> list[str]:

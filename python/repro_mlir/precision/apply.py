@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,7 +20,7 @@ from ..program.accumulators import Accumulator, set_accumulators
 from ..program.canonical import examine, read_module, write_module
 from ..program.contractions import Contraction
 from ..program.microbatches import MicrobatchProgram
-from .formats import ELEMENTS, F32, FORWARD, NUMBERS
+from .formats import ELEMENTS, F32, FORWARD, NUMBERS, Format
 from .recipe import Recipe, RolePrecision
 from .recipe_json import recipe_of
 from .roles import Described, StepShape, describe, shape_of, shape_of_microbatch
@@ -34,6 +35,12 @@ RANDOM = ("seed", "step")
 
 HISTORY, SCALE = "amax_history.", "scale."
 """(Q6) What the names of histories and scales of former steps begin with."""
+
+_CHOSEN = ("#repro.exact", "#repro.fdpa")
+"""(K4, M4) Orders that are chosen for a contraction."""
+
+_NAMED = 20
+"""How many layers a message names."""
 
 
 def apply_precision(
@@ -51,8 +58,9 @@ def apply_precision(
       seed: of stochastic rounding, where the program draws no random numbers by itself: it gets `seed` and `step` as
         state, which each step counts.
     Raises:
-      ReproError: no contraction matches the recipe, a format does not fit one, or no result is the loss; (Q6) scales of
-        former steps for inference or a step in microbatches.
+      ReproError: no contraction matches the recipe, a rule matches no layer, a format does not fit a contraction, one
+        is in blocks already, or no result is the loss; (Q6) scales of former steps for inference or a step in
+        microbatches.
     """
     return applied(program, recipe_of(recipe), loss=loss, seed=seed)
 
@@ -71,7 +79,11 @@ def applied(
         random = _random_state(program.state, recipe)
         if recipe.is_stochastic and random is None:
             raise ReproError("stochastic rounding in microbatches needs random numbers: expected a program with them")
-        data, asked = _quantized(program.part, recipe, shape, random, is_evaluation, no_scales=_OF_MICROBATCHES)
+        if random is not None and program.random != random[1]:
+            raise ReproError("(B1) expected the state `step` to count the microbatches")
+        data, asked = _quantized(
+            program.part, program.state, recipe, shape, random, is_evaluation, no_scales=_OF_MICROBATCHES
+        )
         part = _with_accumulators(dataclasses.replace(program.part, data=data), asked)
         return dataclasses.replace(program, part=part)
     return _applied_whole(program, recipe, shape_of(program, loss), seed, is_evaluation)
@@ -81,7 +93,7 @@ def _applied_whole(program: Program, recipe: Recipe, shape: StepShape, seed: int
     random = _random_state(program.state, recipe)
     is_inference = len(examine(program.data).kept) == len(program.state)
     no_scales = _OF_INFERENCE if is_inference and not is_evaluation else ""
-    data, asked = _quantized(program, recipe, shape, random, is_evaluation, no_scales=no_scales)
+    data, asked = _quantized(program, program.state, recipe, shape, random, is_evaluation, no_scales=no_scales)
     found = examine(data)
     added = found.arguments[len(program.state) : found.num_state]
     state = (*program.state, *added)
@@ -111,6 +123,7 @@ def _random_state(state: Sequence[TensorType], recipe: Recipe) -> tuple[int, int
 
 def _quantized(
     program: Program,
+    state: Sequence[TensorType],
     recipe: Recipe,
     shape: StepShape,
     random: tuple[int, int] | None,
@@ -125,11 +138,14 @@ def _quantized(
     with ir.Context() as context:
         module = read_module(program.data)
         described = describe(module, shape)
+        check_rules(described, state, recipe)
         asked = requests(described, recipe)
         if not any(asked):
             if is_evaluation:
                 return program.data, asked
             raise ReproError(f"the recipe {recipe.name!r} matches no contraction of the program")
+        if not is_evaluation and "product" not in recipe.roles:
+            _warn_of_computed_weights(described, recipe)
         names = scale_names(described, asked)
         if names and no_scales:
             raise ReproError(f"(Q6) {no_scales}")
@@ -177,40 +193,55 @@ def _message(diagnostic: Any) -> str:
     return diagnostic.message if place == "unknown" else f"{place}: {diagnostic.message}"
 
 
+def check_rules(described: Sequence[Described], state: Sequence[TensorType], recipe: Recipe) -> None:
+    """ReproError for a rule whose pattern matches no layer and no other matrix of the state, which another form of the
+    step may read."""
+    layers = dict.fromkeys(each.layer for each in described if each.role == "fprop" and each.layer is not None)
+    known = [*layers, *(kind.name for kind in state if len(kind.shape) > 1)]
+    for rule in recipe.rules:
+        if rule.layers is not None and not any(rule.matches(name, -1, 0) for name in known):
+            names = [*layers][:_NAMED]
+            more = f" and {len(layers) - len(names)} more" if len(layers) > len(names) else ""
+            raise ReproError(
+                f"a rule of the recipe {recipe.name!r} is for the layers {rule.layers[:200]!r}, and the program has "
+                f"none of them: it has {', '.join(names) or 'none'}{more}"
+            )
+
+
+def _warn_of_computed_weights(described: Sequence[Described], recipe: Recipe) -> None:
+    """A user of `weight_norm` may not know that its layers have no weight that a recipe could name."""
+    left = [each for each in described if each.has_computed_weight]
+    if left:
+        warnings.warn(
+            f"the recipe {recipe.name!r} leaves {len(left)} layers as they are, whose weights are computed from "
+            f"parameters: {left[0].location}; they are of the role product",
+            stacklevel=2,
+        )
+
+
 def requests(described: Sequence[Described], recipe: Recipe) -> list[RolePrecision | None]:
     """What the recipe asks for each contraction; None for those that are left alone.
 
     Raises:
-      ReproError: an accumulator for operands that it does not take, or stochastic rounding of a forward pass that is
-        computed again.
+      ReproError: an accumulator for operands that it does not take, or of a sum that is chosen already; or stochastic
+        rounding of a forward pass that is computed again.
     """
     layers = len({each.layer for each in described if each.role == "fprop"})
-    found: list[RolePrecision | None] = []
-    for number, each in enumerate(described):
-        asked = None
-        if each.role != "other":
-            asked = recipe.precision_of(each.role, each.layer, each.number, layers)
-        formats = [] if asked is None else [asked.operands.get(name, F32).element for name in each.operands]
-        if asked is not None and asked.block_step is not None:
-            if not set(formats) <= set(ELEMENTS):
-                raise ReproError(
-                    f"(Q4) {each.layer or each.role}: expected formats of blocks of both operands for the accumulator "
-                    f"{asked.accumulator}, got {' and '.join(formats)}"
-                )
-        elif asked is not None and isinstance(asked.accumulator, str):
-            # Units read numbers as they are stored: f32 would be rounded, and blocks are codes there.
-            if not set(formats) <= {*NUMBERS, FORWARD}:
-                raise ReproError(
-                    f"{each.layer or each.role}: the units of {asked.accumulator} take {', '.join(NUMBERS)}, got "
-                    f"{' and '.join(formats)}: expected an accumulator with parameters"
-                )
+    found = [
+        None if each.role == "other" else recipe.precision_of(each.role, each.layer, each.number, layers)
+        for each in described
+    ]
+    for number, (each, asked, formats) in enumerate(zip(described, found, formats_of(described, found), strict=True)):
+        if asked is None:
+            continue
+        if asked.accumulator is not None:
+            _check_accumulator(each, asked, formats)
         is_again = each.role == "fprop" and each.forward != number
-        if asked is not None and is_again and any(format.is_stochastic for format in asked.operands.values()):
+        if is_again and any(format.is_stochastic for format in asked.operands.values()):
             raise ReproError(
                 f"{each.layer}: a forward pass that is computed again would be rounded by other random bits: expected "
                 "stochastic rounding of gradients alone"
             )
-        found.append(asked)
     return found
 
 
@@ -242,6 +273,44 @@ def scale_names(described: Sequence[Described], asked: Sequence[RolePrecision | 
                 names[key] = name
             found[number, operand] = names[key]
     return found
+
+
+def formats_of(described: Sequence[Described], asked: Sequence[RolePrecision | None]) -> list[tuple[Format, Format]]:
+    """What the two factors of each contraction become; of `forward` that of the forward pass."""
+
+    def format_of(number: int, name: str) -> Format:
+        precision = asked[number]
+        found = F32 if precision is None else precision.operands.get(name, F32)
+        return format_of(described[number].forward, name) if found.element == FORWARD else found
+
+    return [
+        (format_of(number, each.operands[0]), format_of(number, each.operands[1]))
+        for number, each in enumerate(described)
+    ]
+
+
+def _check_accumulator(each: Described, asked: RolePrecision, formats: tuple[Format, Format]) -> None:
+    where = each.layer or each.role
+    if each.order.startswith(_CHOSEN):
+        raise ReproError(f"{where}: expected no accumulator of a contraction whose sum is chosen: it has {each.order}")
+    if asked.block_step is not None:
+        elements = [asked.operands.get(name, F32).element for name in each.operands]
+        if not set(elements) <= set(ELEMENTS):
+            raise ReproError(
+                f"(Q4) {where}: expected formats of blocks of both operands for the accumulator {asked.accumulator}, "
+                f"got {' and '.join(elements)}"
+            )
+    elif isinstance(asked.accumulator, str):
+        # Units read numbers as they are stored: f32 would be rounded, and blocks are codes there.
+        pairs = [
+            (own, own != "f32") if format == F32 else (format.element, format.element in NUMBERS)
+            for format, own in zip(formats, each.elements, strict=True)
+        ]
+        if not all(is_taken for _, is_taken in pairs):
+            raise ReproError(
+                f"{where}: the units of {asked.accumulator} take {', '.join(NUMBERS)}, got "
+                f"{' and '.join(element for element, _ in pairs)}: expected an accumulator with parameters"
+            )
 
 
 def _attribute(

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-import math
+import re
 from dataclasses import dataclass, field
 
 from ..errors import ReproError
+from ..field_checks import check_among, check_flag, check_kind, check_whole, shown
 
 NUMBERS = ("bf16", "f16", "tf32")
 """Formats without scales."""
@@ -60,21 +61,6 @@ _LARGEST_SIDE = 2**31
 _MOST_HISTORY, _MOST_MARGIN = 65536, 32
 
 
-def _whole(name: str, value: object, least: int, most: int) -> None:
-    if type(value) is not int or not least <= value <= most:
-        raise ReproError(f"expected {name} as a whole number from {least} to {most}, got {value!r}")
-
-
-def _among(name: str, value: object, choices: tuple[str, ...]) -> None:
-    if not isinstance(value, str) or value not in choices:
-        raise ReproError(f"expected {name} among {', '.join(choices)}, got {value!r}")
-
-
-def _flag(name: str, value: object) -> None:
-    if type(value) is not bool:
-        raise ReproError(f"expected {name} as true or false, got {value!r}")
-
-
 @dataclass(frozen=True)
 class Rounding:
     """(Q3) How elements are rounded.
@@ -96,12 +82,12 @@ class Rounding:
     signed_zero: bool = True
 
     def __post_init__(self) -> None:
-        _among("direction", self.direction, DIRECTIONS)
-        _among("layout", self.layout, LAYOUTS)
-        _among("nan", self.nan, NAN_CODES)
-        _flag("saturate", self.saturate)
-        _flag("signed_zero", self.signed_zero)
-        _whole("bits", self.bits, 1 if self.is_stochastic else 0, 32 if self.is_stochastic else 0)
+        check_among("direction", self.direction, DIRECTIONS)
+        check_among("layout", self.layout, LAYOUTS)
+        check_among("nan", self.nan, NAN_CODES)
+        check_flag("saturate", self.saturate)
+        check_flag("signed_zero", self.signed_zero)
+        check_whole("bits", self.bits, 1 if self.is_stochastic else 0, 32 if self.is_stochastic else 0)
         if self.layout == "ptx" and self.bits != 16:
             raise ReproError(f"(Q3) expected 16 bits of `ptx`, got {self.bits}")
 
@@ -112,10 +98,11 @@ class Rounding:
     @staticmethod
     def named(name: str) -> Rounding:
         """`rne`, `away`, `rz`, or `sr<n>` with n bits."""
-        if name.startswith("sr") and name[2:].isdecimal() and len(name) <= 4:
+        check_kind("a rounding", name, str, "a string")
+        if re.fullmatch(r"sr[1-9][0-9]?", name, re.ASCII):
             return Rounding("sr", int(name[2:]))
         if name not in DIRECTIONS or name == "sr":
-            raise ReproError(f"expected a rounding rne, away, rz or sr<bits>, got {name!r}")
+            raise ReproError(f"expected a rounding rne, away, rz or sr<bits>, got {shown(name)}")
         return Rounding(name)
 
     @property
@@ -153,7 +140,7 @@ class Scale:
     algorithm: str | None = None
 
     def __post_init__(self) -> None:
-        _among("a rule of scales", self.rule, RULES)
+        check_among("a rule of scales", self.rule, RULES)
         of_delayed = ("history", "margin", "algorithm")
         allowed = {"nvfp4": ("largest",), "nvfp4_quotient": (), "nvfp4_single": (), DELAYED: of_delayed}.get(
             self.rule, ("infinity", "nan", "least") if self.rule in _POWERS else ("least",)
@@ -162,23 +149,21 @@ class Scale:
             if getattr(self, name) is not None and name not in allowed:
                 raise ReproError(f"(Q2) the rule {self.rule} has no parameter {name}")
         if self.history is not None:
-            _whole("history", self.history, 1, _MOST_HISTORY)
+            check_whole("history", self.history, 1, _MOST_HISTORY)
         if self.margin is not None:
-            _whole("margin", self.margin, -_MOST_MARGIN, _MOST_MARGIN)
+            check_whole("margin", self.margin, -_MOST_MARGIN, _MOST_MARGIN)
         if self.algorithm is not None:
-            _among("algorithm", self.algorithm, ALGORITHMS)
+            check_among("algorithm", self.algorithm, ALGORITHMS)
         if self.infinity is not None:
-            _among("infinity", self.infinity, INFINITIES)
+            check_among("infinity", self.infinity, INFINITIES)
         if self.nan is not None:
-            _whole("nan", self.nan, 0, 255)
+            check_whole("nan", self.nan, 0, 255)
         if self.largest is not None and (type(self.largest) is not int or self.largest not in (448, 256)):
-            raise ReproError(f"(Q2) expected a largest scale of 448 or 256, got {self.largest!r}")
+            raise ReproError(f"(Q2) expected a largest scale of 448 or 256, got {shown(self.largest)}")
         if self.least is not None and self.rule in _POWERS:
-            _whole("least", self.least, -127, 127)
-        elif self.least is not None and (
-            type(self.least) not in (int, float) or not math.isfinite(self.least) or not 2**-126 <= self.least <= 2**127
-        ):
-            raise ReproError(f"(Q2) expected a least amax that is normal in f32, got {self.least!r}")
+            check_whole("least", self.least, -127, 127)
+        elif self.least is not None and (type(self.least) not in (int, float) or not 2**-126 <= self.least <= 2**127):
+            raise ReproError(f"(Q2) expected a least amax that is normal in f32, got {shown(self.least)}")
 
     @property
     def has_tensor(self) -> bool:
@@ -220,9 +205,11 @@ class Hadamard:
     to_bf16: bool = False
 
     def __post_init__(self) -> None:
+        check_kind("(Q5) signs", self.signs, (tuple, list), "a tuple of 16 or 32 numbers 1 or -1")
         if len(self.signs) not in (16, 32) or any(type(sign) is not int or abs(sign) != 1 for sign in self.signs):
-            raise ReproError(f"(Q5) expected 16 or 32 signs 1 or -1, got {list(self.signs)[:33]}")
-        _flag("to_bf16", self.to_bf16)
+            raise ReproError(f"(Q5) expected 16 or 32 signs 1 or -1, got {len(self.signs)} values")
+        object.__setattr__(self, "signs", tuple(self.signs))
+        check_flag("to_bf16", self.to_bf16)
 
 
 @dataclass(frozen=True)
@@ -247,8 +234,12 @@ class Format:
     hadamard: Hadamard | None = None
 
     def __post_init__(self) -> None:
-        _among("an element", self.element, (UNTOUCHED, FORWARD, *NUMBERS, *ELEMENTS))
-        _among("amax", self.amax, ("tensor", "row"))
+        check_among("an element", self.element, (UNTOUCHED, FORWARD, *NUMBERS, *ELEMENTS))
+        check_among("amax", self.amax, ("tensor", "row"))
+        check_kind("a rounding", self.rounding, Rounding, "a Rounding")
+        for name, value, kind in (("scale", self.scale, Scale), ("transform", self.hadamard, Hadamard)):
+            if value is not None:
+                check_kind(f"a {name}", value, kind, f"a {kind.__name__} or None")
         if not self.has_blocks:
             if self.tile is not None or self.scale is not None or self.rounding != Rounding() or self.amax != "tensor":
                 raise ReproError(f"expected no tile, scale, rounding and amax of {self.element}: it has no blocks")
@@ -257,11 +248,12 @@ class Format:
             return
         if self.tile is None or self.scale is None:
             raise ReproError(f"expected a tile and a scale of {self.element}")
-        if len(self.tile) != 2:
-            raise ReproError(f"expected a tile of rows and columns, got {self.tile!r}")
+        if not isinstance(self.tile, tuple | list) or len(self.tile) != 2:
+            raise ReproError(f"expected a tile of rows and columns, got {shown(self.tile)}")
+        object.__setattr__(self, "tile", tuple(self.tile))
         for side in self.tile:
             if side is not None:
-                _whole("a side of a tile", side, 1, _LARGEST_SIDE)
+                check_whole("a side of a tile", side, 1, _LARGEST_SIDE)
         if self.scale.rule in _SMALL and self.element != "f4E2M1FN":
             raise ReproError(f"(Q2) the rule {self.scale.rule} is of f4E2M1FN, got {self.element}")
         if self.rounding.layout == "ptx" and self.element.startswith("mxint8"):
@@ -339,6 +331,5 @@ REUSED = Format(FORWARD)
 
 def blocks(element: str, tile: str, rule: str, rounding: str = "rne") -> Format:
     """A format of blocks by names: of the tile in docs/low-precision.md, of the rule and of the rounding."""
-    if tile not in TILES:
-        raise ReproError(f"expected a tile among {', '.join(TILES)}, got {tile!r}")
+    check_among("a tile", tile, TILES)
     return Format(element, TILES[tile], Scale(rule), Rounding.named(rounding))

@@ -6,14 +6,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from ..errors import ReproError
+from ..field_checks import check_among
 from .formats import DELAYED, REUSED, Format, Hadamard, blocks
-from .recipe import Recipe, RolePrecision, Rule
+from .recipe import BLOCK_STEPS, Recipe, RolePrecision, Rule
 
 SIGNS_16 = (1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1)
 """(Q5) The signs of the NVFP4 recipe's transform."""
+
+_FORWARD = ("fprop", "product")
 
 
 def _recipe(
@@ -64,34 +68,52 @@ def _float8(name: str, tile: str, rule: str = "float8") -> Recipe:
     return _recipe(name, forward, forward, gradient)
 
 
-def qat(base: Recipe) -> Recipe:
+def qat(base: Recipe | str | Mapping[str, Any]) -> Recipe:
     """Quantization-aware training: the forward pass of a recipe. Gradients are those of the values that it read, with
-    respect to what was quantized, as if that were the identity (straight-through)."""
-    if "fprop" not in base.roles:
+    respect to what was quantized, as if that were the identity (straight-through).
+
+    Args:
+      base: as for `recipe_of`. Of one in blocks (Q4) the forward pass multiplies codes; gradients are of the values of
+        these codes, in f32.
+    Raises:
+      ReproError: no recipe, or one that changes nothing in the forward pass.
+    """
+    base = _recipe_of(base)
+    if not any(role in each.roles for each in (base, *base.rules) for role in _FORWARD):
         raise ReproError(f"the recipe {base.name} changes nothing in the forward pass")
-    gradients = {
-        "dgrad": RolePrecision({"weight": REUSED}),
-        "wgrad": RolePrecision({"activation": REUSED}),
-    }
-    rules = [rule if rule.skip else dataclasses.replace(rule, roles=_forward(rule)) for rule in base.rules]
-    rules = [rule for rule in rules if rule.skip or rule.roles]
-    return Recipe(f"qat_{base.name}", {"fprop": base.roles["fprop"], **gradients}, tuple(rules))
+    roles = {role: precision for role, precision in base.roles.items() if role in _FORWARD}
+    roles["dgrad"] = RolePrecision({"weight": REUSED})
+    roles["wgrad"] = RolePrecision({"activation": REUSED})
+    rules = (
+        # One for gradients alone stays, as the first that matches counts.
+        rule if rule.skip else dataclasses.replace(rule, roles={"fprop": rule.roles.get("fprop", RolePrecision())})
+        for rule in base.rules
+    )
+    return Recipe(f"qat_{base.name}", roles, tuple(rules))
 
 
-def _forward(rule: Rule) -> dict[str, RolePrecision]:
-    return {role: precision for role, precision in rule.roles.items() if role == "fprop"}
-
-
-def by_blocks(base: Recipe, accumulator: str = "blocks") -> Recipe:
+def by_blocks(base: Recipe | str | Mapping[str, Any], accumulator: str = "blocks") -> Recipe:
     """(Q4) A recipe with exact dot products of blocks: two operands in blocks multiply their codes, and each product of
     scales is taken once.
 
     Args:
+      base: as for `recipe_of`; all its operands are in blocks.
       accumulator: `blocks`, which adds with one rounding, or `blocks_split`, with two.
+    Raises:
+      ReproError: no recipe, or another accumulator.
     """
+    base = _recipe_of(base)
+    check_among("an accumulator of blocks", accumulator, BLOCK_STEPS)
     exact = RolePrecision(accumulator=accumulator)
     roles = {role: precision.overridden(exact) for role, precision in base.roles.items()}
     return dataclasses.replace(base, name=f"{accumulator}_{base.name}", roles=roles)
+
+
+def _recipe_of(given: Recipe | str | Mapping[str, Any]) -> Recipe:
+    # Which knows the names of this file.
+    from .recipe_json import recipe_of
+
+    return recipe_of(given)
 
 
 def _mx(name: str, element: str, rule: str) -> Callable[[], Recipe]:
@@ -126,10 +148,9 @@ NAMED_RECIPES = (
 
 def named_recipe(name: str) -> Recipe:
     """The recipe of a name, with its default parameters. ReproError for a name that is none."""
-    if name.startswith("qat_") and name[4:] in _WITH_BLOCKS:
+    check_among("a recipe", name, NAMED_RECIPES)
+    if name.startswith("qat_"):
         return qat(_NAMED[name[4:]]())
-    if name.startswith("blocks_") and name[7:] in _BY_BLOCKS:
+    if name.startswith("blocks_"):
         return by_blocks(_NAMED[name[7:]]())
-    if name not in _NAMED:
-        raise ReproError(f"expected a recipe among {', '.join(NAMED_RECIPES)}, got {name!r}")
     return _NAMED[name]()

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from ..errors import ReproError
+from ..field_checks import check_among, check_flag, check_kind, check_whole, shown
 from ..program.accumulators import CLASSES, Accumulator
 from .formats import F32, FORWARD, NUMBERS, Format
 
@@ -29,6 +31,27 @@ BLOCK_STEPS = {"blocks": "fused", "blocks_split": "split"}
 
 MOST_RULES = 1000
 
+Value = TypeVar("Value")
+
+
+class _Constant(Mapping[str, Value]):
+    """A mapping that stays as it is, whoever has the dict that it was made of; types.MappingProxyType has no copies."""
+
+    def __init__(self, given: Mapping[str, Value]) -> None:
+        self._given = dict(given)
+
+    def __getitem__(self, name: str) -> Value:
+        return self._given[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._given)
+
+    def __len__(self) -> int:
+        return len(self._given)
+
+    def __repr__(self) -> str:
+        return repr(self._given)
+
 
 @dataclass(frozen=True)
 class RolePrecision:
@@ -46,11 +69,14 @@ class RolePrecision:
     accumulator: str | Accumulator | None = None
 
     def __post_init__(self) -> None:
-        known = (*CLASSES, *BLOCK_STEPS)
-        if isinstance(self.accumulator, str) and self.accumulator not in known:
-            raise ReproError(f"expected an accumulator among {', '.join(known)}, got {self.accumulator!r}")
-        if self.result is not None and self.result not in ("f32", *NUMBERS):
-            raise ReproError(f"expected a result among f32, {', '.join(NUMBERS)}, got {self.result!r}")
+        check_kind("operands", self.operands, Mapping, "a mapping of names to a Format")
+        for name, format in self.operands.items():
+            check_kind(f"the operand {shown(name)}", format, Format, "a Format")
+        object.__setattr__(self, "operands", _Constant(self.operands))
+        if self.result is not None:
+            check_among("a result", self.result, ("f32", *NUMBERS))
+        if self.accumulator is not None and not isinstance(self.accumulator, Accumulator):
+            check_among("an accumulator", self.accumulator, (*CLASSES, *BLOCK_STEPS))
 
     @property
     def block_step(self) -> str | None:
@@ -75,7 +101,7 @@ class RolePrecision:
         """ReproError for operands that the role has not."""
         for name, format in self.operands.items():
             if name not in OPERANDS[role]:
-                raise ReproError(f"expected operands {' and '.join(OPERANDS[role])} of {role}, got {name!r}")
+                raise ReproError(f"expected operands {' and '.join(OPERANDS[role])} of {role}, got {shown(name)}")
             if format.element == FORWARD and (role, name) not in _REUSABLE:
                 raise ReproError(f"the {name} of {role} is none of the forward pass: expected a format")
 
@@ -100,12 +126,17 @@ class Rule:
     def __post_init__(self) -> None:
         if sum(given is not None for given in (self.layers, self.first, self.last)) != 1:
             raise ReproError("expected one of layers, first and last in a rule")
+        if self.layers is not None:
+            check_kind("layers", self.layers, str, "a pattern of names")
         for name, count in (("first", self.first), ("last", self.last)):
-            if count is not None and (type(count) is not int or not 0 <= count <= 2**31):
-                raise ReproError(f"expected {name} as a whole number from 0, got {count!r}")
-        if type(self.skip) is not bool or self.skip == bool(self.roles):
+            if count is not None:
+                check_whole(name, count, 0, 2**31)
+        check_flag("skip", self.skip)
+        object.__setattr__(self, "roles", _checked(self.roles))
+        if self.skip == bool(self.roles):
             raise ReproError("expected either skip or roles in a rule")
-        _check_roles(self.roles)
+        if "product" in self.roles:
+            raise ReproError("expected no product in a rule: it has no layer")
 
     def matches(self, layer: str, number: int, count: int) -> bool:
         """Whether it is about a layer, the one with this number, from 0, of so many."""
@@ -135,9 +166,13 @@ class Recipe:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or len(self.name) > 200:
             raise ReproError("expected the name of a recipe as a string of at most 200 characters")
+        object.__setattr__(self, "roles", _checked(self.roles))
+        check_kind("rules", self.rules, (tuple, list), "a tuple of rules")
         if len(self.rules) > MOST_RULES:
             raise ReproError(f"expected at most {MOST_RULES} rules, got {len(self.rules)}")
-        _check_roles(self.roles)
+        for rule in self.rules:
+            check_kind("a rule", rule, Rule, "a Rule")
+        object.__setattr__(self, "rules", tuple(self.rules))
 
     @property
     def is_stochastic(self) -> bool:
@@ -180,8 +215,11 @@ class Recipe:
         return dataclasses.replace(self, rules=(*rules, *self.rules))
 
 
-def _check_roles(roles: Mapping[str, RolePrecision]) -> None:
+def _checked(roles: Mapping[str, RolePrecision]) -> Mapping[str, RolePrecision]:
+    """The same, that nobody changes; ReproError for other roles, or operands that they have not."""
+    check_kind("roles", roles, Mapping, "a mapping of roles to a RolePrecision")
     for role, precision in roles.items():
-        if role not in OPERANDS:
-            raise ReproError(f"expected roles among {', '.join(OPERANDS)}, got {role!r}")
+        check_among("roles", role, OPERANDS)
+        check_kind(f"the role {role}", precision, RolePrecision, "a RolePrecision")
         precision.check(role)
+    return _Constant(roles)

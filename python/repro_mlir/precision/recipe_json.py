@@ -8,15 +8,15 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from ..errors import ReproError
 from ..files.json_text import parse
+from ..files.regular import read_regular
 from ..program.accumulators import Accumulator
 from .formats import ELEMENTS, FORWARD, NUMBERS, UNTOUCHED, Format, Hadamard, Rounding, Scale
 from .named import NAMED_RECIPES, named_recipe
-from .recipe import OPERANDS, Recipe, RolePrecision, Rule
+from .recipe import MOST_RULES, OPERANDS, Recipe, RolePrecision, Rule
 
 LIMIT = 1 << 20
 """The most bytes of a recipe."""
@@ -42,17 +42,14 @@ def recipe_of(given: Recipe | str | Mapping[str, Any]) -> Recipe:
     if given.lstrip().startswith("{"):
         return recipe_from_json(given)
     if given.endswith(".json"):
-        path = Path(given)
-        if not path.is_file():
-            raise ReproError(f"no recipe {given}")
-        with path.open("rb") as file:
-            return recipe_from_json(file.read(LIMIT + 1), given)
+        return recipe_from_json(read_regular(given, LIMIT, follow=True), given)
     return named_recipe(given)
 
 
 def recipe_from_json(text: str | bytes, where: str = "the recipe") -> Recipe:
     """The recipe of a text in JSON, of at most `LIMIT` bytes. ReproError for any other text, with the place."""
-    return _recipe(parse(text.encode() if isinstance(text, str) else text, where, LIMIT), where)
+    data = text.encode(errors="surrogatepass") if isinstance(text, str) else text
+    return _recipe(parse(data, where, LIMIT), where)
 
 
 def recipe_to_json(recipe: Recipe) -> str:
@@ -192,15 +189,13 @@ def _precision(value: Any, where: str, role: str) -> RolePrecision:
 def _accumulator(value: Any, where: str) -> str | Accumulator | None:
     if value is None or isinstance(value, str):
         return value
-    kinds = {"terms": int, "fraction": int | None, "round": str, "floor": int, "late": bool, "chunk": int, "start": str}
     if not isinstance(value, dict):
         raise ReproError(f"{where}: expected a name or an object, got {type(value).__name__}")
-    given = _object(value, where, tuple(kinds))
-    for name, kind in kinds.items():
-        if name not in given and name in ("terms", "fraction", "round", "floor"):
-            raise ReproError(f"{where}: expected {name}")
-        if name in given and (not isinstance(given[name], kind) or isinstance(given[name], bool) != (kind is bool)):
-            raise ReproError(f"{where}.{name}: unexpected {given[name]!r}")
+    fields = dataclasses.fields(Accumulator)
+    given = _object(value, where, tuple(each.name for each in fields))
+    for each in fields:
+        if each.name not in given and each.default is dataclasses.MISSING:
+            raise ReproError(f"{where}: expected {each.name}")
     return _at(where, Accumulator, **given)
 
 
@@ -219,6 +214,8 @@ def _rule(value: Any, where: str) -> Rule:
 def _recipe(value: Any, where: str) -> Recipe:
     given = _object(value, where, ("name", *OPERANDS, "rules"))
     rules = _list(given.get("rules", []), f"{where}.rules")
+    if len(rules) > MOST_RULES:
+        raise ReproError(f"{where}: expected at most {MOST_RULES} rules, got {len(rules)}")
     read = tuple(_rule(each, f"{where}.rules[{i}]") for i, each in enumerate(rules))
     name = _text(given.get("name", ""), f"{where}.name")
     return _at(where, Recipe, name, _roles(given, where), read)

@@ -27,7 +27,9 @@ class Described:
       number: the place of the layer among the layers, in the order of the forward pass; -1 for none.
       operands: the names of its two factors, as a recipe has them.
       forward: the position of the layer's contraction in the forward pass; -1 for none.
-      types: of the two factors, as MLIR prints them.
+      elements: the types of the elements of the two factors, such as `bf16`, before they are extended.
+      order: in which it adds (K1), as MLIR prints it.
+      has_computed_weight: whether it is a product with a weight that was computed, such as a normalized one.
       location: where it comes from, as MLIR prints it.
       operation: in its module.
     """
@@ -37,7 +39,9 @@ class Described:
     number: int
     operands: tuple[str, str]
     forward: int
-    types: tuple[str, str]
+    elements: tuple[str, str]
+    order: str
+    has_computed_weight: bool
     location: str
     operation: Any = field(repr=False, compare=False)
 
@@ -119,6 +123,22 @@ def describe(module: Any, shape: StepShape) -> list[Described]:
         operands = ("left", "right") if role in ("product", "other") else (left, right)
         layer = shape.state[weight] if weight >= 0 else None
         number = weights.index(weight) if weight >= 0 else -1
-        x, y = (str(value.type) for value in list(operation.operands)[:2])
-        described.append(Described(role, layer, number, operands, forward, (x, y), str(operation.location), operation))
+        x, y = map(str, _repro.multiplied_types(operation))
+        order, location = str(operation.attributes["order"]), str(operation.location)
+        is_computed = role == "product" and "weight" in (left, right)
+        described.append(
+            Described(role, layer, number, operands, forward, (x, y), order, is_computed, location, operation)
+        )
     return described
+
+
+def locations_of_f64(module: Any) -> list[str]:
+    """Where the contractions of f64 come from, whose precision cannot be chosen, in program order."""
+    found = []
+    for function in module.body.operations:
+        for operation in function.regions[0].blocks[0].operations:
+            if operation.operation.name == "repro.fold":
+                body = operation.operation.regions[0].blocks[0].operations
+                if any(each.operation.name == "math.fma" and str(each.results[0].type) == "f64" for each in body):
+                    found.append(str(operation.location))
+    return found

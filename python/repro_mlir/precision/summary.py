@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..program.canonical import read_module
 from ..program.microbatches import MicrobatchProgram
-from .apply import requests
+from .apply import check_rules, requests
 from .formats import F32
 from .recipe import Recipe
 from .recipe_json import recipe_of
-from .roles import describe, shape_of, shape_of_microbatch
+from .roles import describe, locations_of_f64, shape_of, shape_of_microbatch
 
 if TYPE_CHECKING:
     from ..program import Program
@@ -54,10 +54,12 @@ class PrecisionSummary:
     Attributes:
       recipe: its name.
       contractions: all that a precision can be chosen for, in program order.
+      f64: where those of f64 come from, as MLIR prints it: no precision can be chosen for them.
     """
 
     recipe: str
     contractions: tuple[ContractionPrecision, ...]
+    f64: tuple[str, ...] = ()
 
     @property
     def untouched(self) -> tuple[ContractionPrecision, ...]:
@@ -68,8 +70,10 @@ class PrecisionSummary:
         rows = list(self._rows())
         widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
-        left = f"{len(self.untouched)} of {len(self.contractions)} are left as they are"
-        return "\n".join([*(line.rstrip() for line in lines), left])
+        left = [f"{len(self.untouched)} of {len(self.contractions)} are left as they are"]
+        if self.f64:
+            left.append(f"{len(self.f64)} of f64 are not among them: no recipe changes them")
+        return "\n".join([*(line.rstrip() for line in lines), *left])
 
     def _rows(self) -> Iterator[tuple[str, str, str, str, str]]:
         yield "layer", "role", "operands", "result", "accumulator"
@@ -93,6 +97,7 @@ def precision_summary(
         # Its operations live as long as it does.
         module = read_module(data)
         described = describe(module, shape)
+        check_rules(described, program.state, chosen)
         rows = []
         for each, asked in zip(described, requests(described, chosen), strict=True):
             left, right = (
@@ -102,4 +107,4 @@ def precision_summary(
             accumulator = str((asked and asked.accumulator) or "")
             operands = left, right
             rows.append(ContractionPrecision(each.role, each.layer, each.location, operands, result, accumulator))
-    return PrecisionSummary(chosen.name, tuple(rows))
+        return PrecisionSummary(chosen.name, tuple(rows), tuple(locations_of_f64(module)))

@@ -10,24 +10,30 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..errors import ReproError
+from ..field_checks import check_among, check_flag, check_whole
 from .contractions import Contraction, contractions, with_sums
 
 if TYPE_CHECKING:
     from . import Program
+
+ROUNDINGS = ("rz_f32", "rz_e8m13", "rne_f16", "rne_f32")
+STARTS = ("zero", "init")
 
 
 @dataclasses.dataclass(frozen=True)
 class Accumulator:
     """(M4) How a contraction adds its products: those of real matrix units and made-up ones.
 
+    ReproError for values that `#repro.fdpa` has not.
+
     Attributes:
       terms: products of a block, 1 to 128.
       fraction: bits after the point of the greatest exponent that are kept, 10 to 40; None cuts nothing.
       round: to what the sum of a block is rounded: `rz_f32`, `rz_e8m13`, `rne_f16` or `rne_f32`.
-      floor: the least exponent by which products are aligned; 0 where `fraction` is None.
-      late: whether blocks have two halves, to which c is added last (M3).
+      floor: the least exponent by which products are aligned, -300 to 300; 0 where `fraction` is None.
+      late: whether blocks have two halves, to which c is added last (M3); of an even number of terms.
       chunk: elements of a chain of blocks, whose totals add up in f32; 0 for one chain.
-      start: `zero` adds the initial value at the end, `init` begins the chain with it.
+      start: `zero` adds the initial value at the end, `init` begins the one chain with it.
     """
 
     terms: int
@@ -37,6 +43,26 @@ class Accumulator:
     late: bool = False
     chunk: int = 0
     start: str = "zero"
+
+    def __post_init__(self) -> None:
+        check_whole("terms", self.terms, 1, 128)
+        if self.fraction is not None:
+            check_whole("fraction", self.fraction, 10, 40)
+        check_among("round", self.round, ROUNDINGS)
+        most = 0 if self.fraction is None else 300
+        check_whole("floor", self.floor, -most, most)
+        check_flag("late", self.late)
+        check_whole("chunk", self.chunk, 0, 2**63 - 1)
+        check_among("start", self.start, STARTS)
+        if self.late and self.terms % 2:
+            raise ReproError(f"(M4) expected an even number of terms of blocks of two halves, got {self.terms}")
+        block = 2 * self.terms if self.late else self.terms
+        if self.chunk % block:
+            raise ReproError(f"(M4) expected a chunk that is a multiple of a block of {block}, got {self.chunk}")
+        if self.start == "init" and self.chunk:
+            raise ReproError(
+                f"(M4) expected one chain where it starts with the initial value, got a chunk {self.chunk}"
+            )
 
     @staticmethod
     def named(name: str, element: str, result: str = "f32", *, chunk: int = 0, start: str = "zero") -> Accumulator:
@@ -124,7 +150,8 @@ def _resolve(name: str, contraction: Contraction) -> Accumulator:
     result = "f16" if contraction.result == "f16" else "f32"
     try:
         x, y = (Accumulator.named(name, element, result) for element in contraction.elements)
-        if x != y:
+        # Units multiply equal types, or two of f8.
+        if x != y or (len(set(contraction.elements)) > 1 and not set(contraction.elements) <= set(_EIGHT)):
             raise ReproError(f"{name} has no products of {' and '.join(contraction.elements)}")
     except ReproError as error:
         at = f"contraction {contraction.index} at {contraction.location}"
@@ -133,8 +160,6 @@ def _resolve(name: str, contraction: Contraction) -> Accumulator:
 
 
 def _pass(by: Accumulator, numbers: list[int]) -> str:
-    if by.fraction == 0:
-        raise ReproError("expected a fraction of 10 to 40 bits, or None, got 0")
     options = dataclasses.asdict(by) | {"fraction": by.fraction or 0, "late": str(by.late).lower()}
     options["contractions"] = ",".join(map(str, numbers))
     return f"repro-set-accumulator{{{' '.join(f'{name}={value}' for name, value in options.items())}}}"

@@ -1,4 +1,4 @@
-// Every named reduction of linalg becomes a fold; quantised ones are integer folds in any order (F5).
+// Every named reduction of linalg becomes a fold; quantized ones are integer folds in any order (F5).
 // RUN: %repro-opt --convert-linalg-to-repro %s | FileCheck %s
 
 // CHECK: func.func @vectors

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -22,10 +23,13 @@ from repro_mlir.precision import (
     Rule,
     apply_precision,
     blocks,
+    by_blocks,
     named_recipe,
     nvfp4,
     precision_summary,
+    qat,
 )
+from repro_mlir.precision.recipe import OPERANDS
 from repro_mlir.reference.low_precision.binary_formats import (
     BF16,
     ELEMENT_FORMATS,
@@ -33,12 +37,14 @@ from repro_mlir.reference.low_precision.binary_formats import (
     BinaryFormat,
     decode,
 )
-from repro_mlir.reference.low_precision.block_quantization import BlockFormat, dequantize, quantize
+from repro_mlir.reference.low_precision.block_contraction import Step, block_contraction, scale_products
+from repro_mlir.reference.low_precision.block_quantization import BlockFormat, Quantized, dequantize, quantize
 from repro_mlir.reference.low_precision.block_rounding import ROUNDINGS, Rounding, round_elements, site_bits, stochastic
 from repro_mlir.reference.low_precision.block_scales import SCALE_RULES
 from repro_mlir.reference.low_precision.f32_operations import multiply_add
 from repro_mlir.reference.low_precision.hadamard import hadamard
 from torch import nn
+from torch.nn import functional as F
 
 BATCH, WIDE, HIDDEN, OUT = 32, 48, 80, 16
 RATE = np.float32(0.125)
@@ -92,6 +98,22 @@ def tf32(x: np.ndarray) -> np.ndarray:
     return ((bits + 0xFFF + (bits >> 13 & 1)) & 0xFFFFE000).astype(np.uint32).view(np.float32)
 
 
+def form_of(format: Format) -> BlockFormat:
+    assert format.tile is not None and format.scale is not None
+    bits = format.rounding.bits
+    rounding = stochastic(bits) if bits else ROUNDINGS["rne"]
+    return BlockFormat(ELEMENT_FORMATS[format.element], format.tile, SCALE_RULES[format.scale.rule], rounding)
+
+
+def quantized(format: Format, x: np.ndarray, site: int, step: int) -> Quantized:
+    """An operand [M, K] in blocks."""
+    if format.hadamard is not None:
+        signs = format.hadamard.signs
+        x = hadamard(x, np.array(signs), len(signs), format.hadamard.to_bf16)
+    bits = format.rounding.bits
+    return quantize(x, form_of(format), random=site_bits(x.shape, bits, SEED, site, step) if bits else None)
+
+
 def by_hand(format: Format, site: int, step: int) -> Operand:
     """What a format does with an operand [M, K]."""
     if format.element == "bf16":
@@ -102,19 +124,24 @@ def by_hand(format: Format, site: int, step: int) -> Operand:
         return tf32
     if format.element == "f32":
         return lambda x: x
-    assert format.tile is not None and format.scale is not None
-    bits = format.rounding.bits
-    rounding = stochastic(bits) if bits else ROUNDINGS["rne"]
-    form = BlockFormat(ELEMENT_FORMATS[format.element], format.tile, SCALE_RULES[format.scale.rule], rounding)
+    return lambda x: dequantize(quantized(format, x, site, step), form_of(format))
 
-    def operand(x: np.ndarray) -> np.ndarray:
-        if format.hadamard is not None:
-            signs = format.hadamard.signs
-            x = hadamard(x, np.array(signs), len(signs), format.hadamard.to_bf16)
-        random = site_bits(x.shape, bits, SEED, site, step) if bits else None
-        return dequantize(quantize(x, form, random=random), form)
 
-    return operand
+def contract_blocks(first: tuple[Quantized, Format], second: tuple[Quantized, Format], step: str) -> np.ndarray:
+    """(Q4) [M, K] and [N, K] in blocks to [M, N]."""
+    scales = []
+    for made, format in (first, second):
+        form = form_of(format)
+        # (Q2) Under each scale the value of the code of 1.
+        ones = round_elements(np.ones(made.scales.shape, np.float32), form.element)
+        values = dequantize(dataclasses.replace(made, codes=ones), dataclasses.replace(form, tile=(1, 1)))
+        rows, columns = form.tile
+        count, length = made.codes.shape
+        scales.append(np.repeat(values, rows or count, axis=0)[:count])
+    block = columns or length
+    elements = form_of(first[1]).element, form_of(second[1]).element
+    products = scale_products(scales[0], scales[1])
+    return np.float32(0) + block_contraction(first[0].codes, second[0].codes, products, elements, block, Step(step))
 
 
 def step_by_hand(
@@ -123,21 +150,24 @@ def step_by_hand(
     """The new weights, and what is on the way. Sites are numbered in the order of the contractions."""
     sites = iter(range(100))
 
-    def of(role: str, name: str) -> Operand:
-        format = recipe.roles[role].operands[name]
-        return by_hand(format, next(sites) if format.is_stochastic else -1, step)
+    def multiply(role: str, **operands: np.ndarray) -> np.ndarray:
+        precision = recipe.roles[role]
+        formats = [precision.operands[name] for name in operands]
+        places = [next(sites) if format.is_stochastic else -1 for format in formats]
+        given = list(zip(formats, operands.values(), places, strict=True))
+        if precision.block_step is not None:
+            left, right = ((quantized(format, value, site, step), format) for format, value, site in given)
+            return contract_blocks(left, right, precision.block_step)
+        return contract(*(by_hand(format, site, step)(value) for format, value, site in given))
 
     first, second = weights
-    hidden = contract(of("fprop", "activation")(x), of("fprop", "weight")(first))
-    active = np.maximum(hidden, np.float32(0))
-    output = contract(of("fprop", "activation")(active), of("fprop", "weight")(second))
+    active = np.maximum(multiply("fprop", activation=x, weight=first), np.float32(0))
+    output = multiply("fprop", activation=active, weight=second)
     # wgrad is along the batch, dgrad along the outputs of the layer.
-    gradient = of("wgrad", "gradient")(target.T.copy())
-    g_second = contract(gradient, of("wgrad", "activation")(active.T.copy()))
-    d_active = contract(of("dgrad", "gradient")(target), of("dgrad", "weight")(second.T.copy()))
+    g_second = multiply("wgrad", gradient=target.T.copy(), activation=active.T.copy())
+    d_active = multiply("dgrad", gradient=target, weight=second.T.copy())
     d_hidden = np.where(active <= 0, np.float32(0), d_active)
-    gradient = of("wgrad", "gradient")(d_hidden.T.copy())
-    g_first = contract(gradient, of("wgrad", "activation")(x.T.copy()))
+    g_first = multiply("wgrad", gradient=d_hidden.T.copy(), activation=x.T.copy())
     return [first - RATE * g_first, second - RATE * g_second], {"output": output}
 
 
@@ -160,11 +190,29 @@ COMBINED = Recipe(
     },
 )
 
+
+def float8(tile: str) -> Recipe:
+    """All operands in f8E4M3FN, with one scale for all of K."""
+    format = blocks("f8E4M3FN", tile, "float8")
+    return Recipe(
+        f"fp8_{tile}",
+        {role: RolePrecision(dict.fromkeys(OPERANDS[role], format)) for role in ("fprop", "dgrad", "wgrad")},
+    )
+
+
 RECIPES = {
     **{name: named_recipe(name) for name in ("bf16", "f16", "tf32", "fp8_tensorwise", "fp8_rowwise")},
     **{name: named_recipe(name) for name in ("mxfp8", "mxfp6", "mxfp4", "mxint8", "deepseek_v3")},
     "nvfp4": nvfp4(skip_last=0),
     "combined": COMBINED,
+    **{
+        f"blocks_{name}": named_recipe(f"blocks_{name}")
+        for name in ("mxfp8", "mxfp6", "mxfp4", "mxint8", "deepseek_v3")
+    },
+    "blocks_nvfp4": by_blocks(nvfp4(skip_last=0)),
+    "blocks_split": by_blocks(nvfp4(skip_last=0), "blocks_split"),
+    "blocks_fp8_rowwise": by_blocks(float8("row")),
+    "blocks_fp8_tensorwise": by_blocks(float8("tensor")),
 }
 
 
@@ -188,7 +236,10 @@ def test_a_step_is_the_one_by_hand(
         assert changed.state == program.state
 
 
-@pytest.mark.parametrize("name", ["bf16", "tf32", "mxfp8", "fp8_rowwise", "nvfp4"])
+COMPILED = ["bf16", "tf32", "mxfp8", "fp8_rowwise", "nvfp4", *(name for name in RECIPES if name.startswith("blocks_"))]
+
+
+@pytest.mark.parametrize("name", COMPILED)
 def test_a_compiled_step_has_the_bits_of_the_reference(
     name: str, program: repro_mlir.Program, batch: tuple[np.ndarray, np.ndarray]
 ) -> None:
@@ -287,6 +338,14 @@ SQUARE = blocks("f4E2M1FN", "nvfp4_square", "nvfp4")
         (Convolutions, (16, 3, 6, 6), named_recipe("qat_mxfp4")),
         (Scores, (3, 16, 16), product(SQUARE, SQUARE)),
         (Scores, (3, 16, 16), product(TURNED, TURNED)),
+        (Scores, (3, 16, 16), by_blocks(product(SQUARE, SQUARE))),
+        (
+            Scores,
+            (3, 16, 16),
+            by_blocks(product(blocks("f8E4M3FN", "tensor", "float8"), blocks("f8E4M3FN", "row", "float8"))),
+        ),
+        (Scores, (3, 16, 16), by_blocks(nvfp4(skip_last=0))),
+        (Checkpointed, (6, 16), named_recipe("blocks_mxfp4")),
         (Scores, (3, 16, 16), product(blocks("f8E4M3FN", "tensor", "float8"), Format("tf32"), "f16")),
         (Checkpointed, (6, 16), named_recipe("qat_mxfp8")),
         (Checkpointed, (6, 16), named_recipe("mxfp8")),
@@ -340,7 +399,7 @@ def test_results_are_rounded(program: repro_mlir.Program, batch: tuple[np.ndarra
     changed = apply_precision(program, recipe)
     executable = repro_mlir.compile(changed, "reference")
     _, outputs = executable(changed.initial_state(), RATE, *batch)
-    np.testing.assert_array_equal(outputs["output"] if "output" in outputs else [*outputs.values()][-1], expected)
+    np.testing.assert_array_equal(outputs["output"], expected)
 
 
 def test_equal_formats_of_a_tensor_are_made_once(program: repro_mlir.Program) -> None:
@@ -373,6 +432,7 @@ def test_a_summary_says_what_is_left(program: repro_mlir.Program) -> None:
 
 
 SIGNS = Hadamard((1,) * 16)
+ROW, INTEGERS = blocks("f4E2M1FN", "mx", "rceil"), blocks("mxint8", "mx", "floor")
 BF16_TURNED = Format("bf16", hadamard=SIGNS)
 
 
@@ -407,7 +467,44 @@ BF16_TURNED = Format("bf16", hadamard=SIGNS)
             ),
             "expected the same transform",
         ),
+        (
+            by_blocks(Recipe("one", {"fprop": RolePrecision({"weight": SQUARE})})),
+            "formats of blocks of both operands .*f32",
+        ),
+        (by_blocks(named_recipe("fp8_rowwise")), r"\(Q4\) expected codes of f8E4M3FN, f6 or f4, .*got 'f8E5M2'"),
+        (
+            by_blocks(Recipe("two", {"fprop": RolePrecision({"activation": ROW, "weight": SQUARE})})),
+            r"\(Q4\) expected blocks of one size along K, got 32 and 16",
+        ),
+        (
+            by_blocks(Recipe("both", {"fprop": RolePrecision({"activation": ROW, "weight": INTEGERS})})),
+            r"\(Q4\) expected codes of mxint8 of both factors",
+        ),
         (Recipe("unit", {"fprop": RolePrecision(accumulator="hopper")}), "take bf16, f16, tf32, got f32 and f32"),
+        (
+            Recipe(
+                "again",
+                {"wgrad": RolePrecision({"activation": Format("forward"), "gradient": Format("tf32")}, None, "hopper")},
+            ),
+            # In the order of the factors.
+            "2.weight: the units of hopper take bf16, f16, tf32, got tf32 and f32",
+        ),
+        (
+            Recipe(
+                "codes",
+                {
+                    "fprop": RolePrecision({"activation": blocks("f8E4M3FN", "tensor", "float8")}),
+                    "wgrad": RolePrecision(
+                        {"activation": Format("forward"), "gradient": Format("tf32")}, accumulator="hopper"
+                    ),
+                },
+            ),
+            "got tf32 and f8E4M3FN",
+        ),
+        (
+            named_recipe("bf16").with_rules(Rule("haed.*", skip=True)),
+            r"for the layers 'haed.\*', and the program has none of them: it has 0.weight, 2.weight",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(recipe: Recipe, message: str, program: repro_mlir.Program) -> None:
@@ -424,6 +521,137 @@ def test_M4_class_of_an_accumulator(element: str, fraction: int, terms: int, pro
     for each in repro_mlir.contractions(changed):
         assert (each.order == wanted) == (each.role == "fprop"), each
     assert "hopper" in str(precision_summary(program, recipe))
+
+
+def test_M4_class_of_an_accumulator_for_operands_of_the_program_and_of_the_forward_pass(
+    program: repro_mlir.Program,
+) -> None:
+    """What is read counts, whoever rounded it."""
+    autocast = captured(autocast=torch.bfloat16)
+    changed = apply_precision(autocast, Recipe("unit", {"fprop": RolePrecision(accumulator="hopper")}))
+    by_hand = repro_mlir.set_accumulators(autocast, "hopper", lambda each: each.role == "fprop")
+    assert changed.hash == by_hand.hash != autocast.hash
+    recipe = Recipe(
+        "again",
+        {
+            "fprop": RolePrecision({"activation": Format("tf32"), "weight": Format("tf32")}),
+            "wgrad": RolePrecision({"activation": Format("forward"), "gradient": Format("tf32")}, None, "hopper"),
+        },
+    )
+    orders = {each.role: each.order for each in repro_mlir.contractions(apply_precision(program, recipe))}
+    assert "#repro.fdpa<terms = 8" in orders["wgrad"] and "#repro.order" in orders["fprop"]
+
+
+@pytest.mark.parametrize("accumulator", ["hopper", Accumulator(16, 24, "rz_f32", -132), "blocks"])
+def test_a_sum_is_chosen_once_K4_M4(accumulator: Any, program: repro_mlir.Program) -> None:
+    operand = blocks("f8E4M3FN", "mx", "rceil") if accumulator == "blocks" else Format("bf16")
+    asked = RolePrecision({"activation": operand, "weight": operand}, accumulator=accumulator)
+    recipe = Recipe("both", {"fprop": asked})
+    with pytest.raises(ReproError, match=r"0\.weight: expected no accumulator of .* it has #repro.exact<digits = 2>"):
+        captured(exact_digits=2, precision=recipe)
+    others = repro_mlir.set_accumulators(program, Accumulator(8, 24, "rz_f32", -132))
+    with pytest.raises(ReproError, match=r"0\.weight: expected no accumulator of .* it has #repro.fdpa"):
+        apply_precision(others, recipe)
+
+
+@pytest.mark.parametrize("name", ["mxfp8", "qat_mxfp4", "blocks_mxfp8"])
+def test_a_recipe_is_applied_once(name: str, program: repro_mlir.Program) -> None:
+    with pytest.raises(ReproError, match=r"expected (operands that are not|no contraction) in blocks"):
+        apply_precision(apply_precision(program, Recipe("part", {"fprop": named_recipe(name).roles["fprop"]})), "mxfp8")
+    gradients = Recipe("rest", {"wgrad": named_recipe("mxfp8").roles["wgrad"]})
+    both = Recipe("both", {"fprop": named_recipe("mxfp8").roles["fprop"], **gradients.roles})
+    forward = apply_precision(program, Recipe("part", {"fprop": named_recipe("mxfp8").roles["fprop"]}))
+    assert apply_precision(forward, gradients).hash == apply_precision(program, both).hash
+
+
+def test_R1_random_numbers_of_a_step_that_stays() -> None:
+    """Each step would be rounded by the same bits."""
+
+    class Counted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(32, 4, bias=False)
+            self.register_buffer("seed", torch.tensor(0))
+            self.register_buffer("step", torch.tensor(0))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.layer(x) + 0 * (self.seed + self.step)
+
+    recipe = Recipe("sr", {"fprop": RolePrecision({"weight": blocks("f8E5M2", "mx", "rceil", "sr8")})})
+    program = repro_mlir.capture(Counted(), torch.zeros(2, 32))
+    with pytest.raises(ReproError, match=r"\(R1\) expected a step that counts, got one that stays: state #2"):
+        apply_precision(program, recipe)
+
+
+def test_qat_in_blocks_reads_their_values_in_gradients(
+    program: repro_mlir.Program, batch: tuple[np.ndarray, np.ndarray]
+) -> None:
+    """(Q4) Of codes and their scales the values are the same; only sums of the forward pass may differ."""
+    recipe = qat(by_blocks("mxfp8"))
+    changed = apply_precision(program, recipe)
+    assert changed.text.count("repro.block_contraction") == 2
+    assert changed.text.count("repro.dequantize") >= 2
+    expected = run(changed, batch)
+    for name, value in run(changed, batch, target="cpu").items():
+        np.testing.assert_array_equal(value, expected[name], err_msg=name)
+    # The gradient of the last layer's input has no part of the forward sums.
+    x, target = batch
+    second = program.initial[1]
+    of_row = by_hand(blocks("f8E4M3FN", "mx", "rceil"), -1, 0)
+    d_active = contract(target, of_row(second).T.copy())
+    hidden = contract(of_row(x), of_row(program.initial[0]))
+    # Far from 0, where another order of the sum has another sign.
+    assert np.abs(hidden).min() > 1e-5
+    d_hidden = np.where(hidden <= 0, np.float32(0), d_active)
+    expected_first = program.initial[0] - RATE * contract(d_hidden.T.copy(), of_row(x).T.copy())
+    np.testing.assert_array_equal(expected["0.weight"], expected_first)
+
+
+def test_a_rule_may_be_for_a_layer_that_this_form_does_not_compute() -> None:
+    class Heads(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body, self.aid = nn.Linear(32, 32), nn.Linear(32, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.aid(self.body(x)) if self.training else self.body(x)
+
+    model = Heads()
+    recipe = named_recipe("mxfp8").with_rules(Rule("aid.*", skip=True))
+    program = repro_mlir.capture(model.eval(), torch.zeros(2, 32))
+    assert apply_precision(program, recipe).hash == apply_precision(program, "mxfp8").hash
+    with pytest.raises(ReproError, match=r"it has body\.weight"):
+        precision_summary(program, recipe.with_rules(Rule("aid.wieght", skip=True)))
+
+
+class Normalized(nn.Module):
+    """A layer whose weight is computed, and one of f64."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.utils.parametrizations.weight_norm(nn.Linear(32, 32))
+        self.second = nn.Linear(32, 32)
+        self.third = nn.Linear(32, 4).double()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.second(self.first(x))
+        return self.third(F.scaled_dot_product_attention(x, x, x).double())
+
+
+def test_what_no_recipe_reaches_is_said() -> None:
+    program = repro_mlir.capture(Normalized(), torch.zeros(2, 32))
+    summary = precision_summary(program, "mxfp8")
+    assert len(summary.f64) == 1 and str(summary).endswith("1 of f64 are not among them: no recipe changes them")
+    assert [(each.role, each.layer) for each in summary.contractions if each.role == "fprop"] == [
+        ("fprop", "second.weight")
+    ]
+    with pytest.warns(UserWarning, match="leaves 1 layers as they are, whose weights are computed from parameters"):
+        changed = apply_precision(program, "mxfp8")
+    product = named_recipe("mxfp8").roles["fprop"].operands
+    recipe = Recipe("p", {"product": RolePrecision({"left": product["activation"], "right": product["weight"]})})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert apply_precision(program, recipe).hash != changed.hash
 
 
 def test_M4_accumulator_with_parameters(program: repro_mlir.Program) -> None:

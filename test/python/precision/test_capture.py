@@ -16,7 +16,16 @@ import repro_mlir
 import torch
 from repro_mlir import ReproError
 from repro_mlir.cli import main as cli
-from repro_mlir.precision import Format, Recipe, RolePrecision, apply_precision, blocks, precision_summary, recipe_of
+from repro_mlir.precision import (
+    Format,
+    Recipe,
+    RolePrecision,
+    Rule,
+    apply_precision,
+    blocks,
+    precision_summary,
+    recipe_of,
+)
 from repro_mlir.program.microbatches import MicrobatchProgram
 from torch import nn
 from torch.nn import functional as F
@@ -47,6 +56,9 @@ def test_capture_and_trainer_have_the_program_of_the_recipe() -> None:
     assert inference.text.count("repro.quantize") == 4
     with pytest.raises(ReproError, match="expected a recipe among"):
         repro_mlir.Trainer(*given(), precision="fp3")
+    misspelt = recipe_of("mxfp8").with_rules(Rule("haed.*", skip=True))
+    with pytest.raises(ReproError, match=r"the layers 'haed\.\*', and the program has none of them"):
+        repro_mlir.Trainer(*given(), precision=misspelt).prepare(*batch())
 
 
 def test_exact_sums_of_quantized_operands() -> None:
@@ -119,8 +131,8 @@ def test_an_evaluation_is_in_the_precision_of_the_forward_pass() -> None:
     model, loss, optimizer = given()
     quantized = repro_mlir.Trainer(model, loss, optimizer, precision="mxfp4", target="reference")
     plain = repro_mlir.Trainer(model, loss, optimizer, target="reference")
-    forward_alone = Recipe("w", {"wgrad": RolePrecision({"gradient": Format("bf16")})})
-    gradients = repro_mlir.Trainer(model, loss, optimizer, precision=forward_alone, target="reference")
+    gradients_alone = Recipe("w", {"wgrad": RolePrecision({"gradient": Format("bf16")})})
+    gradients = repro_mlir.Trainer(model, loss, optimizer, precision=gradients_alone, target="reference")
     assert quantized.evaluate(*batch()) != plain.evaluate(*batch()) == gradients.evaluate(*batch())
     stochastic = Recipe("f", {"fprop": RolePrecision({"weight": blocks("f8E5M2", "mx", "rceil", "sr8")})})
     with pytest.raises(ReproError, match="belongs to training steps"):
@@ -146,7 +158,7 @@ def test_autocast_is_quantized_from_what_it_reads() -> None:
     assert np.isfinite(outputs["loss"])
 
 
-def test_an_onnx_model_in_the_precision_of_a_recipe(tmp_path: Path) -> None:
+def test_an_onnx_model_in_the_precision_of_a_recipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     onnx = pytest.importorskip("onnx")
     from repro_mlir.frontends.onnx import load
 
@@ -163,6 +175,12 @@ def test_an_onnx_model_in_the_precision_of_a_recipe(tmp_path: Path) -> None:
     program = load(model, precision="mxfp8")
     assert program.hash == apply_precision(load(model), "mxfp8").hash
     assert [(each.role, each.layer) for each in repro_mlir.contractions(program)] == [("fprop", "w")]
+    path, written = str(tmp_path / "model.onnx"), str(tmp_path / "program.repro")
+    onnx.save(model, path)
+    assert cli.main(["compile", path, "-o", written, "--precision", "mxfp8", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["program"] == program.hash
+    assert cli.main(["compile", path, "-o", written, "--precision", ""]) == 2
+    assert "expected a recipe among" in capsys.readouterr().err
 
 
 def test_open_sizes_have_no_precision() -> None:

@@ -99,6 +99,9 @@ def test_names_are_those_of_the_reference_Q2_Q5() -> None:
         (fprop(ROW | {"scale": {"rule": "nvfp4", "largest": 7}}), "expected a largest scale of 448 or 256"),
         (fprop(ROW | {"rounding": "sr"}), "expected a rounding rne"),
         (fprop(ROW | {"rounding": "sr33"}), "expected bits as a whole number"),
+        (fprop(ROW | {"rounding": "sr08"}), "expected a rounding rne"),
+        (fprop(ROW | {"rounding": "sr\u0663"}), "expected a rounding rne"),
+        (json.dumps({"rules": [{}] * 1001}), "expected at most 1000 rules, got 1001"),
         (fprop(ROW | {"rounding": {"direction": "rne", "bits": 3}}), "unknown field 'bits'"),
         (fprop(ROW | {"hadamard": {"signs": [1, 1]}}), "expected 16 or 32 signs"),
         (fprop({"element": "bf16", "tile": [1, 2]}), "it has no blocks"),
@@ -108,8 +111,12 @@ def test_names_are_those_of_the_reference_Q2_Q5() -> None:
         ('{"fprop": {"accumulator": 3}}', "accumulator: expected a name or an object"),
         ('{"fprop": {"accumulator": "h100"}}', "expected an accumulator among volta"),
         ('{"fprop": {"accumulator": {"terms": 8}}}', "accumulator: expected fraction"),
-        ('{"fprop": {"accumulator": {"terms": true, "fraction": 9, "round": "", "floor": 0}}}', "unexpected True"),
-        ('{"fprop": {"accumulator": {"term": 8}}}', "term"),
+        (
+            '{"fprop": {"accumulator": {"terms": true, "fraction": 9, "round": "", "floor": 0}}}',
+            "accumulator: expected terms as a whole number from 1 to 128, got True",
+        ),
+        ('{"fprop": {"accumulator": {"term": 8}}}', "accumulator: unknown field 'term', expected terms, fraction"),
+        ('{"rules": [{"layers": "a", "product": {"left": "bf16"}}]}', r"rules\[0\]: expected no product in a rule"),
         ('{"rules": [' + ",".join(['{"last": 1, "skip": true}'] * 1001) + "]}", "expected at most 1000 rules"),
         ('"' + "x" * (1 << 20) + '"', "bytes"),
     ],
@@ -119,7 +126,7 @@ def test_other_json_is_refused(text: str, message: str) -> None:
         recipe_from_json(text)
 
 
-@pytest.mark.parametrize("given", [3, None, "fp4", "qat_bf16", "missing.json"])
+@pytest.mark.parametrize("given", [3, None, "fp4", "qat_bf16"])
 def test_what_is_no_recipe_is_refused(given: Any) -> None:
     with pytest.raises(ReproError, match="recipe"):
         recipe_of(given)

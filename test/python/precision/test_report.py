@@ -262,6 +262,42 @@ def test_a_forward_pass_that_is_rounded_stochastically_has_no_validation(script:
     assert found.sampled == (2,) and found.runs[1].samples[0].contractions[0].operands[0].name == "weight"
 
 
+def test_contractions_in_blocks_have_statistics(script: str) -> None:
+    found = compare_recipes(script, ["mxfp8", "blocks_mxfp8"], 1, target="reference", samples=1)
+    _, values, codes = found.runs
+    assert {each.accumulator for each in codes.contractions} == {"blocks"}
+    for one, other in zip(values.samples[0].contractions, codes.samples[0].contractions, strict=True):
+        assert len(one.operands) == len(other.operands) == 2
+        assert isinstance(other.result_sqnr_db, float) and isinstance(one.result_sqnr_db, float)
+        assert abs(other.result_sqnr_db - one.result_sqnr_db) < 1
+    # The first layer reads the same numbers.
+    assert values.samples[0].contractions[0].operands == codes.samples[0].contractions[0].operands
+
+
+def test_a_validation_draws_no_numbers_of_the_training(tmp_path: Path) -> None:
+    """Whose batches are drawn from the global generators: losses are those of a script without a validation."""
+    drawn = SCRIPT.replace("rng = torch.Generator().manual_seed(step)", "rng = None")
+    others = "\nimport random\nimport numpy\n"
+    drawn = others + drawn
+    drawn = drawn.replace("torch.randn(rows, 48, generator=rng)", "torch.randn(rows, 48) * random.random()")
+    drawn = drawn.replace("(rows,), generator=rng)", "(rows,)) // (1 + numpy.random.randint(2))")
+    drawn = drawn.replace("torch.manual_seed(0)", "torch.manual_seed(0), random.seed(0), numpy.random.seed(0)")
+    losses = []
+    for text in (drawn, drawn.replace("def validation", "def unused")):
+        found = compare_recipes(write(tmp_path, text=text), ["bf16"], 2, target="reference", samples=0)
+        losses.append([run.losses for run in found.runs])
+    assert losses[0] == losses[1]
+
+
+def test_a_validation_that_is_not_used_is_not_computed(tmp_path: Path) -> None:
+    text = SCRIPT + "\nbatches_of = validation\ndef validation():\n"
+    text += "    open(__file__ + '.calls', 'a').write('x')\n    return batches_of()\n"
+    recipe = Recipe("sr", {"fprop": RolePrecision({"weight": blocks("f8E4M3FN", "mx", "rceil", "sr4")})})
+    script = write(tmp_path, text=text)
+    compare_recipes(script, [recipe], 1, target="reference", samples=0)
+    assert Path(script + ".calls").read_text() == "x"
+
+
 # --- Files ---
 
 
@@ -301,6 +337,13 @@ def test_the_files(report: Report, tmp_path: Path) -> None:
     (embedded,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text)
     assert json.loads(embedded) == value
     assert "http" not in re.sub("http-equiv|http://www.w3.org/2000/svg", "", text.replace(embedded, ""))
+
+
+def test_the_page_names_what_is_drawn(report: Report) -> None:
+    assert "dots are the validation, triangles are the sampled steps." in page(report.as_json())
+    runs = tuple(dataclasses.replace(run, validation=(), samples=()) for run in report.runs)
+    text = page(dataclasses.replace(report, runs=runs, sampled=()).as_json())
+    assert "A cross is the first loss that is not finite.</p>" in text
 
 
 def test_names_end_no_element(report: Report) -> None:
@@ -356,17 +399,48 @@ document.getElementById("said").textContent = said.join("\\n");
 """
 
 
-@pytest.mark.skipif(BROWSER is None, reason="there is no Chromium here")
-def test_the_page_in_a_browser(report: Report, tmp_path: Path) -> None:
-    html, _ = report.write(tmp_path)
-    html.write_text(html.read_text().replace("</body>", USE))
+SHAPES = """
+<script>
+const said = [], svg = () => document.querySelector("#losses svg");
+for (const view of ["loss", "log"]) {
+  document.getElementById("loss-view").value = view;
+  document.getElementById("loss-view").dispatchEvent(new Event("change"));
+  said.push(`${view}: ${svg().querySelectorAll("circle").length} dots, NaN ${/NaN|Infinity/.test(svg().outerHTML)}`);
+}
+said.push("titles: " + [...svg().querySelectorAll("text")].map(each => each.textContent)
+  .filter(text => /^[a-z]/.test(text)).join(", "));
+document.body.innerHTML = "<pre id=said></pre>";
+document.getElementById("said").textContent = said.join("\\n");
+</script>
+</body>
+"""
+
+
+def used_page(report: Report, folder: Path, use: str) -> list[str]:
+    """What a page says that a script has used; the browser has nothing to complain of."""
+    html, _ = report.write(folder)
+    html.write_text(html.read_text().replace("</body>", use))
     assert BROWSER is not None
     command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--dump-dom"]
-    profile = f"--user-data-dir={tmp_path / 'profile'}"
+    profile = f"--user-data-dir={folder / 'profile'}"
     done = subprocess.run([*command, profile, html.as_uri()], capture_output=True, text=True, timeout=120)
     assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
     (said,) = re.findall('<pre id="said">(.*?)</pre>', done.stdout, re.DOTALL)
-    assert said.splitlines() == [
+    return str(said).splitlines()
+
+
+@pytest.mark.skipif(BROWSER is None, reason="there is no Chromium here")
+def test_losses_without_a_logarithm_in_a_browser(report: Report, tmp_path: Path) -> None:
+    """Of a validation at and below 0."""
+    held_out = ((1, 0.5), (2, 0.0), (3, -0.25), (4, None))
+    runs = tuple(dataclasses.replace(run, validation=held_out) for run in report.runs)
+    said = used_page(dataclasses.replace(report, runs=runs), tmp_path, SHAPES)
+    assert said == ["loss: 12 dots, NaN false", "log: 4 dots, NaN false", "titles: step, loss, logarithmic"]
+
+
+@pytest.mark.skipif(BROWSER is None, reason="there is no Chromium here")
+def test_the_page_in_a_browser(report: Report, tmp_path: Path) -> None:
+    assert used_page(report, tmp_path, USE) == [
         "runs: f32 floor mxfp8 nvfp4",
         "sorted: nvfp4 mxfp8 floor f32 descending",
         "last: step 4, 5 lines",
@@ -393,7 +467,7 @@ def test_the_page_in_a_browser(report: Report, tmp_path: Path) -> None:
     ("recipes", "options", "message"),
     [
         (["fp3"], {}, "expected a recipe among"),
-        (["none.json"], {}, "no recipe none.json"),
+        (["none.json"], {}, "cannot read none.json: No such file"),
         ([], {}, "expected at least one recipe beside f32"),
         (["f32"], {}, "expected at least one recipe beside f32"),
         (["bf16", "bf16"], {}, "expected recipes with names of their own, got 'bf16'"),
@@ -411,8 +485,11 @@ def test_recipes_that_cannot_be_compared(script: str, recipes: Any, options: dic
 
 def texts() -> Iterator[tuple[str, str]]:
     yield SCRIPT.replace("    torch.manual_seed(0)\n", ""), "mlp.py: the model is another one each time"
-    unseeded = SCRIPT.replace("torch.Generator().manual_seed(step)", "None")
+    unseeded = SCRIPT.replace("def validation", "def unused").replace("torch.Generator().manual_seed(step)", "None")
     yield unseeded.replace("manual_seed(0)", "seed()"), "mlp.py: batch 1 is another one each time"
+    yield SCRIPT.replace("batch(-2)", "batch(torch.seed())"), "mlp.py: validation() gives other batches each time"
+    endless = SCRIPT.replace("return [batch(-1), batch(-2)]", "return (batch(-1) for _ in iter(int, 1))")
+    yield endless, "mlp.py: expected at most 1000 batches of validation()"
     yield SCRIPT.replace("while True", "while step < 1"), "mlp.py: expected 2 batches, got 1"
     yield "x = 1", "mlp.py: expected a function training()"
     yield SCRIPT + "    raise KeyError(3)", "mlp.py:22: KeyError: 3"
@@ -466,6 +543,7 @@ def test_the_command(
     [
         (["--recipes", "fp3", "--steps", "2"], "expected a recipe among"),
         (["--recipes", "bf16", "--steps", "0"], "--steps"),
+        (["--recipes", "bf16", "--steps", "2", "--samples", "-1"], "expected a number of samples"),
         (["--recipes", "bf16", "--steps", "2", "--output", "file"], "cannot make the folder file: File exists"),
         (["--steps", "2"], "--recipes"),
     ],
@@ -483,3 +561,4 @@ def test_the_command_refuses_in_one_line(
     assert main(["precision", script, *options]) == 2
     said = capsys.readouterr().err.splitlines()
     assert message in said[-1]
+    assert not (tmp_path / "mlp.precision").exists()

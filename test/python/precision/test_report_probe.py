@@ -49,7 +49,7 @@ def run(program: repro_mlir.Program, batch: tuple[np.ndarray, np.ndarray]) -> di
     return {**{f"state {name}": value for name, value in state.items()}, **found}
 
 
-@pytest.mark.parametrize("recipe", ["bf16", "mxint8", "nvfp4", "fp8_rowwise", "qat_mxfp4", *OWN])
+@pytest.mark.parametrize("recipe", ["bf16", "mxint8", "nvfp4", "fp8_rowwise", "qat_mxfp4", "blocks_nvfp4", *OWN])
 def test_the_step_stays_as_it_is(plain: repro_mlir.Program, batch: tuple[np.ndarray, np.ndarray], recipe: str) -> None:
     """Its state and outputs, and each contraction has its operands."""
     chosen = OWN.get(recipe) or recipe_of(recipe)
@@ -97,3 +97,37 @@ def test_the_same_tensor_in_the_same_format_is_known(plain: repro_mlir.Program) 
         probe = probe_of(plain, apply_precision(plain, recipe), recipe_of(recipe))
         keys = [operand.key for contraction in probe.contractions for operand in contraction.operands]
         assert len(keys) == 10 and len({*keys}) == count
+
+
+class Transposed(nn.Module):
+    """One output per column."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(32, 32))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.einsum("bk,nk->nb", x, self.weight)
+
+
+@pytest.mark.parametrize("recipe", ["blocks_mxfp8", "blocks_mxint8"])
+def test_contractions_in_blocks(plain: repro_mlir.Program, batch: tuple[np.ndarray, np.ndarray], recipe: str) -> None:
+    """(Q4) Their operands are those of the recipe without; the output of the step is the last forward result."""
+    known = []
+    for name in (recipe, recipe.removeprefix("blocks_")):
+        probe = probe_of(plain, apply_precision(plain, name), recipe_of(name))
+        found = run(probe.program, batch)
+        assert np.array_equal(found[probe.contractions[1].result], found["output"])
+        assert [len(each.operands) for each in probe.contractions] == [2] * 5
+        known.append([(found[key] for key in operand.key) for operand in probe.contractions[0].operands])
+    for mine, other in zip(*known, strict=True):
+        assert all(np.array_equal(x, y) for x, y in zip(mine, other, strict=True))
+    torch.manual_seed(0)
+    x = torch.randn(32, 32)
+    model = repro_mlir.capture(Transposed(), x)
+    probe = probe_of(model, apply_precision(model, recipe), recipe_of(recipe))
+    executable = repro_mlir.compile(probe.program, "reference")
+    _, outputs = executable(model.initial_state(), x.numpy())
+    result, expected = outputs[probe.contractions[0].result], outputs[model.outputs[0].name]
+    # The product has a batch of one.
+    assert np.array_equal(result.reshape(expected.shape), expected)

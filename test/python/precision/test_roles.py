@@ -100,6 +100,49 @@ def test_linears_of_one_input_are_told_apart(is_deep: bool) -> None:
     assert found["product", None] == 2
 
 
+class Applied(nn.Module):
+    """One linear three times: what the first one reads has no gradient."""
+
+    def __init__(self, is_frozen: bool) -> None:
+        super().__init__()
+        self.before = nn.Linear(8, 8, bias=False).requires_grad_(not is_frozen)
+        self.shared = nn.Linear(8, 8)
+        self.is_frozen = is_frozen
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.before(x).tanh() if self.is_frozen else x
+        for _ in range(3):
+            x = self.shared(x).tanh()
+        return x
+
+
+@pytest.mark.parametrize("is_frozen", [False, True])
+def test_each_use_of_a_weight_has_a_wgrad(is_frozen: bool) -> None:
+    model = Applied(is_frozen)
+    optimizer = torch.optim.SGD(model.shared.parameters(), lr=0.1)
+    program = step(model, (torch.randn(6, 8), torch.randint(8, (6,))), optimizer)
+    found = roles(program)
+    assert [found[role, "shared.weight"] for role in ("fprop", "dgrad", "wgrad")] == [3, 2, 3]
+    assert found["other", None] == 0
+    wgrads = [each for each in precision_summary(program, "mxfp8").contractions if each.role == "wgrad"]
+    assert [each.is_untouched for each in wgrads] == [False] * 3
+
+
+def test_a_recurrent_layer_with_a_given_state() -> None:
+    class Recurrent(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.cell = nn.LSTM(8, 8, batch_first=True)
+
+        def forward(self, x: torch.Tensor, h: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+            return self.cell(x, (h, c))[0][:, -1]
+
+    given = torch.randn(4, 3, 8), torch.randn(1, 4, 8), torch.randn(1, 4, 8), torch.randint(8, (4,))
+    found = roles(step(Recurrent(), given))
+    assert [found[role, "cell.weight_hh_l0"] for role in ("fprop", "dgrad", "wgrad")] == [3, 2, 3]
+    assert found["other", None] == 0
+
+
 class Orthogonalized(torch.optim.Optimizer):
     """As Muon: products of gradients, and one of the weight itself."""
 

@@ -97,20 +97,22 @@ def test_a_contraction_that_a_class_does_not_have_is_named_M3(program: repro_mli
         repro_mlir.set_accumulators(program, "cdna3")
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"terms": 129}, r"\(M1\) terms must be 1 to 128, got 129"),
-        ({"fraction": 0}, "expected a fraction of 10 to 40 bits, or None, got 0"),
-        ({"fraction": 41}, r"\(M1\) fraction must be 10 to 40, got 41"),
-        ({"round": "rz"}, r"\(M4\) expected round to be rz_f32, .*, got rz and zero"),
-        ({"chunk": 24}, r"\(M4\) chunk must be 0 or a multiple of a block of 16 products, got 24"),
-        ({"round": "rne_f16", "start": "init"}, r"\(M4\) start = init with rne_f16 needs results of f16"),
-    ],
-)
-def test_accumulators_are_checked_M4(program: repro_mlir.Program, change: dict[str, object], message: str) -> None:
-    with pytest.raises(ReproError, match=f"a contraction cannot have the accumulator: .*{message}|^{message}"):
-        repro_mlir.set_accumulators(program, dataclasses.replace(HOPPER, **change))  # type: ignore[arg-type]
+def test_a_class_has_no_products_of_two_types_of_16_bits_M3() -> None:
+    class Mixed(torch.nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return torch.mm(x.float(), y.float())
+
+    narrow = torch.zeros(4, 4, dtype=torch.bfloat16), torch.zeros(4, 4, dtype=torch.float16)
+    with pytest.raises(ReproError, match="hopper has no products of bf16 and f16"):
+        repro_mlir.set_accumulators(repro_mlir.capture(Mixed(), narrow), "hopper")
+
+
+def test_an_accumulator_that_a_result_does_not_have_M4(program: repro_mlir.Program) -> None:
+    by = dataclasses.replace(HOPPER, round="rne_f16", start="init")
+    with pytest.raises(
+        ReproError, match=r"cannot have the accumulator: .*start = init with rne_f16 needs results of f16"
+    ):
+        repro_mlir.set_accumulators(program, by)
 
 
 def test_attention_and_convolutions_M4() -> None:

@@ -39,10 +39,8 @@ LogicalResult expandRowFold(HostBuilder &b, FoldOp op);
 /// Folds that compute several results at once, one per vector lane.
 LogicalResult expandColumnFold(HostBuilder &b, FoldOp op);
 
-/// (Q4) Any contraction of blocks, by the first of the following that takes it.
+/// (Q4) In register tiles, or one result after the other.
 void expandBlockContraction(HostBuilder &b, BlockContractionOp op);
-/// Of integers, in register tiles.
-LogicalResult expandIntegerContraction(HostBuilder &b, BlockContractionOp op);
 
 void expandScatter(HostBuilder &b, ScatterOp op);
 

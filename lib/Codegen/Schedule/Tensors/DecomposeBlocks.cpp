@@ -11,6 +11,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Func/Transforms/FuncConversions.h"
+#include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/Transforms/DialectConversion.h"
 
 namespace mlir::repro {
@@ -197,23 +198,35 @@ struct ConvertInteger : OpConversionPattern<Op> {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A tensor of shape [.., m, n] as [.., blocks down, rows, blocks across,
-/// columns]; a last block that is smaller is filled up with zeros.
+/// A tensor whose dimensions of rows and of columns are divided into those of
+/// blocks and those in a block; a last block that is smaller is filled up with
+/// zeros. Rows and columns of [.., m, n] are the last dimensions.
 class Tiling {
 public:
   Tiling(ImplicitLocOpBuilder &builder, BlockFormatAttr format,
          ArrayRef<int64_t> shape)
-      : b(builder), shape(shape), whole(shape),
-        blockShape(format.getScaleShape(shape)) {
+      : Tiling(builder, format, shape,
+               llvm::to_vector(llvm::seq<int64_t>(shape.size()))) {}
+
+  /// Of a tensor of which [.., m, n] has the dimensions `order`.
+  Tiling(ImplicitLocOpBuilder &builder, BlockFormatAttr format,
+         ArrayRef<int64_t> shape, ArrayRef<int64_t> order)
+      : b(builder), shape(shape), whole(shape), blockShape(shape.size()),
+        rowDim(order[order.size() - 2]), columnDim(order.back()) {
+    SmallVector<int64_t> ordered;
+    for (int64_t dim : order)
+      ordered.push_back(shape[dim]);
+    for (auto [dim, blocks] :
+         llvm::zip_equal(order, format.getScaleShape(ordered)))
+      blockShape[dim] = blocks;
     // A block that has more than there is has all.
     auto bound = [](int64_t size, int64_t extent) {
       return size ? std::min(size, extent) : extent;
     };
-    int64_t rank = shape.size();
-    rows = bound(format.getRows(), shape[rank - 2]);
-    columns = bound(format.getColumns(), shape[rank - 1]);
-    whole[rank - 2] = blockShape[rank - 2] * rows;
-    whole[rank - 1] = blockShape[rank - 1] * columns;
+    rows = bound(format.getRows(), shape[rowDim]);
+    columns = bound(format.getColumns(), shape[columnDim]);
+    whole[rowDim] = blockShape[rowDim] * rows;
+    whole[columnDim] = blockShape[columnDim] * columns;
   }
 
   bool isEmpty() const { return ShapedType::getNumElements(shape) == 0; }
@@ -235,37 +248,45 @@ public:
   }
 
 private:
+  /// For each dimension those that it is divided into, the one of blocks first.
   SmallVector<ReassociationIndices> getGroups() const;
 
   ImplicitLocOpBuilder &b;
   SmallVector<int64_t> shape, whole, blockShape;
+  int64_t rowDim, columnDim;
   int64_t rows, columns;
 };
 } // namespace
 
+SmallVector<ReassociationIndices> Tiling::getGroups() const {
+  SmallVector<ReassociationIndices> groups;
+  int64_t next = 0;
+  for (int64_t dim = 0; dim < int64_t(shape.size()); ++dim) {
+    ReassociationIndices &group = groups.emplace_back();
+    group.push_back(next++);
+    if (dim == rowDim || dim == columnDim)
+      group.push_back(next++);
+  }
+  return groups;
+}
+
 AffineMap Tiling::mapBlocks() const {
   SmallVector<AffineExpr> exprs;
-  for (size_t i = 0; i + 1 < shape.size(); ++i)
-    exprs.push_back(b.getAffineDimExpr(i));
-  exprs.push_back(b.getAffineDimExpr(shape.size()));
+  for (const ReassociationIndices &group : getGroups())
+    exprs.push_back(b.getAffineDimExpr(group.front()));
   return AffineMap::get(getNumDims(), 0, exprs, b.getContext());
 }
 
 SmallVector<int64_t> Tiling::getTileShape() const {
-  SmallVector<int64_t> tiles(shape.begin(), shape.end() - 2);
-  tiles.append(
-      {blockShape[shape.size() - 2], rows, blockShape.back(), columns});
+  SmallVector<int64_t> tiles;
+  for (int64_t dim = 0; dim < int64_t(shape.size()); ++dim) {
+    tiles.push_back(blockShape[dim]);
+    if (dim == rowDim)
+      tiles.push_back(rows);
+    else if (dim == columnDim)
+      tiles.push_back(columns);
+  }
   return tiles;
-}
-
-SmallVector<ReassociationIndices> Tiling::getGroups() const {
-  SmallVector<ReassociationIndices> groups;
-  int64_t rank = shape.size();
-  for (int64_t i = 0; i < rank - 2; ++i)
-    groups.push_back({i});
-  groups.push_back({rank - 2, rank - 1});
-  groups.push_back({rank, rank + 1});
-  return groups;
 }
 
 Value Tiling::divide(Value tensor) const {
@@ -287,6 +308,32 @@ Value Tiling::join(Value tiles) const {
     sizes.push_back(b.getIndexAttr(extent));
   return tensor::ExtractSliceOp::create(b, type.clone(shape), tensor, offsets,
                                         sizes, strides);
+}
+
+namespace {
+/// A tensor whose dimension i is dimension order[i] of `source`.
+struct Permuted {
+  Value source;
+  SmallVector<int64_t> order;
+};
+} // namespace
+
+/// What operations that only permute dimensions read in the end.
+static Permuted getPermuted(Value tensor) {
+  int64_t rank = cast<RankedTensorType>(tensor.getType()).getRank();
+  Permuted found{tensor, llvm::to_vector(llvm::seq<int64_t>(rank))};
+  while (auto generic = found.source.getDefiningOp<linalg::GenericOp>()) {
+    SmallVector<AffineMap> maps = generic.getIndexingMapsArray();
+    auto yield = cast<linalg::YieldOp>(generic.getBody()->getTerminator());
+    if (maps.size() != 2 || generic.getNumDpsInputs() != 1 ||
+        !maps[0].isPermutation() || !maps[1].isPermutation() ||
+        yield.getOperand(0) != generic.getBody()->getArgument(0))
+      break;
+    for (int64_t &dim : found.order)
+      dim = *maps[0].getResultPosition(maps[1].getResult(dim));
+    found.source = generic.getDpsInputs()[0];
+  }
+  return found;
 }
 
 using BodyFunction = function_ref<SmallVector<Value>(const FloatWords &words,
@@ -386,19 +433,33 @@ struct DecomposeQuantize : OpConversionPattern<QuantizeOp> {
                   ConversionPatternRewriter &rewriter) const override {
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
     BlockFormatAttr format = op.getFormat();
-    ArrayRef<int64_t> shape = op.getInput().getType().getShape();
+    // Neighbours in memory are quantized together, and their codes permuted.
+    Permuted input = getPermuted(op.getInput());
+    bool hasTensorOfRows =
+        op.getTensor() &&
+        cast<RankedTensorType>(op.getTensor().getType()).getRank() > 0;
+    if (hasTensorOfRows || input.order.back() + 1 == input.order.size())
+      input = {op.getInput(), llvm::to_vector(llvm::seq<int64_t>(
+                                  op.getInput().getType().getRank()))};
+    ArrayRef<int64_t> shape =
+        cast<RankedTensorType>(input.source.getType()).getShape();
     Type f32 = b.getF32Type();
     Type codeType = getTypeConverter()->convertType(format.getElement());
     Type scaleType = getTypeConverter()->convertType(format.getScaleType());
-    Tiling tiling(b, format, shape);
+    Tiling tiling(b, format, shape, input.order);
     if (tiling.isEmpty()) {
+      // (E1) The step has to be one of 32 bits all the same.
+      if (op.getSeed())
+        drawBits(b, op);
       rewriter.replaceOp(
-          op, {tensor::EmptyOp::create(b, shape, codeType),
-               tensor::EmptyOp::create(b, tiling.getBlockShape(), scaleType)});
+          op, {tensor::EmptyOp::create(b, op.getInput().getType().getShape(),
+                                       codeType),
+               tensor::EmptyOp::create(b, op.getScales().getType().getShape(),
+                                       scaleType)});
       return success();
     }
 
-    Value tiles = tiling.divide(op.getInput());
+    Value tiles = tiling.divide(input.source);
     ArrayRef<int64_t> blocks = tiling.getBlockShape();
     SmallVector<Value> inputs;
     SmallVector<AffineMap> maps;
@@ -424,7 +485,8 @@ struct DecomposeQuantize : OpConversionPattern<QuantizeOp> {
     inputs = {tiles, scales[1]};
     maps = {all, tiling.mapBlocks()};
     if (op.getSeed()) {
-      inputs.push_back(tiling.divide(drawBits(b, op)));
+      inputs.push_back(tiling.divide(
+          transpose(b, drawBits(b, op), invertPermutationVector(input.order))));
       maps.push_back(all);
     }
     ElementFormat element(format.getElement(), format.getSymmetric());
@@ -439,7 +501,8 @@ struct DecomposeQuantize : OpConversionPattern<QuantizeOp> {
                               w, x, element, format.getRounding(), random)};
                         })
             .front();
-    rewriter.replaceOp(op, {tiling.join(codes), scales[0]});
+    rewriter.replaceOp(op, {transpose(b, tiling.join(codes), input.order),
+                            transpose(b, scales[0], input.order)});
     return success();
   }
 };
@@ -499,7 +562,7 @@ struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
   static bool isDecoded(BlockContractionOp op) {
     auto x = cast<ShapedType>(op.getInputs()[0].getType());
     int64_t k = x.getDimSize(x.getRank() - 1);
-    if (op.getFractionBits() && getFilledLength(k, op.getBlock()) != k)
+    if (getFilledLength(k, op.getBlock()) != k)
       return false;
     auto is = [&](unsigned input, auto predicate) {
       return predicate(getElementTypeOrSelf(op.getInputs()[input].getType()));
@@ -511,7 +574,7 @@ struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
     return is(0, isCode) && is(1, isScale) && is(2, isCode) && is(3, isScale);
   }
 
-  /// Integers with zeros behind the last block along K, which change no sum.
+  /// Codes with zeros behind the last block along K, which change no sum.
   static Value fillBlocks(ImplicitLocOpBuilder &b, Value codes, int64_t block) {
     auto type = cast<RankedTensorType>(codes.getType());
     int64_t last = type.getRank() - 1, k = type.getDimSize(last);
@@ -572,9 +635,8 @@ struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
           return decodeScale(w, scale, type).get();
         });
     }
-    if (fractionBits)
-      for (unsigned input : {0, 2})
-        inputs[input] = fillBlocks(b, inputs[input], op.getBlock());
+    for (unsigned input : {0, 2})
+      inputs[input] = fillBlocks(b, inputs[input], op.getBlock());
     rewriter.replaceOpWithNewOp<BlockContractionOp>(
         op, op.getResultTypes(), inputs, adaptor.getOutputs(), op.getStepAttr(),
         op.getBlockAttr(), op.getRowsAttr(), fractionBits);

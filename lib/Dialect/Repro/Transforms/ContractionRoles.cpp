@@ -90,6 +90,7 @@ private:
   void findForward(int64_t loss);
   void findComputedAgain();
   void findFprop();
+  void findComputedWeights();
   void findWgrad();
   void findDgrad();
   LogicalResult verifyLoss(int64_t loss);
@@ -253,6 +254,27 @@ void Analysis::findFprop() {
       roles[number] = roles[candidate.again];
 }
 
+/// What is computed from state alone, against what is computed from an input.
+void Analysis::findComputedWeights() {
+  DenseSet<Value> fromState, fromInput;
+  for (BlockArgument argument : function.getArguments())
+    (int64_t(argument.getArgNumber()) < shape.numState ? fromState : fromInput)
+        .insert(argument);
+  for (Operation &op : function.getBody().front())
+    forEachRead(&op, [&](Value value) {
+      for (DenseSet<Value> *found : {&fromState, &fromInput})
+        if (found->contains(value))
+          found->insert(op.result_begin(), op.result_end());
+    });
+  for (auto [candidate, role] : llvm::zip_equal(candidates, roles))
+    for (unsigned side : {0, 1})
+      if (role.role == Role::product &&
+          fromState.contains(candidate.roots[side]) &&
+          !fromInput.contains(candidate.roots[side]) &&
+          fromInput.contains(candidate.roots[1 - side]))
+        role.factors[side] = Factor::weight;
+}
+
 //===----------------------------------------------------------------------===//
 // Gradients
 //===----------------------------------------------------------------------===//
@@ -331,50 +353,49 @@ void Analysis::findDgrad() {
 
 void Analysis::findWgrad() {
   llvm::DenseMap<Value, SmallVector<int64_t>> activations, gradients;
-  llvm::DenseSet<int64_t> withDgrad;
   for (auto [number, role] : llvm::enumerate(roles)) {
     unsigned side = role.factors[0] == Factor::weight ? 1 : 0;
     Value root = candidates[number].roots[side];
     if (role.role == Role::fprop)
       activations[root].push_back(number);
-    if (role.role == Role::dgrad) {
+    if (role.role == Role::dgrad)
       gradients[root].push_back(role.forward);
-      withDgrad.insert(role.weight);
-    }
   }
   auto isOf = [&](Value root, int64_t weight) {
     return llvm::any_of(gradients.lookup(root), [&](int64_t layer) {
       return roles[layer].weight == weight;
     });
   };
-  for (auto [number, candidate] : llvm::enumerate(candidates)) {
-    if (roles[number].role != Role::other || !candidate.ofMatrices ||
-        candidate.isForward)
-      continue;
-    // The best match: both factors, then one and where the result goes.
-    for (unsigned match : {0, 1, 2})
+  // Contractions of the forward pass with a wgrad of both: of a weight that is
+  // used more than once, those of the step's input have none.
+  llvm::DenseSet<int64_t> complete;
+  // The best match: both factors, then one and where the result goes.
+  for (unsigned match : {0, 1, 2})
+    for (auto [number, candidate] : llvm::enumerate(candidates))
       for (unsigned side : {0, 1}) {
-        if (roles[number].role != Role::other)
+        if (roles[number].role != Role::other || !candidate.ofMatrices ||
+            candidate.isForward)
           continue;
         Value here = candidate.roots[side], there = candidate.roots[1 - side];
         SmallVector<int64_t> layers =
             match == 2 ? gradients.lookup(there) : activations.lookup(here);
         for (int64_t layer : layers) {
           int64_t weight = roles[layer].weight;
-          bool fits = match == 0
-                          ? isOf(there, weight)
-                          : (match == 2 || !withDgrad.contains(weight)) &&
-                                !isBehindUpdates(here) &&
-                                !isBehindUpdates(there) &&
-                                reachesUpdate(candidate, weight);
-          if (fits) {
-            set(number, Role::wgrad, side, Factor::activation, Factor::gradient,
-                layer);
-            break;
-          }
+          bool fits =
+              match == 0
+                  ? isOf(there, weight)
+                  : (match == 2 || !complete.contains(roles[layer].forward)) &&
+                        !isBehindUpdates(here) && !isBehindUpdates(there) &&
+                        reachesUpdate(candidate, weight);
+          if (!fits)
+            continue;
+          set(number, Role::wgrad, side, Factor::activation, Factor::gradient,
+              layer);
+          if (match == 0)
+            complete.insert(roles[layer].forward);
+          break;
         }
       }
-  }
 }
 
 /// Without a loss everything counts as forward: wrong of a training step.
@@ -390,6 +411,11 @@ LogicalResult Analysis::verifyLoss(int64_t loss) {
 }
 
 FailureOr<SmallVector<ContractionRole>> Analysis::run() {
+  auto inBlocks = function.getOps<BlockContractionOp>();
+  if (!inBlocks.empty())
+    return (*inBlocks.begin())
+        .emitError("expected no contraction in blocks (Q4), which hides what "
+                   "the others are for");
   FailureOr<int64_t> loss = findLoss();
   if (failed(loss))
     return failure();
@@ -419,6 +445,7 @@ FailureOr<SmallVector<ContractionRole>> Analysis::run() {
     return failure();
   findDgrad();
   findWgrad();
+  findComputedWeights();
   return roles;
 }
 

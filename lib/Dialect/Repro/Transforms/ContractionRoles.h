@@ -57,9 +57,12 @@ struct StepShape {
 /// - wgrad: of an activation of fprop and the gradient of the layer's dgrad; or
 ///   with one of both, where the result has the size of the weight and reaches
 ///   its new value.
-/// - product: other ones that the loss depends on, of two matrices.
+/// - product: other ones that the loss depends on, of two matrices. A factor is
+///   a weight that was computed, such as a normalized one, where it depends on
+///   state alone and the other factor on an input.
 ///
-/// An error where weights change and no loss is found.
+/// An error where weights change and no loss is found, and in a program that
+/// has contractions in blocks (Q4) already.
 FailureOr<SmallVector<ContractionRole>> getRoles(func::FuncOp function,
                                                  const StepShape &shape);
 

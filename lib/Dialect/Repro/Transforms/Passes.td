@@ -305,7 +305,8 @@ def ReproQuantizeContractions
     their codes are multiplied under the scales of (Q2). Equal
     formats of equal operands are made once. (R1) Each stochastic rounding is a
     site behind those of the program; `random` are the positions of seed and step
-    in the state, which gets both where they are missing and needed.
+    in the state, which gets both where they are missing and needed; the step has
+    to count. Operands that are in blocks already are an error.
 
     ```mlir
     %0 = repro.fold maps [affine_map<(m, n, k) -> (m, k)>,

@@ -234,6 +234,8 @@ QuantizeContractions::read(FoldOp fold) {
     auto type = cast<RankedTensorType>(contraction.operands[side].getType());
     if (!type.hasStaticShape())
       return fold.emitError("expected operands of static shape, got ") << type;
+    if (getMovedFrom(contraction.operands[side]).getDefiningOp<DequantizeOp>())
+      return fold.emitError("expected operands that are not in blocks yet");
     FailureOr<Request> request = readRequest(fold, asked.get(kSides[side]));
     if (failed(request))
       return failure();
@@ -286,6 +288,13 @@ LogicalResult QuantizeContractions::findRandom(func::FuncOp function) {
       }))
     return function.emitError("(R1) expected the positions of seed and step, "
                               "i64 of shape []");
+  // In a microbatch (B1) neither is state.
+  if (places[1] < numState &&
+      function.getBody().front().getTerminator()->getOperand(places[1]) ==
+          function.getArgument(places[1]))
+    return function.emitError("(R1) expected a step that counts, got one that "
+                              "stays: state #")
+           << places[1];
   auto b = ImplicitLocOpBuilder::atBlockBegin(function.getLoc(),
                                               &function.getBody().front());
   sites.seed = tensor::ExtractOp::create(b, function.getArgument(places[0]),

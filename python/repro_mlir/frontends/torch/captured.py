@@ -18,7 +18,9 @@ import torch.utils._pytree as pytree
 from repro_mlir.frontends.arrays import as_array
 from repro_mlir.frontends.batches import as_arguments
 from repro_mlir.frontends.torch.errors import CaptureError
-from repro_mlir.frontends.torch.tensors import dtype_of, to_tensor
+from repro_mlir.frontends.torch.representation import represented
+from repro_mlir.frontends.torch.tensors import dtype_of, kind_of, to_tensor
+from repro_mlir.numerics.hashing import blake3_of, tensor_digest
 from repro_mlir.numerics.tensors import TensorType
 
 if TYPE_CHECKING:
@@ -263,6 +265,15 @@ class FlatBatch:
         self.leaves, self.spec = flatten(batch)
         kinds = ((leaf.shape, leaf.dtype) if isinstance(leaf, torch.Tensor) else None for leaf in self.leaves)
         self.kind: Hashable = (self.spec, tuple(kinds))
+
+    def digest(self) -> bytes:
+        """The same for batches that no program can tell apart; ReproError for tensors that programs cannot hold."""
+        constants = repr([None if isinstance(leaf, torch.Tensor) else leaf for leaf in self.leaves])
+        tensors = [leaf for leaf in self.leaves if isinstance(leaf, torch.Tensor)]
+        kinds = [kind_of(f"tensor {number} of the batch", tensor) for number, tensor in enumerate(tensors)]
+        arrays = [as_array(represented(tensor), kind, "input") for tensor, kind in zip(tensors, kinds, strict=True)]
+        values = [tensor_digest(array, kind.element) for array, kind in zip(arrays, kinds, strict=True)]
+        return blake3_of(repr((self.kind, constants)).encode(), *values)
 
 
 class _Tensor:

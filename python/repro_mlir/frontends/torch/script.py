@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import itertools
 import os
+import random
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,6 +30,8 @@ from .programs import microbatch_program, training_program
 if TYPE_CHECKING:
     from . import Captured, FlatBatch, Form
 
+MOST_VALIDATION_BATCHES = 1000
+
 _BESIDE = ("accumulate", "microbatch_inputs", "nonfinite_loss")
 OPTIONS = tuple(sorted([*(field.name for field in fields(CaptureOptions)), *_BESIDE]))
 """What `training()` may choose of what `Trainer` takes."""
@@ -40,7 +45,8 @@ class Training:
       model, loss_fn, optimizer: as for `Trainer`.
       batches: gives the batches, as for `Trainer.fit`.
       options: keyword arguments of `Trainer`: those of `OPTIONS`.
-      validation: gives the batches of a validation; None where the script has none.
+      validation: gives the batches of a validation, at most `MOST_VALIDATION_BATCHES`, and leaves the global random
+        numbers of PyTorch, NumPy and Python as they are; None where the script has none.
     """
 
     model: Any
@@ -171,13 +177,31 @@ def _validation(function: Callable[[], Iterable[Any]], file: Path) -> Callable[[
 
     def batches() -> list[Any]:
         try:
-            return list(function())
+            with _same_random_numbers():
+                found = list(itertools.islice(function(), MOST_VALIDATION_BATCHES + 1))
         except ReproError:
             raise
         except (Exception, SystemExit) as error:
             raise ReproError(_where(error, file)) from None
+        if len(found) > MOST_VALIDATION_BATCHES:
+            raise ReproError(f"{file}: expected at most {MOST_VALIDATION_BATCHES} batches of validation()")
+        return found
 
     return batches
+
+
+@contextlib.contextmanager
+def _same_random_numbers() -> Iterator[None]:
+    """A block that draws from the global generators what comes after it draws as well."""
+    import torch
+
+    of_torch, of_numpy, of_python = torch.get_rng_state(), np.random.get_state(), random.getstate()
+    try:
+        yield
+    finally:
+        torch.set_rng_state(of_torch)
+        np.random.set_state(of_numpy)
+        random.setstate(of_python)
 
 
 def _where(error: BaseException, file: Path) -> str:

@@ -17,6 +17,7 @@ import numpy as np
 
 from ...errors import ReproError
 from ...execute.executable import Executable, compile
+from ...frontends import torch as frontend
 from ...frontends.batches import as_arguments
 from ...frontends.torch.script import Training, load_training
 from ...numerics.hashing import combine_digests, state_hash, tensor_digest
@@ -53,7 +54,7 @@ def compare_recipes(
     Args:
       script: a training script, as for `repro train`; its option `precision` is left out. It is run once for each
         recipe, and has to give the same model and batches each time. It may have a function `validation()` that gives
-        batches, whose mean loss in evaluation mode is computed a few times.
+        batches, at most 1000, whose mean loss in evaluation mode is computed a few times.
       recipes: as for `apply_precision`; f32 is always there, and needs no name.
       steps: how many are trained, at least 1.
       target, threads: as for `compile`.
@@ -105,8 +106,10 @@ class _Comparison:
     is_divided: bool = False
     notes: list[str] = field(default_factory=list)
     initial_state: str = ""
-    # Of the run in f32: the digest of the inputs of each step, its programs by step, and its weights.
+    # Of the run in f32: the digests of the inputs of each step and of the batches of the validation, its programs by
+    # step, and its weights.
     digests: list[bytes] = field(default_factory=list)
+    held_out: list[bytes] = field(default_factory=list)
     programs: dict[int, Program] = field(default_factory=dict)
     weights: dict[str, np.ndarray] = field(default_factory=dict)
     probes: dict[str, tuple[Probe, Executable]] = field(default_factory=dict)
@@ -126,11 +129,8 @@ class _Comparison:
         losses: list[float] = []
         samples: list[Sample] = []
         validation: list[tuple[int, float | None]] = []
-        held_out = [] if given.validation is None else given.validation()
+        held_out = self._held_out(given, recipe)
         validated = spread(self.steps, _VALIDATIONS) if held_out else ()
-        if validated and recipe is not None and any(map(recipe.is_stochastic_in, ("fprop", "product"))):
-            validated = ()
-            self.notes.append(f"No validation under {name}: it rounds the forward pass stochastically.")
         program = ""
         contractions: tuple[Contraction, ...] = ()
         batches = iter(given.batches)
@@ -171,6 +171,23 @@ class _Comparison:
             tuple(self._errors(trainer, weights)) if recipe is not None else (),
             tuple(samples),
         )
+
+    def _held_out(self, given: Training, recipe: Recipe | None) -> list[Any]:
+        """The batches of the validation; ReproError where they are others than those of the run in f32."""
+        if given.validation is None:
+            return []
+        if recipe is not None and any(map(recipe.is_stochastic_in, ("fprop", "product"))):
+            self.notes.append(f"No validation under {recipe.name}: it rounds the forward pass stochastically.")
+            return []
+        batches = given.validation()
+        digests = [frontend.FlatBatch(batch).digest() for batch in batches]
+        if recipe is None:
+            self.held_out = digests
+        elif digests != self.held_out:
+            raise ReproError(
+                f"{self.script}: validation() gives other batches each time that the script is run: seed it"
+            )
+        return batches
 
     def _check(self, trainer: Trainer, recipe: Recipe | None, step: int, inputs: Sequence[np.ndarray]) -> None:
         """ReproError where a step has other inputs, or the first one another state, than that in f32."""

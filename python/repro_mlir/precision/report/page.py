@@ -39,6 +39,12 @@ def page(data: Mapping[str, Any]) -> str:
     )
     shown = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts)
     note = f'<p class="note">{html.escape(printable(str(data["note"])))}</p>' if data["note"] else ""
+    marks = ["a cross is the first loss that is not finite"]
+    if any(run["validation"] for run in data["runs"]):
+        marks.append("dots are the validation")
+    if data["sampled"]:
+        marks.append("triangles are the sampled steps")
+    legend = ", ".join(marks)
     measures = "".join(f'<option value="{name}">{text}</option>' for name, text in _MEASURES.items())
     # No character of the data can end the element: those of tags are written as escapes of JSON.
     text = json.dumps(data, allow_nan=False)
@@ -64,8 +70,7 @@ def page(data: Mapping[str, Any]) -> str:
 <main>
 <section>
 <h2>Losses</h2>
-<p class="soft">One training, from the same state on the same batches. Dots are the validation, a cross the first loss
-that is not finite, triangles the sampled steps.</p>
+<p class="soft">One training, from the same state on the same batches. {legend[0].upper()}{legend[1:]}.</p>
 <div class="bar"><div class="legend" id="legend" role="group" aria-label="Recipes that are drawn"></div>
 <label>show <select id="loss-view"><option value="loss">loss</option><option value="log">loss, logarithmic</option>
 <option value="difference">difference from f32</option></select></label>

@@ -106,6 +106,10 @@ function table(where, columns, rows, kind = "") {
 
 // --- Scales and charts ---
 
+function titleAxes(svg, x, bottom, y, across, along) {
+  svg.append(make("text", {x, y: bottom, "text-anchor": "middle"}, across),
+    make("text", {transform: `translate(14 ${y}) rotate(-90)`, "text-anchor": "middle"}, along));
+}
 function ticks(low, high, count) {
   const rough = (high - low) / count || 1, power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map(x => x * power).find(x => x >= rough);
@@ -155,7 +159,7 @@ function smoothed(values, count) {
 }
 function drawLosses() {
   const isDifference = $("loss-view").value === "difference", isLog = $("loss-view").value === "log";
-  const width = 1100, height = 380, left = 64, right = 16, top = 12, bottom = 34;
+  const width = 1100, height = 380, left = 84, right = 16, top = 12, bottom = 50;
   const drawn = runs.map((run, i) => [run, i]).filter(([, i]) => !hiddenRuns.has(i) && !(isDifference && i === 0));
   const valueOf = (run, s) => {
     const loss = run.losses[s];
@@ -166,7 +170,8 @@ function drawLosses() {
     const found = smoothed(run.losses.map((_, s) => valueOf(run, s)), Number($("loss-mean").value));
     return [run, found.map(x => x === null || !isLog ? x : x > 0 ? Math.log10(x) : null)];
   }));
-  const held = isDifference ? [] : drawn.map(([run, i]) => [run.validation.filter(each => each[1] !== null)
+  const held = isDifference ? [] : drawn.map(([run, i]) => [run.validation
+    .filter(([, loss]) => loss !== null && (!isLog || loss > 0))
     .map(([step, loss]) => [step, isLog ? Math.log10(loss) : loss]), i]);
   const all = [...[...curves.values()].flat(),
     ...held.flatMap(([points]) => points.map(each => each[1]))].filter(x => x !== null && Number.isFinite(x));
@@ -183,7 +188,9 @@ function drawLosses() {
     make("line", {class: "grid", x1: left, x2: width - right, y1: y(tick), y2: y(tick)}),
     make("text", {x: left - 8, y: y(tick) + 4, "text-anchor": "end"}, isLog ? short(10 ** tick, 3) : short(tick, 3)));
   for (const tick of ticks(1, D.steps, 10).filter(Number.isInteger)) svg.append(
-    make("text", {x: x(tick), y: height - 12, "text-anchor": "middle"}, String(tick)));
+    make("text", {x: x(tick), y: height - 28, "text-anchor": "middle"}, String(tick)));
+  titleAxes(svg, (left + width - right) / 2, height - 8, (top + height - bottom) / 2, "step",
+    isDifference ? "loss minus that of f32" : isLog ? "loss, logarithmic" : "loss");
   svg.append(make("line", {class: "axis", x1: left, x2: width - right, y1: height - bottom, y2: height - bottom}));
   for (const step of D.sampled) svg.append(
     make("path", {d: `M${x(step) - 4} ${height - bottom + 7}l4 -7l4 7z`, fill: "var(--soft)"}));
@@ -355,7 +362,7 @@ function drawHistogram(operand) {
     low = Math.max(Math.min(low, range.lowest - 1), h.first - 24);
     high = Math.min(Math.max(high, range.highest + 1), last + 24);
   }
-  const width = 560, height = 220, left = 44, right = 10, top = 14, bottom = 32, most = Math.max(...h.counts);
+  const width = 560, height = 236, left = 60, right = 10, top = 14, bottom = 48, most = Math.max(...h.counts);
   const slot = (width - left - right) / (high - low + 1);
   const x = exponent => left + (exponent - low) * slot;
   const clip = exponent => Math.max(left, Math.min(width - right, x(exponent)));
@@ -382,7 +389,8 @@ function drawHistogram(operand) {
   svg.append(...bars);
   svg.append(make("line", {class: "axis", x1: left, x2: width - right, y1: height - bottom, y2: height - bottom}));
   for (const tick of ticks(low, high, 9).filter(Number.isInteger)) svg.append(
-    make("text", {x: x(tick) + slot / 2, y: height - 12, "text-anchor": "middle"}, String(tick)));
+    make("text", {x: x(tick) + slot / 2, y: height - 28, "text-anchor": "middle"}, String(tick)));
+  titleAxes(svg, (left + width - right) / 2, height - 8, (top + height - bottom) / 2, "exponent", "elements");
   walkable(svg, h.counts.length, at => Math.floor((at - left) / slot) + low - h.first,
     i => [x(h.first + i), top + 40],
     i => [`2^${h.first + i} ≤ |x| < 2^${h.first + i + 1}`, `${h.counts[i]} of ${s.elements} elements`,

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,13 +18,14 @@ from ...numerics.formats import element_type, from_bits
 from ...numerics.tensors import TensorType
 from ...program import Program
 from ...program.canonical import read_module, write_module
-from ..apply import requests
-from ..formats import F32, FORWARD, Format
+from ..apply import formats_of, requests
+from ..formats import F32, Format
 from ..recipe import Recipe
 from ..roles import describe, shape_of
 from .statistics import OperandStatistics, block_statistics, number_statistics
 
 _VALUE = "probe"
+_OF_BLOCKS = "repro.block_contraction"
 
 MEASURED = ("fprop", "dgrad", "wgrad", "product")
 """The roles that are looked at."""
@@ -102,10 +103,12 @@ def probe_of(plain: Program, program: Program | None = None, recipe: Recipe | No
     """
     with ir.Context():
         # Roles are those of the step in f32: a transform before a product hides what it is for.
-        described = describe(read_module(plain.data), shape_of(plain, None))
+        module = read_module(plain.data)
+        described = describe(module, shape_of(plain, None))
         asked = requests(described, recipe or Recipe("f32", {}))
         names = [(each.role, each.operands) for each in described]
-        formats = _formats(described, asked)
+        formats = formats_of(described, asked)
+        orders = [_block_order(each.operation) for each in described]
     program = plain if program is None else program
     outputs: dict[Any, str] = {}
 
@@ -114,7 +117,7 @@ def probe_of(plain: Program, program: Program | None = None, recipe: Recipe | No
 
     with ir.Context():
         module = read_module(program.data)
-        folds = [each.operation for each in describe(module, shape_of(program, None))]
+        folds = [*_contractions(module)]
         if len(folds) != len(names):
             raise ReproError("the step under a recipe has other contractions than the step in f32")
         contractions = []
@@ -122,14 +125,20 @@ def probe_of(plain: Program, program: Program | None = None, recipe: Recipe | No
             if role not in MEASURED:
                 continue
             precision = asked[number]
-            result = name_of(_rounded_result(fold, "f32" if precision is None else precision.result or "f32"))
+            is_of_blocks = fold.name == _OF_BLOCKS
+            result = _moved_result(fold, orders[number]) if is_of_blocks else fold.results[0]
+            rounded = _rounded(result, "f32" if precision is None else precision.result or "f32")
+            factors = [fold.operands[0], fold.operands[2]] if is_of_blocks else _factors(fold)
             operands = []
-            for name, format, value in zip(operand_names, formats[number], _factors(fold), strict=True):
-                values = None if format == F32 else _quantized_values(value, format)
+            for name, format, value in zip(operand_names, formats[number], factors, strict=True):
+                if is_of_blocks:
+                    values: list[Any] | None = _values_of_codes(value)
+                else:
+                    values = None if format == F32 else _quantized_values(value, format)
                 if values is not None:
                     before, after, *blocks = map(name_of, values)
                     operands.append(ProbedOperand(name, format, before, after, tuple(blocks)))
-            contractions.append(ProbedContraction(number, result, tuple(operands)))
+            contractions.append(ProbedContraction(number, name_of(rounded), tuple(operands)))
         added = _returning(program, module, {name: value for value, name in outputs.items()})
     return Probe(added, tuple(contractions))
 
@@ -144,25 +153,38 @@ def values_of(kind: TensorType, array: np.ndarray) -> np.ndarray:
     return array.view(np.uint8)
 
 
-def _formats(described: Sequence[Any], asked: Sequence[Any]) -> list[tuple[Format, Format]]:
-    """What the two factors of each contraction become."""
+def _contractions(module: Any) -> Iterator[Any]:
+    """Those of `describe`, also where a recipe makes them contractions in blocks (Q4)."""
+    from ..._mlir_libs import _repro
 
-    def format_of(number: int, name: str) -> Format:
-        precision = asked[number]
-        found: Format = F32 if precision is None else precision.operands.get(name, F32)
-        if found.element != FORWARD:
-            return found
-        return format_of(described[number].forward, name)
+    for function in module.body.operations:
+        for each in function.regions[0].blocks[0].operations:
+            if each.operation.name == _OF_BLOCKS or _repro.multiplied_types(each.operation):
+                yield each.operation
 
-    return [
-        (format_of(number, each.operands[0]), format_of(number, each.operands[1]))
-        for number, each in enumerate(described)
+
+def _block_order(fold: Any) -> list[int]:
+    """(Q4) Which dimensions of its result are those of a contraction in blocks: batch, rows, rows of the other one."""
+    maps = [
+        [each.position for each in ir.AffineMapAttr(attribute).value.results if isinstance(each, ir.AffineDimExpr)]
+        for attribute in ir.ArrayAttr(fold.attributes["indexing_maps"])
     ]
+    left, right = (maps[number] for number in _factor_inputs(fold))
+    batch = [dim for dim in left if dim in right]
+    rows = [dim for dim in left if dim not in right] + [dim for dim in right if dim not in left]
+    return [maps[-1].index(dim) for dim in (*batch, *rows) if dim in maps[-1]]
 
 
-def _rounded_result(fold: Any, format: str) -> Any:
+def _moved_result(contraction: Any, order: Sequence[int]) -> Any:
+    """What a contraction in blocks gives, after the reshape and the transpose to what the step in f32 gives."""
+    value = contraction.results[0]
+    while ir.RankedTensorType(value.type).rank != len(order):
+        value = next(iter(value.uses)).owner.operation.results[0]
+    return value if list(order) == sorted(order) else next(iter(value.uses)).owner.operation.results[0]
+
+
+def _rounded(value: Any, format: str) -> Any:
     """What a contraction gives, rounded as a recipe asks: by one operation to tf32, else by two, down and up."""
-    value = fold.results[0]
     for _ in range({"f32": 0, "tf32": 1}.get(format, 2)):
         users = [use.owner for use in value.uses]
         if len(users) != 1 or users[0].operation.name != "linalg.generic":
@@ -173,14 +195,33 @@ def _rounded_result(fold: Any, format: str) -> Any:
 
 def _factors(fold: Any) -> list[Any]:
     """The two tensors that a contraction multiplies, in the order of the product."""
+    return [fold.operands[number] for number in _factor_inputs(fold)]
+
+
+def _factor_inputs(fold: Any) -> list[int]:
     (block,) = fold.regions[0].blocks
     product = next(op for op in block.operations if op.operation.name in ("math.fma", "arith.mulf"))
     factors = []
     for value in list(product.operands)[:2]:
         while not isinstance(value, ir.BlockArgument):
             value = ir.OpResult(value).owner.operands[0]
-        factors.append(fold.operands[ir.BlockArgument(value).arg_number])
+        factors.append(ir.BlockArgument(value).arg_number)
     return factors
+
+
+def _values_of_codes(value: Any) -> list[Any]:
+    """As `_quantized_values`, of the codes that a contraction in blocks reads: their values get an operation."""
+    while (op := ir.OpResult(value).owner).name != "repro.quantize":
+        value = op.operands[0]
+    source, *tensor = list(op.operands)[: 1 + ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])[1]]
+    codes, scales = op.results
+    readers = (use.owner.operation for use in codes.uses)
+    dequantize = next((each for each in readers if each.name == "repro.dequantize"), None)
+    if dequantize is None:
+        attributes = {"format": op.attributes["format"]}
+        with op.location, ir.InsertionPoint.after(op):
+            dequantize = ir.Operation.create("repro.dequantize", [source.type], [codes, scales, *tensor], attributes)
+    return [source, dequantize.results[0], codes, scales, *tensor]
 
 
 def _quantized_values(value: Any, format: Format) -> list[Any] | None:

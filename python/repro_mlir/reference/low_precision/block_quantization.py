@@ -60,7 +60,7 @@ TILES: dict[str, Tile] = {
 
 @dataclass(frozen=True)
 class BlockFormat:
-    """How a tensor is quantised.
+    """How a tensor is quantized.
 
     Attributes:
       element: the format of the elements.

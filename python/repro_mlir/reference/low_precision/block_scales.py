@@ -15,10 +15,22 @@ from fractions import Fraction
 
 import numpy as np
 
-from .binary_formats import E8M0_BIAS, E8M0_NAN, F8E4M3FN, F32, Format, decode, encode, f32_bits, to_f32, unpack
+from .binary_formats import (
+    E8M0_BIAS,
+    E8M0_NAN,
+    F8E4M3FN,
+    F32,
+    Format,
+    decode,
+    decode_scale,
+    encode,
+    f32_bits,
+    to_f32,
+    unpack,
+)
 from .block_rounding import NEAREST_EVEN, round_elements
 from .exact_rounding import Direction, bit_length
-from .f32_operations import divide, minimum_magnitude, multiply
+from .f32_operations import divide, minimum, multiply
 
 FLT_MAX = float(np.finfo(np.float32).max)
 
@@ -77,7 +89,7 @@ class TwoLevel:
 
     Attributes:
       largest: what the greatest scale is aimed at: 448, or 256.
-      four: the error by which a block is quantised to a greatest element of 4 instead of 6; None for always 6.
+      four: the error by which a block is quantized to a greatest element of 4 instead of 6; None for always 6.
     """
 
     largest: int = 448
@@ -225,7 +237,7 @@ def e4m3(x: np.ndarray) -> np.ndarray:
 
 def tensor_scale(amax: np.ndarray, rule: TwoLevel) -> tuple[np.ndarray, np.ndarray]:
     """(Q2) The factors of the whole tensor for encoding and decoding."""
-    encode_scale = minimum_magnitude(divide(np.float32(6 * rule.largest), amax), FLT_MAX)
+    encode_scale = minimum(divide(np.float32(6 * rule.largest), amax), FLT_MAX)
     encode_scale = np.where(encode_scale == 0, np.float32(1), encode_scale)
     return encode_scale, divide(np.float32(1), encode_scale)
 
@@ -238,7 +250,7 @@ def two_level(block: np.ndarray, tensor: np.ndarray, rule: TwoLevel, to: int = 6
       tensor: the amax of the tensor, broadcast against it.
       to: the greatest element: 6 or, with `rule.four`, 4.
     """
-    encode_scale, decode_scale = tensor_scale(tensor, rule)
+    encode_scale, inverse = tensor_scale(tensor, rule)
     if rule.four is None:
         scaled = multiply(block, multiply(encode_scale, divide(np.float32(1), np.float32(6))))
     else:
@@ -246,8 +258,8 @@ def two_level(block: np.ndarray, tensor: np.ndarray, rule: TwoLevel, to: int = 6
         if to == 4:
             scaled = multiply(scaled, np.float32(1.5))
     codes = e4m3(scaled)
-    factor = divide(np.float32(1), multiply(decode(codes, F8E4M3FN), decode_scale))
-    return codes, minimum_magnitude(factor, FLT_MAX)
+    factor = divide(np.float32(1), multiply(decode_scale(codes), inverse))
+    return codes, minimum(factor, FLT_MAX)
 
 
 def quotient_scale(block: np.ndarray, tensor: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
@@ -257,7 +269,7 @@ def quotient_scale(block: np.ndarray, tensor: np.ndarray | None) -> tuple[np.nda
         scaled = divide(scaled, tensor)
     codes = e4m3(np.where(scaled < np.float32(2.0**-6), np.float32(2.0**-6), scaled))
     one = np.float32(1) if tensor is None else divide(np.float32(1), tensor)
-    return codes, divide(one, decode(codes, F8E4M3FN))
+    return codes, divide(one, decode_scale(codes))
 
 
 # --- Scales of f32 ---

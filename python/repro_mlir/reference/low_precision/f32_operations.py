@@ -59,6 +59,6 @@ def largest_magnitude(x: np.ndarray, axis: int | tuple[int, ...]) -> np.ndarray:
     return np.max(bits, axis=axis, initial=0).astype(np.uint32).view(np.float32)
 
 
-def minimum_magnitude(x: np.ndarray, limit: float) -> np.ndarray:
-    """The lesser of x and a limit, both not negative; NaN stays."""
+def minimum(x: np.ndarray, limit: float) -> np.ndarray:
+    """The lesser of x and a limit; NaN stays."""
     return np.where(x > np.float32(limit), np.float32(limit), x)

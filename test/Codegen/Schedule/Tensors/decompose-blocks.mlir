@@ -21,6 +21,28 @@ func.func @Q1_Q2_Q3_quantize(%x: tensor<6x70xf32>) -> (tensor<6x70xf4E2M1FN>, te
   return %0#0, %0#1 : tensor<6x70xf4E2M1FN>, tensor<6x3xf8E8M0FNU>
 }
 
+// Neighbours in memory are quantized together: rows and columns of the result are those of what was permuted.
+// CHECK-LABEL: func.func @Q2_permuted
+// CHECK-SAME: (%[[X:.*]]: tensor<64x6xf32>) -> (tensor<6x64xi8>, tensor<6x2xi8>)
+func.func @Q2_permuted(%x: tensor<64x6xf32>) -> (tensor<6x64xf4E2M1FN>, tensor<6x2xf8E8M0FNU>) {
+  %e = tensor.empty() : tensor<6x64xf32>
+  %t = linalg.generic {indexing_maps = [affine_map<(a, b) -> (b, a)>, affine_map<(a, b) -> (a, b)>],
+                       iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<64x6xf32>) outs(%e : tensor<6x64xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    linalg.yield %i : f32
+  } -> tensor<6x64xf32>
+  // CHECK: %[[TILES:.*]] = tensor.expand_shape %[[X]] {{.*}} : tensor<64x6xf32> into tensor<2x32x6x1xf32>
+  // CHECK: repro.fold {{.*}} ins(%[[TILES]] : tensor<2x32x6x1xf32>) outs(%{{.*}} : tensor<2x6xf32>)
+  // CHECK: %[[CODES:.*]] = linalg.generic {{.*}} ins(%[[TILES]], {{.*}} outs(%{{.*}} : tensor<2x32x6x1xi8>)
+  // CHECK: %[[WHOLE:.*]] = tensor.collapse_shape %[[CODES]] {{.*}} into tensor<64x6xi8>
+  // CHECK: linalg.generic {{.*}} ins(%[[WHOLE]] : tensor<64x6xi8>) outs(%{{.*}} : tensor<6x64xi8>)
+  %0:2 = repro.quantize #repro.block_format<element = f4E2M1FN, rows = 1, columns = 32,
+      scale = #repro.power_scale<rule = rceil>, rounding = #repro.rounding<direction = rne>>
+      %t : tensor<6x64xf32> -> tensor<6x64xf4E2M1FN>, tensor<6x2xf8E8M0FNU>
+  return %0#0, %0#1 : tensor<6x64xf4E2M1FN>, tensor<6x2xf8E8M0FNU>
+}
+
 // A block of more rows than there are has all of them. Elements of f8 stay what they are.
 // CHECK-LABEL: func.func @Q2_large_tile
 func.func @Q2_large_tile(%x: tensor<6x70xf32>) -> tensor<6x70xf8E4M3FN> {

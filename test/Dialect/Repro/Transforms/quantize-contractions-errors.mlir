@@ -348,6 +348,21 @@ func.func @main(%x: tensor<8x24xf32>, %v: tensor<4x24xf32>, %o: tensor<8x4xf32>)
           rounding = #repro.rounding<direction = rne>>, delayed = {name = "x", history = 4}},
         right = {format = #repro.block_format<element = f8E5M2, rows = 0, columns = 0, scale = #repro.given_scale,
           rounding = #repro.rounding<direction = rne>>, delayed = {name = "x", history = 4}}}} {
+
+// -----
+
+#mx = #repro.block_format<element = f8E4M3FN, rows = 1, columns = 16, scale = #repro.power_scale<rule = rceil>,
+    rounding = #repro.rounding<direction = rne>>
+
+// A recipe is applied once.
+func.func @main(%x: tensor<8x16xf32>, %v: tensor<4x16xf32>, %o: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  %codes, %scales = repro.quantize #mx %x : tensor<8x16xf32> -> tensor<8x16xf8E4M3FN>, tensor<8x1xf8E8M0FNU>
+  %d = repro.dequantize #mx %codes, %scales : tensor<8x16xf8E4M3FN>, tensor<8x1xf8E8M0FNU> -> tensor<8x16xf32>
+  // expected-error @+1 {{expected operands that are not in blocks yet}}
+  %0 = repro.fold maps [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>,
+                        affine_map<(m, n, k) -> (m, n)>] iterators [parallel, parallel, reduction]
+      ins(%d, %v : tensor<8x16xf32>, tensor<4x16xf32>) outs(%o : tensor<8x4xf32>)
+      attributes {repro.precision = {left = {format = bf16}}} {
   ^bb0(%a: f32, %b: f32, %acc: f32):
     %s = math.fma %a, %b, %acc : f32
     repro.yield %s : f32

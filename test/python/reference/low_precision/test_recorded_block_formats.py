@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(Q1), (Q2), (Q3) What other projects' quantisers gave, by the named variants: `make check-block-formats VECTORS=DIR`.
+"""(Q1), (Q2), (Q3) What other projects' quantizers gave, by the named variants: `make check-block-formats VECTORS=DIR`.
 
 The folder has .npz files whose names say who made them. Floats are stored as their bits (uint32), scales and codes as
-uint8, a code for each element. `x` is what was quantised; scales and codes are named as below. `same_NAME` marks what
+uint8, a code for each element. `x` is what was quantized; scales and codes are named as below. `same_NAME` marks what
 the paths of one project agree on.
 """
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(Q2) Scales and quantised tensors against the rule in fractions."""
+"""(Q2) Scales and quantized tensors against the rule in fractions."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def by_rule(x: np.ndarray) -> list[list[rules.Value]]:
 
 @pytest.mark.parametrize("rule", [each.value for each in PowerRule])
 @pytest.mark.parametrize("element", ELEMENTS)
-def test_quantises_by_powers_of_two_Q2(element: str, rule: str) -> None:
+def test_quantizes_by_powers_of_two_Q2(element: str, rule: str) -> None:
     """Blocks of 32 and a ragged one: codes, scales and values."""
     x = blocks(np.random.default_rng(8), (40, 40))
     of = ELEMENT_FORMATS[element]

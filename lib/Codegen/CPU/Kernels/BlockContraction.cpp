@@ -1,15 +1,16 @@
-//===- IntegerContraction.cpp - Contractions of blocks of integers --------===//
+//===- BlockContraction.cpp - Contractions of tensors in blocks -----------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// (Q4) The dot product of a block is an i32, whatever the order. A lane of a
-// vector is a result along N; a word of 32 bits holds 4, 2 or 1 neighbouring
-// elements of K, which one instruction multiplies and adds. Words of a panel of
-// columns are packed so that those of neighbouring results are a vector, words
-// of rows are broadcast. A long K is taken segment by segment.
+// (Q4) The dot product of a block is exact, as an i32 of integers and as an f64
+// of f8, whatever the order. A lane of a vector is a result along N; a word
+// holds 4, 2 or 1 neighbouring elements of K, which one instruction multiplies
+// and adds. Words of a panel of columns are packed so that those of
+// neighbouring results are a vector, words of rows are broadcast. A long K is
+// taken segment by segment.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,8 +30,10 @@ using namespace mlir::repro::cpu;
 /// Words of K that are packed at a time.
 static constexpr int64_t kMostWords = 1024;
 /// The share of the second cache that the packed rows of an item have: there
-/// are items for many threads.
+/// are items for many threads. Columns of f8 take longer to unpack, so that
+/// more rows have to use them.
 static constexpr int64_t kRowsOfCache = 16;
+static constexpr int64_t kFloatRowsOfCache = 2;
 /// Items that keep threads busy.
 static constexpr int64_t kManyItems = 16;
 /// Panels of an item for which packing its rows pays.
@@ -41,21 +44,30 @@ static constexpr int64_t kTileVectors = 2;
 static constexpr int64_t kUnrolledWords = 16;
 
 namespace {
-/// How many elements a word holds, and how they are multiplied.
-enum class Product { bytes = 4, halves = 2, words = 1 };
+/// What a word holds: bytes, halves or all of an i32, or an f64.
+enum class Product { bytes, halves, words, floats };
 
-class IntegerContraction {
+class BlockContraction {
 public:
-  IntegerContraction(HostBuilder &b, BlockContractionOp op);
+  BlockContraction(HostBuilder &b, BlockContractionOp op);
 
   bool isSupported() {
-    return op.getFractionBits() && block % perWord() == 0 && k % block == 0 &&
+    return block % perWord() == 0 && k % block == 0 &&
            results.getNumElements() > 0 && k > 0;
   }
   void expand();
 
 private:
-  int64_t perWord() const { return int64_t(product); }
+  bool isFloat() const { return product == Product::floats; }
+  int64_t perWord() const {
+    return product == Product::bytes ? 4 : product == Product::halves ? 2 : 1;
+  }
+  Type getWordType() const {
+    return isFloat() ? Type(b.getF64Type()) : Type(b.getI32Type());
+  }
+  VectorType getWordsType(int64_t count) const {
+    return VectorType::get({count}, getWordType());
+  }
   int64_t panelWidth() const { return kTileVectors * lanes; }
 
   /// `count` words from an element on, of elements that lie next to each other.
@@ -83,9 +95,10 @@ private:
   HostBuilder &b;
   BlockContractionOp op;
   MemRefType results;
-  int64_t rank, m, n, k, lanes;
+  int64_t rank, m, n, k;
   int64_t block; ///< elements of one
   Product product;
+  int64_t lanes;
   int64_t blockWords, blocks, tileRows, blockRows, rowBlocks, panels, groups;
   int64_t segmentBlocks; ///< at most
   Access x, xScales, y, yScales, output;
@@ -98,6 +111,8 @@ private:
 
 static Product chooseProduct(const Level &level, BlockContractionOp op,
                              int64_t block) {
+  if (!op.getFractionBits())
+    return Product::floats;
   auto isByte = [&](unsigned input) {
     return getElementTypeOrSelf(op.getInputs()[input].getType()).isInteger(8);
   };
@@ -107,23 +122,25 @@ static Product chooseProduct(const Level &level, BlockContractionOp op,
   return level.hasByteDots && areBytes ? Product::bytes : Product::halves;
 }
 
-IntegerContraction::IntegerContraction(HostBuilder &b, BlockContractionOp op)
+BlockContraction::BlockContraction(HostBuilder &b, BlockContractionOp op)
     : b(b), op(op), results(cast<MemRefType>(op.getOutputs()[0].getType())),
       rank(results.getRank()), m(results.getDimSize(rank - 2)),
       n(results.getDimSize(rank - 1)),
       k(cast<MemRefType>(op.getInputs()[0].getType()).getDimSize(rank - 1)),
-      lanes(b.getLanes()),
       block(std::min<int64_t>(op.getBlock(), std::max<int64_t>(k, 1))),
-      product(chooseProduct(b.getLevel(), op, block)) {
+      product(chooseProduct(b.getLevel(), op, block)),
+      lanes(b.getLanes() / (isFloat() ? 2 : 1)) {
   blockWords = block / perWord();
   blocks = k / block;
   tileRows = b.getLevel().vectorRegisters >= 32 ? 6 : 2;
   segmentBlocks =
       std::clamp<int64_t>(kMostWords / std::max<int64_t>(blockWords, 1), 1,
                           std::max<int64_t>(blocks, 1));
-  int64_t rowBytes = 4 * segmentBlocks * std::max<int64_t>(blockWords, 1);
-  int64_t most =
-      std::max(b.getLevel().l2Bytes / kRowsOfCache / rowBytes, tileRows);
+  int64_t rowBytes =
+      (isFloat() ? 8 : 4) * segmentBlocks * std::max<int64_t>(blockWords, 1);
+  int64_t most = std::max(b.getLevel().l2Bytes / rowBytes /
+                              (isFloat() ? kFloatRowsOfCache : kRowsOfCache),
+                          tileRows);
   blockRows = std::min<int64_t>(llvm::alignTo(m, tileRows),
                                 llvm::alignDown(most, tileRows));
   if (blockRows == 0)
@@ -137,8 +154,8 @@ IntegerContraction::IntegerContraction(HostBuilder &b, BlockContractionOp op)
       llvm::divideCeil(std::max<int64_t>(panels, 1), kManyPanels));
 }
 
-Value IntegerContraction::getOffset(const Access &access, Value row,
-                                    Value column) {
+Value BlockContraction::getOffset(const Access &access, Value row,
+                                  Value column) {
   SmallVector<Value> at(batch);
   at.append({row, column});
   return b.getOffset(access, at);
@@ -148,10 +165,13 @@ Value IntegerContraction::getOffset(const Access &access, Value row,
 // Packing
 //===----------------------------------------------------------------------===//
 
-Value IntegerContraction::loadWords(const Access &codes, Value offset,
-                                    int64_t count) {
+Value BlockContraction::loadWords(const Access &codes, Value offset,
+                                  int64_t count) {
   int64_t elements = count * perWord();
   Value loaded = b.loadVector(codes.buffer, codes.element, offset, 1, elements);
+  if (isFloat())
+    return b.convertFloat(b.convertFloat(loaded, b.getF32Type()),
+                          b.getF64Type());
   Type part = b.getIntegerType(32 / perWord());
   if (part != codes.element)
     loaded =
@@ -160,20 +180,20 @@ Value IntegerContraction::loadWords(const Access &codes, Value offset,
                                    loaded);
 }
 
-void IntegerContraction::beginSegment(Value block) {
+void BlockContraction::beginSegment(Value block) {
   firstBlock = block;
   numBlocks = b.min(b.sub(b.index(blocks), block), b.index(segmentBlocks));
   numWords = b.mul(numBlocks, blockWords);
 }
 
-void IntegerContraction::forWords(
+void BlockContraction::forWords(
     function_ref<void(Value word, int64_t count)> body) {
   Value full = b.sub(numWords, b.rem(numWords, lanes));
   b.loop(b.index(0), full, lanes, [&](Value word) { body(word, lanes); });
   b.loop(full, numWords, 1, [&](Value word) { body(word, 1); });
 }
 
-void IntegerContraction::packRows(Value begin, Value count) {
+void BlockContraction::packRows(Value begin, Value count) {
   b.loop(b.index(0), count, 1, [&](Value local) {
     Value from = getOffset(x, b.add(begin, local), b.mul(firstBlock, block));
     Value to = b.mul(local, segmentBlocks * blockWords);
@@ -190,8 +210,7 @@ void IntegerContraction::packRows(Value begin, Value count) {
   });
 }
 
-void IntegerContraction::packCodes(ArrayRef<Value> columnsOfLanes,
-                                   Value vector) {
+void BlockContraction::packCodes(ArrayRef<Value> columnsOfLanes, Value vector) {
   forWords([&](Value word, int64_t count) {
     SmallVector<Value> loaded;
     for (Value column : columnsOfLanes) {
@@ -204,8 +223,7 @@ void IntegerContraction::packCodes(ArrayRef<Value> columnsOfLanes,
     } else {
       for (Value &value : loaded)
         value = vector::ExtractOp::create(b, value, 0);
-      loaded = {vector::FromElementsOp::create(
-          b, VectorType::get({lanes}, b.getI32Type()), loaded)};
+      loaded = {vector::FromElementsOp::create(b, getWordsType(lanes), loaded)};
     }
     for (auto [i, value] : llvm::enumerate(loaded)) {
       Value to = b.add(b.mul(b.add(word, i), kTileVectors), vector);
@@ -214,7 +232,7 @@ void IntegerContraction::packCodes(ArrayRef<Value> columnsOfLanes,
   });
 }
 
-void IntegerContraction::packPanel(Value panel) {
+void BlockContraction::packPanel(Value panel) {
   Value first = b.mul(panel, panelWidth());
   b.loop(b.index(0), b.index(kTileVectors), 1, [&](Value vector) {
     SmallVector<Value> lanesOf;
@@ -263,7 +281,13 @@ void IntegerContraction::packPanel(Value panel) {
 // Products
 //===----------------------------------------------------------------------===//
 
-Value IntegerContraction::multiplyAdd(Value row, Value column, Value dot) {
+Value BlockContraction::multiplyAdd(Value row, Value column, Value dot) {
+  if (isFloat()) {
+    // Exact either way.
+    if (b.getLevel().hasFma)
+      return math::FmaOp::create(b, row, column, dot);
+    return arith::AddFOp::create(b, dot, arith::MulFOp::create(b, row, column));
+  }
   if (product == Product::words) {
     Value multiplied = arith::MulIOp::create(b, row, column);
     return arith::AddIOp::create(b, dot, multiplied);
@@ -286,31 +310,29 @@ Value IntegerContraction::multiplyAdd(Value row, Value column, Value dot) {
   return arith::AddIOp::create(b, dot, call(name, {row, column}));
 }
 
-SmallVector<Value> IntegerContraction::multiplyAdd(Value local,
-                                                   int64_t rowCount, Value word,
-                                                   ValueRange dots) {
+SmallVector<Value> BlockContraction::multiplyAdd(Value local, int64_t rowCount,
+                                                 Value word, ValueRange dots) {
   SmallVector<Value> loaded, next;
   for (int64_t v = 0; v < kTileVectors; ++v)
-    loaded.push_back(b.loadVector(columns, b.getI32Type(),
+    loaded.push_back(b.loadVector(columns, getWordType(),
                                   b.add(b.mul(word, panelWidth()), v * lanes),
                                   1, lanes));
   for (int64_t i = 0; i < rowCount; ++i) {
     Value at = b.add(b.mul(b.add(local, i), segmentBlocks * blockWords), word);
-    Value row = b.broadcast(b.load(rows, b.getI32Type(), at), lanes);
+    Value row = b.broadcast(b.load(rows, getWordType(), at), lanes);
     for (Value column : loaded)
       next.push_back(multiplyAdd(row, column, dots[next.size()]));
   }
   return next;
 }
 
-void IntegerContraction::emitTile(Value row, Value local, int64_t rowCount,
-                                  Value panel) {
+void BlockContraction::emitTile(Value row, Value local, int64_t rowCount,
+                                Value panel) {
   Type f32 = b.getF32Type();
   auto floats = VectorType::get({lanes}, f32);
-  auto integers = VectorType::get({lanes}, b.getI32Type());
   int64_t count = rowCount * kTileVectors;
   auto addBlock = [&](Value block, ValueRange sums) {
-    SmallVector<Value> dots(count, b.zero(integers));
+    SmallVector<Value> dots(count, b.zero(getWordsType(lanes)));
     if (product == Product::bytes)
       for (int64_t i = 0; i < count; ++i)
         dots[i] = b.loadVector(
@@ -335,8 +357,12 @@ void IntegerContraction::emitTile(Value row, Value local, int64_t rowCount,
                  getOffset(xScales, scaleRow, b.add(firstBlock, block))),
           lanes);
       for (int64_t v = 0; v < kTileVectors; ++v) {
-        Value dot = arith::SIToFPOp::create(b, floats, dots[next.size()]);
-        if (int64_t bits = *op.getFractionBits()) {
+        Value dot = dots[next.size()];
+        if (isFloat())
+          dot = arith::TruncFOp::create(b, floats, dot);
+        else
+          dot = arith::SIToFPOp::create(b, floats, dot);
+        if (int64_t bits = op.getFractionBits().value_or(0)) {
           auto unit = b.getF32FloatAttr(std::ldexp(1.0f, -int(bits)));
           dot = arith::MulFOp::create(
               b, dot, b.constant(DenseElementsAttr::get(floats, unit)));
@@ -381,8 +407,8 @@ void IntegerContraction::emitTile(Value row, Value local, int64_t rowCount,
       });
 }
 
-void IntegerContraction::writeResults(Value row, int64_t rowCount, Value panel,
-                                      ArrayRef<Value> sums) {
+void BlockContraction::writeResults(Value row, int64_t rowCount, Value panel,
+                                    ArrayRef<Value> sums) {
   Type f32 = b.getF32Type();
   for (int64_t v = 0; v < kTileVectors; ++v) {
     Value column = b.add(b.mul(panel, panelWidth()), v * lanes);
@@ -400,7 +426,7 @@ void IntegerContraction::writeResults(Value row, int64_t rowCount, Value panel,
   }
 }
 
-void IntegerContraction::emitPanel(Value begin, Value count, Value panel) {
+void BlockContraction::emitPanel(Value begin, Value count, Value panel) {
   packPanel(panel);
   Value full = b.sub(count, b.rem(count, tileRows));
   b.loop(b.index(0), full, tileRows, [&](Value local) {
@@ -410,7 +436,7 @@ void IntegerContraction::emitPanel(Value begin, Value count, Value panel) {
          [&](Value local) { emitTile(b.add(begin, local), local, 1, panel); });
 }
 
-void IntegerContraction::expand() {
+void BlockContraction::expand() {
   AffineMap identity = b.getMultiDimIdentityMap(rank);
   x = b.getAccess(op.getInputs()[0], identity);
   xScales = b.getAccess(op.getInputs()[1], identity);
@@ -418,8 +444,8 @@ void IntegerContraction::expand() {
   yScales = b.getAccess(op.getInputs()[3], identity);
   output = b.getAccess(op.getOutputs()[0], identity);
   int64_t words = segmentBlocks * blockWords;
-  rows = b.getScratch(b.getI32Type(), blockRows * words);
-  columns = b.getScratch(b.getI32Type(), words * panelWidth());
+  rows = b.getScratch(getWordType(), blockRows * words);
+  columns = b.getScratch(getWordType(), words * panelWidth());
   columnScales = b.getScratch(b.getF32Type(), segmentBlocks * panelWidth());
   if (product == Product::bytes)
     corrections = b.getScratch(b.getI32Type(), segmentBlocks * panelWidth());
@@ -455,16 +481,10 @@ void IntegerContraction::expand() {
   b.setWork(getProduct(items), 1);
 }
 
-LogicalResult repro::cpu::expandIntegerContraction(HostBuilder &b,
-                                                   BlockContractionOp op) {
-  IntegerContraction contraction(b, op);
-  if (!contraction.isSupported())
-    return failure();
-  contraction.expand();
-  return success();
-}
-
 void repro::cpu::expandBlockContraction(HostBuilder &b, BlockContractionOp op) {
-  if (failed(expandIntegerContraction(b, op)))
+  BlockContraction contraction(b, op);
+  if (contraction.isSupported())
+    contraction.expand();
+  else
     expandLiteralBlockContraction(b, op);
 }

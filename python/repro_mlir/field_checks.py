@@ -1,0 +1,47 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Checks of what users write into the fields of public dataclasses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .errors import ReproError
+
+_SHOWN = 60
+
+
+def check_whole(name: str, value: object, least: int, most: int) -> None:
+    """ReproError for anything but a whole number of these bounds."""
+    if type(value) is not int or not least <= value <= most:
+        raise ReproError(f"expected {name} as a whole number from {least} to {most}, got {shown(value)}")
+
+
+def check_among(name: str, value: object, choices: Iterable[str]) -> None:
+    """ReproError for anything but one of these strings."""
+    known = tuple(choices)
+    if not isinstance(value, str) or value not in known:
+        raise ReproError(f"expected {name} among {', '.join(known)}, got {shown(value)}")
+
+
+def check_flag(name: str, value: object) -> None:
+    """ReproError for anything but a truth value."""
+    if type(value) is not bool:
+        raise ReproError(f"expected {name} as true or false, got {shown(value)}")
+
+
+def check_kind(name: str, value: object, kind: type | tuple[type, ...], noun: str) -> None:
+    """ReproError for what is not of a class, `noun` in words."""
+    if not isinstance(value, kind):
+        raise ReproError(f"expected {name} as {noun}, got {shown(value)}")
+
+
+def shown(value: object) -> str:
+    """A value in a message: strings and numbers as they are, as far as they are short, of others the kind."""
+    if isinstance(value, int) and value.bit_length() > 64:
+        return f"a number of {value.bit_length()} bits"
+    if value is not None and not isinstance(value, str | int | float):
+        return f"a {type(value).__name__}"
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
