@@ -552,7 +552,7 @@ BLOCKS_REFUSED = {
     "blocks-layout": (with_numbers(5, 1), "Q3.*random bits of a stochastic rounding alone, got 0"),
     "blocks-ptx-bits": (with_numbers(3, 3, 8, 1), "Q3.*16 random bits of `ptx`, got 8"),
     "blocks-nan-code": (with_numbers(7, 3), "below 3, got 3"),
-    "blocks-kind": (with_numbers(9, 4), "below 4, got 4"),
+    "blocks-kind": (with_numbers(9, 5), "below 5, got 5"),
     "blocks-rule": (with_numbers(10, 5), "below 5, got 5"),
     "blocks-nan-byte": (with_numbers(12, 256), "Q2.*a byte for NaN, got 256"),
     "blocks-least": (with_numbers(13, -128), "Q2.*a least exponent from -127 to 127, got -128"),
