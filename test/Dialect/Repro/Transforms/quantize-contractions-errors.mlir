@@ -348,6 +348,12 @@ func.func @main(%x: tensor<8x24xf32>, %v: tensor<4x24xf32>, %o: tensor<8x4xf32>)
           rounding = #repro.rounding<direction = rne>>, delayed = {name = "x", history = 4}},
         right = {format = #repro.block_format<element = f8E5M2, rows = 0, columns = 0, scale = #repro.given_scale,
           rounding = #repro.rounding<direction = rne>>, delayed = {name = "x", history = 4}}}} {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %s = math.fma %a, %b, %acc : f32
+    repro.yield %s : f32
+  } -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
 
 // -----
 
