@@ -31,6 +31,7 @@ from ..frontends.arrays import as_array
 from ..frontends.batches import as_arguments, repeated
 from ..frontends.interface import CaptureOptions, ImportedProgram, Microbatches
 from ..frontends.torch.programs import microbatch_program, training_program
+from ..gradient_compression.chosen import compression_of
 from ..numerics.hashing import state_hash
 from ..numerics.philox import signed_seed
 from ..precision.recipe_json import recipe_of
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
     from ..audit.receipts.recorder import Recorder
     from ..frontends.torch import Captured, FlatBatch, Form, Refresh, Subject
+    from ..gradient_compression.methods import GradientCompression
     from ..precision.recipe import Recipe
 
 
@@ -97,6 +99,7 @@ class Trainer:
         microbatches: int | None = None,
         accumulate: int = 1,
         microbatch_inputs: Sequence[str] | None = None,
+        gradient_compression: GradientCompression | str | Mapping[str, Any] | None = None,
         ranks: Ranks | None = None,
         receipt: str | Path | ReceiptOptions | None = None,
     ) -> None:
@@ -136,6 +139,9 @@ class Trainer:
             by a tree (B2). It divides `microbatches`.
           microbatch_inputs: the names of the batch's tensors that are cut, such as "batch[0]"; the others go to every
             microbatch. None: all that have dimensions, whose first extents must be equal.
+          gradient_compression: how the gradients of each microbatch are compressed before they are added, with loss: a
+            method of `repro_mlir.gradient_compression`, its name or its JSON. What it keeps is part of the state, of
+            `state_dict` and of checkpoints.
           ranks: with whom the microbatches are shared, as `repro_mlir.integrations.torch_distributed.connect` gives
             them. Every rank makes the same steps with the same batches, on a target of its own; what they compute does
             not depend on how many there are.
@@ -162,6 +168,8 @@ class Trainer:
         self._microbatches = Microbatches.chosen(microbatches, accumulate, microbatch_inputs)
         if ranks is not None and not isinstance(ranks, Ranks):
             raise ReproError(f"expected ranks as a connect() gives them, got a {type(ranks).__name__}")
+        if gradient_compression is not None:
+            gradient_compression = compression_of(gradient_compression)
         if ranks is not None and self._microbatches is None:
             raise ReproError("ranks share microbatches: expected microbatches=N")
         self._options = CaptureOptions(
@@ -176,6 +184,7 @@ class Trainer:
             loss_scale,
             self._microbatches,
             None if precision is None else recipe_of(precision),
+            gradient_compression,
         )
         self._nonfinite_loss = nonfinite_loss
         self._nonfinite: str | None = None
@@ -186,8 +195,8 @@ class Trainer:
         self._ranks = ranks
         self._forms = KnownForms(target, threads, ranks)
         self._step: Step | None = None
-        # Seed and step of the random numbers, which no object of the user's holds.
-        self._random: dict[str, np.ndarray] = {}
+        # By name: seed and step of the random numbers, and gradient compression, which no object of the user's holds.
+        self._own: dict[str, np.ndarray] = {}
         self._begun: _Begun | None = None
         self._running = self._has_run = False
         self._done = _Position(0, 0)
@@ -532,9 +541,8 @@ class Trainer:
         """Goes on with a captured step, on the tensors that the user's objects have now."""
         step = self._forms.step(form, known)
         if step is None:
-            for kind, position in zip(("seed", "step"), known.imported.random or (), strict=False):
-                self._random.setdefault(kind, known.imported.initial[position].copy())
-            binding = frontend.Binding(subject, known.captured, self._random, self._forms.bindings)
+            self._take_own(known)
+            binding = frontend.Binding(subject, known.captured, self._own, self._forms.bindings)
             step = Step(form, known, subject, binding, known.executable.keep(binding.arrays))
         if self._receipt is not None and self._recorder is None and self._step is None:
             self._open_receipt(step)
@@ -543,6 +551,15 @@ class Trainer:
         if warning is not None:
             warnings.warn(warning, RuntimeWarning, stacklevel=6)
         return step
+
+    def _take_own(self, known: Known) -> None:
+        """Has arrays for the state of a program that no object of the user's holds."""
+        named = {kind.name: (kind, value) for kind, value in zip(known.program.state, known.program.initial, strict=True)}
+        for name in known.captured.own:
+            kind, value = named[name]
+            found = self._own.setdefault(name, value.copy())
+            if found.shape != kind.shape:
+                raise ReproError(f"the state was loaded with {name} of shape {list(found.shape)}, expected {kind}")
 
     def _open_receipt(self, step: Step) -> None:
         from ..audit.receipts.recorder import Recorder
@@ -708,12 +725,14 @@ class Trainer:
         """All that a run needs to go on, for torch.save; `save_checkpoint` writes it as a safetensors file.
 
         Returns:
-          `model`, `optimizer` and, where there are such, `average` and `loss_scale`: their state_dict; `steps` and
-          `cursor`; `seed` and `random_step` of the random numbers; `format`.
+          `model`, `optimizer` and, where there are such, `average` and `loss_scale`: their state_dict; what
+          `gradient_compression` keeps, by name; `steps` and `cursor`; `seed` and `random_step` of the random numbers;
+          `format`.
         """
         with self._lock:
             self.bring_back()
-            seed, step = (int(self._random[kind]) if kind in self._random else None for kind in ("seed", "step"))
+            seed, step = (int(self._own[kind]) if kind in self._own else None for kind in ("seed", "step"))
+            kept = frontend.compression_tensors(self._own)
             average, scaler = self._options.average, self._options.loss_scale
             return {
                 "format": frontend.CHECKPOINT_FORMAT,
@@ -721,6 +740,7 @@ class Trainer:
                 "optimizer": self._optimizer.state_dict(),
                 **({} if average is None else {"average": average.state_dict()}),
                 **({} if scaler is None else {"loss_scale": scaler.state_dict()}),
+                **({"gradient_compression": kept} if kept else {}),
                 "steps": self.steps,
                 "cursor": self.cursor,
                 "seed": int(self._options.seed) if seed is None else seed,
@@ -749,6 +769,7 @@ class Trainer:
                 self._begun = self._step = self._broken = None
                 average, scaler = self._options.average, self._options.loss_scale
                 frontend.check_fits(state, self._model, self._optimizer, average, scaler)
+                frontend.check_compression(state, self._options.gradient_compression)
             except BaseException:
                 self._begun, self._step, self._broken = former
                 if self._step is not None and self._step.kept.ahead:
@@ -765,7 +786,8 @@ class Trainer:
             self._options = replace(self._options, seed=state["seed"])
             self._forms.forget_steps()
             seed, step = signed_seed(state["seed"]), state["random_step"]
-            self._random = {"seed": np.array(seed, np.int64), "step": np.array(step, np.int64)}
+            self._own = {"seed": np.array(seed, np.int64), "step": np.array(step, np.int64)}
+            self._own |= frontend.compression_arrays(state)
             if self._recorder is None:
                 self._done = _Position(state["steps"], state["cursor"])
             # A receipt that says that the run stops there has no step behind it.

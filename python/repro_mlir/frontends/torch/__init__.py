@@ -18,7 +18,15 @@ if TYPE_CHECKING:
     from repro_mlir.frontends.torch.binding import Binding, Stale
     from repro_mlir.frontends.torch.capture import capture_inference, capture_training
     from repro_mlir.frontends.torch.captured import Captured, FlatBatch
-    from repro_mlir.frontends.torch.checkpoint import CHECKPOINT_FORMAT, check_fits, load_checkpoint, save_checkpoint
+    from repro_mlir.frontends.torch.checkpoint import (
+        CHECKPOINT_FORMAT,
+        check_compression,
+        check_fits,
+        compression_arrays,
+        compression_tensors,
+        load_checkpoint,
+        save_checkpoint,
+    )
     from repro_mlir.frontends.torch.errors import CaptureError
     from repro_mlir.frontends.torch.hooks import refuse_hooks
     from repro_mlir.frontends.torch.loss_scaling import check_scaler
@@ -56,6 +64,9 @@ _HOMES = {
     "capture_inference": "capture",
     "capture_training": "capture",
     "check_average": "averages",
+    "check_compression": "checkpoint",
+    "compression_arrays": "checkpoint",
+    "compression_tensors": "checkpoint",
     "check_environment": "watch",
     "check_fits": "checkpoint",
     "check_returns": "results",
@@ -89,11 +100,14 @@ __all__ = [
     "capture_inference",
     "capture_training",
     "check_average",
+    "check_compression",
     "check_environment",
     "check_fits",
     "check_objects",
     "check_returns",
     "check_scaler",
+    "compression_arrays",
+    "compression_tensors",
     "difference",
     "evaluation_mode",
     "first_microbatch",
