@@ -17,7 +17,7 @@ from ..frontends.interface import ImportedProgram
 from ..numerics.philox import random_uniform
 from ..numerics.tensors import TensorType
 from ..program.importing import run_prepared_passes
-from ..programs.writer import Tensor, text_of
+from ..programs.writer import Tensor, quoted, text_of
 from .arithmetic import GradientWriter, Random, compressed, low_rank, with_feedback
 from .chosen import compression_of
 from .methods import GradientCompression, PowerSGD
@@ -179,6 +179,7 @@ class _Rewriter:
             results=list(types.results),
             operands=operands,
             attributes={"callee": ir.FlatSymbolRefAttr.get(name.value)},
+            loc=function.location,
         )
         for state, value in zip(states, list(call.results)[1:], strict=True):
             state.value = value
@@ -269,8 +270,8 @@ def _function(name: str, method: GradientCompression, kind: TensorType, states: 
         results = [compressed(writer, method, gradient, random)]
     arguments = ", ".join(f"{each.name}: {text_of(each.kind)}" for each in given)
     types = ", ".join(text_of(each.kind) for each in results)
-    lines = "\n".join(writer.lines)
-    return (
-        f"func.func private @{name}({arguments}) -> ({types}) {{\n{lines}\n"
-        f"return {', '.join(each.name for each in results)} : {types}\n}}\n"
-    )
+    lines = [*writer.lines, f"return {', '.join(each.name for each in results)} : {types}"]
+    place = f" loc({quoted(f'compression of {kind.name}')})\n"
+    # Not on the first lines of operations with a region and of blocks, which end with these characters.
+    body = "".join(f"{line}\n" if line.endswith(("{", ":")) else line + place for line in "\n".join(lines).split("\n"))
+    return f"func.func private @{name}({arguments}) -> ({types}) {{\n{body}}}{place}"
