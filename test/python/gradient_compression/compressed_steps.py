@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -40,7 +39,7 @@ def imported(shapes: dict[str, tuple[int, ...]], element: str = "f32", random: b
     returned = ", ".join([*(f"%m{i}" for i in range(len(state))), *(f"%n{i}" for i in range(len(numbers)))])
     main = (
         f"func.func @main({', '.join(arguments)}) -> ({kinds}) attributes {{repro.num_state = "
-        f"{len(state) + len(numbers)} : i64}} {{\n" + "\n".join(lines) + f"\nreturn {returned} : {kinds}\n}}\n"
+        f"{len(state) + len(numbers)} : i64}} {{\n" + "".join(f'{line} loc("model")\n' for line in [*lines, f"return {returned} : {kinds}"]) + "}\n"
     )
     initial = [np.zeros(kind.shape, kind.dtype) for kind in state]
     initial += [np.array(number, np.int64) for number in (SEED, 0)][: len(numbers)]
@@ -55,8 +54,3 @@ def compressed(
     given: ImportedProgram[Any] = imported(shapes, random=random)
     found = given if method is None else compress_gradients(given, method)
     return microbatch_program_of(found, Microbatches(count, accumulate), range(len(shapes)))
-
-
-def renamed(given: ImportedProgram[Any], **fields: Any) -> ImportedProgram[Any]:
-    """With other fields."""
-    return dataclasses.replace(given, **fields)

@@ -320,10 +320,9 @@ struct SplitMicrobatches
     main.setFunctionType(FunctionType::get(
         main.getContext(), block.getArgumentTypes(), main.getResultTypes()));
     for (int64_t i = 0; i < numState; ++i) {
-      Value value = ends.getOperand(i);
-      if (ownStates.contains(main.getArgument(i)))
-        value = main.getArgument(i);
-      if (parts.contains(value) && !ownStates.contains(value))
+      bool isOwn = ownStates.contains(main.getArgument(i));
+      Value value = isOwn ? main.getArgument(i) : ends.getOperand(i);
+      if (!isOwn && parts.contains(value))
         return main.emitError("(B3) the new state ")
                << i << " depends on a microbatch, expected "
                << "repro.reduce_microbatches on the way to it";
