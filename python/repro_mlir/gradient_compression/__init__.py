@@ -15,7 +15,7 @@ from ..lazy_imports import load_on_first_use
 if TYPE_CHECKING:
     from .apply import compress_gradients
     from .chosen import METHODS, compression_from_json, compression_of, compression_to_json
-    from .methods import Blocks, GradientCompression, OneBit, PowerSGD, QSGD, TopK
+    from .methods import QSGD, Blocks, GradientCompression, OneBit, PowerSGD, TopK
 
 _HOMES = {
     "METHODS": "chosen",
@@ -33,11 +33,11 @@ _HOMES = {
 
 __all__ = [
     "METHODS",
+    "QSGD",
     "Blocks",
     "GradientCompression",
     "OneBit",
     "PowerSGD",
-    "QSGD",
     "TopK",
     "compress_gradients",
     "compression_from_json",

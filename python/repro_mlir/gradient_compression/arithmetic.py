@@ -79,7 +79,7 @@ class GradientWriter(Writer):
         return Number(self.write(f"arith.select {condition}, {yes.name}, {no.name} : f32"), self)
 
     def contract(self, left: Tensor, right: Tensor, dims: tuple[str, str, str]) -> Tensor:
-        """(K1) The sum over all indices of both that the result has not, as `einsum` has them; of the left one first."""
+        """(K1) The sum over all indices that the result has not, as `einsum` has them; those of the left one first."""
         of_left, of_right, of_result = dims
         extents = dict(zip(of_left, left.kind.shape, strict=True)) | dict(zip(of_right, right.kind.shape, strict=True))
         folded = [index for index in dict.fromkeys(of_left + of_right) if index not in of_result]
@@ -124,7 +124,7 @@ def _top_k(writer: GradientWriter, method: TopK, x: Tensor, _: Random | None) ->
     magnitudes = writer.map([x], lambda a: a.apply("math.absf"))
     empty = [writer.write(f"tensor.empty() : {text_of(kind)}") for kind in kinds]
     positions = writer.write(
-        f"linalg.generic {{indexing_maps = [affine_map<(i) -> (i)>], iterator_types = [\"parallel\"]}} "
+        f'linalg.generic {{indexing_maps = [affine_map<(i) -> (i)>], iterator_types = ["parallel"]}} '
         f"outs({empty[2]} : {text_of(kinds[2])}) {{\n^bb0(%out: i64):\n%i = linalg.index 0 : index\n"
         f"%n = arith.index_cast %i : index to i64\nlinalg.yield %n : i64\n}} -> {text_of(kinds[2])}"
     )
@@ -230,9 +230,7 @@ def _orthogonal(writer: GradientWriter, matrix: Tensor) -> Tensor:
     for number in range(count):
         column = writer.column(rest, 0)
         square = writer.contract(column, column, ("i", "i", ""))
-        column = writer.map(
-            [column, square], lambda a, s: a / (s.apply("math.sqrt") + _EPSILON), [(0,), ()]
-        )
+        column = writer.map([column, square], lambda a, s: a / (s.apply("math.sqrt") + _EPSILON), [(0,), ()])
         found = writer.insert(writer.reshape(column, (rows, 1)), found, (0, number))
         others = count - number - 1
         if others:

@@ -554,12 +554,12 @@ class Trainer:
 
     def _take_own(self, known: Known) -> None:
         """Has arrays for the state of a program that no object of the user's holds."""
-        named = {kind.name: (kind, value) for kind, value in zip(known.program.state, known.program.initial, strict=True)}
-        for name in known.captured.own:
-            kind, value = named[name]
-            found = self._own.setdefault(name, value.copy())
-            if found.shape != kind.shape:
-                raise ReproError(f"the state was loaded with {name} of shape {list(found.shape)}, expected {kind}")
+        program, own = known.program, known.captured.own
+        for kind, value in zip(program.state, program.initial, strict=True):
+            if kind.name in own:
+                found = self._own.setdefault(kind.name, value.copy())
+                if found.shape != kind.shape:
+                    raise ReproError(f"the state has {kind.name} of shape {list(found.shape)}, expected {kind}")
 
     def _open_receipt(self, step: Step) -> None:
         from ..audit.receipts.recorder import Recorder

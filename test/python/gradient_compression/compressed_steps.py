@@ -37,9 +37,12 @@ def imported(shapes: dict[str, tuple[int, ...]], element: str = "f32", random: b
         lines.append(f'%m{i} = repro.reduce_microbatches %c{i} gradient = "{kind.name}" : {text(kind)}')
     kinds = ", ".join([*map(text, state), *(["tensor<i64>"] * len(numbers))])
     returned = ", ".join([*(f"%m{i}" for i in range(len(state))), *(f"%n{i}" for i in range(len(numbers)))])
+    lines.append(f"return {returned} : {kinds}")
+    count = len(state) + len(numbers)
     main = (
-        f"func.func @main({', '.join(arguments)}) -> ({kinds}) attributes {{repro.num_state = "
-        f"{len(state) + len(numbers)} : i64}} {{\n" + "".join(f'{line} loc("model")\n' for line in [*lines, f"return {returned} : {kinds}"]) + "}\n"
+        f"func.func @main({', '.join(arguments)}) -> ({kinds}) attributes {{repro.num_state = {count} : i64}} {{\n"
+        + "".join(f'{line} loc("model")\n' for line in lines)
+        + "}\n"
     )
     initial = [np.zeros(kind.shape, kind.dtype) for kind in state]
     initial += [np.array(number, np.int64) for number in (SEED, 0)][: len(numbers)]

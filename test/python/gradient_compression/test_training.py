@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -116,19 +117,24 @@ def test_a_step_that_fails_leaves_what_was_left_over() -> None:
     assert trainer.state_hash() == before
 
 
-def test_with_a_precision_recipe_and_dropout() -> None:
-    """Contractions have the roles that they have without compression."""
+def test_with_a_precision_recipe() -> None:
+    """Contractions have the roles that they have without compression, and random numbers sites of their own."""
+    gradient = {"element": "f8E5M2", "tile": [1, 32], "scale": "rceil", "rounding": "sr8"}
+    recipe = {"name": "stochastic", "dgrad": {"gradient": gradient}, "wgrad": {"gradient": gradient}}
     hashes = []
     for target in ("reference", "cpu"):
-        trainer = make(Blocks.named("mxfp4"), precision="nvfp4", target=target)
+        trainer = make(Blocks.named("nvfp4"), precision=recipe, target=target)
         trainer.step(X, Y)
         hashes.append(trainer.state_hash())
     assert hashes[0] == hashes[1]
+    sites = re.findall(r"site = (\d+)", trainer.program.part.text)
+    # Of four gradients of parameters, and of the operands of three contractions.
+    assert len(sites) == len({*sites}) >= 6
     roles = [
-        [each.role for each in repro_mlir.precision_summary(make(method, precision="bf16").prepare(X, Y), "bf16")]
-        for method in (None, TopK(0.5))
+        [each.role for each in repro_mlir.precision_summary(make(method).prepare(X, Y), recipe).contractions]
+        for method in (None, TopK(0.5), Blocks.named("nvfp4"))
     ]
-    assert roles[0] == roles[1]
+    assert roles[0] == roles[1] == roles[2]
 
 
 def test_what_is_refused() -> None:

@@ -120,7 +120,8 @@ class _Unroller:
 
             sums = fold(range(microbatches.leaves), leaf, add)
             shared = [value for i, value in enumerate(inputs) if i not in step.cut]
-            own = [self._write(_stack(step.state[i]), *each) for i, each in zip(step.own, zip(*new), strict=True)]
+            stacked = zip(step.own, zip(*new, strict=True), strict=True) if step.own else ()
+            own = [self._write(_stack(step.state[i]), *parts) for i, parts in stacked]
             self._end_phase("the state of microbatches")
             returned = self._inline(self._finish, [*state, *sums, *own, *shared])
             self._end_phase("the end of the step")

@@ -417,8 +417,7 @@ class _TrainingStep(_WithLoss):
         if self.is_microbatch:
             loss = reduce_microbatches(loss)
             found = tuple(
-                None if g is None else reduce_microbatches(g, name)
-                for name, g in zip(self.trained, found, strict=True)
+                None if g is None else reduce_microbatches(g, name) for name, g in zip(self.trained, found, strict=True)
             )
             averaged = statistics_of(self.model)
             for name, value in buffers.items():
@@ -828,9 +827,11 @@ def _compressed(imported: ImportedProgram[Captured], compression: Any) -> Import
     """A step whose gradients are compressed, and its ties to the user's objects, which have no part in that."""
     found = compress_gradients(imported, compression)
     new = found.state[len(imported.state) :]
-    roles: list[Role] = [*imported.bindings.roles, *(["gradient_compression"] * len(new))]
+    role: Role = "gradient_compression"
     written = imported.bindings.written | {kind.name for kind in new}
-    bindings = replace(imported.bindings, state=found.state, roles=tuple(roles), written=written)
+    bindings = replace(
+        imported.bindings, state=found.state, roles=(*imported.bindings.roles, *(role for _ in new)), written=written
+    )
     return replace(found, bindings=bindings)
 
 

@@ -14,6 +14,7 @@ import torch.fx
 from repro_mlir.frontends.torch.operations import Builder, define
 from repro_mlir.frontends.torch.unsigned import as_signed, is_unsigned
 
+
 def _write(build: Builder, x: Any, gradient: str) -> Sequence[Any]:
     attributes = {"gradient": build.string(gradient)} if gradient else {}
     return build.create("repro.reduce_microbatches", [[x]], build.types, attributes)
