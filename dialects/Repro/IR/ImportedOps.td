@@ -242,8 +242,11 @@ def Repro_ReduceMicrobatchesOp : Repro_ImportedOp<"reduce_microbatches", [
     of the state tensor whose gradient the operand is.
 
     ```mlir
-    %0 = repro.reduce_microbatches %loss : tensor<f32>
-    %1 = repro.reduce_microbatches %g gradient = "linear.weight" : tensor<4x8xf32>
+    func.func @main(%loss: tensor<f32>, %g: tensor<4x8xf32>) -> (tensor<f32>, tensor<4x8xf32>) {
+      %0 = repro.reduce_microbatches %loss : tensor<f32>
+      %1 = repro.reduce_microbatches %g gradient = "linear.weight" : tensor<4x8xf32>
+      return %0, %1 : tensor<f32>, tensor<4x8xf32>
+    }
     ```
   }];
   let arguments = (ins Repro_SummedTensor:$operand,

@@ -42,7 +42,8 @@ def compress_gradients(
         draws random numbers.
       compression: a method, its name or its JSON.
     Raises:
-      ReproError: no such method; a gradient that is not of f32; a step of which no gradient would be compressed.
+      ReproError: no such method; a gradient that is not of f32; a step of which no gradient would be compressed, or
+        whose state has names of the method's.
     """
     method = compression_of(compression)
     if method.is_stochastic and imported.random is None:
@@ -50,6 +51,8 @@ def compress_gradients(
     rewriter = _Rewriter(imported, method)
     text = run_prepared_passes(imported.text, rewriter.rewrite, "compress", _text_of)
     new, count = rewriter.states, len(imported.state)
+    for name in sorted({each.kind.name for each in new} & {kind.name for kind in imported.state}):
+        raise ReproError(f"the step has a state tensor {name}, the name of what {method.name} keeps: rename the module")
     return dataclasses.replace(
         imported,
         text=text,
@@ -90,7 +93,7 @@ class _Rewriter:
         main = next(op for op in module.body.operations if op.operation.name == "func.func")
         block = main.regions[0].blocks[0]
         reductions = [op for op in block.operations if _gradient(op) is not None]
-        site = 1 + max((_site(op) for op in block.operations), default=-1)
+        site = 1 + max(_sites(module), default=-1)
         chosen = []
         for op in reductions:
             kind = self._kind(op)
@@ -237,11 +240,19 @@ def _gradient(op: Any) -> str | None:
     return str(ir.StringAttr(op.attributes["gradient"]).value)
 
 
-def _site(op: Any) -> int:
-    """(R1) The site of an operation, -1 where it has none."""
+def _sites(module: Any) -> list[int]:
+    """(R1) The sites of all operations, those in branches too."""
     from .. import ir
 
-    return int(ir.IntegerAttr(op.attributes["site"]).value) if "site" in op.attributes else -1
+    found: list[int] = []
+
+    def look(op: Any) -> Any:
+        if "site" in op.attributes:
+            found.append(int(ir.IntegerAttr(op.attributes["site"]).value))
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(look)
+    return found
 
 
 def _function(name: str, method: GradientCompression, kind: TensorType, states: Sequence[_State], site: int) -> str:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
 import numpy as np
@@ -103,7 +104,7 @@ def test_the_step_as_one_program(method: Any, accumulate: int) -> None:
 
 
 @pytest.mark.parametrize("accumulate", [1, 2, 4])
-def test_each_microbatch_is_compressed_alone(accumulate: int) -> None:
+def test_L1_each_microbatch_is_compressed_alone(accumulate: int) -> None:
     """Leaves of several microbatches have the residuals of those of one."""
     found = []
     for each in (1, accumulate):
@@ -112,6 +113,27 @@ def test_each_microbatch_is_compressed_alone(accumulate: int) -> None:
         compile_step(program, "cpu", 1)(state, *gradients())
         found.append(state["gradient_compression.residual.a"].tobytes())
     assert found[0] == found[1]
+
+
+def test_R1_sites_are_behind_those_of_the_step() -> None:
+    """Those of operations in others, such as branches, too."""
+    step = imported({"w": (4,), "v": (3,)})
+    lines = [
+        "%k = tensor.extract %n0[] : tensor<i64>",
+        "%p = arith.constant true",
+        "%d = scf.if %p -> tensor<4xf32> {",
+        "%o = tensor.empty() : tensor<4xf32>",
+        "%u = repro.random uniform site = 5 ins(%k, %k : i64, i64) outs(%o : tensor<4xf32>) -> tensor<4xf32>",
+        "scf.yield %u : tensor<4xf32>",
+        "} else {",
+        "scf.yield %c0 : tensor<4xf32>",
+        "}",
+    ]
+    head, rest = step.text.split("%m0 = repro.reduce_microbatches %c0")
+    text = head + "\n".join(lines) + "\n%m0 = repro.reduce_microbatches %d" + rest
+    found = compress_gradients(dataclasses.replace(step, text=text), QSGD())
+    program = microbatch_program_of(found, Microbatches(COUNT), [0, 1])
+    assert re.findall(r"site = (\d+)", program.part.text) == ["5", "6", "7"]
 
 
 def refused(given: Any, method: Any, message: str) -> None:
@@ -127,6 +149,8 @@ def test_what_cannot_be_compressed_is_refused() -> None:
     refused(imported({"w": (4, 4)}), PowerSGD(2), "compresses no gradient of the step")
     refused(imported({"w": (0,)}), OneBit(), "one_bit compresses no gradient of the step")
     refused(imported({"w": (4,)}, random=False), QSGD(), "qsgd draws random numbers: expected a program with seed")
+    named = {"w": (4,), "gradient_compression.residual.w": (4,)}
+    refused(imported(named), TopK(), "the step has a state tensor gradient_compression.residual.w, the name of what")
     unnamed = imported({"w": (4,)})
     text = unnamed.text.replace(' gradient = "w"', "")
     refused(dataclasses.replace(unnamed, text=text), TopK(), "compresses no gradient of the step, of no parameter")
@@ -159,7 +183,7 @@ def test_B5_state_of_microbatches() -> None:
     given = np.arange(8, dtype=np.float32).reshape(2, 4)
     compile_step(program, "cpu", 1)(state, given)
     assert state["e"].tolist() == given.tolist() and state["w"].tolist() == given.mean(0).tolist()
-    with pytest.raises(ReproError, match=r"\(B3\) the new state of a microbatch depends on a result of"):
+    with pytest.raises(ReproError, match=r"\(B5\) the new state of a microbatch depends on a result of"):
         split(f"{reduced}return %m, %m : tensor<4xf32>, tensor<4xf32>")
     with pytest.raises(ReproError, match=r"\(B3\) the new state 0 depends on a microbatch"):
         split(f"{reduced}return %e, %x : tensor<4xf32>, tensor<4xf32>")

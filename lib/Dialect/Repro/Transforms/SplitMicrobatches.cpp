@@ -172,12 +172,12 @@ struct SplitMicrobatches
     for (int64_t position : own)
       if (position < 0 || position >= numState || position == step ||
           !isa<RankedTensorType>(main.getArgumentTypes()[position]))
-        return main.emitError("(B1) no state at position ")
+        return main.emitError("(B5) no state at position ")
                << position << " can belong to a microbatch";
     return success();
   }
 
-  /// The arguments of which each microbatch has its own.
+  /// (B1), (B5) The arguments of which each microbatch has its own.
   SmallVector<Value> getPartArguments(func::FuncOp main) {
     SmallVector<Value> arguments;
     for (int64_t position : cut)
@@ -266,10 +266,10 @@ struct SplitMicrobatches
     DenseSet<Value> ending = findDependent(block, sums, isNone);
     for (auto [number, value] : llvm::enumerate(results))
       if (ending.contains(value))
-        return main.emitError("(B3) ")
-               << (number < sums.size() ? "what is reduced"
-                   : number < firstOwn  ? "an output of a microbatch"
-                                        : "the new state of a microbatch")
+        return main.emitError()
+               << (number < sums.size() ? "(B3) what is reduced"
+                   : number < firstOwn  ? "(B3) an output of a microbatch"
+                                        : "(B5) the new state of a microbatch")
                << " depends on a result of repro.reduce_microbatches";
     ImplicitLocOpBuilder at(ends.getLoc(), ends);
     for (Value &value : MutableArrayRef(results).take_front(sums.size()))
@@ -308,6 +308,7 @@ struct SplitMicrobatches
     DenseSet<Value> parts = findParts(main);
     SmallVector<Value> results;
     SmallVector<DictionaryAttr> attributes;
+    // (B5) That of all microbatches.
     DenseSet<Value> ownStates;
     for (int64_t position : own) {
       Value state = main.getArgument(position);
@@ -369,7 +370,7 @@ struct SplitMicrobatches
     clean(main, [&](Operation *op) { return !readsAny(op, ending); });
     for (int64_t position : own)
       if (!main.getArgument(position).use_empty())
-        return main.emitError("(B3) the end of the step reads state ")
+        return main.emitError("(B5) the end of the step reads state ")
                << position << " of a microbatch";
     BitVector erased(main.getNumArguments());
     for (int64_t position : cut)

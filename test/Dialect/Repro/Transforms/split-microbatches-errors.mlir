@@ -12,9 +12,9 @@
 // NONE: (B1) expected 1 to 2^24 microbatches, got 0
 // STATE: (B1) there is no input at position 0
 // STEP: (B1) the step is a 'tensor<4xf32>', expected tensor<i64>
-// OWN: (B1) no state at position 1 can belong to a microbatch
-// READ: (B3) the end of the step reads state 0 of a microbatch
-// AFTER: (B3) the new state of a microbatch depends on a result of repro.reduce_microbatches
+// OWN: (B5) no state at position 1 can belong to a microbatch
+// READ: (B5) the end of the step reads state 0 of a microbatch
+// AFTER: (B5) the new state of a microbatch depends on a result of repro.reduce_microbatches
 // TWICE: (B3) what is reduced depends on a result of repro.reduce_microbatches
 
 // expected-error @+1 {{(B3) the new state 0 depends on a microbatch, expected repro.reduce_microbatches on the way to it}}
@@ -52,11 +52,21 @@ func.func @main(%w: tensor<4xf32>, %x: tensor<4xf32>) -> tensor<4xf32> attribute
 
 // -----
 
-// Of state of a microbatch, what only the end of the step has, and an output.
-func.func @main(%w: tensor<4xf32>, %x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
-    attributes {repro.num_state = 1 : i64} {
+// Where each microbatch has a state of its own.
+func.func @main(%w: tensor<i1>, %x: tensor<i1>) -> tensor<i1> attributes {repro.num_state = 1 : i64} {
+  %0 = repro.reduce_microbatches %w : tensor<i1>
+  %1 = tensor.extract %0[] : tensor<i1>
+  %2 = tensor.extract %w[] : tensor<i1>
+  %3 = arith.andi %1, %2 : i1
+  cf.assert %3, "expected equal choices"
+  return %w : tensor<i1>
+}
+
+// -----
+
+func.func @main(%w: tensor<4xf32>, %x: tensor<4xf32>) -> tensor<4xf32> attributes {repro.num_state = 1 : i64} {
   %0 = repro.reduce_microbatches %x : tensor<4xf32>
-  return %0, %w : tensor<4xf32>, tensor<4xf32>
+  return %0 : tensor<4xf32>
 }
 
 // -----
