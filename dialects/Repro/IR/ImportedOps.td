@@ -238,15 +238,23 @@ def Repro_ReduceMicrobatchesOp : Repro_ImportedOp<"reduce_microbatches", [
     f32 for narrower ones, divided by their number; of integers the value that
     all of them have. A value that does not depend on a microbatch is itself the
     result. `repro-split-microbatches` ends the program of a microbatch at the
-    operand, and has that of the step begin with the sum.
+    operand, and has that of the step begin with the sum. `gradient` is the name
+    of the state tensor whose gradient the operand is.
 
     ```mlir
-    %0 = repro.reduce_microbatches %gradient : tensor<4x8xf32>
+    func.func @main(%loss: tensor<f32>, %g: tensor<4x8xf32>) -> (tensor<f32>, tensor<4x8xf32>) {
+      %0 = repro.reduce_microbatches %loss : tensor<f32>
+      %1 = repro.reduce_microbatches %g gradient = "linear.weight" : tensor<4x8xf32>
+      return %0, %1 : tensor<f32>, tensor<4x8xf32>
+    }
     ```
   }];
-  let arguments = (ins Repro_SummedTensor:$operand);
+  let arguments = (ins Repro_SummedTensor:$operand,
+                       OptionalAttr<StrAttr>:$gradient);
   let results = (outs Repro_SummedTensor:$result);
-  let assemblyFormat = "$operand attr-dict `:` type($operand)";
+  let assemblyFormat = [{
+    $operand (`gradient` `=` $gradient^)? attr-dict `:` type($operand)
+  }];
 }
 
 #endif // REPRO_IR_IMPORTEDOPS_TD

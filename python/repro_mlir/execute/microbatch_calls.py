@@ -41,7 +41,7 @@ class MicrobatchCalls:
         states = len(self._state)
         self._begun = [*self._state, *(np.require(array, requirements=("C", "A")) for array in inputs)]
         self._starts = [*self._starts_of_state, *(start_of(array) for array in self._begun[states:])]
-        cut = [states + i for i in program.cut]
+        cut = [*program.own, *(states + i for i in program.cut)]
         if program.random is not None:
             # (B1): each has a step of its own.
             first = self._state[program.random]
@@ -51,12 +51,13 @@ class MicrobatchCalls:
             self._replace(i, canonical_of(self._begun[i], self._part.program.inputs[i].element))
         self._distances = {i: self._begun[i].nbytes // count for i in cut}
 
-    def write(self, number: int, sums: Sums) -> None:
-        """Writes what microbatch `number` gives. ReproError, StepFailed: as `Executable.write`."""
+    def write(self, number: int, sums: Sums, own: Sequence[np.ndarray]) -> None:
+        """Writes what microbatch `number` gives, and the new tensors of its own. ReproError, StepFailed: as
+        `Executable.write`."""
         if self._part.takes_addresses:
-            self._part.write_at([*self._addresses(number), *sums.addresses])
+            self._part.write_at([*self._addresses(number), *sums.addresses, *map(start_of, own)])
         else:
-            self._part.write([], self._arrays(number), sums.tensors)
+            self._part.write([], self._arrays(number), [*sums.tensors, *own])
 
     def _replace(self, i: int, array: np.ndarray) -> None:
         self._begun[i], self._starts[i] = array, start_of(array)

@@ -24,7 +24,7 @@ from ..errors import ReproError, StepFailed
 from ..frontends.arrays import as_array
 from ..numerics.digest import blake3_of
 from ..numerics.hashing import combine_digests, tensor_digest
-from ..numerics.tensors import start_of
+from ..numerics.tensors import TensorType, start_of
 from ..program.microbatches import MicrobatchProgram, StepProgram, sum_program
 from .agreed_state import AgreedState, ReplicatedState
 from .executable import Executable, Kept, compile, step_errors
@@ -136,6 +136,8 @@ class KeptMicrobatches:
         kinds = executable.program.state
         self._state = [as_array(value, kind, "state") for value, kind in zip(state, kinds, strict=True)]
         self._calls = MicrobatchCalls(executable.program, executable.part, self._state)
+        # (B5) The state that microbatches give, those of all of them in one array.
+        self._own = [np.empty(kinds[i].shape, kinds[i].dtype) for i in executable.program.own]
         # Those that nobody reads any more.
         self._free: list[Sums] = []
         self.commits = False
@@ -197,13 +199,13 @@ class KeptMicrobatches:
         if isinstance(self._kept, Kept):
             self._calls.begin(arrays)
             sums = self._fold(leaves)
-            self._kept.step(*sums.tensors, *shared)
+            self._kept.step(*sums.tensors, *self._own, *shared)
         else:
             assert ranks is not None
             try:
                 with ranks.step():
                     sums = self._combined(ranks, self._kept, leaves, arrays)
-                    hash_after = self._attempt(ranks, self._kept, [*sums.tensors, *shared])
+                    hash_after = self._attempt(ranks, self._kept, [*sums.tensors, *self._own, *shared])
             except Agreed as error:
                 assert error.__cause__ is not None
                 raise error.__cause__ from None
@@ -248,6 +250,7 @@ class KeptMicrobatches:
             self._gather_committed(ranks)
         layout = self._executable.layout
         sums = combine(ranks, len(leaves), nodes, layout, self._new, self._executable.add)
+        self._gather_own(ranks)
         self._free += [each for each in nodes.values() if each is not sums]
         ranks.measure(seconds)
         return sums
@@ -296,11 +299,14 @@ class KeptMicrobatches:
 
         def note(node: range, sums: Sums) -> Sums:
             if digests is not None and node in wanted:
-                accumulate = self._executable.program.microbatches.accumulate
+                program = self._executable.program
+                accumulate = program.microbatches.accumulate
                 numbers = range(node.start * accumulate, node.stop * accumulate)
                 # (C8) Of the microbatches too, where they are committed to.
                 committed = (self._committed[number] for number in numbers if self.commits)
-                digests[node] = blake3_of(self._digest(sums), *committed)
+                kinds = program.part.outputs[len(program.sums) :]
+                own = (_digest(self._own_of(number), kinds) for number in numbers if kinds)
+                digests[node] = blake3_of(_digest(sums.tensors, program.sums), *own, *committed)
             return sums
 
         def leaf(number: int) -> Sums:
@@ -317,13 +323,30 @@ class KeptMicrobatches:
                 self._free.append(self._fold(node, nodes, digests))
         return digest_of(nodes, digests)
 
-    def _gather_committed(self, ranks: Ranks) -> None:
-        """(C8) Has the hashes of the microbatches of all ranks."""
+    def _numbers(self, ranks: Ranks) -> list[range]:
+        """The microbatches of each rank."""
         microbatches = self._executable.program.microbatches
-        numbers = [
+        return [
             range(leaves.start * microbatches.accumulate, leaves.stop * microbatches.accumulate)
             for leaves in ranks.leaves(microbatches.leaves)
         ]
+
+    def _gather_own(self, ranks: Ranks) -> None:
+        """(B5) Has the state of the microbatches of all ranks."""
+        numbers = self._numbers(ranks)
+
+        def parts(rank: int) -> list[np.ndarray]:
+            rows = slice(numbers[rank].start, numbers[rank].stop)
+            found = [array[rows].reshape(-1).view(np.uint8) for array in self._own]
+            return [part for part in found if len(part)]
+
+        peers = [peer for peer in range(ranks.size) if peer != ranks.rank]
+        sends = [(peer, part) for peer in peers for part in parts(ranks.rank)]
+        ranks.transport.exchange(sends, [(peer, part) for peer in peers for part in parts(peer)])
+
+    def _gather_committed(self, ranks: Ranks) -> None:
+        """(C8) Has the hashes of the microbatches of all ranks."""
+        numbers = self._numbers(ranks)
         own = b"".join(self._committed[number] for number in numbers[ranks.rank])
         for each, data in zip(numbers, ranks.gather(own, [32 * len(each) for each in numbers]), strict=True):
             self._committed |= {number: data[32 * i : 32 * (i + 1)] for i, number in enumerate(each)}
@@ -340,12 +363,15 @@ class KeptMicrobatches:
             self._calls.begin(arrays)
             sums = self._part(number)
         self._free.append(sums)
-        return self._digest(sums)
+        return self._digest_of_part(number, sums)
 
-    def _digest(self, sums: Sums) -> bytes:
-        kinds = self._executable.program.sums
-        digests = [tensor_digest(array, kind.element) for array, kind in zip(sums.tensors, kinds, strict=True)]
-        return bytes.fromhex(combine_digests(digests))
+    def _digest_of_part(self, number: int, sums: Sums) -> bytes:
+        """(C8) The hash of what microbatch `number` has given."""
+        return _digest([*sums.tensors, *self._own_of(number)], self._executable.program.part.outputs)
+
+    def _own_of(self, number: int) -> list[np.ndarray]:
+        """(B5) The memory of the state that microbatch `number` gives."""
+        return [array[number : number + 1].reshape(array.shape[1:]) for array in self._own]
 
     def _leaf(self, number: int) -> Sums:
         accumulate = self._executable.program.microbatches.accumulate
@@ -361,9 +387,9 @@ class KeptMicrobatches:
     def _part(self, number: int) -> Sums:
         """What microbatch `number` gives."""
         sums = self._new()
-        self._calls.write(number, sums)
+        self._calls.write(number, sums, self._own_of(number))
         if self.commits:
-            self._committed[number] = self._digest(sums)
+            self._committed[number] = self._digest_of_part(number, sums)
         return sums
 
     def _added(self, left: Sums, right: Sums) -> Sums:
@@ -385,3 +411,9 @@ class KeptMicrobatches:
     def load(self) -> None:
         """As of `Kept`."""
         self._kept.load()
+
+
+def _digest(arrays: Sequence[np.ndarray], kinds: Sequence[TensorType]) -> bytes:
+    """The hash (H3) of tensors."""
+    digests = [tensor_digest(array, kind.element) for array, kind in zip(arrays, kinds, strict=True)]
+    return bytes.fromhex(combine_digests(digests))

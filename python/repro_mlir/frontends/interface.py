@@ -85,6 +85,8 @@ class CaptureOptions:
         None: the batch is a whole one.
       precision: a recipe for the operands of contractions, its name or its JSON, see `apply_precision`. None: they are
         what the framework gives.
+      gradient_compression: a method by which the gradients of each microbatch are compressed, its name or its JSON, see
+        `repro_mlir.gradient_compression`. None: they are not.
     """
 
     clip_norm: float | None = None
@@ -98,6 +100,7 @@ class CaptureOptions:
     loss_scale: Any = None
     microbatches: Microbatches | None = None
     precision: Any = None
+    gradient_compression: Any = None
 
 
 @dataclass(frozen=True)
@@ -179,6 +182,8 @@ class ImportedProgram(Generic[B]):
       random: the positions in `state` of the seed and of the step of the random numbers, both i64 of shape []. None
         where the program draws none.
       bindings: what ties the program to the user's objects.
+      own: of a step in microbatches, the ascending positions in `state` of tensors of which each microbatch has its own
+        (B5); `state` and `initial` have those of one microbatch.
     Raises:
       ReproError: an initial value or a position of `random` that is not as said here.
     """
@@ -191,6 +196,7 @@ class ImportedProgram(Generic[B]):
     num_hyper_parameters: int
     random: tuple[int, int] | None
     bindings: B = field(repr=False)
+    own: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         expected = [(kind.dtype, kind.shape, True) for kind in self.state]

@@ -176,6 +176,11 @@ class Scale:
         return self.rule == DELAYED
 
     @property
+    def element(self) -> str:
+        """The type of a scale."""
+        return "f8E8M0FNU" if self.rule in _POWERS else "f8E4M3FN" if self.rule in _SMALL else "f32"
+
+    @property
     def mlir(self) -> str:
         if self.is_delayed:
             return "#repro.given_scale"
@@ -276,6 +281,22 @@ class Format:
         """(Q6) Whether its scale follows from former steps."""
         return self.scale is not None and self.scale.is_delayed
 
+    @property
+    def code_type(self) -> str:
+        """The type of an element of blocks."""
+        return "i8" if self.element.startswith("mxint8") else self.element
+
+    @property
+    def block_format(self) -> str:
+        """The attribute of blocks."""
+        assert self.tile is not None and self.scale is not None
+        rows, columns = (side or 0 for side in self.tile)
+        return (
+            f"#repro.block_format<element = {self.code_type}, rows = {rows}, columns = {columns}, "
+            f"scale = {self.scale.mlir}, rounding = {self.rounding.mlir}, "
+            f"symmetric = {_mlir(self.element != 'mxint8_full')}>"
+        )
+
     def mlir(self, name: str = '""', *, frozen: bool = False) -> str:
         """The attribute of a factor in `repro.precision`.
 
@@ -283,16 +304,7 @@ class Format:
           name: of the scale of former steps in the state, as MLIR prints a string.
           frozen: whether that scale stays as it is.
         """
-        parts = [f"format = {self.element}"]
-        if self.has_blocks:
-            assert self.tile is not None and self.scale is not None
-            rows, columns = (side or 0 for side in self.tile)
-            element = "i8" if self.element.startswith("mxint8") else self.element
-            symmetric = _mlir(self.element != "mxint8_full")
-            parts = [
-                f"format = #repro.block_format<element = {element}, rows = {rows}, columns = {columns}, "
-                f"scale = {self.scale.mlir}, rounding = {self.rounding.mlir}, symmetric = {symmetric}>"
-            ]
+        parts = [f"format = {self.block_format if self.has_blocks else self.element}"]
         if self.hadamard is not None:
             parts.append(f"hadamard = array<i64: {', '.join(map(str, self.hadamard.signs))}>")
             if self.hadamard.to_bf16:

@@ -70,7 +70,8 @@ def _set_fields(value: Any, *names: str) -> dict[str, Any]:
     return {name: each for name, each in found.items() if each != fields[name].default}
 
 
-def _format_as_json(format: Format) -> Any:
+def format_as_json(format: Format) -> Any:
+    """A format as in the JSON of a recipe."""
     if format.element in _PLAIN and format.hadamard is None:
         return format.element
     found: dict[str, Any] = {"element": format.element}
@@ -92,7 +93,7 @@ def _format_as_json(format: Format) -> Any:
 def _roles_as_json(roles: Mapping[str, RolePrecision]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for role, precision in roles.items():
-        value: dict[str, Any] = {name: _format_as_json(format) for name, format in precision.operands.items()}
+        value: dict[str, Any] = {name: format_as_json(format) for name, format in precision.operands.items()}
         if precision.result is not None:
             value["result"] = precision.result
         if precision.accumulator is not None:
@@ -141,7 +142,8 @@ def _text(value: Any, where: str) -> str:
     return value
 
 
-def _format(value: Any, where: str) -> Format:
+def format_from_json(value: Any, where: str) -> Format:
+    """The format of a value in JSON. ReproError for any other one, with the place."""
     if isinstance(value, str):
         if value in ELEMENTS:
             raise ReproError(f"{where}: expected an object with the tile and scale of {value}")
@@ -181,7 +183,7 @@ def _rounding(value: Any, where: str) -> Rounding:
 
 def _precision(value: Any, where: str, role: str) -> RolePrecision:
     given = _object(value, where, (*OPERANDS[role], "result", "accumulator"))
-    operands = {name: _format(given[name], f"{where}.{name}") for name in OPERANDS[role] if name in given}
+    operands = {name: format_from_json(given[name], f"{where}.{name}") for name in OPERANDS[role] if name in given}
     accumulator = _accumulator(given.get("accumulator"), f"{where}.accumulator")
     return _at(where, RolePrecision, operands, given.get("result"), accumulator)
 

@@ -23,6 +23,8 @@ from .exact import exact_contractions
 from .program import Program, cached_import, initial_of, read_signature
 
 _MAGIC = b"repro-microbatches-v1\0"
+_MAGIC_OF_OWN = b"repro-microbatches-v2\0"
+"""Of steps whose microbatches have state of their own."""
 
 
 class MicrobatchError(ReproError):
@@ -34,12 +36,14 @@ class MicrobatchProgram:
     """A training step whose batch is cut into microbatches (B1).
 
     Attributes:
-      part: of a microbatch: state and inputs to `sums` and nothing else; it has no state of its own.
-      finish: state, sums and the inputs that all microbatches share to the new state and the outputs.
+      part: of a microbatch: state and inputs to `sums`, then the new tensors of `own`; the program itself has no state.
+      finish: state, sums, the new tensors of `own` and the inputs that all microbatches share to the new state and the
+        outputs.
       microbatches: how many there are, and in which leaves.
       cut: the positions among `inputs` of those that are cut along their first dimension, one behind the other.
       inputs: of the whole step.
       random: the position in the state of the step of the random numbers, None where there are none.
+      own: the positions in the state of tensors of which each microbatch has a part, along the first dimension (B5).
     Raises:
       ReproError: programs, numbers and inputs that do not belong together.
     """
@@ -51,6 +55,7 @@ class MicrobatchProgram:
     inputs: tuple[TensorType, ...]
     random: int | None
     num_hyper_parameters: int
+    own: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         count, inputs = self.microbatches.count, self.inputs
@@ -63,14 +68,23 @@ class MicrobatchProgram:
             kind = self.state[self.random] if 0 <= self.random < len(self.state) else None
             if kind is None or (kind.element, kind.shape) != ("i64", ()):
                 raise ReproError(f"(B1) expected the step of random numbers as an i64 of shape [], got {kind}")
+        if list(self.own) != sorted({*self.own}) or any(not 0 <= i < len(self.state) for i in self.own):
+            raise ReproError(f"(B5) expected ascending positions of state of microbatches, got {self.own}")
+        for i in self.own:
+            if self.state[i].shape[:1] != (count,):
+                raise ReproError(f"(B5) expected a part of state {self.state[i]} for each of {count} microbatches")
         rows = [
             (kind.element, (kind.shape[0] // count, *kind.shape[1:])) if i in self.cut else (kind.element, kind.shape)
             for i, kind in enumerate(inputs)
         ]
         shared = [row for i, row in enumerate(rows) if i not in self.cut]
-        if self.part.state or _types(self.part.inputs) != [*_types(self.state), *rows]:
+        taken = [(kind.element, kind.shape[i in self.own :]) for i, kind in enumerate(self.state)]
+        if self.part.state or _types(self.part.inputs) != [*taken, *rows]:
             raise ReproError("(B1) the program of a microbatch does not take the state and a microbatch of the inputs")
-        if _types(self.finish.inputs) != [*_types(self.sums), *shared]:
+        own = [self.state[i] for i in self.own]
+        if _types(self.part.outputs[len(self.sums) :]) != [taken[i] for i in self.own]:
+            raise ReproError("(B5) the program of a microbatch does not give its state")
+        if _types(self.finish.inputs) != [*_types(self.sums), *_types(own), *shared]:
             raise ReproError("(B1) the end of the step does not take the sums of a microbatch and the shared inputs")
         if not 0 <= self.num_hyper_parameters <= len(inputs):
             raise ReproError(f"expected 0 to {len(inputs)} hyper-parameters, got {self.num_hyper_parameters}")
@@ -93,13 +107,13 @@ class MicrobatchProgram:
     @property
     def sums(self) -> tuple[TensorType, ...]:
         """What a microbatch gives; floats are summed, all others are equal in all microbatches (B3)."""
-        return self.part.outputs
+        return self.part.outputs[: len(self.part.outputs) - len(self.own)]
 
     @cached_property
     def hash(self) -> str:
         """The identity of the step (B4), in hexadecimal."""
         identities = bytes.fromhex(self.part.hash) + bytes.fromhex(self.finish.hash)
-        return blake3_of(_MAGIC, identities, self._numbers()).hex()
+        return blake3_of(self._magic, identities, self._numbers()).hex()
 
     def is_named(self, identity: str) -> bool:
         """As of a `Program`."""
@@ -109,11 +123,17 @@ class MicrobatchProgram:
     def data(self) -> bytes:
         """The step as it is stored: docs/identity.md."""
         size = struct.pack("<Q", len(self.part.data))
-        return b"".join([_MAGIC, self._numbers(), size, self.part.data, self.finish.data])
+        return b"".join([self._magic, self._numbers(), size, self.part.data, self.finish.data])
+
+    @property
+    def _magic(self) -> bytes:
+        return _MAGIC_OF_OWN if self.own else _MAGIC
 
     def _numbers(self) -> bytes:
         random = 0 if self.random is None else self.random + 1
-        numbers = self.microbatches.leaves, self.microbatches.accumulate, random, len(self.cut), *self.cut
+        numbers = [self.microbatches.leaves, self.microbatches.accumulate, random, len(self.cut), *self.cut]
+        if self.own:
+            numbers += [len(self.own), *self.own]
         return struct.pack(f"<{len(numbers)}Q", *numbers)
 
     @property
@@ -156,6 +176,8 @@ def microbatch_program_of(
     options = f"microbatches={microbatches.count} cut={','.join(str(count + each) for each in cut)}"
     if random is not None:
         options += f" step={random}"
+    if imported.own:
+        options += f" own={','.join(map(str, imported.own))}"
 
     def program(keep: str) -> Program:
         found = _split(imported.text, f"keep={keep} {options}")
@@ -163,8 +185,16 @@ def microbatch_program_of(
 
     part, finish = program("part"), program("finish")
     whole = _whole(imported.inputs, cut, microbatches)
-    signature = StepSignature(imported.state, whole, imported.outputs, imported.num_hyper_parameters)
-    return _joined(part, finish, microbatches, tuple(cut), random, signature, initial_of(imported))
+    own, number = imported.own, microbatches.count
+    state = tuple(
+        dataclasses.replace(kind, shape=(number, *kind.shape)) if i in own else kind
+        for i, kind in enumerate(imported.state)
+    )
+    signature = StepSignature(state, whole, imported.outputs, imported.num_hyper_parameters)
+    initial = tuple(
+        np.repeat(value[np.newaxis], number, 0) if i in own else value for i, value in enumerate(initial_of(imported))
+    )
+    return _joined(part, finish, microbatches, tuple(cut), random, signature, initial, own)
 
 
 def _whole(rows: Sequence[TensorType], cut: Sequence[int], microbatches: Microbatches) -> tuple[TensorType, ...]:
@@ -186,6 +216,7 @@ def _joined(
     random: int | None,
     signature: StepSignature,
     initial: tuple[np.ndarray, ...],
+    own: tuple[int, ...],
 ) -> MicrobatchProgram:
     """A step of its two programs, whose tensors get names and types of the signature: a program does not know which
     integers are unsigned."""
@@ -199,9 +230,9 @@ def _joined(
     if len(part.inputs) != len(state) + len(inputs) or len(finish.inputs) != len(part.outputs) + len(shared):
         raise ReproError("(B1) the programs of a step in microbatches have other tensors than its signature")
     part = dataclasses.replace(part, inputs=typed(part.inputs, [*state, *inputs]))
-    own = typed(finish.inputs, [*part.outputs, *shared])
-    finish = dataclasses.replace(finish, state=state, inputs=own, outputs=outputs, initial=initial)
-    return MicrobatchProgram(part, finish, microbatches, cut, inputs, random, num_hyper_parameters)
+    taken = typed(finish.inputs, [*part.outputs, *shared])
+    finish = dataclasses.replace(finish, state=state, inputs=taken, outputs=outputs, initial=initial)
+    return MicrobatchProgram(part, finish, microbatches, cut, inputs, random, num_hyper_parameters, own)
 
 
 StepProgram = Program | MicrobatchProgram
@@ -226,7 +257,7 @@ def _split(text: str, options: str) -> Program:
 
 def is_microbatch_data(data: bytes) -> bool:
     """Whether bytes begin as those of a step in microbatches."""
-    return data.startswith(_MAGIC)
+    return data.startswith((_MAGIC, _MAGIC_OF_OWN))
 
 
 class _Stored(NamedTuple):
@@ -236,11 +267,13 @@ class _Stored(NamedTuple):
     accumulate: int
     random: int
     cut: tuple[int, ...]
+    own: tuple[int, ...]
     part: bytes
     finish: bytes
 
 
 def _stored(data: bytes) -> _Stored:
+    # Both have one length.
     position = len(_MAGIC)
 
     def take(count: int) -> tuple[int, ...]:
@@ -252,13 +285,17 @@ def _stored(data: bytes) -> _Stored:
 
     leaves, accumulate, random, num_cut = take(4)
     cut = take(num_cut)
-    if any(a >= b for a, b in itertools.pairwise(cut)):
-        raise MicrobatchError("(B4) expected ascending positions of inputs that are cut")
+    own = take(*take(1)) if data.startswith(_MAGIC_OF_OWN) else ()
+    for positions, what in ((cut, "inputs that are cut"), (own, "state of microbatches")):
+        if any(a >= b for a, b in itertools.pairwise(positions)):
+            raise MicrobatchError(f"(B4) expected ascending positions of {what}")
+    if not own and data.startswith(_MAGIC_OF_OWN):
+        raise MicrobatchError("(B4) expected positions of state of microbatches")
     (size,) = take(1)
     if size > len(data) - position:
         raise MicrobatchError("(B4) the bytes of a step in microbatches end early")
     end = position + size
-    return _Stored(leaves, accumulate, random, cut, data[position:end], data[end:])
+    return _Stored(leaves, accumulate, random, cut, own, data[position:end], data[end:])
 
 
 def programs_of(data: bytes) -> tuple[bytes, bytes]:
@@ -287,7 +324,7 @@ def read_microbatches(
         if signature is None:
             rows = part.inputs[len(finish.state) :]
             signature = StepSignature(finish.state, _whole(rows, stored.cut, microbatches), finish.outputs, 0)
-        return _joined(part, finish, microbatches, stored.cut, random, signature, initial)
+        return _joined(part, finish, microbatches, stored.cut, random, signature, initial, stored.own)
     except ReproError as error:
         raise MicrobatchError(str(error)) from None
 

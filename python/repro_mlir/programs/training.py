@@ -19,7 +19,7 @@ from ..program.importing import run_passes
 from ..program.program import import_program
 from .losses import Loss
 from .optimizers import Optimizer
-from .writer import Tensor, Writer, text_of
+from .writer import Tensor, Writer, quoted, text_of
 
 _STEP = "optimizer.step"
 _LR = "lr"
@@ -174,12 +174,12 @@ def _join(
 
     names = [each.kind.name for each in arguments]
     given = ", ".join(
-        f"{each.name}: {text_of(each.kind)} {{repro.name = {_quoted(name)}}}"
+        f"{each.name}: {text_of(each.kind)} {{repro.name = {quoted(name)}}}"
         for each, name in zip(arguments, names, strict=True)
     )
     called = [*names[:num_state], *outputs]
     gives = ", ".join(
-        f"{text_of(each.kind)} {{repro.name = {_quoted(name)}}}" for each, name in zip(results, called, strict=True)
+        f"{text_of(each.kind)} {{repro.name = {quoted(name)}}}" for each, name in zip(results, called, strict=True)
     )
     returned = ", ".join(each.name for each in results)
     types = ", ".join(text_of(each.kind) for each in results)
@@ -200,11 +200,6 @@ def _join(
 
     joined = run_passes(text, "import-linalg", "differentiate", rename)
     return run_passes(joined, "import-linalg", "differentiate", _text_of)
-
-
-def _quoted(name: str) -> str:
-    plain = (chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:02X}" for byte in name.encode())
-    return f'"{"".join(plain)}"'
 
 
 def _text_of(module: Any) -> str:

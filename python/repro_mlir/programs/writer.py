@@ -18,6 +18,12 @@ def text_of(kind: TensorType) -> str:
     return f"tensor<{'x'.join([*map(str, kind.shape), kind.element])}>"
 
 
+def quoted(name: str) -> str:
+    """A string as MLIR writes it."""
+    plain = (chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:02X}" for byte in name.encode())
+    return f'"{"".join(plain)}"'
+
+
 @dataclass(frozen=True)
 class Tensor:
     """A value of the program.

@@ -31,6 +31,7 @@ from ..frontends.arrays import as_array
 from ..frontends.batches import as_arguments, repeated
 from ..frontends.interface import CaptureOptions, ImportedProgram, Microbatches
 from ..frontends.torch.programs import microbatch_program, training_program
+from ..gradient_compression.chosen import compression_of
 from ..numerics.hashing import state_hash
 from ..numerics.philox import signed_seed
 from ..precision.apply import RANDOM, SCALE
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
     from ..audit.receipts.recorder import Recorder
     from ..frontends.torch import Captured, FlatBatch, Form, Refresh, Subject
+    from ..gradient_compression.methods import GradientCompression
     from ..precision.recipe import Recipe
 
 
@@ -98,6 +100,7 @@ class Trainer:
         microbatches: int | None = None,
         accumulate: int = 1,
         microbatch_inputs: Sequence[str] | None = None,
+        gradient_compression: GradientCompression | str | Mapping[str, Any] | None = None,
         ranks: Ranks | None = None,
         receipt: str | Path | ReceiptOptions | None = None,
     ) -> None:
@@ -137,6 +140,9 @@ class Trainer:
             by a tree (B2). It divides `microbatches`.
           microbatch_inputs: the names of the batch's tensors that are cut, such as "batch[0]"; the others go to every
             microbatch. None: all that have dimensions, whose first extents must be equal.
+          gradient_compression: how the gradients of each microbatch are compressed before they are added, with loss: a
+            method of `repro_mlir.gradient_compression`, its name or its JSON. What it keeps is part of the state, of
+            `state_dict` and of checkpoints.
           ranks: with whom the microbatches are shared, as `repro_mlir.integrations.torch_distributed.connect` gives
             them. Every rank makes the same steps with the same batches, on a target of its own; what they compute does
             not depend on how many there are.
@@ -163,6 +169,8 @@ class Trainer:
         self._microbatches = Microbatches.chosen(microbatches, accumulate, microbatch_inputs)
         if ranks is not None and not isinstance(ranks, Ranks):
             raise ReproError(f"expected ranks as a connect() gives them, got a {type(ranks).__name__}")
+        if gradient_compression is not None:
+            gradient_compression = compression_of(gradient_compression)
         if ranks is not None and self._microbatches is None:
             raise ReproError("ranks share microbatches: expected microbatches=N")
         self._options = CaptureOptions(
@@ -177,6 +185,7 @@ class Trainer:
             loss_scale,
             self._microbatches,
             None if precision is None else recipe_of(precision),
+            gradient_compression,
         )
         self._nonfinite_loss = nonfinite_loss
         self._nonfinite: str | None = None
@@ -187,7 +196,8 @@ class Trainer:
         self._ranks = ranks
         self._forms = KnownForms(target, threads, ranks)
         self._step: Step | None = None
-        # State that no object of the user's holds: seed and step of the random numbers, (Q6) scales of former steps.
+        # State that no object of the user's holds, by name: seed and step of the random numbers, (Q6) scales of former
+        # steps, gradient compression.
         self._own: dict[str, np.ndarray] = {}
         self._begun: _Begun | None = None
         self._running = self._has_run = False
@@ -550,15 +560,7 @@ class Trainer:
         """Goes on with a captured step, on the tensors that the user's objects have now."""
         step = self._forms.step(form, known)
         if step is None:
-            for kind, position in zip(("seed", "step"), known.imported.random or (), strict=False):
-                self._own.setdefault(kind, known.imported.initial[position].copy())
-            for added, value in zip(known.added, known.added_initial, strict=True):
-                held = self._own.setdefault(added.name, value.copy())
-                if held.shape != value.shape:
-                    raise ReproError(
-                        f"the state has {added.name} of shape {list(held.shape)}, the recipe {list(value.shape)}: "
-                        "expected the same history"
-                    )
+            self._take_own(known)
             binding = frontend.Binding(subject, known.captured, self._own, self._forms.bindings, known.added)
             step = Step(form, known, subject, binding, known.executable.keep(binding.arrays))
         if self._receipt is not None and self._recorder is None and self._step is None:
@@ -568,6 +570,22 @@ class Trainer:
         if warning is not None:
             warnings.warn(warning, RuntimeWarning, stacklevel=6)
         return step
+
+    def _take_own(self, known: Known) -> None:
+        """Has arrays for the state of a program that no object of the user's holds."""
+        program, own = known.program, known.captured.own
+        for kind, value in zip(program.state, program.initial, strict=True):
+            if kind.name in own:
+                found = self._own.setdefault(kind.name, value.copy())
+                if found.shape != kind.shape:
+                    raise ReproError(f"the state has {kind.name} of shape {list(found.shape)}, expected {kind}")
+        for kind, value in zip(known.added, known.added_initial, strict=True):
+            held = self._own.setdefault(kind.name, value.copy())
+            if held.shape != value.shape:
+                raise ReproError(
+                    f"the state has {kind.name} of shape {list(held.shape)}, the recipe {list(value.shape)}: expected "
+                    "the same history"
+                )
 
     def _open_receipt(self, step: Step) -> None:
         from ..audit.receipts.recorder import Recorder
@@ -735,11 +753,13 @@ class Trainer:
         Returns:
           `model`, `optimizer` and, where there are such, `average` and `loss_scale`: their state_dict; `precision`
           with the scales and histories of a recipe that has such (Q6), by the names of the program's state, none before
-          the first step; `steps` and `cursor`; `seed` and `random_step` of the random numbers; `format`.
+          the first step; what `gradient_compression` keeps, by name; `steps` and `cursor`; `seed` and `random_step` of
+          the random numbers; `format`.
         """
         with self._lock:
             self.bring_back()
             seed, step = (int(self._own[kind]) if kind in self._own else None for kind in RANDOM)
+            kept = frontend.compression_tensors(self._own)
             average, scaler = self._options.average, self._options.loss_scale
             return {
                 "format": frontend.CHECKPOINT_FORMAT,
@@ -748,6 +768,7 @@ class Trainer:
                 **({} if average is None else {"average": average.state_dict()}),
                 **({} if scaler is None else {"loss_scale": scaler.state_dict()}),
                 **({"precision": frontend.held_scales(self._scales)} if self._is_delayed else {}),
+                **({"gradient_compression": kept} if kept else {}),
                 "steps": self.steps,
                 "cursor": self.cursor,
                 "seed": int(self._options.seed) if seed is None else seed,
@@ -776,6 +797,7 @@ class Trainer:
                 self._begun = self._step = self._broken = None
                 average, scaler = self._options.average, self._options.loss_scale
                 frontend.check_fits(state, self._model, self._optimizer, average, scaler, self._is_delayed)
+                frontend.check_compression(state, self._options.gradient_compression)
             except BaseException:
                 self._begun, self._step, self._broken = former
                 if self._step is not None and self._step.kept.ahead:
@@ -795,6 +817,7 @@ class Trainer:
             self._own = {"seed": np.array(seed, np.int64), "step": np.array(step, np.int64)}
             if self._is_delayed:
                 self._own |= frontend.scale_arrays(state["precision"])
+            self._own |= frontend.compression_arrays(state)
             if self._recorder is None:
                 self._done = _Position(state["steps"], state["cursor"])
             # A receipt that says that the run stops there has no step behind it.

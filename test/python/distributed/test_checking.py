@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,13 +30,13 @@ def plant(monkeypatch: pytest.MonkeyPatch, program: Any, rank: int, fault: Calla
     inputs before it and its outputs behind it."""
     write, count = MicrobatchCalls.write, 0
 
-    def wrong(self: MicrobatchCalls, number: int, sums: Sums) -> None:
+    def wrong(self: MicrobatchCalls, number: int, sums: Sums, own: Sequence[np.ndarray]) -> None:
         nonlocal count
         if self._part.program is not program or threading.current_thread().name != f"rank {rank}":
-            return write(self, number, sums)
+            return write(self, number, sums, own)
         before, behind = fault(count)
         count += 1
-        self._part.write([], before(self._arrays(number)), sums.tensors)
+        self._part.write([], before(self._arrays(number)), [*sums.tensors, *own])
         behind(sums.tensors)
 
     monkeypatch.setattr(MicrobatchCalls, "write", wrong)

@@ -68,8 +68,11 @@ def ReproSplitMicrobatches
       microbatches share; its results are the new state and the other outputs. A
       sum of floats is divided by the number of microbatches (B3).
 
-    A new state that depends on the microbatch in another way is an error. A
-    value that does not depend on the microbatch, nor on the step of the random
+    (B5) Of the state tensors `own` each microbatch has its own. `part` takes and
+    gives that of a microbatch, among its last results; `finish` has all of them
+    as one tensor with a first dimension for the microbatches, takes the new one
+    behind the sums, and gives it. Any other new state that depends on the
+    microbatch in another way is an error. A value that does not depend on the microbatch, nor on the step of the random
     numbers, is not reduced.
 
     (R1) `step` is the argument that counts steps for random numbers. Microbatch
@@ -90,6 +93,9 @@ def ReproSplitMicrobatches
     ListOption<"cut", "cut", "int64_t",
                "positions of the arguments of which each microbatch has its "
                "own, behind the state">,
+    ListOption<"own", "own", "int64_t",
+               "positions of the state tensors of which each microbatch has its "
+               "own">,
     Option<"step", "step", "int64_t", "-1",
            "position in the state of the step of the random numbers, -1 where "
            "there is none">

@@ -169,21 +169,34 @@ struct SplitMicrobatches
         return main.emitError("(B1) the step is a ")
                << main.getArgumentTypes()[step] << ", expected tensor<i64>";
     }
+    for (int64_t position : own)
+      if (position < 0 || position >= numState || position == step ||
+          !isa<RankedTensorType>(main.getArgumentTypes()[position]))
+        return main.emitError("(B5) no state at position ")
+               << position << " can belong to a microbatch";
     return success();
+  }
+
+  /// (B1), (B5) The arguments of which each microbatch has its own.
+  SmallVector<Value> getPartArguments(func::FuncOp main) {
+    SmallVector<Value> arguments;
+    for (int64_t position : cut)
+      arguments.push_back(main.getArgument(position));
+    for (int64_t position : own)
+      arguments.push_back(main.getArgument(position));
+    return arguments;
   }
 
   /// What depends on no microbatch is that of the step. (The mean of equal
   /// numbers may be another number.)
   void dropShared(func::FuncOp main) {
-    SmallVector<Value> sources;
-    for (int64_t position : cut)
-      sources.push_back(main.getArgument(position));
+    SmallVector<Value> sources = getPartArguments(main);
     if (step >= 0)
       sources.push_back(main.getArgument(step));
-    DenseSet<Value> own = findDependent(main.front(), sources, isNone);
+    DenseSet<Value> dependent = findDependent(main.front(), sources, isNone);
     for (auto op : llvm::make_early_inc_range(
              main.front().getOps<ReduceMicrobatchesOp>()))
-      if (!own.contains(op.getOperand())) {
+      if (!dependent.contains(op.getOperand())) {
         op.getResult().replaceAllUsesWith(op.getOperand());
         op.erase();
       }
@@ -191,10 +204,7 @@ struct SplitMicrobatches
 
   /// The values that belong to a microbatch.
   DenseSet<Value> findParts(func::FuncOp main) {
-    SmallVector<Value> inputs;
-    for (int64_t position : cut)
-      inputs.push_back(main.getArgument(position));
-    return findDependent(main.front(), inputs, isReduction);
+    return findDependent(main.front(), getPartArguments(main), isReduction);
   }
 
   /// The results of `main` that are outputs, and whether each belongs to a
@@ -248,12 +258,18 @@ struct SplitMicrobatches
       results.push_back(ends.getOperand(position));
       attributes.push_back(main.getResultAttrDict(position));
     }
+    size_t firstOwn = results.size();
+    for (int64_t position : own) {
+      results.push_back(ends.getOperand(position));
+      attributes.push_back(main.getResultAttrDict(position));
+    }
     DenseSet<Value> ending = findDependent(block, sums, isNone);
     for (auto [number, value] : llvm::enumerate(results))
       if (ending.contains(value))
-        return main.emitError("(B3) ")
-               << (number < sums.size() ? "what is reduced"
-                                        : "an output of a microbatch")
+        return main.emitError()
+               << (number < sums.size() ? "(B3) what is reduced"
+                   : number < firstOwn  ? "(B3) an output of a microbatch"
+                                        : "(B5) the new state of a microbatch")
                << " depends on a result of repro.reduce_microbatches";
     ImplicitLocOpBuilder at(ends.getLoc(), ends);
     for (Value &value : MutableArrayRef(results).take_front(sums.size()))
@@ -292,9 +308,22 @@ struct SplitMicrobatches
     DenseSet<Value> parts = findParts(main);
     SmallVector<Value> results;
     SmallVector<DictionaryAttr> attributes;
+    // (B5) That of all microbatches.
+    DenseSet<Value> ownStates;
+    for (int64_t position : own) {
+      Value state = main.getArgument(position);
+      auto type = cast<RankedTensorType>(state.getType());
+      SmallVector<int64_t> shape(type.getShape());
+      shape.insert(shape.begin(), microbatches);
+      state.setType(type.clone(shape));
+      ownStates.insert(state);
+    }
+    main.setFunctionType(FunctionType::get(
+        main.getContext(), block.getArgumentTypes(), main.getResultTypes()));
     for (int64_t i = 0; i < numState; ++i) {
-      Value value = ends.getOperand(i);
-      if (parts.contains(value))
+      bool isOwn = ownStates.contains(main.getArgument(i));
+      Value value = isOwn ? main.getArgument(i) : ends.getOperand(i);
+      if (!isOwn && parts.contains(value))
         return main.emitError("(B3) the new state ")
                << i << " depends on a microbatch, expected "
                << "repro.reduce_microbatches on the way to it";
@@ -329,10 +358,20 @@ struct SplitMicrobatches
       op.getResult().replaceAllUsesWith(sum);
       op.erase();
     }
+    for (int64_t position : own) {
+      Type type = main.getArgument(position).getType();
+      if (failed(main.insertArgument(number, type, {}, ends.getLoc())))
+        return failure();
+      ends.setOperand(position, main.getArgument(number++));
+    }
     // Checks of what a microbatch computes are made there.
     DenseSet<Value> ending =
         findDependent(block, llvm::to_vector(sums), isNone);
     clean(main, [&](Operation *op) { return !readsAny(op, ending); });
+    for (int64_t position : own)
+      if (!main.getArgument(position).use_empty())
+        return main.emitError("(B5) the end of the step reads state ")
+               << position << " of a microbatch";
     BitVector erased(main.getNumArguments());
     for (int64_t position : cut)
       erased.set(position + (number - numState));

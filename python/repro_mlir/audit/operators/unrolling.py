@@ -39,7 +39,7 @@ class Unrolled:
     Attributes:
       program: of the same state, inputs and outputs, bit by bit.
       phases: what its operators compute, a part of the step behind the other.
-      gives: by microbatch, its sums.
+      gives: by microbatch, its sums and the new state of its own.
     """
 
     program: Program
@@ -67,6 +67,7 @@ class _Unroller:
         lengths = [_count(each.operation) for each in (self._part, self._finish)]
         count, sums = step.microbatches.count, len(step.sums)
         total = count * lengths[0] + lengths[1] + 5 * count * (len(step.cut) + 1) + 6 * sums * (count - 1)
+        total += 4 * count * len(step.own)
         size = count * len(step.part.data) + len(step.finish.data)
         if total > MOST_OPERATORS or size > limits().text_bytes:
             raise ReproError(
@@ -94,11 +95,15 @@ class _Unroller:
             with_rows = [self._given(number, state, inputs) for number in range(microbatches.count)]
             self._end_phase("the cut of the batch")
 
+            new: list[list[ir.Value]] = []
+
             def part(number: int) -> list[ir.Value]:
                 found = self._inline(self._part, with_rows[number])
                 gives.append(tuple(self._places[value] for value in found))
                 self._end_phase(f"microbatch {number}")
-                return found
+                # (B2) calls for the microbatches in their order.
+                new.append(found[len(step.sums) :])
+                return found[: len(step.sums)]
 
             def add(left: list[ir.Value], right: list[ir.Value]) -> list[ir.Value]:
                 pairs = zip(step.sums, left, right, strict=True)
@@ -115,7 +120,10 @@ class _Unroller:
 
             sums = fold(range(microbatches.leaves), leaf, add)
             shared = [value for i, value in enumerate(inputs) if i not in step.cut]
-            returned = self._inline(self._finish, [*state, *sums, *shared])
+            stacked = zip(step.own, zip(*new, strict=True), strict=True) if step.own else ()
+            own = [self._write(_stack(step.state[i]), *parts) for i, parts in stacked]
+            self._end_phase("the state of microbatches")
+            returned = self._inline(self._finish, [*state, *sums, *own, *shared])
             self._end_phase("the end of the step")
             ir.Operation.create("func.return", operands=returned)
         signature = step.state, step.inputs, step.outputs, step.num_hyper_parameters
@@ -129,6 +137,8 @@ class _Unroller:
         given = [*state, *inputs]
         if step.random is not None:
             given[step.random] = self._write(_advance(number), state[step.random])
+        for i in step.own:
+            given[i] = self._write(_own_slice(step.state[i], number), state[i])
         for i in step.cut:
             rows = _row_slice(step.inputs[i], step.microbatches.count, number)
             given[len(state) + i] = self._write(rows, inputs[i])
@@ -216,6 +226,46 @@ def _row_slice(kind: TensorType, count: int, number: int) -> str:
     ranges = "".join(f"[{', '.join(map(str, each))}]" for each in places)
     sliced = f"%0 = tensor.extract_slice %x{ranges} : {_text(kind)} to {_text(piece)}"
     return _program([kind], piece, [sliced, f"return %0 : {_text(piece)}"])
+
+
+def _own_slice(kind: TensorType, number: int) -> str:
+    """(B5) What a microbatch has of a state tensor."""
+    part = TensorType(kind.name, kind.element, kind.shape[1:])
+    piece = TensorType(kind.name, kind.element, (1, *part.shape))
+    zeros, ones = [0] * len(part.shape), [1] * len(kind.shape)
+    ranges = "".join(f"[{', '.join(map(str, each))}]" for each in ([number, *zeros], piece.shape, ones))
+    body = [
+        f"%0 = tensor.extract_slice %x{ranges} : {_text(kind)} to {_text(piece)}",
+        f"%1 = tensor.collapse_shape %0 {_joined(part)} : {_text(piece)} into {_text(part)}",
+        f"return %1 : {_text(part)}",
+    ]
+    return _program([kind], part, body)
+
+
+def _stack(kind: TensorType) -> str:
+    """(B5) The state tensor of which each argument is the part of a microbatch."""
+    part = TensorType(kind.name, kind.element, kind.shape[1:])
+    piece = TensorType(kind.name, kind.element, (1, *part.shape))
+    names = [f"%x{i}" for i in range(kind.shape[0])]
+    pieces = [
+        f"%p{i} = tensor.expand_shape {name} {_joined(part)} output_shape {list(piece.shape)} : "
+        f"{_text(part)} into {_text(piece)}"
+        for i, name in enumerate(names)
+    ]
+    given = ", ".join(f"%p{i}" for i in range(len(names)))
+    kinds = ", ".join([_text(piece)] * len(names))
+    whole = f"%0 = tensor.concat dim(0) {given} : ({kinds}) -> {_text(kind)}"
+    arguments = ", ".join(f"{name}: {_text(part)}" for name in names)
+    body = _lines([*pieces, whole, f"return %0 : {_text(kind)}"])
+    return f"func.func @main({arguments}) -> {_text(kind)} {{\n{body}}}\n"
+
+
+def _joined(part: TensorType) -> str:
+    """The dimensions of [1, *part] of which each of `part` is made."""
+    if not part.shape:
+        return "[]"
+    first, *others = range(len(part.shape) + 1)
+    return str([[first, others[0]], *([each] for each in others[1:])])
 
 
 def _program(arguments: Sequence[TensorType], result: TensorType, body: Sequence[str]) -> str:

@@ -55,7 +55,8 @@ class Binding:
         """
         Args:
           subject, captured: what was captured, and from what.
-          own: arrays for `seed`, `step` and `added`, which no object of the user's holds.
+          own: by name, arrays for the state that no object of the user's holds: `seed`, `step`, gradient compression,
+            `added`.
           others: of other programs on the same objects, whose counters it shares.
           added: the state that the program has behind what was captured.
         Raises:
@@ -74,11 +75,11 @@ class Binding:
         self.residents = Residents()
         self._foreign: frozenset[str] = frozenset()
         held = dict(subject.model.named_parameters()) | dict(subject.model.named_buffers()) | subject.extra
-        written = captured.written
+        written, beside = captured.written, {*captured.own}
         shared: list[tuple[torch.Tensor, TensorType]] = []
-        for role, kind, slot in zip(captured.roles, captured.state, captured.slots, strict=True):
+        for kind, slot in zip(captured.state, captured.slots, strict=True):
             # In the order of the program; the tensors' memory comes later.
-            self.arrays[kind.name] = own[role] if role in ("seed", "step") else _EMPTY
+            self.arrays[kind.name] = own[kind.name] if kind.name in beside else _EMPTY
             if kind.name in held:
                 shared.append((held[kind.name], kind))
             elif slot is None:

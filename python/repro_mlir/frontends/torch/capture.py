@@ -10,7 +10,7 @@ import functools
 import json
 import numbers
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -50,6 +50,8 @@ from repro_mlir.frontends.torch.source_lines import module_names, origin_of_node
 from repro_mlir.frontends.torch.tensors import kind_of
 from repro_mlir.frontends.torch.tracing import first_stage, second_stage
 from repro_mlir.frontends.torch.unsigned import is_unsigned
+from repro_mlir.gradient_compression.apply import compress_gradients
+from repro_mlir.gradient_compression.chosen import compression_of
 from repro_mlir.numerics.philox import signed_seed
 from repro_mlir.numerics.tensors import TensorType
 from repro_mlir.precision.recipe_json import recipe_of
@@ -366,6 +368,8 @@ class _TrainingStep(_WithLoss):
             check_average(self.average, model)
             self.extra |= {name: ("average", tensor) for name, tensor in average_tensors(self.average).items()}
         self.scaler = options.loss_scale
+        if options.gradient_compression is not None:
+            _check_compression(options)
         if self.scaler is not None:
             check_scaler(self.scaler)
             self.extra |= {name: ("loss_scale", tensor) for name, tensor in scaler_values(self.scaler).items()}
@@ -412,7 +416,9 @@ class _TrainingStep(_WithLoss):
         buffers.update({name: swapped[name].detach() for name in buffers})
         if self.is_microbatch:
             loss = reduce_microbatches(loss)
-            found = tuple(None if g is None else reduce_microbatches(g) for g in found)
+            found = tuple(
+                None if g is None else reduce_microbatches(g, name) for name, g in zip(self.trained, found, strict=True)
+            )
             averaged = statistics_of(self.model)
             for name, value in buffers.items():
                 if name in averaged or not (value.is_floating_point() or value.is_complex()):
@@ -592,6 +598,19 @@ def _check_batch(loss_fn: object, batch: Any) -> None:
     raise CaptureError(f"batch is {found}, expected a tuple (*inputs, target) as loss_fn is given")
 
 
+def _check_compression(options: CaptureOptions) -> None:
+    compression_of(options.gradient_compression)
+    if options.microbatches is None:
+        raise CaptureError(
+            "gradient_compression is of the gradients of microbatches: expected microbatches=, 1 for the whole batch"
+        )
+    if options.loss_scale is not None:
+        raise CaptureError(
+            "gradient_compression and loss_scale: what is lost of gradients of one scale cannot be added to those of "
+            "another; expected one of them"
+        )
+
+
 def _check_options(options: CaptureOptions) -> None:
     autocast, block = options.autocast, options.attention_block
     if autocast not in (None, torch.bfloat16, torch.float16):
@@ -618,7 +637,7 @@ class _Traced:
       first: the graph of the first stage, with seed and step behind the state of the model and the optimizer.
       own: the state of the model and the optimizer.
       random: seed and step.
-      keeps_random: whether the program has seed and step though the step draws nothing: for stochastic rounding.
+      keeps_random: whether the program has seed and step though the step draws nothing: for what is chosen beside it.
     """
 
     first: torch.fx.GraphModule
@@ -700,8 +719,11 @@ def _written(graph: torch.fx.Graph, entries: Sequence[_StateTensor]) -> frozense
     return frozenset(entry.name for entry, argument, result in triples if origin_of_values(result) is not argument)
 
 
-def _rounds_stochastically(options: CaptureOptions) -> bool:
-    return options.precision is not None and recipe_of(options.precision).is_stochastic
+def _draws_by_choice(options: CaptureOptions) -> bool:
+    """Whether what is chosen for the canonical program draws random numbers."""
+    rounds = options.precision is not None and recipe_of(options.precision).is_stochastic
+    compression = options.gradient_compression
+    return rounds or (compression is not None and compression_of(compression).is_stochastic)
 
 
 def _trace(step: _Step, options: CaptureOptions, sizes: Sizes | None = None) -> _Traced:
@@ -743,7 +765,7 @@ def _trace(step: _Step, options: CaptureOptions, sizes: Sizes | None = None) -> 
     with _without_traced_attributes(step.model), contextlib.nullcontext() if sizes is None else sizes.tracing():
         arguments = [*arguments, *step.batch] if sizes is None else sizes.fake(arguments)
         first = first_stage(function, arguments, None if block is None else int(block), step.origins)
-        traced = _Traced(first, entries, random_state, optimizer is not None and _rounds_stochastically(options))
+        traced = _Traced(first, entries, random_state, optimizer is not None and _draws_by_choice(options))
         if sizes is not None:
             # What it decides by a size is a condition as well.
             _ = traced.second
@@ -786,7 +808,7 @@ def _capture(step: _Step, options: CaptureOptions) -> ImportedProgram[Captured]:
         _write_state=write_state,
         _graph=traced.graph,
     )
-    return ImportedProgram(
+    imported = ImportedProgram(
         text=lowered.text,
         state=state,
         initial=_initial_values(entries),
@@ -796,6 +818,21 @@ def _capture(step: _Step, options: CaptureOptions) -> ImportedProgram[Captured]:
         random=(num_model_state, num_model_state + 1) if lowered.draws else None,
         bindings=bindings,
     )
+    if optimizer is None or options.gradient_compression is None:
+        return imported
+    return _compressed(imported, options.gradient_compression)
+
+
+def _compressed(imported: ImportedProgram[Captured], compression: Any) -> ImportedProgram[Captured]:
+    """A step whose gradients are compressed, and its ties to the user's objects, which have no part in that."""
+    found = compress_gradients(imported, compression)
+    new = found.state[len(imported.state) :]
+    role: Role = "gradient_compression"
+    written = imported.bindings.written | {kind.name for kind in new}
+    bindings = replace(
+        imported.bindings, state=found.state, roles=(*imported.bindings.roles, *(role for _ in new)), written=written
+    )
+    return replace(found, bindings=bindings)
 
 
 def _check_names(entries: Sequence[_StateTensor]) -> None:

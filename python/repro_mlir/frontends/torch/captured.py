@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from repro_mlir.frontends.torch.optimizers import OptimizerProgram
     from repro_mlir.frontends.torch.slots import Slot
 
-Role = Literal["parameter", "buffer", "optimizer", "average", "loss_scale", "seed", "step"]
+Role = Literal["parameter", "buffer", "optimizer", "average", "loss_scale", "seed", "step", "gradient_compression"]
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Captured:
 
     The names of state tensors are those that parameters and buffers have in the model, `optimizer.<parameter>.<key>`
     or `optimizer.group<i>.<key>`, `average.<name>` as the average has them, `loss_scale.scale` and
-    `loss_scale.growth_tracker`, `seed` and `step`.
+    `loss_scale.growth_tracker`, `seed` and `step`, and `gradient_compression.<kind>.<parameter>`.
 
     The hyper-parameters are what the optimizer's update reads, and what torch.optim derives from it in f64; of a single
     parameter group (of several, each name ends in `.0`, `.1`, ... and the groups follow one another):
@@ -60,7 +60,8 @@ class Captured:
 
     Attributes:
       state: the state tensors.
-      roles: what each state tensor is. `seed` and `step` occur only if the program draws random numbers.
+      roles: what each state tensor is. `seed` and `step` occur only if the program draws random numbers; of
+        `gradient_compression` the user's objects have nothing.
       batch: the tensors of the batch, which are the inputs behind the hyper-parameters.
       written: the names of the state tensors that a step changes.
       constants: tensors that the step read beside its state and the batch; the program has their values.
@@ -99,6 +100,12 @@ class Captured:
         """For each state tensor the optimizer's slot that it is; None for parameters, buffers, seed and step."""
         slots = iter(self._optimizer.slots if self._optimizer else [])
         return [next(slots) if role == "optimizer" else None for role in self.roles]
+
+    @property
+    def own(self) -> list[str]:
+        """The names of the state tensors that no object of the user's holds."""
+        roles = ("seed", "step", "gradient_compression")
+        return [kind.name for kind, role in zip(self.state, self.roles, strict=True) if role in roles]
 
     @property
     def optimizer_constants(self) -> Mapping[torch.Tensor, dict[Any, Any]]:

@@ -21,13 +21,16 @@ from repro_mlir.files.tensor_file import read_all_tensors, write_tensors
 from repro_mlir.frontends.arrays import as_array
 from repro_mlir.frontends.torch.optimizer_rules import RULES
 from repro_mlir.frontends.torch.tensors import is_tensor, kind_of, to_tensor
+from repro_mlir.gradient_compression.apply import PREFIX
+from repro_mlir.gradient_compression.chosen import compression_of
 from repro_mlir.limits import limits
 from repro_mlir.numerics.tensors import TensorType, canonical_of
 from repro_mlir.precision.apply import HISTORY, SCALE
 
 CHECKPOINT_FORMAT = 1
 _METADATA = "trainer"
-_MODULES = ("model", "average")
+_MODULES = ("model", "average", "gradient_compression")
+"""Whose tensors have names."""
 _PRECISION = "precision"
 _NUMBERS = ("format", "steps", "cursor", "seed", "random_step")
 
@@ -137,6 +140,42 @@ def load_scales(path: str | Path) -> dict[str, torch.Tensor]:
     """What `save_scales` wrote. ReproError for another file."""
     kinds, arrays, _ = read_all_tensors(read_regular(path, limits().archive_bytes), str(path))
     return {kind.name: to_tensor(array, kind.element) for kind, array in zip(kinds, arrays, strict=True)}
+
+
+def check_compression(state: Mapping[str, Any], compression: Any) -> None:
+    """ReproError unless a state that `check_fits` has what a trainer with this gradient compression keeps."""
+    kept = state.get("gradient_compression")
+    if compression is None:
+        if kept is not None:
+            raise ReproError(
+                "the state has gradient_compression, expected Trainer(..., gradient_compression=...) to take it"
+            )
+        return
+    if kept is None:
+        if compression_of(compression).has_feedback and state["steps"]:
+            raise ReproError("the state has no gradient_compression, expected what that of the trainer keeps")
+        return
+    if not isinstance(kept, Mapping):
+        raise ReproError(f"gradient_compression: expected tensors by name, got a {type(kept).__name__}")
+    for name, value in kept.items():
+        if not is_tensor(value) or value.dtype != torch.float32:
+            got = value.dtype if is_tensor(value) else f"a {type(value).__name__}"
+            raise ReproError(f"gradient_compression: {name}: expected a tensor of float32, got {got}")
+
+
+def compression_tensors(own: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:
+    """Copies of what gradient compression keeps, of all that a trainer has beside the user's objects."""
+    return {
+        name.removeprefix(f"{PREFIX}."): torch.tensor(value)
+        for name, value in own.items()
+        if name.startswith(f"{PREFIX}.")
+    }
+
+
+def compression_arrays(state: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """What a state that `check_compression` allows has of it, by the names of the program."""
+    kept = state.get("gradient_compression", {})
+    return {f"{PREFIX}.{name}": value.detach().cpu().numpy().copy() for name, value in kept.items()}
 
 
 def _check_scaler(found: Any, own: Mapping[str, Any]) -> None:

@@ -5,28 +5,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import torch
 import torch.fx
 
-from repro_mlir.frontends.torch.operations import define
+from repro_mlir.frontends.torch.operations import Builder, define
 from repro_mlir.frontends.torch.unsigned import as_signed, is_unsigned
 
+
+def _write(build: Builder, x: Any, gradient: str) -> Sequence[Any]:
+    attributes = {"gradient": build.string(gradient)} if gradient else {}
+    return build.create("repro.reduce_microbatches", [[x]], build.types, attributes)
+
+
 _REDUCE = define(
-    "reduce_microbatches(Tensor x) -> Tensor",
-    eager=torch.clone,
-    meta=torch.empty_like,
-    write=lambda build, x: build.create("repro.reduce_microbatches", [[x]], build.types),
+    "reduce_microbatches(Tensor x, str gradient) -> Tensor",
+    eager=lambda x, gradient: torch.clone(x),
+    meta=lambda x, gradient: torch.empty_like(x),
+    write=_write,
 )
 
 
-def reduce_microbatches(tensor: torch.Tensor) -> torch.Tensor:
-    """The value of the whole step of one for each microbatch: of floats the mean, of others what they all have."""
+def reduce_microbatches(tensor: torch.Tensor, gradient: str = "") -> torch.Tensor:
+    """The value of the whole step of one for each microbatch: of floats the mean, of others what they all have.
+
+    Args:
+      tensor: of a microbatch.
+      gradient: the name of the parameter whose gradient it is, if it is one.
+    """
     tensor = tensor.detach()
     if tensor.is_complex():
-        return torch.view_as_complex(_REDUCE(torch.view_as_real(tensor)))
+        return torch.view_as_complex(_REDUCE(torch.view_as_real(tensor), gradient))
     if is_unsigned(tensor):
-        return _REDUCE(as_signed(tensor)).view(tensor.dtype)
-    return _REDUCE(tensor)
+        return _REDUCE(as_signed(tensor), gradient).view(tensor.dtype)
+    return _REDUCE(tensor, gradient)
 
 
 def statistics_of(model: torch.nn.Module) -> set[str]:

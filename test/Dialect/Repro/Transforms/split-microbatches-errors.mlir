@@ -4,11 +4,17 @@
 // RUN: not %repro-opt --repro-split-microbatches="keep=part cut=0" %s -split-input-file 2>&1 | FileCheck %s --check-prefix=STATE
 // RUN: not %repro-opt --repro-split-microbatches="keep=part cut=1 step=0" %s -split-input-file 2>&1 | FileCheck %s --check-prefix=STEP
 // RUN: not %repro-opt --repro-split-microbatches="keep=part cut=1" %s -split-input-file 2>&1 | FileCheck %s --check-prefix=TWICE
+// RUN: not %repro-opt --repro-split-microbatches="keep=part own=1" %s -split-input-file 2>&1 | FileCheck %s --check-prefix=OWN
+// RUN: not %repro-opt --repro-split-microbatches="keep=finish own=0" %s -split-input-file 2>&1 | FileCheck %s --check-prefix=READ
+// RUN: not %repro-opt --repro-split-microbatches="keep=part cut=1 own=0" %s -split-input-file 2>&1 | FileCheck %s --check-prefix=AFTER
 
 // KEEP: (B1) expected keep as part, add or finish, got 'half'
 // NONE: (B1) expected 1 to 2^24 microbatches, got 0
 // STATE: (B1) there is no input at position 0
 // STEP: (B1) the step is a 'tensor<4xf32>', expected tensor<i64>
+// OWN: (B5) no state at position 1 can belong to a microbatch
+// READ: (B5) the end of the step reads state 0 of a microbatch
+// AFTER: (B5) the new state of a microbatch depends on a result of repro.reduce_microbatches
 // TWICE: (B3) what is reduced depends on a result of repro.reduce_microbatches
 
 // expected-error @+1 {{(B3) the new state 0 depends on a microbatch, expected repro.reduce_microbatches on the way to it}}
@@ -42,6 +48,25 @@ func.func @main(%w: tensor<4xf32>, %x: tensor<4xf32>) -> tensor<4xf32> attribute
   %0 = repro.reduce_microbatches %x : tensor<4xf32>
   %1 = repro.reduce_microbatches %0 : tensor<4xf32>
   return %1 : tensor<4xf32>
+}
+
+// -----
+
+// Where each microbatch has a state of its own.
+func.func @main(%w: tensor<i1>, %x: tensor<i1>) -> tensor<i1> attributes {repro.num_state = 1 : i64} {
+  %0 = repro.reduce_microbatches %w : tensor<i1>
+  %1 = tensor.extract %0[] : tensor<i1>
+  %2 = tensor.extract %w[] : tensor<i1>
+  %3 = arith.andi %1, %2 : i1
+  cf.assert %3, "expected equal choices"
+  return %w : tensor<i1>
+}
+
+// -----
+
+func.func @main(%w: tensor<4xf32>, %x: tensor<4xf32>) -> tensor<4xf32> attributes {repro.num_state = 1 : i64} {
+  %0 = repro.reduce_microbatches %x : tensor<4xf32>
+  return %0 : tensor<4xf32>
 }
 
 // -----

@@ -1,0 +1,288 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Training steps in microbatches whose gradients are compressed."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..errors import ReproError
+from ..frontends.interface import ImportedProgram
+from ..numerics.philox import random_uniform
+from ..numerics.tensors import TensorType
+from ..program.importing import run_prepared_passes
+from ..programs.writer import Tensor, quoted, text_of
+from .arithmetic import GradientWriter, Random, compressed, low_rank, with_feedback
+from .chosen import compression_of
+from .methods import GradientCompression, PowerSGD
+
+PREFIX = "gradient_compression"
+"""The names of the state are PREFIX.KIND.PARAMETER."""
+
+B = TypeVar("B", bound=Any)
+
+
+def compress_gradients(
+    imported: ImportedProgram[B], compression: GradientCompression | str | Mapping[str, Any]
+) -> ImportedProgram[B]:
+    """A step in microbatches, as a frontend hands it over, whose gradients are compressed (L1).
+
+    Its state has, behind that of `imported`, what the method keeps for each parameter, in the order of the gradients:
+    `gradient_compression.residual.NAME`, of one_bit also `gradient_compression.mean_residual.NAME`, of power_sgd
+    `gradient_compression.right.NAME`.
+
+    Args:
+      imported: with `gradient` on each `repro.reduce_microbatches` of a gradient; with seed and step, where the method
+        draws random numbers.
+      compression: a method, its name or its JSON.
+    Raises:
+      ReproError: no such method; a gradient that is not of f32; a step of which no gradient would be compressed, or
+        whose state has names of the method's.
+    """
+    method = compression_of(compression)
+    if method.is_stochastic and imported.random is None:
+        raise ReproError(f"{method.name} draws random numbers: expected a program with seed and step")
+    rewriter = _Rewriter(imported, method)
+    text = run_prepared_passes(imported.text, rewriter.rewrite, "compress", _text_of)
+    new, count = rewriter.states, len(imported.state)
+    for name in sorted({each.kind.name for each in new} & {kind.name for kind in imported.state}):
+        raise ReproError(f"the step has a state tensor {name}, the name of what {method.name} keeps: rename the module")
+    return dataclasses.replace(
+        imported,
+        text=text,
+        state=(*imported.state, *(each.kind for each in new)),
+        initial=(*imported.initial, *(each.initial for each in new)),
+        own=(*imported.own, *(count + i for i, each in enumerate(new) if each.is_own)),
+    )
+
+
+def _text_of(module: Any) -> str:
+    return str(module.operation.get_asm(enable_debug_info=True))
+
+
+@dataclass
+class _State:
+    """A state tensor of a method: `value` in the program, until it has a new one; `is_own`: of each microbatch."""
+
+    kind: TensorType
+    initial: np.ndarray
+    is_own: bool
+    value: Any = None
+
+
+@dataclass
+class _Rewriter:
+    """Rewrites the module of a step.
+
+    Attributes:
+      states: what the method keeps, in the order of the gradients.
+    """
+
+    imported: ImportedProgram[Any]
+    method: GradientCompression
+    states: list[_State] = field(default_factory=list)
+
+    def rewrite(self, module: Any) -> str:
+        """Writes the method into `main`, which gets its state; gives the passes that are to follow."""
+        main = next(op for op in module.body.operations if op.operation.name == "func.func")
+        block = main.regions[0].blocks[0]
+        reductions = [op for op in block.operations if _gradient(op) is not None]
+        site = 1 + max(_sites(module), default=-1)
+        chosen = []
+        for op in reductions:
+            kind = self._kind(op)
+            if self.method.compresses(kind.shape):
+                chosen.append((op, kind))
+        if not chosen:
+            names = ", ".join(filter(None, map(_gradient, reductions)))
+            raise ReproError(f"{self.method.name} compresses no gradient of the step, of {names or 'no parameter'}")
+        for number, (op, kind) in enumerate(chosen):
+            self._compress(module, block, op, kind, number, site + number)
+        self._sign(main, block)
+        return "import-linalg"
+
+    def _kind(self, op: Any) -> TensorType:
+        from .. import ir
+
+        name, type = _gradient(op), ir.RankedTensorType(op.operands[0].type)
+        if str(type.element_type) != "f32":
+            raise ReproError(
+                f"the gradient of {name} is of {type.element_type}: expected gradients of f32 for {self.method.name}"
+            )
+        return TensorType(str(name), "f32", tuple(type.shape))
+
+    def _compress(self, module: Any, block: Any, op: Any, kind: TensorType, number: int, site: int) -> None:
+        """Compresses a gradient before it is reduced, the mean behind that, or both."""
+        from .. import ir
+
+        method = self.method
+        if method.is_of_microbatches:
+            states = [self._state(block, "residual", kind, kind.shape, is_own=True)] if method.has_feedback else []
+            text = _function(f"compress.{number}", method, kind, states, site)
+            with ir.InsertionPoint(op):
+                op.operation.operands[0] = self._call(module, block, text, op.operands[0], states)
+        if method.is_of_means:
+            if isinstance(method, PowerSGD):
+                shape = method.matrix(kind.shape)[1], method.rank
+                start = random_uniform(shape, 0, number, 0) * np.float32(2) - np.float32(1)
+                states = [
+                    self._state(block, "residual", kind, kind.shape),
+                    self._state(block, "right", kind, shape, initial=start),
+                ]
+            else:
+                states = [self._state(block, "mean_residual", kind, kind.shape)]
+            text = _function(f"compress_mean.{number}", method, kind, states, site)
+            mean = op.results[0]
+            users = [use.owner for use in mean.uses]
+            with ir.InsertionPoint.after(op):
+                found = self._call(module, block, text, mean, states)
+            for user in users:
+                for i, operand in enumerate(user.operands):
+                    if operand == mean:
+                        user.operands[i] = found
+
+    def _state(
+        self,
+        block: Any,
+        what: str,
+        kind: TensorType,
+        shape: tuple[int, ...],
+        *,
+        is_own: bool = False,
+        initial: np.ndarray | None = None,
+    ) -> _State:
+        """A new state tensor, which is the last argument until `_sign`."""
+        from .. import ir
+
+        own = TensorType(f"{PREFIX}.{what}.{kind.name}", "f32", shape)
+        value = block.add_argument(ir.Type.parse(text_of(own)), ir.Location.unknown())
+        start = np.zeros(shape, np.float32) if initial is None else initial
+        self.states.append(_State(own, start, is_own, value))
+        return self.states[-1]
+
+    def _call(self, module: Any, block: Any, text: str, gradient: Any, states: Sequence[_State]) -> Any:
+        """Calls a function, which is added to the module, at the present place; the states get their new values."""
+        from .. import ir
+
+        parsed = ir.Module.parse(text)
+        function = parsed.body.operations[0]
+        name = ir.StringAttr(function.attributes["sym_name"])
+        types = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+        module.body.append(function.operation.detach_from_parent())
+        random = self.imported.random if len(types.inputs) > 1 + len(states) else None
+        operands = [gradient, *(each.value for each in states), *(block.arguments[i] for i in random or ())]
+        call = ir.Operation.create(
+            "func.call",
+            results=list(types.results),
+            operands=operands,
+            attributes={"callee": ir.FlatSymbolRefAttr.get(name.value)},
+            loc=function.location,
+        )
+        for state, value in zip(states, list(call.results)[1:], strict=True):
+            state.value = value
+        return call.results[0]
+
+    def _sign(self, main: Any, block: Any) -> None:
+        """Gives `main` the new state, behind the former one; so far it stands behind the inputs."""
+        from .. import ir
+
+        count, total = len(self.imported.state), len(block.arguments)
+        first = total - len(self.states)
+        order = [*range(count), *range(first, total), *range(count, first)]
+        ends = block.operations[len(block.operations) - 1]
+        former = list(ends.operands)
+        results = [*former[:count], *(each.value for each in self.states), *former[count:]]
+        names = [ir.DictAttr.get({"repro.name": ir.StringAttr.get(each.kind.name)}) for each in self.states]
+
+        def attributes(key: str, size: int) -> Any:
+            old = main.attributes[key] if key in main.attributes else [ir.DictAttr.get({})] * size
+            given = list(old)
+            return ir.ArrayAttr.get([*given[:count], *names, *given[count:]])
+
+        signature = {
+            "sym_name": main.attributes["sym_name"],
+            "function_type": ir.TypeAttr.get(
+                ir.FunctionType.get([block.arguments[i].type for i in order], [value.type for value in results])
+            ),
+            "repro.num_state": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), count + len(self.states)),
+            "arg_attrs": attributes("arg_attrs", first),
+            "res_attrs": attributes("res_attrs", len(former)),
+        }
+        given = {name: main.attributes[name] for name in main.attributes}
+        with ir.InsertionPoint(ends):
+            ir.Operation.create("func.return", operands=results, loc=ends.location)
+        ends.operation.erase()
+        with ir.InsertionPoint(main):
+            new = ir.Operation.create("func.func", regions=1, attributes=given | signature, loc=main.location)
+        arguments = [block.arguments[i] for i in order]
+        body = new.regions[0].blocks.append(
+            *(value.type for value in arguments), arg_locs=[value.location for value in arguments]
+        )
+        for old, argument in zip(arguments, body.arguments, strict=True):
+            old.replace_all_uses_with(argument)
+        for op in list(block.operations):
+            body.append(op)
+        main.operation.erase()
+
+
+def _gradient(op: Any) -> str | None:
+    """The parameter whose gradient an operation reduces; None for others."""
+    from .. import ir
+
+    if op.operation.name != "repro.reduce_microbatches" or "gradient" not in op.attributes:
+        return None
+    return str(ir.StringAttr(op.attributes["gradient"]).value)
+
+
+def _sites(module: Any) -> list[int]:
+    """(R1) The sites of all operations, those in branches too."""
+    from .. import ir
+
+    found: list[int] = []
+
+    def look(op: Any) -> Any:
+        if "site" in op.attributes:
+            found.append(int(ir.IntegerAttr(op.attributes["site"]).value))
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(look)
+    return found
+
+
+def _function(name: str, method: GradientCompression, kind: TensorType, states: Sequence[_State], site: int) -> str:
+    """A function of a gradient, the states, and where the method draws random numbers seed and step; it gives what
+    becomes of the gradient, and the new states."""
+    writer = GradientWriter()
+    gradient = Tensor("%g", TensorType("", "f32", kind.shape))
+    kept = [Tensor(f"%s{i}", each.kind) for i, each in enumerate(states)]
+    given, random = [gradient, *kept], None
+    if method.is_stochastic:
+        given += [Tensor("%seed", TensorType("", "i64", ())), Tensor("%step", TensorType("", "i64", ()))]
+        seed, step = (writer.write(f"tensor.extract {each.name}[] : tensor<i64>") for each in given[-2:])
+        random = Random(seed, step, site)
+    if isinstance(method, PowerSGD):
+        right: list[Tensor] = []
+
+        def compress(tensor: Tensor) -> Tensor:
+            found, new = low_rank(writer, method, tensor, kept[1])
+            right.append(new)
+            return found
+
+        results = [*with_feedback(writer, gradient, kept[0], compress), *right]
+    elif states:
+        results = [*with_feedback(writer, gradient, kept[0], lambda tensor: compressed(writer, method, tensor, random))]
+    else:
+        results = [compressed(writer, method, gradient, random)]
+    arguments = ", ".join(f"{each.name}: {text_of(each.kind)}" for each in given)
+    types = ", ".join(text_of(each.kind) for each in results)
+    lines = [*writer.lines, f"return {', '.join(each.name for each in results)} : {types}"]
+    place = f" loc({quoted(f'compression of {kind.name}')})\n"
+    # Not on the first lines of operations with a region and of blocks, which end with these characters.
+    body = "".join(f"{line}\n" if line.endswith(("{", ":")) else line + place for line in "\n".join(lines).split("\n"))
+    return f"func.func private @{name}({arguments}) -> ({types}) {{\n{body}}}{place}"

@@ -1,0 +1,82 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Methods of gradient compression as users give them: by name, or as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import ReproError
+from ..files.json_text import parse
+from ..precision.recipe_json import format_as_json, format_from_json
+from .methods import QSGD, Blocks, GradientCompression, OneBit, PowerSGD, TopK
+
+_CLASSES: dict[str, type[Any]] = {each.name: each for each in (TopK, OneBit, QSGD, PowerSGD, Blocks)}
+METHODS = tuple(_CLASSES)
+"""The names of methods."""
+
+LIMIT = 1 << 16
+"""The most bytes of a method in JSON."""
+
+_WHERE = "the gradient compression"
+_BLOCKS = "mxfp8"
+
+
+def compression_of(given: GradientCompression | str | Mapping[str, Any]) -> GradientCompression:
+    """A method as users give one: itself, its name, which stands for its default parameters, or its JSON.
+
+    Raises:
+      ReproError: none of these.
+    """
+    if isinstance(given, GradientCompression):
+        return given
+    if isinstance(given, Mapping):
+        return _method(dict(given))
+    if not isinstance(given, str):
+        raise ReproError(f"expected a gradient compression, its name or its JSON, got a {type(given).__name__}")
+    return compression_from_json(given) if given.lstrip().startswith("{") else _method({"method": given})
+
+
+def compression_from_json(text: str | bytes) -> GradientCompression:
+    """The method of a text in JSON, of at most `LIMIT` bytes. ReproError for any other text, with the place."""
+    return _method(parse(text.encode() if isinstance(text, str) else text, _WHERE, LIMIT))
+
+
+def compression_to_json(method: GradientCompression) -> str:
+    """The method in JSON, which `compression_from_json` reads back."""
+    value: dict[str, Any] = {"method": method.name}
+    for each in dataclasses.fields(method):  # type: ignore[arg-type]
+        value[each.name] = getattr(method, each.name)
+    if isinstance(method, Blocks):
+        value["format"] = format_as_json(method.format)
+    return json.dumps(value)
+
+
+def _method(value: Any) -> GradientCompression:
+    if not isinstance(value, dict):
+        raise ReproError(f"{_WHERE}: expected an object, got {type(value).__name__}")
+    name = value.get("method")
+    if not isinstance(name, str) or name not in _CLASSES:
+        raise ReproError(f"{_WHERE}: expected a method among {', '.join(METHODS)}, got {str(name)[:40]!r}")
+    kind = _CLASSES[name]
+    known = [each.name for each in dataclasses.fields(kind)]
+    given = {key: each for key, each in value.items() if key != "method"}
+    for key in given:
+        if key not in known:
+            expected = ", ".join(known) or "no parameters"
+            raise ReproError(f"{_WHERE}: unknown parameter {str(key)[:40]!r} of {name}, expected {expected}")
+    try:
+        if kind is Blocks:
+            given["format"] = _format(given.get("format", _BLOCKS))
+        return kind(**given)
+    except ReproError as error:
+        raise ReproError(f"{_WHERE}: {error}") from None
+
+
+def _format(value: Any) -> Any:
+    """The format of blocks: the name of a precision recipe, or a format as recipes have it."""
+    return Blocks.named(value).format if isinstance(value, str) else format_from_json(value, "format")

@@ -1,0 +1,209 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Methods of lossy gradient compression (L1) to (L6): what a user chooses, and what each takes and keeps."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+from ..errors import ReproError
+from ..numerics.elements import ELEMENTS
+from ..precision.formats import F32, Format
+from ..precision.named import named_recipe
+
+Shape = tuple[int, ...]
+
+
+def _whole(name: str, value: object, least: int, most: int) -> None:
+    if type(value) is not int or not least <= value <= most:
+        raise ReproError(f"expected {name} as a whole number from {least} to {most}, got {value!r}")
+
+
+class GradientCompression(ABC):
+    """A method; each is a frozen dataclass of its parameters.
+
+    Attributes:
+      name: of the method in messages and in JSON.
+      is_of_microbatches: whether the gradients of each microbatch are compressed.
+      is_of_means: whether their means are.
+    """
+
+    name: ClassVar[str]
+    is_of_microbatches: ClassVar[bool] = True
+    is_of_means: ClassVar[bool] = False
+
+    @property
+    def has_feedback(self) -> bool:
+        """Whether what is lost of a gradient is kept, and added to the next one."""
+        return True
+
+    @property
+    def is_stochastic(self) -> bool:
+        """Whether it draws random numbers (R1)."""
+        return False
+
+    def compresses(self, shape: Shape) -> bool:
+        """Whether gradients of this shape are compressed; others go as they are."""
+        return math.prod(shape) > 0
+
+    def bytes_of(self, shape: Shape) -> int:
+        """How many bytes the gradient of a parameter of this shape has in its compressed form, without headers; four
+        for each element where it is not compressed."""
+        return self._bytes(shape) if self.compresses(shape) else 4 * math.prod(shape)
+
+    @abstractmethod
+    def _bytes(self, shape: Shape) -> int:
+        """Of one that is compressed."""
+
+
+@dataclass(frozen=True)
+class TopK(GradientCompression):
+    """(L2) The elements of largest magnitude, with error feedback.
+
+    Attributes:
+      fraction: how many of the n elements of a tensor, above 0, at most 1: ceil(fraction * n), of the decimal number as
+        Python writes it.
+    """
+
+    fraction: float = 0.01
+
+    name: ClassVar[str] = "top_k"
+
+    def __post_init__(self) -> None:
+        if type(self.fraction) not in (int, float) or not 0 < self.fraction <= 1:
+            raise ReproError(f"expected the fraction of top_k above 0 and at most 1, got {self.fraction!r}")
+
+    def count(self, size: int) -> int:
+        """How many elements are taken of `size`."""
+        return math.ceil(Fraction(repr(self.fraction)) * size)
+
+    def _bytes(self, shape: Shape) -> int:
+        # A value of f32 and an index of u32.
+        return 8 * self.count(math.prod(shape))
+
+
+@dataclass(frozen=True)
+class OneBit(GradientCompression):
+    """(L3) Signs and the mean magnitude, with error feedback of each microbatch and of the mean."""
+
+    name: ClassVar[str] = "one_bit"
+    is_of_means: ClassVar[bool] = True
+
+    def _bytes(self, shape: Shape) -> int:
+        return -(-math.prod(shape) // 8) + 4
+
+
+@dataclass(frozen=True)
+class QSGD(GradientCompression):
+    """(L4) Multiples of a part of the norm, rounded stochastically; nothing is kept, as the expectation is right.
+
+    Attributes:
+      levels: how many multiples there are above zero, 1 to 2^16.
+      bucket: how many elements, one behind the other, have a norm of their own, 1 to 2^24.
+    """
+
+    levels: int = 4
+    bucket: int = 512
+
+    name: ClassVar[str] = "qsgd"
+
+    def __post_init__(self) -> None:
+        _whole("the levels of qsgd", self.levels, 1, 1 << 16)
+        _whole("the bucket of qsgd", self.bucket, 1, 1 << 24)
+
+    @property
+    def has_feedback(self) -> bool:
+        return False
+
+    @property
+    def is_stochastic(self) -> bool:
+        return True
+
+    def _bytes(self, shape: Shape) -> int:
+        # Of each element a number from -levels to levels, all of one length.
+        size = math.prod(shape)
+        return -(-size * (2 * self.levels).bit_length() // 8) + 4 * -(-size // self.bucket)
+
+
+@dataclass(frozen=True)
+class PowerSGD(GradientCompression):
+    """(L5) Matrices of low rank, by one step of subspace iteration from where the last one ended, with error feedback.
+
+    Attributes:
+      rank: 1 to 64.
+    """
+
+    rank: int = 1
+
+    name: ClassVar[str] = "power_sgd"
+    is_of_microbatches: ClassVar[bool] = False
+    is_of_means: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _whole("the rank of power_sgd", self.rank, 1, 64)
+
+    @staticmethod
+    def matrix(shape: Shape) -> tuple[int, int]:
+        """Rows and columns of a gradient as a matrix: the first dimension, and all others."""
+        return shape[0], math.prod(shape[1:])
+
+    def compresses(self, shape: Shape) -> bool:
+        """Of two dimensions or more, where the factors have fewer elements than the matrix."""
+        if len(shape) < 2:
+            return False
+        rows, columns = self.matrix(shape)
+        return self.rank * (rows + columns) < rows * columns
+
+    def _bytes(self, shape: Shape) -> int:
+        return 4 * self.rank * sum(self.matrix(shape))
+
+
+@dataclass(frozen=True)
+class Blocks(GradientCompression):
+    """(L6) Blocks of low precision (Q1) to (Q3), of the elements as one row.
+
+    Attributes:
+      format: without a transform; it may be rounded stochastically.
+      feedback: whether what is lost is kept, and added to the next gradient.
+    """
+
+    format: Format
+    feedback: bool = True
+
+    name: ClassVar[str] = "blocks"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.format, Format) or not self.format.has_blocks or self.format.hadamard is not None:
+            raise ReproError(f"expected a format of blocks without a transform, got {self.format}")
+        if type(self.feedback) is not bool:
+            raise ReproError(f"expected feedback as true or false, got {self.feedback!r}")
+
+    @staticmethod
+    def named(recipe: str, feedback: bool = True) -> Blocks:
+        """The format that a named precision recipe has for gradients, such as `mxfp8`."""
+        return Blocks(named_recipe(recipe).roles["dgrad"].operands.get("gradient", F32), feedback)
+
+    @property
+    def has_feedback(self) -> bool:
+        return self.feedback
+
+    @property
+    def is_stochastic(self) -> bool:
+        return self.format.is_stochastic
+
+    def scales(self, size: int) -> int:
+        """How many scales there are of `size` elements."""
+        assert self.format.tile is not None
+        return -(-size // (self.format.tile[1] or size))
+
+    def _bytes(self, shape: Shape) -> int:
+        assert self.format.scale is not None
+        size = math.prod(shape)
+        bits = ELEMENTS[self.format.code_type].width
+        scales = self.scales(size) * ELEMENTS[self.format.scale.element].width // 8
+        return -(-size * bits // 8) + scales + (4 if self.format.scale.has_tensor else 0)

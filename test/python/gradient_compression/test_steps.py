@@ -1,0 +1,189 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Steps with compressed gradients: their programs, identities, and what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from compressed_steps import compressed, imported
+from repro_mlir.audit.operators import OperatorGraph, Tracer
+from repro_mlir.errors import ReproError
+from repro_mlir.execute.microbatches import compile_step
+from repro_mlir.frontends.interface import Microbatches
+from repro_mlir.gradient_compression import QSGD, OneBit, PowerSGD, TopK, compress_gradients
+from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.program.microbatches import MicrobatchError, MicrobatchProgram, microbatch_program_of, read_microbatches
+
+SHAPES: dict[str, tuple[int, ...]] = {"a": (6, 5), "b": (), "c": (3,)}
+COUNT = 4
+
+
+def gradients() -> list[np.ndarray]:
+    draw = np.random.default_rng(1)
+    return [draw.standard_normal((COUNT, *shape)).astype(np.float32) for shape in SHAPES.values()]
+
+
+def test_state_is_of_each_microbatch_or_of_the_step() -> None:
+    program = compressed(OneBit(), {"w": (2, 3)}, COUNT)
+    assert program.own == (3,)
+    assert [str(kind) for kind in program.state][3:] == [
+        "gradient_compression.residual.w: 4x2x3xf32",
+        "gradient_compression.mean_residual.w: 2x3xf32",
+    ]
+    assert [kind.shape for kind in program.part.outputs] == [(2, 3), (2, 3)]
+    assert [kind.shape for kind in program.sums] == [(2, 3)]
+
+
+def test_what_is_not_compressed_goes_as_it_is() -> None:
+    """Power_sgd leaves vectors alone, and all leave a tensor without elements alone."""
+    program = compressed(PowerSGD(1), {"a": (6, 5), "b": (30,)}, COUNT)
+    plain = compressed(None, {"a": (6, 5), "b": (30,)}, COUNT)
+    draw = np.random.default_rng(1)
+    given = [draw.standard_normal((COUNT, *shape)).astype(np.float32) for shape in ((6, 5), (30,))]
+    first, second = ({}, {})  # type: dict[str, np.ndarray], dict[str, np.ndarray]
+    for step, found in ((program, first), (plain, second)):
+        state = step.initial_state()
+        compile_step(step, "cpu", 1)(state, *given)
+        found |= state
+    assert first["b"].tobytes() == second["b"].tobytes() and first["a"].tobytes() != second["a"].tobytes()
+    names = [kind.name for kind in compressed(TopK(0.5), {"a": (6, 5), "z": (0, 4)}, COUNT).state]
+    assert names == ["a", "z", "seed", "step", "gradient_compression.residual.a"]
+
+
+def test_B4_identity_and_bytes() -> None:
+    program, plain = compressed(TopK(0.5), SHAPES, COUNT), compressed(None, SHAPES, COUNT)
+    assert program.data.startswith(b"repro-microbatches-v2\0") and plain.data.startswith(b"repro-microbatches-v1\0")
+    again = read_microbatches(program.data)
+    assert (again.hash, again.own, again.data) == (program.hash, program.own, program.data)
+    hashes = {each.hash for each in (program, plain, compressed(TopK(0.4), SHAPES, COUNT))}
+    assert len(hashes) == 3
+    assert dataclasses.replace(plain, cut=plain.cut).hash == plain.hash
+
+
+@pytest.mark.parametrize("place", range(22, 22 + 8 * 12))
+def test_damaged_bytes(place: int) -> None:
+    """Each byte of the numbers before the programs: an error, or a step that says so itself."""
+    data = bytearray(compressed(TopK(0.5), {"a": (6, 5)}, COUNT, random=False).data)
+    data[place] ^= 1
+    try:
+        found = read_microbatches(bytes(data))
+    except MicrobatchError:
+        return
+    assert found.data == bytes(data)
+
+
+@pytest.mark.parametrize(
+    "own, message",
+    [((9,), "positions"), ((5, 4), "ascending"), ((0,), "a part of state"), ((), "does not take the state")],
+)
+def test_positions_that_do_not_fit(own: tuple[int, ...], message: str) -> None:
+    program = compressed(TopK(0.5), SHAPES, COUNT)
+    with pytest.raises(ReproError, match=message):
+        dataclasses.replace(program, own=own)
+
+
+@pytest.mark.parametrize("method", [TopK(0.3), OneBit(), QSGD(4, 7), PowerSGD(1)], ids=str)
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_the_step_as_one_program(method: Any, accumulate: int) -> None:
+    """For disputes: its operators give the bits of the step, and say which gradient they are about."""
+    program, given = compressed(method, SHAPES, COUNT, accumulate), gradients()
+    state = program.initial_state()
+    compile_step(program, "cpu", 1)(state, *given)
+    graph = OperatorGraph(program)
+    found = Tracer(graph, "reference").results([*program.initial, *given])
+    for kind, array in zip(program.state, found, strict=True):
+        assert array.tobytes() == state[kind.name].tobytes(), kind
+    origins = {operator.location for operator in graph.operators}
+    assert any("compression of a" in each for each in origins) and not any(each.startswith("-") for each in origins)
+
+
+@pytest.mark.parametrize("accumulate", [1, 2, 4])
+def test_L1_each_microbatch_is_compressed_alone(accumulate: int) -> None:
+    """Leaves of several microbatches have the residuals of those of one."""
+    found = []
+    for each in (1, accumulate):
+        program = compressed(TopK(0.3), SHAPES, COUNT, each)
+        state = program.initial_state()
+        compile_step(program, "cpu", 1)(state, *gradients())
+        found.append(state["gradient_compression.residual.a"].tobytes())
+    assert found[0] == found[1]
+
+
+def test_R1_sites_are_behind_those_of_the_step() -> None:
+    """Those of operations in others, such as branches, too."""
+    step = imported({"w": (4,), "v": (3,)})
+    lines = [
+        "%k = tensor.extract %n0[] : tensor<i64>",
+        "%p = arith.constant true",
+        "%d = scf.if %p -> tensor<4xf32> {",
+        "%o = tensor.empty() : tensor<4xf32>",
+        "%u = repro.random uniform site = 5 ins(%k, %k : i64, i64) outs(%o : tensor<4xf32>) -> tensor<4xf32>",
+        "scf.yield %u : tensor<4xf32>",
+        "} else {",
+        "scf.yield %c0 : tensor<4xf32>",
+        "}",
+    ]
+    head, rest = step.text.split("%m0 = repro.reduce_microbatches %c0")
+    text = head + "\n".join(lines) + "\n%m0 = repro.reduce_microbatches %d" + rest
+    found = compress_gradients(dataclasses.replace(step, text=text), QSGD())
+    program = microbatch_program_of(found, Microbatches(COUNT), [0, 1])
+    assert re.findall(r"site = (\d+)", program.part.text) == ["5", "6", "7"]
+
+
+def refused(given: Any, method: Any, message: str) -> None:
+    with pytest.raises(ReproError) as found:
+        compress_gradients(given, method)
+    assert message in str(found.value)
+
+
+def test_what_cannot_be_compressed_is_refused() -> None:
+    refused(imported({"w": (4,)}, "f64"), TopK(), "the gradient of w is of f64: expected gradients of f32 for top_k")
+    refused(imported({"w": (4,)}, "bf16"), TopK(), "is of bf16")
+    refused(imported({"w": (4,)}), PowerSGD(1), "power_sgd compresses no gradient of the step, of w")
+    refused(imported({"w": (4, 4)}), PowerSGD(2), "compresses no gradient of the step")
+    refused(imported({"w": (0,)}), OneBit(), "one_bit compresses no gradient of the step")
+    refused(imported({"w": (4,)}, random=False), QSGD(), "qsgd draws random numbers: expected a program with seed")
+    named = {"w": (4,), "gradient_compression.residual.w": (4,)}
+    refused(imported(named), TopK(), "the step has a state tensor gradient_compression.residual.w, the name of what")
+    unnamed = imported({"w": (4,)})
+    text = unnamed.text.replace(' gradient = "w"', "")
+    refused(dataclasses.replace(unnamed, text=text), TopK(), "compresses no gradient of the step, of no parameter")
+
+
+def split(body: str, options: str = "own=1") -> MicrobatchProgram:
+    """A step with the state `w` and, of each microbatch, `e`."""
+    kind = "tensor<4xf32>"
+    text = (
+        f"func.func @main(%w: {kind}, %e: {kind}, %g: tensor<1x4xf32>) -> ({kind}, {kind}) attributes "
+        f"{{repro.num_state = 2 : i64}} {{\n%x = tensor.collapse_shape %g [[0, 1]] : tensor<1x4xf32> into {kind}\n"
+        f"{body}\n}}\n"
+    )
+    types = tuple(TensorType(name, "f32", (4,)) for name in "we")
+    zeros = (np.zeros(4, np.float32),) * 2
+    step = dataclasses.replace(
+        imported({"w": (4,)}, random=False),
+        text=text,
+        state=types,
+        initial=zeros,
+        own=(1,),
+    )
+    return microbatch_program_of(step, Microbatches(2), [0])
+
+
+def test_B5_state_of_microbatches() -> None:
+    reduced = "%m = repro.reduce_microbatches %x : tensor<4xf32>\n"
+    program = split(f"{reduced}return %m, %x : tensor<4xf32>, tensor<4xf32>")
+    state = program.initial_state()
+    given = np.arange(8, dtype=np.float32).reshape(2, 4)
+    compile_step(program, "cpu", 1)(state, given)
+    assert state["e"].tolist() == given.tolist() and state["w"].tolist() == given.mean(0).tolist()
+    with pytest.raises(ReproError, match=r"\(B5\) the new state of a microbatch depends on a result of"):
+        split(f"{reduced}return %m, %m : tensor<4xf32>, tensor<4xf32>")
+    with pytest.raises(ReproError, match=r"\(B3\) the new state 0 depends on a microbatch"):
+        split(f"{reduced}return %e, %x : tensor<4xf32>, tensor<4xf32>")

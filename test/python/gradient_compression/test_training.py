@@ -1,0 +1,155 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Trainers with compressed gradients: checkpoints, receipts, and what is refused."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import repro_mlir
+from repro_mlir.errors import ReproError
+from repro_mlir.gradient_compression import QSGD, Blocks, OneBit, PowerSGD, TopK
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("torch_mlir")
+
+ROWS = 24
+X = torch.randn(ROWS, 6, generator=torch.Generator().manual_seed(1))
+Y = torch.arange(ROWS) % 3
+LOSS = torch.nn.functional.cross_entropy
+METHODS: dict[str, Any] = {
+    "top_k": TopK(0.2),
+    "one_bit": OneBit(),
+    "qsgd": QSGD(4, 16),
+    "power_sgd": PowerSGD(1),
+    "blocks": Blocks.named("nvfp4"),
+}
+
+
+def make(method: Any, **options: Any) -> Any:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    return repro_mlir.Trainer(
+        model, LOSS, optimizer, **{"microbatches": 4, "threads": 1} | options, gradient_compression=method
+    )
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_checkpoint_has_what_was_left_over(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.safetensors"
+    whole = make(METHODS[name])
+    for _ in range(2):
+        whole.step(X, Y)
+    whole.save_checkpoint(path)
+    first = whole.step(X, Y)
+    again = make(METHODS[name])
+    again.load_checkpoint(path)
+    assert again.step(X, Y) == first and again.state_hash() == whole.state_hash()
+    copied = make(METHODS[name])
+    copied.step(X, Y)
+    copied.load_state_dict(whole.state_dict())
+    assert (copied.step(X, Y), copied.state_hash()) == (whole.step(X, Y), whole.state_hash())
+
+
+def test_states_that_do_not_fit() -> None:
+    plain, top_k = make(None), make(TopK(0.5))
+    for each in (plain, top_k):
+        each.step(X, Y)
+    before = top_k.state_hash()
+    with pytest.raises(ReproError, match=r"has gradient_compression, expected Trainer\(\.\.\., gradient_compression"):
+        make(None).load_state_dict(top_k.state_dict())
+    with pytest.raises(ReproError, match="the state has no gradient_compression"):
+        top_k.load_state_dict(plain.state_dict())
+    for name, value, message in (
+        ("residual.0.weight", torch.zeros(4, 8, 6).double(), "expected a tensor of float32, got torch.float64"),
+        ("residual.0.weight", 3, "expected a tensor of float32, got a int"),
+    ):
+        state = top_k.state_dict()
+        state["gradient_compression"][name] = value
+        with pytest.raises(ReproError, match=message):
+            top_k.load_state_dict(state)
+    assert top_k.state_hash() == before
+    state = make(TopK(0.5), microbatches=2)
+    with pytest.raises(ReproError, match=r"residual.0.weight of shape \[4, 8, 6\], expected .*: 2x8x6xf32"):
+        state.load_state_dict(top_k.state_dict())
+        state.step(X, Y)
+    # Nothing was left over yet.
+    top_k.load_state_dict(make(None).state_dict())
+
+
+@pytest.mark.parametrize("name", ["one_bit", "qsgd", "power_sgd"])
+def test_receipts(name: str, tmp_path: Path) -> None:
+    from repro_mlir.cli.main import main
+
+    paths = [tmp_path / "first.receipt", tmp_path / "second.receipt"]
+    for path in paths:
+        options = repro_mlir.ReceiptOptions(path, microbatches_every=1)
+        with make(METHODS[name], receipt=options, clip_norm=1.0 if path is paths[0] else 2.0) as trainer:
+            trainer.fit([(X, Y)], 3)
+    assert repro_mlir.verify(paths[0], target="reference").steps
+    assert main(["verify", str(paths[0]), "--microbatches", "all"]) == 0
+    assert main(["dispute", str(paths[0]), str(paths[0])]) == 0
+    assert main(["dispute", str(paths[0]), str(paths[1]), "--terms", str(paths[0])]) == 1
+
+
+def test_a_receipt_goes_on(tmp_path: Path) -> None:
+    whole, path = make(OneBit()), tmp_path / "run.receipt"
+    whole.fit([(X, Y)], 4)
+    with make(OneBit(), receipt=path) as trainer:
+        trainer.fit([(X, Y)], 2)
+    with make(OneBit(), receipt=repro_mlir.ReceiptOptions(path, resume=True)) as trainer:
+        trainer.fit([(X, Y)], 4)
+        assert trainer.state_hash() == whole.state_hash()
+
+
+def test_a_step_that_fails_leaves_what_was_left_over() -> None:
+    trainer = make(TopK(0.5))
+    trainer.step(X, Y)
+    before, wrong = trainer.state_hash(), Y.clone()
+    wrong[-1] = 7
+    with pytest.raises(ReproError):
+        trainer.step(X, wrong)
+    assert trainer.state_hash() == before
+
+
+def test_with_a_precision_recipe() -> None:
+    """Contractions have the roles that they have without compression, and random numbers sites of their own."""
+    gradient = {"element": "f8E5M2", "tile": [1, 32], "scale": "rceil", "rounding": "sr8"}
+    recipe = {"name": "stochastic", "dgrad": {"gradient": gradient}, "wgrad": {"gradient": gradient}}
+    hashes = []
+    for target in ("reference", "cpu"):
+        trainer = make(Blocks.named("nvfp4"), precision=recipe, target=target)
+        trainer.step(X, Y)
+        hashes.append(trainer.state_hash())
+    assert hashes[0] == hashes[1]
+    sites = re.findall(r"site = (\d+)", trainer.program.part.text)
+    # Of four gradients of parameters, and of the operands of three contractions.
+    assert len(sites) == len({*sites}) >= 6
+    roles = [
+        [each.role for each in repro_mlir.precision_summary(make(method).prepare(X, Y), recipe).contractions]
+        for method in (None, TopK(0.5), Blocks.named("nvfp4"))
+    ]
+    assert roles[0] == roles[1] == roles[2]
+
+
+def test_what_is_refused() -> None:
+    for options, message in (
+        ({"microbatches": None}, "expected microbatches=, 1 for the whole batch"),
+        ({"loss_scale": torch.amp.GradScaler("cpu"), "autocast": torch.float16}, "gradient_compression and loss_scale"),
+    ):
+        with pytest.raises(ReproError, match=message):
+            make(TopK(0.5), **options).step(X, Y)
+    with pytest.raises(ReproError, match="expected a method among"):
+        make("bottom_k")
+    with pytest.raises(ReproError, match="power_sgd compresses no gradient of the step"):
+        make(PowerSGD(8)).step(X, Y)
+    model = torch.nn.Linear(6, 3, dtype=torch.bfloat16)
+    rule = torch.optim.SGD(model.parameters(), lr=0.1)
+    trainer = repro_mlir.Trainer(model, LOSS, rule, microbatches=2, gradient_compression="one_bit")
+    with pytest.raises(ReproError, match="the gradient of weight is of bf16"):
+        trainer.step(X.bfloat16(), Y)
