@@ -129,7 +129,8 @@ ReproEmulatorStatus reproEmulatorLaunch(
   LaunchSize size = {
       {grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}, sharedBytes};
   LaunchOptions chosen = {options.threads, options.checked,
-                          Order(options.order), options.seed};
+                          Order(options.order), options.seed,
+                          std::string(unwrap(options.matrixUnit))};
   Fault fault = unwrap(module).launch(
       size_t(kernel), size,
       {static_cast<const char *>(parameters), size_t(parameterBytes)},

@@ -56,6 +56,9 @@ typedef struct {
   bool checked;
   ReproEmulatorOrder order;
   uint64_t seed;
+  /** The class (M3) by whose rule mma.sync multiplies floats, such as "hopper",
+   * or an architecture for its class; empty for that of the module's target. */
+  MlirStringRef matrixUnit;
 } ReproEmulatorOptions;
 
 /** Translates PTX text; a null pointer after `error` has received one message.

@@ -22,7 +22,8 @@ struct LaunchContext {
   LaunchSize size;
   LaunchOptions options;
   std::string_view parameters;
-  std::vector<Region> regions; // in ascending order
+  std::vector<Region> regions;  // in ascending order
+  const MatrixUnit *matrixUnit; // has what the kernel multiplies
   /// Of the accesses to global memory of all blocks; in checked launches only.
   RaceDetector *globalAccesses = nullptr;
 

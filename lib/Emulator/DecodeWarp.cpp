@@ -180,7 +180,8 @@ bool Decoder::decodeReduce(const Statement &statement, Opcode &opcode) {
   return true;
 }
 
-/// mma.sync on integers of 8 bits; the fragments are in WarpOperations.cpp.
+/// mma.sync on integers of 8 bits, and on floats with sums in f32; the
+/// fragments are in WarpOperations.cpp.
 bool Decoder::decodeMatrixMultiply(const Statement &statement, Opcode &opcode) {
   if (!opcode.take("sync") || !opcode.take("aligned"))
     return false;
@@ -188,8 +189,11 @@ bool Decoder::decodeMatrixMultiply(const Statement &statement, Opcode &opcode) {
     const char *name;
     uint8_t rows, columns, depth;
   };
-  static const Shape shapes[] = {
-      {"m8n8k16", 8, 8, 16}, {"m16n8k16", 16, 8, 16}, {"m16n8k32", 16, 8, 32}};
+  static const Shape shapes[] = {{"m8n8k16", 8, 8, 16},
+                                 {"m16n8k4", 16, 8, 4},
+                                 {"m16n8k8", 16, 8, 8},
+                                 {"m16n8k16", 16, 8, 16},
+                                 {"m16n8k32", 16, 8, 32}};
   const Shape *shape = nullptr;
   for (const Shape &candidate : shapes)
     if (opcode.take(candidate.name))
@@ -197,17 +201,41 @@ bool Decoder::decodeMatrixMultiply(const Statement &statement, Opcode &opcode) {
   if (!shape || !opcode.take("row") || !opcode.take("col"))
     return false;
   bool saturates = opcode.take("satfinite");
-  if (!opcode.take("s32"))
+  std::string sum = opcode.takeAny(), a = opcode.takeAny(),
+              b = opcode.takeAny();
+  if (!opcode.take(sum) || !opcode.atEnd())
     return false;
-  std::string a = opcode.takeAny(), b = opcode.takeAny();
-  if ((a != "s8" && a != "u8") || (b != "s8" && b != "u8") ||
-      !opcode.take("s32") || !opcode.atEnd())
-    return false;
+  std::optional<MatrixElement> element;
+  unsigned bits = 8;
+  if (sum == "s32") {
+    if ((a != "s8" && a != "u8") || (b != "s8" && b != "u8") ||
+        shape->depth < 16)
+      return false;
+  } else {
+    struct Form {
+      std::string_view type;
+      MatrixElement element;
+      unsigned bits, depths[2];
+    };
+    static const Form forms[] = {{"f16", MatrixElement::F16, 16, {8, 16}},
+                                 {"bf16", MatrixElement::BF16, 16, {8, 16}},
+                                 {"tf32", MatrixElement::TF32, 32, {4, 8}}};
+    for (const Form &form : forms)
+      if (a == form.type && b == form.type && shape->rows == 16 &&
+          (shape->depth == form.depths[0] || shape->depth == form.depths[1])) {
+        element = form.element;
+        bits = form.bits;
+      }
+    if (sum != "f32" || !element || saturates)
+      return false;
+    kernel->matrixElements |= 1u << unsigned(*element);
+  }
   if (!expectOperands(statement, 4))
     return true;
-  size_t sizes[] = {
-      shape->rows * shape->columns / 32u, shape->rows * shape->depth / 128u,
-      shape->columns * shape->depth / 128u, shape->rows * shape->columns / 32u};
+  size_t sizes[] = {shape->rows * shape->columns / 32u,
+                    shape->rows * shape->depth * bits / 1024u,
+                    shape->columns * shape->depth * bits / 1024u,
+                    shape->rows * shape->columns / 32u};
   std::vector<Value> results, sources;
   for (size_t i = 0; i < 4; ++i) {
     std::vector<Operand> parts = {statement.operands[i]};
@@ -230,6 +258,7 @@ bool Decoder::decodeMatrixMultiply(const Statement &statement, Opcode &opcode) {
   step.detail.depth = shape->depth;
   step.detail.signedA = a == "s8";
   step.detail.signedB = b == "s8";
+  step.detail.element = element;
   step.detail.flag = saturates;
   step.results = std::move(results);
   step.sources = std::move(sources);

@@ -136,17 +136,35 @@ static std::string checkLaunch(const Kernel &kernel, const LaunchSize &size,
   return {};
 }
 
+/// The class of that name or architecture; what is wrong goes to `wrong`.
+static const MatrixUnit *chooseMatrixUnit(const Kernel &kernel,
+                                          std::string_view name,
+                                          std::string &wrong) {
+  const MatrixUnit *unit = repro_target::findMatrixUnit(name);
+  if (!unit)
+    unit = repro_target::getMatrixUnitOf(name);
+  static constexpr std::string_view types[] = {"f16", "bf16", "tf32"};
+  for (unsigned i = 0; i < 3; ++i)
+    if (kernel.matrixElements >> i & 1 && (!unit || !unit->terms[i]))
+      wrong = "expected a matrix unit that multiplies " +
+              std::string(types[i]) + ", got '" + std::string(name) + "'";
+  return unit;
+}
+
 Fault Module::launch(size_t index, const LaunchSize &size,
                      std::string_view parameters, const Memory &memory,
                      const LaunchOptions &options) {
   const Kernel &kernel = kernels[index];
-  if (std::string wrong = checkLaunch(kernel, size, parameters); !wrong.empty())
+  std::string wrong = checkLaunch(kernel, size, parameters);
+  const MatrixUnit *unit = chooseMatrixUnit(
+      kernel, options.matrixUnit.empty() ? target : options.matrixUnit, wrong);
+  if (!wrong.empty())
     return {Status::BadLaunch, "kernel '" + kernel.name + "': " + wrong};
   std::lock_guard<std::mutex> lock(mutex);
   ::repro_runtime::FloatEnvironment environment;
 
-  LaunchContext context{kernel,     *operations,         size,   options,
-                        parameters, memory.getRegions(), nullptr};
+  LaunchContext context{kernel,     *operations,         size, options,
+                        parameters, memory.getRegions(), unit, nullptr};
   for (const ModuleVariable &variable : variables) {
     uint64_t begin = reinterpret_cast<uint64_t>(variable.begin);
     context.regions.push_back(

@@ -73,6 +73,9 @@ struct LaunchOptions {
   bool checked = false;
   Order order = Order::Lockstep;
   uint64_t seed = 0;
+  /// The name of a class (M3), or of an architecture for its class, by which
+  /// matrices of floats are multiplied; "" for that of the module's target.
+  std::string matrixUnit = {};
 };
 
 struct LaunchSize {

@@ -8,10 +8,12 @@
 #ifndef REPRO_EMULATOR_KERNEL_H
 #define REPRO_EMULATOR_KERNEL_H
 
+#include "Emulator/MatrixSum.h"
 #include "Emulator/Operations.h"
 #include "Emulator/Syntax.h"
 
 #include <memory>
+#include <optional>
 
 namespace repro_emulator {
 
@@ -73,7 +75,9 @@ struct Detail {
     VoteMode vote;
   };
   bool flag = false; // ldmatrix .trans, mma .satfinite, match.all, bar aligned
-  bool signedA = true, signedB = true; // of mma
+  // Of mma: on integers of 8 bits, or on floats.
+  bool signedA = true, signedB = true;
+  std::optional<MatrixElement> element;
   uint8_t rows = 0, columns = 0, depth = 0;
   uint32_t number = 0; // of a barrier, groups of a wait
   /// Registers. An access has its address as the first source.
@@ -154,6 +158,8 @@ struct Kernel {
   uint32_t requiredBlock[3] = {0, 0, 0}, greatestBlock[3] = {0, 0, 0};
   /// Narrowest access to global and to shared memory in bytes.
   unsigned globalGranule = 16, sharedGranule = 16;
+  /// The floats that its matrix instructions multiply, a bit for each.
+  unsigned matrixElements = 0;
 
   std::vector<Instruction> code;
   std::vector<Detail> details;

@@ -215,40 +215,70 @@ void BlockRunner::shuffle(Warp &warp, const Instruction &instruction,
   }
 }
 
-/// mma.sync on integers of 8 bits, whose fragments are (PTX ISA 9, section
-/// 9.7.14.5): thread 4 g + t holds, of A, bytes 4 t ... 4 t + 3 of row g in
-/// register 0, of row g + 8 in the next if there are 16 rows, and the same of
-/// the next 16 columns behind these; of B likewise with columns for rows; of C
-/// and D elements 2 t and 2 t + 1 of row g, then those of row g + 8.
+/// mma.sync, whose fragments are (PTX ISA 9, section 9.7.14.5), with p elements
+/// in a register: thread 4 g + t holds, of A, elements p t ... p t + p - 1 of
+/// row g in register 0, of row g + 8 in the next if there are 16 rows, and the
+/// same of the next 4 p columns behind these; of B likewise with columns for
+/// rows; of C and D elements 2 t and 2 t + 1 of row g, then those of row g + 8.
 void BlockRunner::multiplyMatrices(Warp &warp, const Detail &detail) {
-  unsigned tall = detail.rows / 8u, deep = detail.depth / 16u;
+  unsigned bits = !detail.element                          ? 8
+                  : *detail.element == MatrixElement::TF32 ? 32
+                                                           : 16;
+  unsigned packed = 32 / bits, tall = detail.rows / 8u;
+  unsigned deep = detail.depth / (4 * packed);
   const uint32_t *sources = detail.sources.data();
-  auto getByte = [&](uint32_t source, unsigned lane, unsigned byte,
-                     bool isSigned) -> int32_t {
-    uint32_t bits = getLanes<uint32_t>(warp, source)[lane] >> (8 * byte) & 0xff;
-    return isSigned ? int8_t(bits) : int32_t(bits);
+  /// The register's bits from element k of a row or column on.
+  auto read = [&](unsigned source, unsigned line, unsigned k) {
+    unsigned lane = line % 8 * 4 + k % (4 * packed) / packed;
+    return getLanes<uint32_t>(warp, sources[source])[lane] >>
+           (bits * (k % packed));
   };
-  int32_t a[16][32], b[32][8];
-  for (unsigned row = 0; row < detail.rows; ++row)
-    for (unsigned k = 0; k < detail.depth; ++k)
-      a[row][k] = getByte(sources[row / 8 + tall * (k / 16)],
-                          row % 8 * 4 + k % 16 / 4, k % 4, detail.signedA);
-  for (unsigned k = 0; k < detail.depth; ++k)
-    for (unsigned column = 0; column < 8; ++column)
-      b[k][column] = getByte(sources[tall * deep + k / 16],
-                             column * 4 + k % 16 / 4, k % 4, detail.signedB);
+  auto readA = [&](unsigned row, unsigned k) {
+    return read(row / 8 + tall * (k / (4 * packed)), row, k);
+  };
+  auto readB = [&](unsigned column, unsigned k) {
+    return read(tall * deep + k / (4 * packed), column, k);
+  };
   const uint32_t *addends = sources + tall * deep + deep;
   uint32_t results[4][warpSize];
-  for (unsigned lane = 0; lane < warpSize; ++lane)
-    for (unsigned i = 0; i < 2 * tall; ++i) {
-      unsigned row = lane / 4 + 8 * (i / 2), column = lane % 4 * 2 + i % 2;
-      int64_t sum = int32_t(getLanes<uint32_t>(warp, addends[i])[lane]);
+  auto forResults = [&](auto compute) {
+    for (unsigned lane = 0; lane < warpSize; ++lane)
+      for (unsigned i = 0; i < 2 * tall; ++i)
+        results[i][lane] = compute(lane / 4 + 8 * (i / 2), lane % 4 * 2 + i % 2,
+                                   getLanes<uint32_t>(warp, addends[i])[lane]);
+  };
+  if (detail.element) {
+    Significand a[16][16], b[8][16];
+    for (unsigned k = 0; k < detail.depth; ++k) {
+      for (unsigned row = 0; row < 16; ++row)
+        a[row][k] = readElement(readA(row, k), *detail.element);
+      for (unsigned column = 0; column < 8; ++column)
+        b[column][k] = readElement(readB(column, k), *detail.element);
+    }
+    forResults([&](unsigned row, unsigned column, uint32_t c) {
+      return addProducts(a[row], b[column], detail.depth, c, *detail.element,
+                         *context.matrixUnit);
+    });
+  } else {
+    auto extend = [](uint32_t byte, bool isSigned) -> int32_t {
+      return isSigned ? int8_t(byte) : uint8_t(byte);
+    };
+    int32_t a[16][32], b[8][32];
+    for (unsigned k = 0; k < detail.depth; ++k) {
+      for (unsigned row = 0; row < detail.rows; ++row)
+        a[row][k] = extend(readA(row, k), detail.signedA);
+      for (unsigned column = 0; column < 8; ++column)
+        b[column][k] = extend(readB(column, k), detail.signedB);
+    }
+    forResults([&](unsigned row, unsigned column, uint32_t c) {
+      int64_t sum = int32_t(c);
       for (unsigned k = 0; k < detail.depth; ++k)
-        sum += int64_t(a[row][k]) * b[k][column];
+        sum += int64_t(a[row][k]) * b[column][k];
       if (detail.flag) // .satfinite
         sum = std::clamp<int64_t>(sum, INT32_MIN, INT32_MAX);
-      results[i][lane] = uint32_t(sum);
-    }
+      return uint32_t(sum);
+    });
+  }
   for (unsigned i = 0; i < 2 * tall; ++i)
     std::copy_n(results[i], warpSize,
                 getLanes<uint32_t>(warp, detail.results[i]));

@@ -22,6 +22,10 @@ void Driver::configure() {
   initialized = true;
   if (const char *text = std::getenv("REPRO_STUB_CAPABILITY"))
     std::sscanf(text, "%d.%d", &major, &minor);
+  // What a device multiplies matrices by, whatever the code is for.
+  const char *unit = std::getenv("REPRO_STUB_MATRIX_UNIT");
+  matrixUnit = unit ? unit : "sm_" + std::to_string(10 * major + minor);
+  options.matrixUnit = {matrixUnit.data(), matrixUnit.size()};
   if (const char *text = std::getenv("REPRO_STUB_MEMORY"))
     memoryBytes = std::strtoull(text, nullptr, 10);
   const char *checked = std::getenv("REPRO_STUB_CHECKED");

@@ -52,7 +52,8 @@ struct Driver {
   int major = 9, minor = 0;
   uint64_t memoryBytes = 16ull << 30, allocatedBytes = 0;
   ReproEmulatorMemory memory = reproEmulatorMemoryCreate();
-  ReproEmulatorOptions options = {1, false, ReproEmulatorLockstep, 0};
+  ReproEmulatorOptions options = {1, false, ReproEmulatorLockstep, 0, {}};
+  std::string matrixUnit;
   std::map<uint64_t, uint64_t> allocations; // address to bytes
   std::map<std::string, Failure> failures;
   Graph *recording = nullptr;

@@ -81,14 +81,14 @@ public:
   nb::tuple launch(intptr_t kernel, const std::vector<uint32_t> &grid,
                    const std::vector<uint32_t> &block, uint32_t sharedBytes,
                    nb::bytes parameters, const PyMemory &memory,
-                   unsigned threads, bool checked, int order,
-                   uint64_t seed) const {
+                   unsigned threads, bool checked, int order, uint64_t seed,
+                   const std::string &matrixUnit) const {
     if (kernel < 0 || kernel >= reproEmulatorGetNumKernels(module))
       throw nb::index_error("no such kernel");
     if (grid.size() != 3 || block.size() != 3)
       throw nb::value_error("expected three extents of grid and of block");
     ReproEmulatorOptions options = {threads, checked, ReproEmulatorOrder(order),
-                                    seed};
+                                    seed, toStringRef(matrixUnit)};
     std::string error;
     ReproEmulatorStatus status;
     {
@@ -139,7 +139,7 @@ void bindEmulator(nb::module_ &m) {
            nb::arg("block"), nb::arg("shared_bytes"), nb::arg("parameters"),
            nb::arg("memory"), nb::arg("threads") = 1,
            nb::arg("checked") = false, nb::arg("order") = 0,
-           nb::arg("seed") = 0,
+           nb::arg("seed") = 0, nb::arg("matrix_unit") = "",
            "Runs all blocks without the GIL; returns a ReproEmulatorStatus "
            "and its message.");
 }

@@ -152,6 +152,7 @@ class Module:
         order: Order | Sequence[Order] = "lockstep",
         checked: bool = False,
         threads: int = 1,
+        matrix_unit: str = "",
     ) -> None:
         """Runs a kernel to its end.
 
@@ -166,6 +167,8 @@ class Module:
             list, all are run on the same contents of `memory`, and must leave the same.
           checked: find data races and reads of shared memory that nobody wrote.
           threads: host threads over which the blocks are spread, unless `checked`.
+          matrix_unit: the class (M3) by whose rule mma.sync multiplies floats, such as "hopper", or an architecture for
+            its class; by default that of `target`.
         Raises:
           LaunchError: the launch cannot begin.
           KernelFault: the kernel did what it must not; memory is as it was left.
@@ -186,6 +189,7 @@ class Module:
                 checked,
                 _ORDERS[one] if isinstance(one, str) else _SHUFFLED,
                 0 if isinstance(one, str) else one,
+                matrix_unit,
             )
             if status in _KINDS:
                 raise KernelFault(_KINDS[status], message)

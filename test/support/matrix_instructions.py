@@ -1,0 +1,100 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""mma.sync on floats with sums in f32, one instruction for each product of matrices, on the emulator."""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+
+import numpy as np
+from repro_mlir.execute import emulator
+
+LANE = np.arange(32)
+GROUP, INNER = LANE // 4, LANE % 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Instruction:
+    """mma.sync.aligned.m16n8k<depth>.row.col.f32.<element>.<element>.f32."""
+
+    element: str
+    depth: int
+
+    @property
+    def opcode(self) -> str:
+        return f"mma.sync.aligned.m16n8k{self.depth}.row.col.f32.{self.element}.{self.element}.f32"
+
+    @property
+    def packed(self) -> int:
+        """Elements of a register."""
+        return 1 if self.element == "tf32" else 2
+
+
+INSTRUCTIONS = [
+    Instruction("f16", 8),
+    Instruction("f16", 16),
+    Instruction("bf16", 8),
+    Instruction("bf16", 16),
+    Instruction("tf32", 4),
+    Instruction("tf32", 8),
+]
+
+
+def _registers(lines: np.ndarray, of: Instruction, first: int) -> list[np.ndarray]:
+    """The registers of all threads for 8 rows of A, or columns of B, from `first` on: [count, 32] for each 4 p of K.
+
+    `lines` has bits of shape [count, rows or columns, K], as the figures of the PTX ISA show the fragments.
+    """
+    found = []
+    for start in range(0, of.depth, 4 * of.packed):
+        word = np.zeros((len(lines), 32), np.uint32)
+        for i in range(of.packed):
+            element = lines[:, first + GROUP, start + INNER * of.packed + i].astype(np.uint32)
+            word |= element << np.uint32(32 // of.packed * i)
+        found.append(word)
+    return found
+
+
+def multiply(of: Instruction, a: np.ndarray, b: np.ndarray, c: np.ndarray, target: str, **options: object) -> np.ndarray:
+    """The bits of c + a @ b, for bits of shapes [count, 16, K], [count, K, 8] and [count, 16, 8].
+
+    `options` are those of `emulator.Module.launch`.
+    """
+    count = len(a)
+    columns = np.ascontiguousarray(np.swapaxes(b, 1, 2))
+    upper, lower = _registers(a, of, 0), _registers(a, of, 8)
+    left = [word for pair in zip(upper, lower, strict=True) for word in pair]
+    places = [(GROUP + 8 * (i // 2), 2 * INNER + i % 2) for i in range(4)]
+    addend = [c[:, row, column].astype(np.uint32) for row, column in places]
+    sources = [*left, *_registers(columns, of, 0), *addend]
+    cut = [len(left), len(sources) - 4]
+    names = [f"%r{20 + i}" for i in range(len(sources))]
+    lists = [[f"%r{10 + i}" for i in range(4)], names[: cut[0]], names[cut[0] : cut[1]], names[cut[1] :]]
+    lines = [
+        f".version 8.0\n.target {target}\n.address_size 64",
+        ".visible .entry multiply(.param .u64 p0, .param .u64 p1)\n{",
+        "  .reg .b32 %r<40>;\n  .reg .b64 %rd<4>;",
+        "  mov.u32 %r1, %ctaid.x;\n  mov.u32 %r2, %tid.x;\n  mad.lo.s32 %r0, %r1, 32, %r2;",
+        f"  ld.param.u64 %rd0, [p0];\n  mad.wide.u32 %rd0, %r0, {4 * len(sources)}, %rd0;",
+        "  ld.param.u64 %rd1, [p1];\n  mad.wide.u32 %rd1, %r0, 16, %rd1;",
+        *(f"  ld.global.b32 {name}, [%rd0+{4 * i}];" for i, name in enumerate(names)),
+        f"  {of.opcode} {', '.join('{' + ', '.join(each) + '}' for each in lists)};",
+        *(f"  st.global.b32 [%rd1+{4 * i}], %r{10 + i};" for i in range(4)),
+        "  ret;\n}\n",
+    ]
+    memory = emulator.Memory()
+    given = memory.allocate(count * 128 * len(sources), "sources").view(np.uint32)
+    got = memory.allocate(count * 512, "results").view(np.uint32)
+    given[:] = np.stack(sources, axis=-1).reshape(-1)
+    addresses = [memory.arrays[name].ctypes.data for name in ("sources", "results")]
+    module = emulator.load("\n".join(lines))
+    module.launch(
+        "multiply", (count, 1, 1), (32, 1, 1), 0, struct.pack("<2Q", *addresses), memory, **options  # type: ignore[arg-type]
+    )
+    result = np.zeros((count, 16, 8), np.uint32)
+    words = got.reshape(count, 32, 4)
+    for i, (row, column) in enumerate(places):
+        result[:, row, column] = words[..., i]
+    return result
