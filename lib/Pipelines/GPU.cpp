@@ -77,7 +77,9 @@ void mlir::repro::buildGPULowerPipeline(OpPassManager &manager,
   ReproEmitPTXOptions options;
   options.arch = architecture.description;
   manager.addPass(createReproEmitPTX(options));
-  manager.addPass(createReproVerifyPTX());
+  ReproVerifyPTXOptions verification;
+  verification.tensorCores = architecture.matrixUnit != nullptr;
+  manager.addPass(createReproVerifyPTX(verification));
 }
 
 FailureOr<DeviceCode>
@@ -108,7 +110,8 @@ namespace {
 struct GPUOptions : public PassPipelineOptions<GPUOptions> {
   Option<std::string> arch{*this, "arch",
                            llvm::cl::desc("the architecture, such as sm_90, or "
-                                          "the path of a machine's file"),
+                                          "the path of a machine's file, "
+                                          "perhaps with +tensor-cores"),
                            llvm::cl::init("sm_75")};
 };
 } // namespace

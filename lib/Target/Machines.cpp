@@ -108,9 +108,19 @@ ArrayRef<Architecture> mlir::repro::getArchitectures() {
   return getMachines().architectures;
 }
 
-FailureOr<Architecture> mlir::repro::getArchitecture(StringRef nameOrPath,
+FailureOr<Architecture> mlir::repro::getArchitecture(StringRef description,
                                                      std::string &error) {
-  return get(getArchitectures(), "architecture", nameOrPath, error);
+  StringRef nameOrPath = description;
+  bool hasTensorCores = nameOrPath.consume_back(tensorCoresSuffix);
+  FailureOr<Architecture> architecture =
+      get(getArchitectures(), "architecture", nameOrPath, error);
+  if (succeeded(architecture) && hasTensorCores) {
+    architecture->description = description.str();
+    architecture->matrixUnit =
+        ::repro_target::getMatrixUnitOf(architecture->name);
+    assert(architecture->matrixUnit && "an architecture without a class");
+  }
+  return architecture;
 }
 
 std::string mlir::repro::listArchitectures() {

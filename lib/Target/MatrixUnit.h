@@ -26,6 +26,8 @@ struct MatrixUnit {
   unsigned terms[3]; ///< products of a block, by element; 0: has none of it
   unsigned fraction;
 
+  /// Instructions of 16 elements of K came with those of bf16.
+  bool hasDepth16() const { return terms[unsigned(MatrixElement::BF16)] != 0; }
   int getFloor() const { return -108 - int(fraction); }
   unsigned getTerms(MatrixElement element) const {
     return terms[unsigned(element)];

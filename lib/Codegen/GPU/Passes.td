@@ -26,7 +26,8 @@ def ReproExpandDeviceKernels : Pass<"repro-expand-device-kernels", "::mlir::Modu
   }];
   let options = [
     Option<"arch", "arch", "std::string", /*default=*/"\"sm_75\"",
-           "the architecture or the path of a machine's file, which chooses tiles and instructions, never bits">
+           "the architecture or the path of a machine's file, which chooses tiles and instructions, never bits; "
+           "with +tensor-cores behind it accumulators (M4) of its class are matrix instructions">
   ];
   let dependentDialects = ["::mlir::affine::AffineDialect",
                            "::mlir::arith::ArithDialect",
@@ -86,6 +87,10 @@ def ReproVerifyPTX : Pass<"repro-verify-ptx", "::mlir::ModuleOp"> {
     (V3) An instruction of a `gpu.binary` that is not on the list is an error
     that names the kernel, the line, the instruction and the reason.
   }];
+  let options = [
+    Option<"tensorCores", "tensor-cores", "bool", /*default=*/"false",
+           "accept the instructions whose sums a certificate of the device (M3) tells">
+  ];
 }
 
 #endif // REPRO_CODEGEN_GPU_PASSES_TD

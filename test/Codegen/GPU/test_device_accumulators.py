@@ -28,6 +28,6 @@ def test_made_up_rules_M4(seed: int) -> None:
 
 
 def test_no_matrix_instruction_rounds_M4() -> None:
-    """What a tensor core does is not what every class does: none has a part."""
+    """What a tensor core adds is known of certified devices alone: without tensor-cores none has a part."""
     product = Product(HOPPER, {"m": 64, "n": 64, "k": 64})
     assert "mma" not in device_code.compile(product.program(), "sm_90").ptx

@@ -86,6 +86,8 @@ void expandCopy(DeviceBuilder &b, memref::CopyOp op);
 LogicalResult expandAnyFold(DeviceKernelFactory &factory, FoldOp op);
 /// (K1) fma folds of lanes = 1 over two factors, in tiles.
 LogicalResult expandContraction(DeviceKernelFactory &factory, FoldOp op);
+/// (M4) matrix products whose rule is that of the architecture's matrix unit.
+LogicalResult expandAccumulators(DeviceKernelFactory &factory, FoldOp op);
 /// (K4) matrix products that repro-decompose-exact kept; failure where the fold
 /// is none.
 LogicalResult expandExact(DeviceKernelFactory &factory, FoldOp op);

@@ -479,6 +479,8 @@ LogicalResult device::expandAnyFold(DeviceKernelFactory &factory, FoldOp op) {
   if (isa_and_present<ExactAttr>(op.getOrderAttr()))
     return device::expandExact(factory, op);
   if (isa_and_present<FdpaAttr>(op.getOrderAttr())) {
+    if (succeeded(device::expandAccumulators(factory, op)))
+      return success();
     factory.create<FoldOp>("", &expandAccumulatorFold);
     return success();
   }

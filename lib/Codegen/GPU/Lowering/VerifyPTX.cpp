@@ -67,6 +67,10 @@ static constexpr StringLiteral allowed[] = {
     "ret",
 };
 
+/// (M3) What has the sums of the device's class.
+static constexpr StringLiteral tensorCoreOpcodes =
+    "mma.sync.aligned.m16n8k{8,16}.row.col.f32.{f16.f16,bf16.bf16}.f32";
+
 /// Appends what a pattern stands for.
 static void expandPattern(StringRef pattern, llvm::StringSet<> &result) {
   size_t open = pattern.find('{');
@@ -84,14 +88,17 @@ static void expandPattern(StringRef pattern, llvm::StringSet<> &result) {
         result);
 }
 
-static bool isAllowed(StringRef opcode) {
-  static const llvm::StringSet<> opcodes = [] {
-    llvm::StringSet<> all;
-    for (StringRef pattern : allowed)
-      expandPattern(pattern, all);
-    return all;
-  }();
-  return opcodes.contains(opcode);
+static llvm::StringSet<> expandAll(ArrayRef<StringLiteral> patterns) {
+  llvm::StringSet<> all;
+  for (StringRef pattern : patterns)
+    expandPattern(pattern, all);
+  return all;
+}
+
+static bool isAllowed(StringRef opcode, bool tensorCores) {
+  static const llvm::StringSet<> opcodes = expandAll(allowed),
+                                 sums = expandAll(tensorCoreOpcodes);
+  return opcodes.contains(opcode) || (tensorCores && sums.contains(opcode));
 }
 
 /// Why an instruction that is not on the list is not.
@@ -163,7 +170,8 @@ public:
   /// `report` gets kernel, line, statement and reason.
   using Report = function_ref<void(StringRef, unsigned, StringRef, StringRef)>;
 
-  PTXReader(StringRef text, Report report) : rest(text), report(report) {}
+  PTXReader(StringRef text, bool tensorCores, Report report)
+      : rest(text), tensorCores(tensorCores), report(report) {}
   void read();
 
 private:
@@ -176,6 +184,7 @@ private:
 
   StringRef rest, kernel;
   unsigned line = 1;
+  bool tensorCores;
   Report report;
 };
 } // namespace
@@ -227,7 +236,7 @@ void PTXReader::check(StringRef statement, unsigned at) {
         instruction.drop_until([](char c) { return isspace(c); }).ltrim();
   StringRef opcode = instruction.take_until(
       [](char c) { return isspace(c) || c == '(' || c == '{'; });
-  if (!isAllowed(opcode))
+  if (!isAllowed(opcode, tensorCores))
     report(kernel, at, statement, getReason(opcode));
 }
 
@@ -265,6 +274,8 @@ void PTXReader::read() {
 
 namespace {
 struct VerifyPTX : public repro::impl::ReproVerifyPTXBase<VerifyPTX> {
+  using ReproVerifyPTXBase::ReproVerifyPTXBase;
+
   void runOnOperation() override;
 };
 } // namespace
@@ -285,7 +296,7 @@ void VerifyPTX::runOnOperation() {
             << reason;
         failed = true;
       };
-      PTXReader(object.getObject().getValue(), report).read();
+      PTXReader(object.getObject().getValue(), tensorCores, report).read();
     }
   if (failed)
     signalPassFailure();

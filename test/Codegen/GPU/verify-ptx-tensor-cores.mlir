@@ -1,0 +1,15 @@
+// RUN: %repro-opt %s -split-input-file -repro-verify-ptx=tensor-cores=true -verify-diagnostics
+
+// (M3) The sums of a certified device.
+gpu.binary @device [#gpu.object<#nvvm.target, assembly = "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%r1}, {%r2}, {%r3}, {%r4};\0Amma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%r1}, {%r2}, {%r3}, {%r4};\0A">]
+
+// -----
+
+// No certificate is about sums in f16.
+// expected-error @below {{accumulates in an order that is not specified}}
+gpu.binary @device [#gpu.object<#nvvm.target, assembly = "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%r1}, {%r2}, {%r3}, {%r4};">]
+
+// -----
+
+// expected-error @below {{approximates}}
+gpu.binary @device [#gpu.object<#nvvm.target, assembly = "ex2.f32 %r1, %r2;">]
