@@ -68,7 +68,8 @@ static uint32_t roundTowardZero(int64_t total, int place) {
 }
 
 static uint32_t addBlock(const Significand *a, const Significand *b,
-                         unsigned count, uint32_t c, MatrixElement element, const MatrixUnit &unit) {
+                         unsigned count, uint32_t c, MatrixElement element,
+                         const MatrixUnit &unit) {
   Significand addend = read(c, 8, f32Fraction);
   bool up = addend.infinite && !addend.negative;
   bool down = addend.infinite && addend.negative;
@@ -99,18 +100,20 @@ static uint32_t addBlock(const Significand *a, const Significand *b,
   for (unsigned k = 0; k < count; ++k) {
     const Significand &x = a[k], &y = b[k];
     if (uint64_t product = uint64_t(x.significand) * y.significand)
-      total += align(product, x.exponent + y.exponent - top + fraction - 2 * own,
-                     x.negative != y.negative);
+      total +=
+          align(product, x.exponent + y.exponent - top + fraction - 2 * own,
+                x.negative != y.negative);
   }
   return roundTowardZero(total, top - fraction);
 }
 
 uint32_t repro_emulator::addProducts(const Significand *a, const Significand *b,
-                                     unsigned count, uint32_t c, MatrixElement element,
+                                     unsigned count, uint32_t c,
+                                     MatrixElement element,
                                      const MatrixUnit &unit) {
   unsigned terms = unit.getTerms(element);
   for (unsigned first = 0; first < count; first += terms)
-    c = addBlock(a + first, b + first,
-                 std::min(terms, count - first), c, element, unit);
+    c = addBlock(a + first, b + first, std::min(terms, count - first), c,
+                 element, unit);
   return c;
 }

@@ -29,8 +29,8 @@ Significand readElement(uint32_t bits, MatrixElement element);
 
 /// (M1) The bits of the f32 that `count` products a[k] * b[k] and
 /// those of the f32 c give in the blocks of a class.
-uint32_t addProducts(const Significand *a, const Significand *b,
-                     unsigned count, uint32_t c, MatrixElement element, const MatrixUnit &unit);
+uint32_t addProducts(const Significand *a, const Significand *b, unsigned count,
+                     uint32_t c, MatrixElement element, const MatrixUnit &unit);
 
 } // namespace repro_emulator
 

@@ -35,8 +35,8 @@ struct MatrixUnit {
 };
 
 inline constexpr MatrixUnit matrixUnits[] = {
-    {"volta", {4, 0, 0}, 23}, {"turing", {8, 0, 0}, 24},
-    {"ampere", {8, 8, 4}, 24}, {"ada", {8, 8, 4}, 24},
+    {"volta", {4, 0, 0}, 23},    {"turing", {8, 0, 0}, 24},
+    {"ampere", {8, 8, 4}, 24},   {"ada", {8, 8, 4}, 24},
     {"hopper", {16, 16, 8}, 25}, {"blackwell", {16, 16, 8}, 25},
 };
 
@@ -49,8 +49,7 @@ constexpr const MatrixUnit *findMatrixUnit(std::string_view name) {
 }
 
 /// The class of devices of an architecture such as sm_90; null if unknown.
-constexpr const MatrixUnit *
-getMatrixUnitOf(std::string_view architecture) {
+constexpr const MatrixUnit *getMatrixUnitOf(std::string_view architecture) {
   constexpr std::string_view classes[][2] = {
       {"sm_70", "volta"},      {"sm_72", "volta"},      {"sm_75", "turing"},
       {"sm_80", "ampere"},     {"sm_86", "ampere"},     {"sm_87", "ampere"},

@@ -57,7 +57,9 @@ def _registers(lines: np.ndarray, of: Instruction, first: int) -> list[np.ndarra
     return found
 
 
-def multiply(of: Instruction, a: np.ndarray, b: np.ndarray, c: np.ndarray, target: str, **options: object) -> np.ndarray:
+def multiply(
+    of: Instruction, a: np.ndarray, b: np.ndarray, c: np.ndarray, target: str, **options: object
+) -> np.ndarray:
     """The bits of c + a @ b, for bits of shapes [count, 16, K], [count, K, 8] and [count, 16, 8].
 
     `options` are those of `emulator.Module.launch`.
@@ -91,7 +93,13 @@ def multiply(of: Instruction, a: np.ndarray, b: np.ndarray, c: np.ndarray, targe
     addresses = [memory.arrays[name].ctypes.data for name in ("sources", "results")]
     module = emulator.load("\n".join(lines))
     module.launch(
-        "multiply", (count, 1, 1), (32, 1, 1), 0, struct.pack("<2Q", *addresses), memory, **options  # type: ignore[arg-type]
+        "multiply",
+        (count, 1, 1),
+        (32, 1, 1),
+        0,
+        struct.pack("<2Q", *addresses),
+        memory,
+        **options,  # type: ignore[arg-type]
     )
     result = np.zeros((count, 16, 8), np.uint32)
     words = got.reshape(count, 32, 4)

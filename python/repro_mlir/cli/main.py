@@ -15,6 +15,7 @@ from ..printing import tell
 from . import (
     attest,
     cache,
+    certify_device,
     compile,
     diff,
     dispute,
@@ -44,6 +45,7 @@ _COMMANDS = (
     diff,
     precision,
     targets,
+    certify_device,
     cache,
 )
 

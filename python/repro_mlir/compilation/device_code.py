@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from ..bundle.runner.certificates import TENSOR_CORES, without_tensor_cores
 from ..bundle.runner.execution import TargetCode
 from ..bundle.runner.plan import read_plan
 from ..errors import CompileError, ReproError
@@ -21,7 +22,7 @@ from .assembler import assemble, find_assembler
 
 
 def architectures_of(target: str) -> list[str]:
-    """The GPUs of a target "cuda" or "cuda:sm_75,sm_90"; none for another target.
+    """The GPUs of a target such as "cuda", "cuda:sm_75,sm_90+tensor-cores" or "cuda+tensor-cores"; none for another.
 
     Raises:
       ReproError: an unknown GPU.
@@ -30,11 +31,13 @@ def architectures_of(target: str) -> list[str]:
 
     if target == "cuda":
         return architectures()
+    if target == f"cuda{TENSOR_CORES}":
+        return [name + TENSOR_CORES for name in architectures()]
     if not target.startswith("cuda:"):
         return []
     names = target.removeprefix("cuda:").split(",")
     for name in names:
-        if name not in architectures():
+        if without_tensor_cores(name) not in architectures():
             raise ReproError(f"unknown GPU {name!r}, expected one of {', '.join(architectures())}")
     return list(dict.fromkeys(names))
 
@@ -44,7 +47,7 @@ def compile_for(program: Program, architectures: Iterable[str], *, assembled: bo
 
     Args:
       program: the program.
-      architectures: such as "sm_90".
+      architectures: such as "sm_90", or "sm_90+tensor-cores", whose code needs a certificate of the GPU.
       assembled: whether a cubin goes along, where ptxas is installed.
     Raises:
       ReproError: a program that cannot be compiled.
@@ -90,5 +93,5 @@ def compile_data(data: bytes, architecture: str, assembled: bool) -> bytes:
         raise ReproError(f"cannot compile the program for {architecture}: {reason}") from None
     members = {"ptx": made.ptx.encode(), "plan": made.plan, "constants": made.constants}
     if assembled and find_assembler():
-        members["cubin"] = assemble(made.ptx, architecture)
+        members["cubin"] = assemble(made.ptx, without_tensor_cores(architecture))
     return archive_of(members)

@@ -42,7 +42,8 @@ def compile(program: bytes | str, arch: str = "sm_75", *, timing: bool = False) 
 
     Args:
         program: as it is stored (docs/identity.md), or its MLIR text.
-        arch: one of `architectures()`, or the path of a machine's file (docs/machines.md).
+        arch: one of `architectures()`, or the path of a machine's file (docs/machines.md); with "+tensor-cores" behind
+          it accumulators (M4) of its class are matrix instructions, whose bits are the rule's on certified GPUs alone.
         timing: print the time of each pass to stderr.
 
     Raises:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..bundle.runner.certificates import runnable
 from ..bundle.runner.device import Device
 from ..bundle.runner.execution import Execution, choose_architecture
 from ..compilation.device_code import architectures_of, compile_for
@@ -19,19 +20,18 @@ from .backend import ResidentBackend
 class CudaBackend(ResidentBackend):
     """A ResidentBackend: `run` copies the states to the GPU and back, `step` leaves them there."""
 
-    def __init__(self, program: Program, architecture: str | None) -> None:
+    def __init__(self, program: Program, target: str) -> None:
         """
         Args:
           program: the program.
-          architecture: such as "sm_90"; None for the GPU's.
+          target: "cuda", "cuda:sm_90", or either with "+tensor-cores".
         Raises:
-          ReproError: no driver or GPU, one of another architecture, or a program that cannot be compiled.
+          ReproError: no driver or GPU, one of another architecture or without a certificate of its tensor cores, or a
+            program that cannot be compiled.
         """
         self._device = Device()
-        names = architectures_of("cuda") if architecture is None else [architecture]
-        chosen = choose_architecture(
-            names, self._device.capability, f"target cuda:{architecture}" if architecture else "cuda"
-        )
+        names = runnable(architectures_of(target), self._device)
+        chosen = choose_architecture(names, self._device.capability, f"target {target}")
         (code,) = compile_for(program, [chosen])
         self._execution = Execution(self._device, code)
 

@@ -14,6 +14,7 @@ from typing import Any, NoReturn, SupportsIndex
 
 import numpy as np
 
+from ..bundle.runner.certificates import TENSOR_CORES
 from ..errors import CompileError, ReproError
 from ..frontends.arrays import as_array
 from ..frontends.tensors import module_of
@@ -36,9 +37,10 @@ def targets() -> list[str]:
 
 
 def check_target(target: str) -> None:
-    """ReproError unless `target` is one of `targets()`."""
+    """ReproError unless `target` is one of `targets()`, of GPUs and the emulator perhaps with tensor cores."""
     # The compiler library knows the others; the reference interpreter does without it.
-    if target not in ("cpu", "reference") and target not in targets():
+    name = target.removesuffix(TENSOR_CORES) if target.startswith(("cuda", "ptx-emulator:")) else target
+    if name not in ("cpu", "reference") and name not in targets():
         raise ReproError(f"unknown target {target!r}, expected one of {', '.join(targets())}")
 
 
@@ -71,10 +73,10 @@ def _backend(program: Program, target: str, threads: int) -> Backend:
         from .reference import ReferenceBackend
 
         return ReferenceBackend(program)
-    if kind == "cuda":
+    if kind.removesuffix(TENSOR_CORES) == "cuda":
         from .cuda import CudaBackend
 
-        return CudaBackend(program, variant or None)
+        return CudaBackend(program, target)
     if kind == "ptx-emulator":
         from .ptx import DEFAULT_ARCHITECTURE, PtxBackend
 

@@ -65,6 +65,7 @@ ALLOWED = {
     "bundle": {
         "audit.receipts", "bundle.runner", "execute", "files", "frontends", "frontends.torch", "numerics", "program",
     },
+    "certification": {"bundle.runner", "compilation", "numerics", "reference"},
     "inference": {"distributed", "execute", "frontends.onnx", "frontends.tensorflow", "frontends.torch", "program"},
     "generation": {"execute", "frontends.torch", "numerics", "program"},
     "serving": {"files", "generation", "numerics"},
@@ -80,9 +81,9 @@ ALLOWED = {
         "audit.receipts", "distributed", "files", "frontends.keras", "precision", "program", "programs", "train",
     },
     "cli": {
-        "audit.difference", "audit.dispute", "audit.receipts", "bundle", "bundle.runner", "compilation",
-        "distributed", "execute", "files", "frontends.onnx", "frontends.tensorflow", "frontends.torch", "generation",
-        "integrations", "numerics", "precision", "precision.report", "program", "serving", "train",
+        "audit.difference", "audit.dispute", "audit.receipts", "bundle", "bundle.runner", "certification",
+        "compilation", "distributed", "execute", "files", "frontends.onnx", "frontends.tensorflow", "frontends.torch",
+        "generation", "integrations", "numerics", "precision", "precision.report", "program", "serving", "train",
     },
 }  # fmt: skip
 """What the rooms import of each other, lowest first. A part of a room that others import alone is a room of its own."""

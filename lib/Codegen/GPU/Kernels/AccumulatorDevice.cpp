@@ -126,12 +126,12 @@ LogicalResult AccumulatorDevice::match() {
       });
     };
     isAlong[f] = stepsByOne(factor.reduction) && !stepsByOne(factor.loops);
-    isVector[f] = isAlong[f] && factor.reduction.back().size % kGroup == 0 &&
-                  areAligned(ArrayRef(factor.reduction).drop_back(), 0) &&
-                  areAligned(factor.loops, 0) && areAligned(batch, f) &&
-                  access.constant % kGroup == 0 &&
-                  b.getAlignment(fold.op->getOperand(factor.inputs[0])) % 16 ==
-                      0;
+    isVector[f] =
+        isAlong[f] && factor.reduction.back().size % kGroup == 0 &&
+        areAligned(ArrayRef(factor.reduction).drop_back(), 0) &&
+        areAligned(factor.loops, 0) && areAligned(batch, f) &&
+        access.constant % kGroup == 0 &&
+        b.getAlignment(fold.op->getOperand(factor.inputs[0])) % 16 == 0;
   }
   return success();
 }
@@ -174,10 +174,9 @@ void AccumulatorDevice::locate(unsigned f) {
     Value at = b.add(begin[f], group.own);
     if (factor.size % extents[f])
       at = b.min(at, b.index(factor.size - 1));
-    group.base =
-        b.add(start,
-              getLoopOffset(b, factor.loops,
-                            b.delinearize(at, getSizes(factor.loops)), 0));
+    group.base = b.add(
+        start, getLoopOffset(b, factor.loops,
+                             b.delinearize(at, getSizes(factor.loops)), 0));
     groups[f].push_back(group);
   }
 }
@@ -195,13 +194,12 @@ SmallVector<Value> AccumulatorDevice::readSlice(unsigned f, Value slice,
       isInside = b.less(k, b.index(fold.n));
       k = b.min(k, b.index(fold.n - lanes));
     }
-    Value offset = b.add(
-        group.base,
-        getLoopOffset(b, factor.reduction,
-                      b.delinearize(k, getSizes(factor.reduction)), 0));
-    Value bits = lanes > 1
-                     ? b.loadAligned(access.buffer, i16, offset, lanes)
-                     : b.load(access.buffer, i16, offset);
+    Value offset =
+        b.add(group.base,
+              getLoopOffset(b, factor.reduction,
+                            b.delinearize(k, getSizes(factor.reduction)), 0));
+    Value bits = lanes > 1 ? b.loadAligned(access.buffer, i16, offset, lanes)
+                           : b.load(access.buffer, i16, offset);
     return isInside ? b.select(isInside, bits, b.zero(bits.getType())) : bits;
   };
   SmallVector<Value> values;
@@ -229,8 +227,8 @@ SmallVector<Value> AccumulatorDevice::readSlice(unsigned f, Value slice,
 void AccumulatorDevice::storeSlice(unsigned f, ArrayRef<Value> values,
                                    Value buffer) {
   for (auto [group, value] : llvm::zip_equal(groups[f], values)) {
-    Value row = b.add(b.mul(group.own, kPitch),
-                      b.mul(group.part, kGroup / kPacked));
+    Value row =
+        b.add(b.mul(group.own, kPitch), b.mul(group.part, kGroup / kPacked));
     b.storeAligned(value, buffers,
                    b.add(b.add(buffer, row), f * extents[0] * kPitch));
   }
@@ -313,8 +311,8 @@ void AccumulatorDevice::forSums(
       line.exists = b.less(at, b.index(factor.size));
       at = b.min(at, b.index(factor.size - 1));
     }
-    line.offset = getLoopOffset(
-        b, factor.loops, b.delinearize(at, getSizes(factor.loops)), 1);
+    line.offset = getLoopOffset(b, factor.loops,
+                                b.delinearize(at, getSizes(factor.loops)), 1);
     lines[f].push_back(line);
   };
   Value first[2];
@@ -398,7 +396,8 @@ void AccumulatorDevice::expand() {
   };
   SmallVector<Value> sums = splat(0);
   if (rule.getStart() == SumStart::init)
-    forSums([&](int64_t i, Value offset, Value) { sums[i] = readInit(offset); });
+    forSums(
+        [&](int64_t i, Value offset, Value) { sums[i] = readInit(offset); });
   // -0 + x is x, whatever x is.
   bool hasTotals = fold.chunk < fold.n;
   SmallVector<Value> totals = hasTotals ? splat(-0.0) : SmallVector<Value>();
@@ -424,8 +423,7 @@ void AccumulatorDevice::expand() {
           SmallVector<Value> onTheWay[2];
           for (unsigned f : {0, 1})
             onTheWay[f] = b.choose(
-                isMore,
-                [&] { return readSlice(f, next, /*isLast=*/false); },
+                isMore, [&] { return readSlice(f, next, /*isLast=*/false); },
                 [&] {
                   auto words =
                       VectorType::get({kGroup / kPacked}, b.getI32Type());

@@ -59,11 +59,11 @@ createTargetMachine(const Architecture &architecture, std::string &error) {
   // (V3) never form an fma that the program does not name.
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
   // LLVM's PTX for the first class of these has no matrix instructions of f16.
-  bool isOld = architecture.matrixUnit && !architecture.matrixUnit->hasDepth16();
+  bool isOld =
+      architecture.matrixUnit && !architecture.matrixUnit->hasDepth16();
   return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
       triple, architecture.name, isOld ? "+ptx65" : "", options,
-      llvm::Reloc::PIC_, std::nullopt,
-      llvm::CodeGenOptLevel::Aggressive));
+      llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Aggressive));
 }
 
 /// The error word alone is changed by atomics. What the other threads do does

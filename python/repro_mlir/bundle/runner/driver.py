@@ -12,6 +12,7 @@ import ctypes
 import os
 from collections.abc import Callable
 from ctypes import POINTER, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint64, c_ulonglong, c_void_p
+from pathlib import Path
 from typing import Any
 
 from ...errors import ReproError
@@ -143,6 +144,14 @@ class Driver:
         self._functions["cuGetErrorName"](code, ctypes.byref(name))
         self._functions["cuGetErrorString"](code, ctypes.byref(meaning))
         return f"{(name.value or b'an unknown error').decode()} {code}: {(meaning.value or b'no description').decode()}"
+
+    def identity(self) -> str:
+        """`version`, and that of the kernel's module where the system tells it, such as "13.0 580.65.06"."""
+        try:
+            own = Path("/sys/module/nvidia/version").read_text().strip()
+        except (OSError, UnicodeDecodeError):
+            own = ""
+        return f"{self.version()} {own}".strip()
 
     def version(self) -> str:
         """The version of CUDA that the driver is for, such as 13.0."""

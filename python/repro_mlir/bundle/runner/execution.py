@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...errors import ReproError, StepFailed
+from .certificates import TENSOR_CORES, refuse_uncertified, without_tensor_cores
 from .device import Code, Device, Graph, ImageRejected
 from .driver import DriverError
 from .plan import Plan
@@ -22,7 +23,7 @@ _WORD = np.dtype(np.int64)
 
 @dataclass(frozen=True)
 class TargetCode:
-    """What the compiler gives for one architecture."""
+    """What the compiler gives for one architecture, perhaps with TENSOR_CORES."""
 
     architecture: str
     cubin: bytes | None
@@ -32,7 +33,7 @@ class TargetCode:
 
 
 def choose_architecture(names: Sequence[str], capability: tuple[int, int], what: str) -> str:
-    """The best of `names` that a GPU of that compute capability runs.
+    """The best of `names` that a GPU of that compute capability runs, with tensor cores before the same without.
 
     PTX for an architecture runs on all later ones; with the suffix `a` it runs on that one alone.
 
@@ -42,17 +43,20 @@ def choose_architecture(names: Sequence[str], capability: tuple[int, int], what:
     number = 10 * capability[0] + capability[1]
 
     def version(name: str) -> int:
-        digits = name.removeprefix("sm_").rstrip("af")
+        digits = without_tensor_cores(name).removeprefix("sm_").rstrip("af")
         return int(digits) if digits.isdecimal() else 0
 
+    def is_specific(name: str) -> bool:
+        return without_tensor_cores(name)[-1:] in ("a", "f")
+
     fitting = [
-        name for name in names if version(name) == number or (0 < version(name) < number and name[-1] not in "af")
+        name for name in names if version(name) == number or (0 < version(name) < number and not is_specific(name))
     ]
     if not fitting:
         raise ReproError(
             f"{what} has code for {', '.join(names) or 'no GPU'}, which this GPU (sm_{number}) does not run"
         )
-    return max(fitting, key=lambda name: (version(name), name[-1] in "af"))
+    return max(fitting, key=lambda name: (version(name), is_specific(name), name.endswith(TENSOR_CORES)))
 
 
 class Execution:
@@ -72,6 +76,7 @@ class Execution:
         bound: Mapping[tuple[str, int], int] | None = None,
         *,
         use_cubin: bool = True,
+        certifying: bool = False,
     ) -> None:
         """
         Args:
@@ -79,12 +84,15 @@ class Execution:
           code: for it, see `choose_architecture`.
           bound: addresses of device memory, by space and number, for buffers that the caller owns.
           use_cubin: whether to try the cubin before the PTX; the bits are the same.
+          certifying: whether the run is to tell what the tensor cores of the device add.
         Raises:
-          ReproError: the driver takes none of the code, or memory is short.
+          ReproError: the driver takes none of the code, it needs a certificate, or memory is short.
         """
         self.device = device
         self.plan = plan = code.plan
         self._graph: Graph | None = None
+        if not certifying:
+            refuse_uncertified(device, code.architecture, code.ptx)
         self._code, self.image = _load(device, code, use_cubin)
         self._functions = [self._code.function(kernel.name, kernel.shared) for kernel in plan.kernels]
         bound = bound or {}
@@ -162,7 +170,8 @@ class Execution:
 
 
 def _load(device: Device, code: TargetCode, use_cubin: bool) -> tuple[Code, str]:
-    if use_cubin and code.cubin is not None and code.architecture.rstrip("af") == device.architecture:
+    own = without_tensor_cores(code.architecture).rstrip("af")
+    if use_cubin and code.cubin is not None and own == device.architecture:
         try:
             return device.load(code.cubin, f"the cubin for {code.architecture}"), "cubin"
         except ImageRejected:

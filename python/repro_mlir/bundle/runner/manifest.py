@@ -23,7 +23,7 @@ PROGRAMS = {1: "program.mlir", FORMAT: "program.repro"}
 PLANS = {1: "json", FORMAT: "plan"}
 """The suffix of the members with launch plans, likewise."""
 
-_ARCHITECTURE = r"sm_[0-9]{2,3}[af]?"
+_ARCHITECTURE = r"sm_[0-9]{2,3}[af]?(\+tensor-cores)?"
 _RUNNER = re.compile(r"__main__\.py|repro_mlir(/[a-z0-9_]+)+\.py")
 _MEMBER = re.compile(
     r"manifest\.json|signature\.json|program\.(mlir|repro)|(state|inputs)\.safetensors"

@@ -17,6 +17,7 @@ from ...frontends.arrays import as_array
 from ...numerics.hashing import combine_digests, tensor_digest
 from ...numerics.tensors import TensorType
 from .bundle import Bundle
+from .certificates import runnable
 from .device import Device
 from .device_array import DeviceArray, device_pointer, on_device
 from .driver import DriverError
@@ -57,14 +58,14 @@ class Session:
             used in place: a state is trained where it is, from the value it has; an input is read and an output is
             written there in every step. They must stay alive and where they are. Buffers without one are the session's.
           use_cubin: whether to try machine code before PTX; the bits are the same.
-          architecture: whose code to run; by default the best for the GPU.
+          architecture: whose code to run; by default the best for the GPU, with tensor cores if it is certified.
         Raises:
           ReproError: what cannot be read, loaded or allocated, or an array that does not fit.
         """
         self.bundle = bundle if isinstance(bundle, Bundle) else Bundle(bundle)
         self.device = device if isinstance(device, Device) else Device(device)
         self._owns_device = not isinstance(device, Device)
-        names = self.bundle.architectures if architecture is None else [architecture]
+        names = runnable(self.bundle.architectures if architecture is None else [architecture], self.device)
         self.architecture = choose_architecture(names, self.device.capability, str(self.bundle.path))
         bound: dict[tuple[str, int], int] = {}
         for space, kinds, given in (

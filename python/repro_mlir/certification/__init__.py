@@ -1,0 +1,8 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Whether the tensor cores of a GPU add as the class of its architecture does (M3)."""
+
+from .certify import Differing, certify
+
+__all__ = ["Differing", "certify"]

@@ -1,0 +1,59 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""repro certify-device: whether the tensor cores of a GPU add as its class does, on a million results of each."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from ..printing import tell
+from .options import Commands, add_command
+
+_NOTES = """exit status:
+  0  every result has the bits of the class; code with tensor cores runs on such devices with this driver
+  1  results differ: no code with tensor cores runs
+  2  no answer: no GPU, or one whose class is not known
+"""
+
+
+def register(commands: Commands) -> None:
+    """Adds the parser of `repro certify-device`."""
+    summary = "compare the tensor cores of a GPU with the class of its architecture, and write a certificate"
+    command = add_command(commands, "certify-device", _certify_device, summary)
+    command.epilog = _NOTES
+    command.formatter_class = argparse.RawDescriptionHelpFormatter
+    command.add_argument("--device", type=int, default=0, metavar="N", help="which GPU (0)")
+    command.add_argument("-o", "--output", metavar="FILE", help="write the certificate here, too")
+
+
+def _certify_device(options: argparse.Namespace) -> int:
+    from ..bundle.runner.certificates import path_of, withdraw_certificate, write_certificate
+    from ..bundle.runner.device import Device
+    from ..certification import Differing, certify
+
+    device = Device(options.device)
+    path = path_of(device)
+    # What was found before counts no longer, whatever is found now.
+    withdraw_certificate(device)
+    try:
+        certificate = certify(device)
+    except Differing as error:
+        tell(f"repro: {error}", stream=sys.stderr)
+        return 1
+    finally:
+        device.close()
+    for each in [path, *([options.output] if options.output else [])]:
+        write_certificate(certificate, each)
+    if options.json:
+        tell(json.dumps(certificate.as_json()))
+        return 0
+    unit = certificate.unit
+    tell(f"device   {certificate.device}, CUDA {certificate.driver}, {' and '.join(certificate.images)}")
+    tell(f"class    {unit.name}: blocks of {unit.terms}, {unit.fraction} bits of fraction")
+    for instruction in certificate.instructions:
+        tell(f"equal    {instruction.results:,} results of {instruction.opcode}")
+    tell(f"file     {path}")
+    return 0

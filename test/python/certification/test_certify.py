@@ -1,0 +1,86 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""repro certify-device on the stand-in for the driver, whose tensor cores are of any class."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from repro_mlir.bundle.runner.certificates import VARIABLE, read_certificate
+from repro_mlir.bundle.runner.driver import LIBRARY_VARIABLE
+from repro_mlir.bundle.stub_driver import LIBRARY
+
+jsonschema = pytest.importorskip("jsonschema")
+SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "certificate.schema.json").read_text())
+FILE = "PTX-emulator-13.0"
+
+
+def certify(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own, as the stand-in reads its environment once."""
+    command = "import sys; from repro_mlir.cli.main import main; sys.exit(main(['certify-device', *sys.argv[1:]]))"
+    variables = os.environ | {LIBRARY_VARIABLE: str(LIBRARY), VARIABLE: str(folder), **environment}
+    return subprocess.run(
+        [sys.executable, "-c", command, *arguments], capture_output=True, text=True, env=variables, timeout=600
+    )
+
+
+def files(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()] if folder.is_dir() else []
+
+
+def test_a_device_of_its_class_M3(tmp_path: Path) -> None:
+    result = certify(tmp_path / "made", "--json", "-o", str(tmp_path / "copy.json"))
+    assert result.returncode == 0, result.stderr
+    value = json.loads(result.stdout)
+    jsonschema.validate(value, SCHEMA)
+    (name,) = files(tmp_path / "made")
+    assert name.startswith(FILE)
+    certificate = read_certificate(tmp_path / "copy.json")
+    assert certificate == read_certificate(tmp_path / "made" / name)
+    assert certificate.as_json() == {**value, "images": ("PTX",), "instructions": tuple(value["instructions"])}
+    assert (certificate.device, certificate.unit.name) == ("PTX emulator", "hopper")
+    opcodes = [each.opcode.split(".")[3:8:4] for each in certificate.instructions]
+    assert opcodes == [["m16n8k8", "f16"], ["m16n8k16", "f16"], ["m16n8k8", "bf16"], ["m16n8k16", "bf16"]]
+    assert all(each.results == 1 << 20 for each in certificate.instructions)
+
+
+def test_turing_has_one_instruction_M3(tmp_path: Path) -> None:
+    result = certify(tmp_path, REPRO_STUB_CAPABILITY="7.5")
+    assert result.returncode == 0, result.stderr
+    assert "class    turing: blocks of 8, 24 bits of fraction" in result.stdout
+    assert result.stdout.count("equal    1,048,576 results of mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32") == 1
+
+
+@pytest.mark.parametrize(
+    ("capability", "unit", "named"), [("9.0", "ampere", "hopper"), ("8.6", "hopper", "ampere"), ("7.5", "volta", "turing")]
+)
+def test_another_class_has_no_certificate_M3(tmp_path: Path, capability: str, unit: str, named: str) -> None:
+    """And loses that of before."""
+    tmp_path.joinpath(f"{FILE}.json").write_text("{}")
+    result = certify(
+        tmp_path, "-o", str(tmp_path / "x.json"), REPRO_STUB_CAPABILITY=capability, REPRO_STUB_MATRIX_UNIT=unit
+    )
+    assert result.returncode == 1 and result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    assert f"of 1,048,576 results of mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 are not those of {named} (" in line
+    words = line.partition("; the first: ")[2].split(", ")
+    assert [word.split(" ")[0] for word in words] == ["a", "b", "c", "expected", "got"]
+    assert words[3].split(" ")[1] != words[4].split(" ")[1]
+    assert not files(tmp_path)
+
+
+def test_no_answer(tmp_path: Path) -> None:
+    for environment, message in (
+        ({"REPRO_STUB_CAPABILITY": "7.0"}, "the compiler has code for sm_75"),
+        ({"REPRO_STUB_FAIL": "cuLaunchKernel=701"}, "CUDA_ERROR 701"),
+        ({LIBRARY_VARIABLE: "libnothing.so"}, "expected the CUDA driver libnothing.so"),
+    ):
+        result = certify(tmp_path, **environment)
+        assert result.returncode == 2 and message in result.stderr, result.stderr
+        assert not files(tmp_path)

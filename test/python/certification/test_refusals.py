@@ -1,0 +1,224 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Code with tensor cores runs on devices alone that have a certificate for it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import repro_mlir
+from repro_mlir.bundle.runner import Bundle, Device, Session
+from repro_mlir.bundle.runner import certificates as known
+from repro_mlir.bundle.runner.driver import LIBRARY_VARIABLE
+from repro_mlir.bundle.runner.execution import Execution
+from repro_mlir.bundle.stub_driver import LIBRARY
+from repro_mlir.bundle.writer import expect, write_bundle
+from repro_mlir.compilation import gpu
+from repro_mlir.compilation.device_code import architectures_of, compile_for
+from repro_mlir.errors import ReproError
+from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.program import Program
+from repro_mlir.program.canonical import to_bytes
+from support.accumulated import HOPPER, Product, normal
+
+PRODUCT = Product(HOPPER, {"m": 40, "n": 24, "k": 70})
+NATIVE = "cuda:sm_90+tensor-cores"
+
+
+def program() -> Program:
+    x, y, init = (
+        TensorType(f"arg{i}", element, PRODUCT.shape(i)) for i, element in enumerate(PRODUCT.types)
+    )
+    return Program(to_bytes(PRODUCT.program()), (), (x, y, init), (dataclasses.replace(init, name="result0"),), 0, ())
+
+
+def inputs() -> list[np.ndarray]:
+    return list(PRODUCT.operands(normal, 1))
+
+
+def certificate(device: Device, **change: object) -> known.Certificate:
+    """Of the stand-in, for the instructions of PRODUCT."""
+    instructions = tuple(
+        known.Instruction(f"mma.sync.aligned.m16n8k{depth}.row.col.f32.bf16.bf16.f32", 1 << 20, "0" * 64, "0" * 64)
+        for depth in (8, 16)
+    )
+    made = known.Certificate(
+        device.name, device.driver.identity(), known.UNITS["sm_90"], ("PTX",), instructions
+    )
+    return dataclasses.replace(made, **change)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Device:
+    monkeypatch.setenv(LIBRARY_VARIABLE, str(LIBRARY))
+    monkeypatch.setenv(known.VARIABLE, str(tmp_path / "certificates"))
+    return Device()
+
+
+@pytest.fixture
+def certified(device: Device) -> Device:
+    known.write_certificate(certificate(device), known.path_of(device))
+    return device
+
+
+def test_the_compiler_and_the_runner_know_the_same_classes() -> None:
+    assert list(known.UNITS) == gpu.architectures()
+    for name, unit in known.UNITS.items():
+        by = repro_mlir.Accumulator.named(unit.name, "f16")
+        assert (by.terms, by.fraction, by.round, by.floor) == (unit.terms, unit.fraction, "rz_f32", -108 - unit.fraction)
+        product = Product(by, PRODUCT.sizes, ("f16", "f16", "f32"))
+        assert known.matrix_instructions(gpu.compile(product.program(), f"{name}+tensor-cores").ptx.encode())
+
+
+def test_a_certified_device_gives_the_bits_of_the_cpu_M4(certified: Device) -> None:
+    (want,) = repro_mlir.compile(program())({}, *inputs())[1].values()
+    for target in (NATIVE, "cuda+tensor-cores", "cuda:sm_90", "ptx-emulator:sm_90+tensor-cores"):
+        (got,) = repro_mlir.compile(program(), target)({}, *inputs())[1].values()
+        assert got.tobytes() == want.tobytes(), target
+
+
+def test_without_a_certificate(device: Device) -> None:
+    for target in (NATIVE, "cuda+tensor-cores"):
+        with pytest.raises(ReproError, match=r"need a certificate of PTX emulator with driver 13\.0.*certify-device"):
+            repro_mlir.compile(program(), target)
+    repro_mlir.compile(program(), "cuda:sm_90")
+    repro_mlir.compile(program(), "ptx-emulator:sm_90+tensor-cores")
+
+
+def fewer(made: known.Certificate) -> known.Certificate:
+    few = tuple(dataclasses.replace(each, results=(1 << 20) - 1) for each in made.instructions)
+    return dataclasses.replace(made, instructions=few)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda made: dataclasses.replace(made, device="H100"), "expected a certificate of PTX emulator with driver"),
+        (lambda made: dataclasses.replace(made, driver="12.0"), "got one of PTX emulator with 12.0"),
+        (lambda made: dataclasses.replace(made, unit=known.UNITS["sm_80"]), "adds in the class ampere, the code for"),
+        (fewer, "expected 1,048,576 results of mma.sync.aligned.m16n8k16"),
+        (lambda made: dataclasses.replace(made, instructions=made.instructions[:1]), "results of mma.*m16n8k16"),
+        (lambda made: dataclasses.replace(made, instructions=()), "results of mma"),
+    ],
+)
+def test_certificates_of_something_else(
+    device: Device, change: Callable[[known.Certificate], known.Certificate], message: str
+) -> None:
+    known.write_certificate(change(certificate(device)), known.path_of(device))
+    with pytest.raises(ReproError, match=message):
+        repro_mlir.compile(program(), NATIVE)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is damaged"),
+        ("[]", "expected an object"),
+        ('{"format": 1}', "no device"),
+        ('{"format": 1, "format": 1}', "a key occurs twice"),
+        ("[" * 70000, "expected at most 65,536 bytes"),
+    ],
+)
+def test_damaged_certificates(device: Device, text: str, message: str) -> None:
+    path = known.path_of(device)
+    path.parent.mkdir()
+    path.write_text(text)
+    with pytest.raises(ReproError, match=message):
+        repro_mlir.compile(program(), NATIVE)
+
+
+def test_another_format(certified: Device) -> None:
+    path = known.path_of(certified)
+    path.write_text(path.read_text().replace('"format": 1', '"format": 2'))
+    with pytest.raises(ReproError, match="expected a certificate of format 1, got 2"):
+        repro_mlir.compile(program(), NATIVE)
+
+
+def test_code_for_another_class(certified: Device) -> None:
+    """PTX for an earlier architecture would run, with other bits."""
+    by = repro_mlir.Accumulator.named("ampere", "bf16")
+    text = dataclasses.replace(PRODUCT, by=by).program()
+    other = dataclasses.replace(program(), data=to_bytes(text))
+    with pytest.raises(ReproError, match=r"adds in the class hopper, the code for sm_80\+tensor-cores in ampere"):
+        repro_mlir.compile(other, "cuda:sm_80+tensor-cores")
+    repro_mlir.compile(other, "cuda:sm_80")
+    # What has no matrix instruction needs none: hopper's rule is in integers there.
+    (code,) = compile_for(program(), ["sm_80+tensor-cores"])
+    with Execution(certified, code):
+        pass
+
+
+def test_what_the_code_has_counts_not_its_name(device: Device) -> None:
+    (code,) = compile_for(program(), ["sm_90+tensor-cores"])
+    with pytest.raises(ReproError, match="need a certificate"):
+        Execution(device, dataclasses.replace(code, architecture="sm_90"))
+    with pytest.raises(ReproError, match="no class of matrix units is known for sm_91"):
+        known.write_certificate(certificate(device), known.path_of(device))
+        Execution(device, dataclasses.replace(code, architecture="sm_91"))
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32\n {%r1};", set()),
+        ("wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%r1};", {"wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16"}),
+        ("tcgen05.mma.cta_group::1.kind::f16 [%r1];", {"tcgen05.mma.cta_group::1.kind::f16"}),
+        ("fma.rn.f32 %r1, %r2, %r3, %r4;", set()),
+    ],
+)  # fmt: skip
+def test_matrix_instructions(text: str, found: set[str]) -> None:
+    assert known.matrix_instructions(text.encode()) == found
+
+
+def test_bundles(device: Device, tmp_path: Path) -> None:
+    """With code of both kinds, a device without a certificate takes that without tensor cores."""
+    given, recorded = program(), [inputs()]
+    both = tmp_path / "both.rmb"
+    codes = compile_for(given, architectures_of("cuda:sm_80,sm_90,sm_90+tensor-cores"))
+    write_bundle(both, given, codes, steps=recorded, expected=expect(given, recorded))
+    native = tmp_path / "native.rmb"
+    write_bundle(native, given, codes[-1:], steps=recorded)
+    with Session(both, device) as session:
+        assert session.architecture == "sm_90"
+    for path, architecture in ((native, None), (both, "sm_90+tensor-cores")):
+        with pytest.raises(ReproError, match="need a certificate"):
+            Session(path, device, architecture=architecture)
+    known.write_certificate(certificate(device), known.path_of(device))
+    for path in (both, native):
+        with Session(path, device) as session:
+            assert session.architecture == "sm_90+tensor-cores"
+            outputs = session.step(*session.bundle.recorded_inputs(0))
+            (want,) = repro_mlir.compile(given)({}, *inputs())[1].values()
+            assert outputs["result0"].tobytes() == want.tobytes()
+    assert Bundle(both).architectures == ["sm_80", "sm_90", "sm_90+tensor-cores"]
+
+
+def test_unknown_targets() -> None:
+    for target in ("cpu+tensor-cores", "ptx-emulator+tensor-cores", "cuda:sm_76+tensor-cores", "reference+tensor-cores"):
+        with pytest.raises(ReproError, match="unknown target"):
+            repro_mlir.compile(program(), target)
+
+
+def test_without_a_folder(monkeypatch: pytest.MonkeyPatch, device: Device) -> None:
+    monkeypatch.delenv(known.VARIABLE)
+    monkeypatch.setenv("XDG_DATA_HOME", "/somewhere")
+    assert known.directory() == Path("/somewhere/repro-mlir/certificates")
+    monkeypatch.delenv("XDG_DATA_HOME")
+    assert known.directory() == Path.home() / ".local/share/repro-mlir/certificates"
+
+
+def test_a_certificate_that_cannot_be_written_or_removed(certified: Device, tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    with pytest.raises(ReproError, match="cannot write"):
+        known.write_certificate(certificate(certified), blocked / "inside" / "x.json")
+    path = known.path_of(certified)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(ReproError, match="cannot remove"):
+        known.withdraw_certificate(certified)
