@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 from operations import C_TYPES, OPERATIONS, Operation
+from repro_mlir.bundle.runner.certificates import matrix_instructions
 from repro_mlir.bundle.runner.plan import Kernel, Launch, Plan, write_plan
 from repro_mlir.numerics.tensors import TensorType
 
@@ -320,6 +321,7 @@ def uncovered(ptx: str) -> set[str]:
     covered |= {name.replace(".u", ".b") for name in covered if name.startswith("setp")}
     covered |= {f"{name}.pred" for name in ("and", "or", "xor", "not")}
     covered.add("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32")  # exact products compare every sum
+    covered |= matrix_instructions(ptx.encode())  # the part of tensor cores
     found = set(re.findall(r"^\s+(?:@!?%\w+\s+)?([a-z][a-z0-9]*(?:\.[A-Za-z0-9_:]+)+)\s", ptx, re.MULTILINE))
     return {name for name in found if name.split(".")[0] not in _MOVES} - covered
 

@@ -97,6 +97,7 @@ def _conversions() -> list[Operation]:
             name = f"cvt.rzi.{i}.{t}"
             ptx = f"{name} {{d}}, {{a}};  setp.nan.{t} {{p}}, {{a}}, {{a}};  selp.{_bits(i)} {{d}}, 0, {{d}}, {{p}};"
             found.append(Operation(name, (t,), i, ptx, f"to_{i}((double)a)"))
+    found.append(Operation("cvt.rn.f32.u16", ("b16",), "f32", "cvt.rn.f32.u16 {d}, {a};", "(float)a"))
     for narrow, wide in (("s32", "s64"), ("u32", "u64")):
         found.append(
             Operation(
@@ -187,9 +188,15 @@ def _integer_operations() -> list[Operation]:
         Operation("cvt.u64.u16", ("b16",), "u64", "cvt.u64.u16 {d}, {a};", "a"),
         Operation("cvt.s32.s16", ("b16",), "s32", "cvt.s32.s16 {d}, {a};", "(int16_t)a"),
     ]
-    for name, symbol in (("eq", "=="), ("ne", "!=")):
-        ptx = f"setp.{name}.b16 {{p}}, {{a}}, {{b}};  selp.u32 {{d}}, 1, 0, {{p}};"
-        found.append(Operation(f"setp.{name}.b16", ("b16", "b16"), "u32", ptx, f"a {symbol} b"))
+    for name, c in (
+        ("eq.b16", "a == b"),
+        ("ne.b16", "a != b"),
+        ("lt.u16", "a < b"),
+        ("gt.u16", "a > b"),
+        ("lt.s16", "(int16_t)a < (int16_t)b"),
+    ):
+        ptx = f"setp.{name} {{p}}, {{a}}, {{b}};  selp.u32 {{d}}, 1, 0, {{p}};"
+        found.append(Operation(f"setp.{name}", ("b16", "b16"), "u32", ptx, c))
     found += [
         Operation("brev.b32", ("u32",), "u32", "brev.b32 {d}, {a};", "reversed(a) >> 32"),
         Operation("brev.b64", ("u64",), "u64", "brev.b64 {d}, {a};", "reversed(a)"),
@@ -207,6 +214,8 @@ def _integer_operations() -> list[Operation]:
             "shf.r.wrap.b32 {d}, {a}, {b}, {c};",
             "((uint64_t)b << 32 | a) >> (c & 31)",
         ),
+        Operation("abs.s64", ("s64",), "s64", "abs.s64 {d}, {a};", "(int64_t)(a < 0 ? 0 - (uint64_t)a : (uint64_t)a)"),
+        Operation("mul.wide.u16", ("b16", "b16"), "u32", "mul.wide.u16 {d}, {a}, {b};", "(uint32_t)a * b"),
         Operation("mul.wide.u32", ("u32", "u32"), "u64", "mul.wide.u32 {d}, {a}, {b};", "(uint64_t)a * b"),
         Operation("mul.wide.s32", ("s32", "s32"), "s64", "mul.wide.s32 {d}, {a}, {b};", "(int64_t)a * b"),
     ]

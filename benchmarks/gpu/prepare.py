@@ -20,10 +20,13 @@ from typing import Any
 import conformance
 import numpy as np
 import repro_mlir
+import tensor_cores
 from cases import Call, Module, Training, calls, trainings
 from inputs import arrays
+from repro_mlir.bundle.runner.certificates import TENSOR_CORES, matrix_instructions, unit_of
 from repro_mlir.bundle.runner.packing import write_runner
 from repro_mlir.bundle.writer import capture_steps, expect, write_bundle
+from repro_mlir.certification import make_cases
 from repro_mlir.compilation.assembler import assemble, find_assembler
 from repro_mlir.compilation.device_code import compile_for
 from repro_mlir.errors import ReproError
@@ -31,6 +34,7 @@ from repro_mlir.frontends.interface import CaptureOptions
 from repro_mlir.frontends.torch.programs import training_program
 from repro_mlir.frontends.torch.script import load_training
 from repro_mlir.numerics.hashing import tensor_hash
+from tensor_cores import Product
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -72,6 +76,28 @@ def prepare_example(name: str, steps: int, path: Path, architectures: list[str])
     return {"steps": steps}
 
 
+def prepare_product(product: Product, path: Path, architecture: str) -> dict[str, Any]:
+    """Writes a bundle with code of both kinds, with tensor cores and without; gives its hash."""
+    import torch
+
+    given = product.operands()
+    kind = {"f16": torch.float16, "bf16": torch.bfloat16}[product.element]
+    examples = tuple(torch.zeros(shape, dtype=kind) for shape in product.shapes)
+
+    def multiply(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+        left = left.t() if product.layout[0] == "T" else left
+        return torch.mm(left, right.t() if product.layout[1] == "T" else right)
+
+    by = repro_mlir.Accumulator.named(unit_of(architecture).name, product.element, chunk=product.chunk)
+    program = repro_mlir.set_accumulators(repro_mlir.capture(Module(multiply), examples), by)
+    (output,) = repro_mlir.compile(program)(program.initial_state(), *given)[1].values()
+    architectures = [architecture, architecture + TENSOR_CORES]
+    codes = compile_for(program, architectures)
+    assert matrix_instructions(codes[1].ptx), product.name
+    write_bundle(path, program, codes)
+    return {"architectures": architectures, "output": tensor_hash(output, program.outputs[0].element)}
+
+
 def main() -> int:
     """0, or 1 if something could not be prepared; the rest is."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -91,9 +117,13 @@ def main() -> int:
     if not (folder / "conformance").exists() and wanted("conformance"):
         sizes = (256, 4) if options.tiny else (1 << 18, 384)
         conformance.prepare(folder / "conformance", *sizes, assemble if find_assembler() else None)
+    if not (folder / "tensor_cores").exists() and wanted("tensor cores"):
+        for architecture in architectures:
+            tensor_cores.save_cases(folder / "tensor_cores", architecture, make_cases(architecture))
     plan: list[tuple[str, str, Any]] = [("example", name, None) for name in ("digits_cnn", "names_gpt")]
     plan += [("training", training.name, training) for training in trainings(options.tiny)]
     plan += [("call", call.name, call) for call in calls(options.tiny)]
+    plan += [("product", product.name, product) for product in tensor_cores.products(options.tiny)]
     failed = 0
     missing: set[str] = set()
     for kind, name, case in plan:
@@ -107,6 +137,8 @@ def main() -> int:
                 found = prepare_example(name, 2 if options.tiny else 10, path, architectures)
             elif kind == "training":
                 found = prepare_training(case, path, architectures)
+            elif kind == "product":
+                found = prepare_product(case, path, architectures[-1])
             else:
                 found = prepare_call(case, path, architectures[-1:])
         except ReproError as error:

@@ -7,10 +7,11 @@
 
 Needs the CUDA driver, Python 3.11, NumPy and, for the peers, PyTorch; nothing of ours but DIR and the files beside this
 one, and no network. Parts: `operations` compares checksums of single PTX operations over all patterns with the CPU's;
-`programs` compares hashes of training steps with the CPU's, for machine code and for PTX that the driver assembles;
-`speed` times functions and training steps beside PyTorch with TF32 off. Results are written after every row. Each part
-is a process, which is started again behind the row that ended it. The exit status is 1 if any bit differs or anything
-failed.
+`tensor cores` compares matrix instructions with the class of the GPU, as `repro certify-device` does, and products of
+matrices with tensor cores and without with the CPU's, and times them; `programs` compares hashes of training steps with
+the CPU's, for machine code and for PTX that the driver assembles; `speed` times functions and training steps beside
+PyTorch with TF32 off. Results are written after every row. Each part is a process, which is started again behind the
+row that ended it. The exit status is 1 if any bit differs or anything failed.
 """
 
 import argparse
@@ -20,7 +21,7 @@ import time
 from pathlib import Path
 
 # Each part may take what those before it left, up to this share of the whole time.
-SHARES = {"operations": 0.2, "programs": 0.6, "speed": 1.0}
+SHARES = {"operations": 0.2, "tensor cores": 0.4, "programs": 0.7, "speed": 1.0}
 _LOST = 3
 
 
@@ -32,10 +33,16 @@ def run_part(part: str, directory: Path, output: Path, seconds: float) -> int:
     from run_operations import run_operations
     from run_programs import run_programs
     from run_speed import run_speed
+    from run_tensor_cores import run_tensor_cores
 
     deadline = time.perf_counter() + seconds
     results = Results(output)
-    work = {"operations": run_operations, "programs": run_programs, "speed": run_speed}[part]
+    work = {
+        "operations": run_operations,
+        "tensor cores": run_tensor_cores,
+        "programs": run_programs,
+        "speed": run_speed,
+    }[part]
     try:
         device = Device()
         results.facts |= describe(device)

@@ -62,7 +62,7 @@ def run_speed(directory: Path, device: Device, results: Results, deadline: float
         results.attempt("speed", facts["name"], row)
 
 
-def _interleaved(ours: Callable[[int], float], theirs: Callable[[int], float] | None) -> tuple[float, float | None]:
+def interleaved(ours: Callable[[int], float], theirs: Callable[[int], float] | None) -> tuple[float, float | None]:
     """Median seconds per call of functions that run n calls and give seconds per call, in turns."""
     contestants = [ours] if theirs is None else [ours, theirs]
     counts = [max(2, min(200, int(_SECONDS / max(function(2), 1e-7)))) for function in contestants]
@@ -74,7 +74,7 @@ def _interleaved(ours: Callable[[int], float], theirs: Callable[[int], float] | 
     return medians[0], medians[1] if theirs is not None else None
 
 
-def _timed(torch: Any, function: Callable[[], object]) -> Callable[[int], float]:
+def timed(torch: Any, function: Callable[[], object]) -> Callable[[int], float]:
     def run(count: int) -> float:
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()
@@ -93,7 +93,7 @@ def _call(case: Call, facts: dict[str, Any], path: Path, device: Device) -> tupl
     if torch is None:
         with Session(path, device) as session:
             bits = _compare(session, session.step(*given), facts)
-            ours, _ = _interleaved(session.replay, None)
+            ours, _ = interleaved(session.replay, None)
             return ours, None, bits
     tensors = [torch.from_numpy(value).cuda() for value in given]
     torch.cuda.synchronize()
@@ -103,7 +103,7 @@ def _call(case: Call, facts: dict[str, Any], path: Path, device: Device) -> tupl
     bound = {kind.name: tensor for kind, tensor in zip(bundle.inputs, tensors, strict=True)}
     with Session(bundle, device, inputs=bound) as session:
         bits = _compare(session, session.step(), facts)
-        ours, theirs = _interleaved(session.replay, _timed(torch, lambda: case.function(*tensors)))
+        ours, theirs = interleaved(session.replay, timed(torch, lambda: case.function(*tensors)))
     return ours, theirs, bits
 
 
@@ -129,10 +129,10 @@ def _training(case: Training, facts: dict[str, Any], path: Path, device: Device)
             model(*batch).backward()
             optimizer.step()
 
-        theirs = _timed(torch, step)
+        theirs = timed(torch, step)
     with Session(path, device) as session:
         session.step(*steps_of(facts, session.bundle)[0])
-        ours, other = _interleaved(session.replay, theirs)
+        ours, other = interleaved(session.replay, theirs)
     if torch is not None:
         # Under another name nothing holds the memory of the peer any more.
         del model, optimizer, batch, step, theirs
@@ -147,6 +147,6 @@ def _bandwidth() -> float:
         return 0.0
     source = torch.empty(1 << 29, device="cuda")
     target = torch.empty_like(source)
-    copy = _timed(torch, lambda: target.copy_(source))
+    copy = timed(torch, lambda: target.copy_(source))
     copy(3)
     return 2 * source.nbytes / min(copy(5) for _ in range(3))

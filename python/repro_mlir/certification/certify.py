@@ -1,33 +1,26 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Runs each matrix instruction on a GPU and compares every result with the rule of the GPU's class (M3)."""
+"""The matrix instructions of an architecture with what the rule of its class gives (M3), and a GPU beside them."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Iterator
 
 import numpy as np
 
-from ..bundle.runner.certificates import (
-    TENSOR_CORES,
-    Certificate,
-    Instruction,
-    matrix_instructions,
-    unit_of,
-)
+from ..bundle.runner.certificates import TENSOR_CORES, Certificate, matrix_instructions, unit_of
 from ..bundle.runner.device import Device
-from ..bundle.runner.execution import Execution, TargetCode, choose_architecture
+from ..bundle.runner.execution import TargetCode, choose_architecture
 from ..bundle.runner.plan import read_plan
+from ..bundle.runner.tensor_cores import Case, Vectors, compare_tensor_cores
 from ..compilation import gpu
 from ..compilation.assembler import assemble, find_assembler
-from ..errors import ReproError
-from ..numerics.digest import blake3_of
 from ..numerics.formats import canonical, element_type, from_bits
 from ..progress import Progress
 from ..reference.low_precision.accumulators import ACCUMULATORS, Fdpa, accumulate, named_accumulator
 from ..reference.low_precision.binary_formats import BF16, F16, BinaryFormat
-from .vectors import ELEMENTS, PRODUCTS, SIDE, Vectors, make_vectors
+from .vectors import ELEMENTS, PRODUCTS, SIDE, make_vectors
 
 _FORMATS: dict[str, BinaryFormat] = {"f16": F16, "bf16": BF16}
 _F32 = element_type("f32")
@@ -53,12 +46,27 @@ func.func @main(%x: tensor<{n}x{side}x{depth}x{element}>, %y: tensor<{n}x{side}x
 """
 
 
-class Differing(ReproError):
-    """Results that are not those of the class; tells how many, of which kind, and the first in hexadecimal."""
+def instructions_of(architecture: str) -> list[tuple[str, int]]:
+    """The elements of the matrix instructions that code for an architecture has, and how many of K each takes."""
+    elements = [name for name in ELEMENTS if (name, "f32") in ACCUMULATORS[unit_of(architecture).name]]
+    # Those of 16 elements of K came with bf16.
+    return [(element, depth) for element in elements for depth in ((8, 16) if "bf16" in elements else (8,))]
+
+
+def make_cases(architecture: str) -> Iterator[Case]:
+    """Each instruction of `instructions_of` with PRODUCTS * SIDE^2 results."""
+    unit = unit_of(architecture)
+    for element, depth in instructions_of(architecture):
+        by = named_accumulator(unit.name, _FORMATS[element])
+        assert isinstance(by, Fdpa) and (by.terms, by.fraction) == (unit.terms, unit.fraction)
+        code = _compile(architecture, element, depth, by)
+        (opcode,) = matrix_instructions(code.ptx)
+        vectors = make_vectors(element, depth)
+        yield Case(opcode, code, vectors, expected_results(vectors, element, by))
 
 
 def certify(device: Device) -> Certificate:
-    """Compares the matrix instructions of a GPU with the rule: PRODUCTS * SIDE^2 results of each.
+    """Compares the matrix instructions of a GPU with the rule of its class.
 
     Raises:
       Differing: results are others.
@@ -66,31 +74,8 @@ def certify(device: Device) -> Certificate:
     """
     architecture = choose_architecture(gpu.architectures(), device.capability, "the compiler")
     unit = unit_of(architecture)
-    elements = [name for name in ELEMENTS if (name, "f32") in ACCUMULATORS[unit.name]]
-    # Those of 16 elements of K came with bf16.
-    depths = (8, 16) if "bf16" in elements else (8,)
-    images: set[str] = set()
-    found = []
-    with Progress(len(elements) * len(depths), f"comparing {device.name} with {unit.name}") as progress:
-        for element in elements:
-            by = named_accumulator(unit.name, _FORMATS[element])
-            assert isinstance(by, Fdpa) and (by.terms, by.fraction) == (unit.terms, unit.fraction)
-            for depth in depths:
-                code = _compile(architecture, element, depth, by)
-                (opcode,) = matrix_instructions(code.ptx)
-                vectors = make_vectors(element, depth)
-                want = expected_results(vectors, element, by)
-                # What the driver assembles may be other machine code.
-                for image in ("cubin", "PTX"):
-                    got, ran = _run(device, code, vectors, image == "cubin")
-                    images.add(ran)
-                    if ran == image:
-                        _compare(f"{device.name}, {image}", opcode, unit.name, vectors, got, want)
-                given = b"".join(array.tobytes() for array in (vectors.x, vectors.y, vectors.c))
-                digests = blake3_of(given).hex(), blake3_of(want.tobytes()).hex()
-                found.append(Instruction(opcode, want.size, *digests))
-                progress.advance(opcode)
-    return Certificate(device.name, device.driver.identity(), unit, tuple(sorted(images)), tuple(found))
+    with Progress(len(instructions_of(architecture)), f"comparing {device.name} with {unit.name}") as progress:
+        return compare_tensor_cores(device, unit, make_cases(architecture), progress.advance)
 
 
 def _compile(architecture: str, element: str, depth: int, by: Fdpa) -> TargetCode:
@@ -104,16 +89,6 @@ def _compile(architecture: str, element: str, depth: int, by: Fdpa) -> TargetCod
     return TargetCode(made.arch, cubin, made.ptx.encode(), plan, made.constants)
 
 
-def _run(device: Device, code: TargetCode, vectors: Vectors, use_cubin: bool) -> tuple[np.ndarray, str]:
-    """The codes of the results, and which image ran."""
-    with Execution(device, code, use_cubin=use_cubin, certifying=True) as execution:
-        for i, array in enumerate((vectors.x, vectors.y, vectors.c)):
-            execution.write("input", i, array)
-        execution.start()
-        execution.finish()
-        return execution.read("output", 0).view(np.uint32), execution.image
-
-
 def expected_results(vectors: Vectors, element: str, by: Fdpa) -> np.ndarray:
     """The codes of what the rule gives."""
     kind = element_type(element)
@@ -122,22 +97,3 @@ def expected_results(vectors: Vectors, element: str, by: Fdpa) -> np.ndarray:
         x, y = (from_bits(array[i], kind).astype(np.float32) for array in (vectors.x, vectors.y))
         want[i] = accumulate(x[:, np.newaxis], y[np.newaxis], vectors.c[i].view(np.float32), by, _FORMATS[element])
     return canonical(want, _F32).view(np.uint32)
-
-
-def _compare(where: str, opcode: str, unit: str, vectors: Vectors, got: np.ndarray, want: np.ndarray) -> None:
-    wrong = np.argwhere(got != want)
-    if not len(wrong):
-        return
-    kinds = Counter(vectors.kinds[product] for product, _, _ in wrong)
-    product, row, column = (int(place) for place in wrong[0])
-
-    def in_hex(codes: np.ndarray) -> str:
-        return " ".join(f"{int(code):0{2 * codes.itemsize}x}" for code in codes)
-
-    raise Differing(
-        f"{where}: {len(wrong):,} of {want.size:,} results of {opcode} are not those of {unit} "
-        f"({', '.join(f'{count:,} {name}' for name, count in kinds.items())}); the first: "
-        f"a = {in_hex(vectors.x[product, row])}, b = {in_hex(vectors.y[product, column])}, "
-        f"c = {int(vectors.c[product, row, column]):08x}, expected {int(want[product, row, column]):08x}, "
-        f"got {int(got[product, row, column]):08x}"
-    )

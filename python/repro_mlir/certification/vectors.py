@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..bundle.runner.tensor_cores import Vectors
 from ..numerics.philox import random_bits
 
 SIDE = 64
@@ -131,25 +132,8 @@ KINDS: dict[str, tuple[int, Make, Make]] = {
 PRODUCTS = sum(count for count, _, _ in KINDS.values())
 
 
-@dataclass(frozen=True)
-class Vectors:
-    """Operands of products of matrices, as codes.
-
-    Attributes:
-      x: of shape [PRODUCTS, SIDE, K].
-      y: of shape [PRODUCTS, SIDE, K]: columns.
-      c: of shape [PRODUCTS, SIDE, SIDE], codes of f32.
-      kinds: of each product, a key of KINDS.
-    """
-
-    x: np.ndarray
-    y: np.ndarray
-    c: np.ndarray
-    kinds: list[str]
-
-
 def make_vectors(element: str, depth: int) -> Vectors:
-    """The operands for elements of a type and so many of K: the same on every machine."""
+    """PRODUCTS products of SIDE rows and columns of elements of a type, and so many of K: the same on every machine."""
     of = ELEMENTS[element]
     x, y, c, kinds = [], [], [], []
     for number, (name, (count, elements, addends)) in enumerate(KINDS.items()):

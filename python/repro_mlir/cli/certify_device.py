@@ -32,7 +32,8 @@ def register(commands: Commands) -> None:
 def _certify_device(options: argparse.Namespace) -> int:
     from ..bundle.runner.certificates import path_of, withdraw_certificate, write_certificate
     from ..bundle.runner.device import Device
-    from ..certification import Differing, certify
+    from ..bundle.runner.tensor_cores import Differing
+    from ..certification import certify
 
     device = Device(options.device)
     path = path_of(device)

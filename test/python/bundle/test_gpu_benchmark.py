@@ -16,7 +16,17 @@ from repro_mlir.bundle.stub_driver import LIBRARY
 
 pytest.importorskip("torch")
 _FOLDER = Path(__file__).resolve().parents[3] / "benchmarks" / "gpu"
-_PART = ["conformance", "AdamW 160", "GPT tiny", "matmul 32 NT", "softmax 4x40, gradient", "to 4 weight gradient"]
+_PART = [
+    "conformance",
+    "AdamW 160",
+    "GPT tiny",
+    "matmul 32 NT",
+    "softmax 4x40, gradient",
+    "to 4 weight gradient",
+    "tensor cores",
+    "bf16 70x40",
+    "f16 40x70",
+]
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +54,9 @@ def measure(folder: Path, *arguments: str, **variables: str) -> tuple[int, dict]
 def test_everything_is_equal(prepared: Path) -> None:
     status, report = measure(prepared)
     assert status == 0 and report["errors"] == {}, report["errors"]
-    assert report["facts"]["device"] == "PTX emulator" and set(report["parts"]) == {"operations", "programs", "speed"}
+    assert report["facts"]["device"] == "PTX emulator" and set(report["parts"]) == {
+        *("operations", "tensor cores", "programs", "speed")
+    }
     rows = report["parts"]["operations"]
     assert sorted({row["code"] for row in rows}) == ["PTX sm_75", "PTX sm_90"]
     assert all(row["bits"] == "equal" and row["operations"] > 130 for row in rows)
@@ -56,6 +68,10 @@ def test_everything_is_equal(prepared: Path) -> None:
     speed = report["parts"]["speed"]
     assert len(speed) == 7 and all(row["ours_ms"] > 0 for row in speed)
     assert [row["bits"] for row in speed].count("equal") == 5
+    matrices = report["parts"]["tensor cores"]
+    certified = "equal (1,048,576 results of hopper)"
+    assert [row["bits"] for row in matrices] == [certified] * 4 + ["equal"] * 4
+    assert [row["code"] for row in matrices[4:]] == ["mma.sync, PTX", "integers, PTX"] * 2
     text = (prepared / "results.md").read_text()
     assert "## operations" in text and "| GPT tiny 2x8 | PTX sm_90 |" in text
 
@@ -95,3 +111,15 @@ def test_a_lost_context_ends_a_process_and_not_the_run(prepared: Path) -> None:
     assert len(begun) == 8 and len(set(begun)) == 8
     assert "speed" not in report["parts"] and len(report["errors"]["speed"]) == 7
     assert all("an illegal memory access" in error for error in report["errors"]["speed"])
+
+
+def test_another_class_gets_no_certificate(prepared: Path) -> None:
+    """And its tensor cores no code; the products in integers are computed all the same."""
+    for path in (prepared / "certificates").glob("*"):
+        path.unlink()
+    status, report = measure(prepared, "--only", "tensor cores", REPRO_STUB_MATRIX_UNIT="ampere")
+    errors = report["errors"]["tensor cores"]
+    assert status == 1 and len(errors) == 3
+    assert "are not those of hopper" in errors[0] and all("need a certificate" in error for error in errors[1:])
+    assert [row["bits"] for row in report["parts"]["tensor cores"]] == ["equal"] * 2
+    assert not list((prepared / "certificates").glob("*"))

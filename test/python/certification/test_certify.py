@@ -58,7 +58,8 @@ def test_turing_has_one_instruction_M3(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("capability", "unit", "named"), [("9.0", "ampere", "hopper"), ("8.6", "hopper", "ampere"), ("7.5", "volta", "turing")]
+    ("capability", "unit", "named"),
+    [("9.0", "ampere", "hopper"), ("8.6", "hopper", "ampere"), ("7.5", "volta", "turing")],
 )
 def test_another_class_has_no_certificate_M3(tmp_path: Path, capability: str, unit: str, named: str) -> None:
     """And loses that of before."""
@@ -68,7 +69,9 @@ def test_another_class_has_no_certificate_M3(tmp_path: Path, capability: str, un
     )
     assert result.returncode == 1 and result.stdout == ""
     (line,) = result.stderr.splitlines()
-    assert f"of 1,048,576 results of mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 are not those of {named} (" in line
+    assert (
+        f"of 1,048,576 results of mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 are not those of {named} (" in line
+    )
     words = line.partition("; the first: ")[2].split(", ")
     assert [word.split(" ")[0] for word in words] == ["a", "b", "c", "expected", "got"]
     assert words[3].split(" ")[1] != words[4].split(" ")[1]

@@ -31,9 +31,7 @@ NATIVE = "cuda:sm_90+tensor-cores"
 
 
 def program() -> Program:
-    x, y, init = (
-        TensorType(f"arg{i}", element, PRODUCT.shape(i)) for i, element in enumerate(PRODUCT.types)
-    )
+    x, y, init = (TensorType(f"arg{i}", element, PRODUCT.shape(i)) for i, element in enumerate(PRODUCT.types))
     return Program(to_bytes(PRODUCT.program()), (), (x, y, init), (dataclasses.replace(init, name="result0"),), 0, ())
 
 
@@ -47,9 +45,7 @@ def certificate(device: Device, **change: object) -> known.Certificate:
         known.Instruction(f"mma.sync.aligned.m16n8k{depth}.row.col.f32.bf16.bf16.f32", 1 << 20, "0" * 64, "0" * 64)
         for depth in (8, 16)
     )
-    made = known.Certificate(
-        device.name, device.driver.identity(), known.UNITS["sm_90"], ("PTX",), instructions
-    )
+    made = known.Certificate(device.name, device.driver.identity(), known.UNITS["sm_90"], ("PTX",), instructions)
     return dataclasses.replace(made, **change)  # type: ignore[arg-type]
 
 
@@ -70,7 +66,12 @@ def test_the_compiler_and_the_runner_know_the_same_classes() -> None:
     assert list(known.UNITS) == gpu.architectures()
     for name, unit in known.UNITS.items():
         by = repro_mlir.Accumulator.named(unit.name, "f16")
-        assert (by.terms, by.fraction, by.round, by.floor) == (unit.terms, unit.fraction, "rz_f32", -108 - unit.fraction)
+        assert (by.terms, by.fraction, by.round, by.floor) == (
+            unit.terms,
+            unit.fraction,
+            "rz_f32",
+            -108 - unit.fraction,
+        )
         product = Product(by, PRODUCT.sizes, ("f16", "f16", "f32"))
         assert known.matrix_instructions(gpu.compile(product.program(), f"{name}+tensor-cores").ptx.encode())
 
@@ -163,16 +164,18 @@ def test_what_the_code_has_counts_not_its_name(device: Device) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("opcode", "needs"),
     [
-        ("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32\n {%r1};", set()),
-        ("wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%r1};", {"wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16"}),
-        ("tcgen05.mma.cta_group::1.kind::f16 [%r1];", {"tcgen05.mma.cta_group::1.kind::f16"}),
-        ("fma.rn.f32 %r1, %r2, %r3, %r4;", set()),
+        ("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", False),
+        ("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", True),
+        ("wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16", True),
+        ("tcgen05.mma.cta_group::1.kind::f16", True),
+        ("fma.rn.f32", False),
     ],
-)  # fmt: skip
-def test_matrix_instructions(text: str, found: set[str]) -> None:
-    assert known.matrix_instructions(text.encode()) == found
+)
+def test_what_needs_a_certificate(opcode: str, needs: bool) -> None:
+    text = f"\t{opcode}\n\t\t{{%r1, %r2}}, {{%r3}};\n"
+    assert known.matrix_instructions(text.encode()) == ({opcode} if needs else set())
 
 
 def test_bundles(device: Device, tmp_path: Path) -> None:
@@ -199,7 +202,12 @@ def test_bundles(device: Device, tmp_path: Path) -> None:
 
 
 def test_unknown_targets() -> None:
-    for target in ("cpu+tensor-cores", "ptx-emulator+tensor-cores", "cuda:sm_76+tensor-cores", "reference+tensor-cores"):
+    for target in (
+        "cpu+tensor-cores",
+        "ptx-emulator+tensor-cores",
+        "cuda:sm_76+tensor-cores",
+        "reference+tensor-cores",
+    ):
         with pytest.raises(ReproError, match="unknown target"):
             repro_mlir.compile(program(), target)
 

@@ -10,8 +10,9 @@ import dataclasses
 import numpy as np
 import pytest
 from repro_mlir.bundle.runner.certificates import LEAST_RESULTS
+from repro_mlir.bundle.runner.tensor_cores import Vectors
 from repro_mlir.certification.certify import expected_results
-from repro_mlir.certification.vectors import ELEMENTS, KINDS, PRODUCTS, SIDE, Vectors, make_vectors
+from repro_mlir.certification.vectors import ELEMENTS, KINDS, PRODUCTS, SIDE, make_vectors
 from repro_mlir.numerics.digest import blake3_of
 from repro_mlir.reference.low_precision.accumulators import Fdpa
 

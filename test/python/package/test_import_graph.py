@@ -314,8 +314,8 @@ def test_what_frontends_have_in_common_is_small() -> None:
 
 
 def test_the_reference_knows_nothing_else() -> None:
-    """No compiler, no MLIR, nothing of the package but exceptions and numerics; a backend runs programs with it,
-    and the audit reads and runs their operators."""
+    """No compiler, no MLIR, nothing of the package but exceptions and numerics; a backend runs programs with it, the
+    audit reads and runs their operators, and devices are compared with it."""
     for each in imports():
         if within(each.importer, "reference"):
             root = each.module.split(".")[0]
@@ -324,7 +324,8 @@ def test_the_reference_knows_nothing_else() -> None:
             assert known if each.own else foreign, each
     users = {each.importer for each in imports() if each.own and within(each.module, "reference")}
     assert {name for name in users if not within(name, "reference")} == {
-        "audit.operators.graph", "audit.operators.tracing", "execute.reference", "precision.report.statistics",
+        "audit.operators.graph", "audit.operators.tracing", "certification.certify", "execute.reference",
+        "precision.report.statistics",
     }  # fmt: skip
     code = """
 import sys

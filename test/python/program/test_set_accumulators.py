@@ -41,6 +41,9 @@ def run(program: repro_mlir.Program, target: str) -> str:
     return state_hash([(state[kind.name], kind.element) for kind in program.state])
 
 
+NATIVE = ("sm_80", "sm_90")
+"""Whose tensor cores are of the classes that are tried here."""
+
 NARROW = Accumulator(32, 10, "rz_e8m13", -132)
 """Of so few bits that results in bf16 tell it from (K1)."""
 
@@ -55,7 +58,7 @@ def test_a_program_in_an_accumulator_has_the_same_bits_everywhere_M4(
     orders = {each.order for each in repro_mlir.contractions(changed)}
     assert orders == {ordering(Accumulator.named(by, "bf16") if isinstance(by, str) else by)}
     expected = run(changed, "reference")
-    for target in ("cpu", "cpu:x86-64-v2", "ptx-emulator"):
+    for target in ("cpu", "cpu:x86-64-v2", "ptx-emulator", *(f"ptx-emulator:{name}+tensor-cores" for name in NATIVE)):
         assert run(changed, target) == expected
     assert (run(program, "cpu") != expected) == (by == NARROW)
 

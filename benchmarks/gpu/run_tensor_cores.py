@@ -1,0 +1,84 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The tensor cores of the GPU against the rule of its class, and products of matrices with them and without."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from machine import torch_on_gpu
+from repro_mlir.bundle.runner import Device, Session
+from repro_mlir.bundle.runner.certificates import TENSOR_CORES, VARIABLE, path_of, unit_of, write_certificate
+from repro_mlir.bundle.runner.execution import choose_architecture
+from repro_mlir.bundle.runner.tensor_cores import compare_tensor_cores
+from repro_mlir.numerics.hashing import tensor_hash
+from results import Results
+from run_programs import facts_of
+from run_speed import interleaved, timed
+from tensor_cores import load_cases, products
+
+
+def run_tensor_cores(directory: Path, device: Device, results: Results, deadline: float) -> None:
+    """Writes the certificate of the device, or an error; then a row for each product and kind of code."""
+    folder = directory / "tensor_cores"
+    names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    if not names:
+        return
+    # Among the results: this machine may have certificates of its own.
+    os.environ[VARIABLE] = str(directory / "certificates")
+    results.attempt("tensor cores", "certificate", lambda: _certify(folder, names, device, results))
+    for facts in facts_of(directory, "product"):
+        if time.perf_counter() > deadline:
+            results.note("tensor cores", f"no time left for {facts['name']} and what follows it")
+            return
+        for native in (True, False):
+            what = f"{facts['name']}, {'mma.sync' if native else 'integers'}"
+            results.attempt(
+                "tensor cores",
+                what,
+                lambda facts=facts, native=native: _product(directory, facts, device, results, native),
+            )
+
+
+def _certify(folder: Path, names: list[str], device: Device, results: Results) -> None:
+    architecture = choose_architecture(names, device.capability, "the preparation")
+    start = time.perf_counter()
+    certificate = compare_tensor_cores(device, unit_of(architecture), load_cases(folder, architecture))
+    write_certificate(certificate, path_of(device))
+    for instruction in certificate.instructions:
+        results.add(
+            "tensor cores",
+            name=instruction.opcode,
+            code=" and ".join(certificate.images),
+            bits=f"equal ({instruction.results:,} results of {certificate.unit.name})",
+        )
+    results.facts["seconds of the certificate"] = round(time.perf_counter() - start, 1)
+
+
+def _product(directory: Path, facts: dict[str, Any], device: Device, results: Results, native: bool) -> None:
+    (case,) = [each for each in products(facts["tiny"]) if each.name == facts["name"]]
+    torch = torch_on_gpu()
+    path = directory / "bundles" / facts["file"]
+    names = [name for name in facts["architectures"] if name.endswith(TENSOR_CORES) == native]
+    architecture = choose_architecture(names, device.capability, case.name)
+    with Session(path, device, architecture=architecture) as session:
+        (output,) = session.step(*case.operands()).values()
+        equal = tensor_hash(output, session.bundle.outputs[0].element) == facts["output"]
+        theirs = None
+        if torch is not None and native:
+            kind = {"f16": torch.float16, "bf16": torch.bfloat16}[case.element]
+            left, right = (torch.randn(shape, device="cuda").to(kind) for shape in case.shapes)
+            left = left.t() if case.layout[0] == "T" else left
+            right = right.t() if case.layout[1] == "T" else right
+            theirs = timed(torch, lambda: torch.mm(left, right))
+        ours, other = interleaved(session.replay, theirs)
+    row: dict[str, Any] = {"name": case.name, "code": f"{'mma.sync' if native else 'integers'}, {session.image}"}
+    row |= {"bits": "equal" if equal else "DIFFERENT: the product", "ours_ms": 1e3 * ours}
+    row |= {"TFLOP/s": case.flops / ours * 1e-12}
+    if other:
+        row |= {"torch_ms": 1e3 * other, "torch/ours": other / ours}
+    results.add("tensor cores", **row)

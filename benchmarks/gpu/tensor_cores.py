@@ -1,0 +1,110 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""What is prepared for the tensor cores of a GPU: their instructions with expected results, and products to time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from repro_mlir.bundle.runner.execution import TargetCode
+from repro_mlir.bundle.runner.initial import centred_uniform
+from repro_mlir.bundle.runner.plan import read_plan, write_plan
+from repro_mlir.bundle.runner.tensor_cores import Case, Vectors
+from repro_mlir.numerics.formats import element_type, round_to_format, to_bits
+
+_SEED = 21
+
+
+@dataclass(frozen=True)
+class Product:
+    """A product of matrices in the accumulator of the architecture's class (M4).
+
+    Attributes:
+      element: of both factors.
+      m, n, k: rows, columns, and products of a result.
+      layout: N for a factor as it is, T for one that is transposed.
+      chunk: products of a chain; 0 for all.
+    """
+
+    element: str
+    m: int
+    n: int
+    k: int
+    layout: str = "NN"
+    chunk: int = 0
+
+    @property
+    def name(self) -> str:
+        """Unique."""
+        chunk = f", chunks of {self.chunk}" if self.chunk else ""
+        return f"{self.element} {self.m}x{self.n}x{self.k} {self.layout}{chunk}"
+
+    @property
+    def flops(self) -> float:
+        """Of one product."""
+        return 2.0 * self.m * self.n * self.k
+
+    @property
+    def shapes(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Of the factors in memory."""
+        left, right = (self.m, self.k), (self.k, self.n)
+        return left[:: -1 if self.layout[0] == "T" else 1], right[:: -1 if self.layout[1] == "T" else 1]
+
+    def operands(self) -> list[np.ndarray]:
+        """The factors as a program takes them: uniform in [-0.5, 0.5), rounded; the same wherever they are made."""
+        kind = element_type(self.element)
+        rounded = [
+            round_to_format(centred_uniform(shape, _SEED, site, np.float32(1)), kind)
+            for site, shape in enumerate(self.shapes)
+        ]
+        return [x.astype(np.float16) if self.element == "f16" else to_bits(x, kind) for x in rounded]
+
+
+def products(tiny: bool) -> list[Product]:
+    """What is timed: large ones, those of GPT-2 124M at 4096 positions, and ragged ones."""
+    if tiny:
+        return [Product("bf16", 70, 40, 100), Product("f16", 40, 70, 64, "NT", chunk=32)]
+    return [
+        Product("bf16", 4096, 4096, 4096, "NT"),
+        Product("bf16", 4096, 4096, 4096, "NN"),
+        Product("bf16", 4096, 4096, 4096, "TN"),
+        Product("f16", 4096, 4096, 4096, "NT"),
+        Product("bf16", 4096, 4096, 4096, "NT", chunk=128),
+        Product("bf16", 4096, 3072, 768, "NT"),
+        Product("bf16", 4096, 768, 3072, "NT"),
+        Product("bf16", 4095, 4097, 4091, "NN"),
+        Product("bf16", 16, 4096, 4096, "NT"),
+    ]
+
+
+def save_cases(folder: Path, architecture: str, cases: Iterable[Case]) -> None:
+    """Writes the instructions of an architecture into a folder of its own."""
+    own = folder / architecture
+    own.mkdir(parents=True)
+    facts = []
+    for i, case in enumerate(cases):
+        code, vectors = case.code, case.vectors
+        for suffix, data in (("ptx", code.ptx), ("plan", write_plan(code.plan)), ("cubin", code.cubin)):
+            if data is not None:
+                (own / f"{i}.{suffix}").write_bytes(data)
+        np.savez_compressed(own / f"{i}.npz", x=vectors.x, y=vectors.y, c=vectors.c, expected=case.expected)
+        facts.append({"opcode": case.opcode, "code": code.architecture, "kinds": vectors.kinds})
+    (own / "cases.json").write_text(json.dumps(facts))
+
+
+def load_cases(folder: Path, architecture: str) -> Iterator[Case]:
+    """What `save_cases` wrote."""
+    own = folder / architecture
+    for i, facts in enumerate(json.loads((own / "cases.json").read_text())):
+        cubin = own / f"{i}.cubin"
+        plan = read_plan((own / f"{i}.plan").read_bytes(), "gpu", str(own))
+        machine_code = cubin.read_bytes() if cubin.exists() else None
+        code = TargetCode(facts["code"], machine_code, (own / f"{i}.ptx").read_bytes(), plan, b"")
+        with np.load(own / f"{i}.npz") as arrays:
+            vectors = Vectors(arrays["x"], arrays["y"], arrays["c"], facts["kinds"])
+            yield Case(facts["opcode"], code, vectors, arrays["expected"])

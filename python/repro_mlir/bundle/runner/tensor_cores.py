@@ -1,0 +1,115 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Runs matrix instructions on a GPU and compares every result with what the class of the GPU gives (M3)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...errors import ReproError
+from ...numerics.digest import blake3_of
+from .certificates import Certificate, Instruction, Unit
+from .device import Device
+from .execution import Execution, TargetCode
+
+
+class Differing(ReproError):
+    """Results that are not those of the class; tells how many, of which kind, and the first in hexadecimal."""
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """Operands of products of matrices, as codes.
+
+    Attributes:
+      x: rows, of shape [products, rows, K].
+      y: columns, of shape [products, columns, K].
+      c: to which a product is added, codes of f32 of shape [products, rows, columns].
+      kinds: the name of the kind of each product.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    c: np.ndarray
+    kinds: list[str]
+
+
+@dataclass(frozen=True)
+class Case:
+    """An instruction.
+
+    Attributes:
+      opcode: in PTX.
+      code: of a program of x, y and c, each of whose results is one instruction.
+      expected: codes of the results, of the shape of c.
+    """
+
+    opcode: str
+    code: TargetCode
+    vectors: Vectors
+    expected: np.ndarray
+
+
+def compare_tensor_cores(
+    device: Device, unit: Unit, cases: Iterable[Case], compared: Callable[[str], None] = lambda opcode: None
+) -> Certificate:
+    """The certificate of a GPU.
+
+    Args:
+      unit: the class that the results are expected to have.
+      cases: the instructions, of as many results as a certificate needs.
+      compared: is told each opcode.
+    Raises:
+      Differing: results are others.
+      ReproError: the code cannot be run.
+    """
+    images: set[str] = set()
+    instructions = []
+    for case in cases:
+        vectors = case.vectors
+        # What the driver assembles may be other machine code.
+        for image in ("cubin", "PTX"):
+            got, ran = _run(device, case.code, vectors, image == "cubin")
+            images.add(ran)
+            if ran == image:
+                _compare(f"{device.name}, {image}", case, unit, got)
+        given = b"".join(array.tobytes() for array in (vectors.x, vectors.y, vectors.c))
+        digests = blake3_of(given).hex(), blake3_of(case.expected.tobytes()).hex()
+        instructions.append(Instruction(case.opcode, case.expected.size, *digests))
+        compared(case.opcode)
+    return Certificate(device.name, device.driver.identity(), unit, tuple(sorted(images)), tuple(instructions))
+
+
+def _run(device: Device, code: TargetCode, vectors: Vectors, use_cubin: bool) -> tuple[np.ndarray, str]:
+    """The codes of the results, and which image ran."""
+    with Execution(device, code, use_cubin=use_cubin, certifying=True) as execution:
+        for i, array in enumerate((vectors.x, vectors.y, vectors.c)):
+            execution.write("input", i, array)
+        execution.start()
+        execution.finish()
+        return execution.read("output", 0).view(np.uint32), execution.image
+
+
+def _compare(where: str, case: Case, unit: Unit, got: np.ndarray) -> None:
+    want, vectors = case.expected, case.vectors
+    wrong = np.argwhere(got != want)
+    if not len(wrong):
+        return
+    kinds = Counter(vectors.kinds[product] for product, _, _ in wrong)
+    product, row, column = (int(place) for place in wrong[0])
+
+    def in_hex(codes: np.ndarray) -> str:
+        return " ".join(f"{int(code):0{2 * codes.itemsize}x}" for code in codes)
+
+    raise Differing(
+        f"{where}: {len(wrong):,} of {want.size:,} results of {case.opcode} are not those of {unit.name} "
+        f"({', '.join(f'{count:,} {name}' for name, count in kinds.items())}); the first: "
+        f"a = {in_hex(vectors.x[product, row])}, b = {in_hex(vectors.y[product, column])}, "
+        f"c = {int(vectors.c[product, row, column]):08x}, expected {int(want[product, row, column]):08x}, "
+        f"got {int(got[product, row, column]):08x}"
+    )
