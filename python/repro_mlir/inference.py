@@ -75,7 +75,8 @@ def compile(
       target: "cpu" (the best level of this machine), "cpu:<level>", "cuda" (the GPU of this machine), "cuda:<sm_XX>",
         "ptx-emulator" (what a GPU of sm_90 would run, on the emulator), "ptx-emulator:<sm_XX>" or "reference" (the
         interpreter that defines the bits, slow). Code for aarch64 runs in qemu where that and a cross compiler are
-        installed.
+        installed. "+tensor-cores" behind "cuda" or an architecture takes tensor cores for accumulators (M4), on GPUs
+        with a certificate (docs/gpu.md).
       threads: how many threads run a step, by default one per available processor.
       inputs: of a model, example inputs as for `capture`; an exported one has its own, and its own dynamic shapes.
       dynamic_shapes: of a model, the sizes that stay open, as for `capture`.

@@ -4,13 +4,14 @@
 """What ptxas makes of the matrix products: registers, spills, and what the instructions of the main loop are.
 
     python tools/gpu/sass_statistics.py [--arch sm_90 ...] [--shape 4096x4096x4096 ...] [--layout nn nt tn]
-        [--digits 2 3]
+        [--digits 2 3] [--tensor-cores]
 
 Needs the extra "cuda" (ptxas and nvdisasm), no device. The main loop is the innermost loop with the most fused
 multiply-adds, of which an FFMA is one and an FFMA2 (sm_100) two. Exits with 1 where a main loop has fewer than 0.9 of
 them for each instruction, or a kernel spills. With --digits the products are exact ones (K4) of so many digits and the
 IMMA of the main loop are counted, each 16 x 8 x 32 multiply-adds of bytes; half of the instructions is good, as an IMMA
-keeps the tensor core busy for many cycles.
+keeps the tensor core busy for many cycles. With --tensor-cores they are products of f16 in the accumulator of the
+architecture's class (M4), and HMMA are counted.
 """
 
 from __future__ import annotations
@@ -24,31 +25,41 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+from repro_mlir.bundle.runner.certificates import TENSOR_CORES, Unit, unit_of
 from repro_mlir.compilation import gpu as device_code
 from repro_mlir.compilation.assembler import find_assembler
 
 PROGRAM = """
-func.func @main(%a: tensor<{a}xf32>, %b: tensor<{b}xf32>, %c: tensor<{m}x{n}xf32>) -> tensor<{m}x{n}xf32>
+func.func @main(%a: tensor<{a}x{t}>, %b: tensor<{b}x{t}>, %c: tensor<{m}x{n}xf32>) -> tensor<{m}x{n}xf32>
     attributes {{repro.num_state = 0 : i64}} {{
   %r = repro.fold #repro.{order}
     maps [affine_map<(i, j, k) -> ({am})>, affine_map<(i, j, k) -> ({bm})>, affine_map<(i, j, k) -> (i, j)>]
-    iterators [parallel, parallel, reduction] ins(%a, %b : tensor<{a}xf32>, tensor<{b}xf32>)
+    iterators [parallel, parallel, reduction] ins(%a, %b : tensor<{a}x{t}>, tensor<{b}x{t}>)
     outs(%c : tensor<{m}x{n}xf32>) {{
-  ^bb0(%x: f32, %y: f32, %s: f32):
-    %f = math.fma %x, %y, %s : f32
+  ^bb0(%x: {t}, %y: {t}, %s: f32):
+    {extend}
+    %f = math.fma {factors}, %s : f32
     repro.yield %f : f32
   }} -> tensor<{m}x{n}xf32>
   return %r : tensor<{m}x{n}xf32>
 }}
 """
+EXTEND = "%xw = arith.extf %x : f16 to f32\n    %yw = arith.extf %y : f16 to f32"
 
 
-def matmul(m: int, n: int, k: int, layout: str, digits: int = 0) -> str:
-    """The program of C += A B; `layout` has "t" where a factor is transposed. Exact, if it has digits."""
+def matmul(m: int, n: int, k: int, layout: str, digits: int = 0, unit: Unit | None = None) -> str:
+    """The program of C += A B; `layout` has "t" where a factor is transposed.
+
+    Exact, if it has digits; of f16 in the accumulator of a class, if it has a unit.
+    """
     order = f"exact<digits = {digits}>" if digits else "order<chunk = 512, lanes = 1, run = 0, totals = sequential>"
+    if unit:
+        floor = -108 - unit.fraction
+        order = f"fdpa<terms = {unit.terms}, fraction = {unit.fraction}, round = rz_f32, floor = {floor}>"
     a, am = (f"{m}x{k}", "i, k") if layout[0] == "n" else (f"{k}x{m}", "k, i")
     b, bm = (f"{k}x{n}", "k, j") if layout[1] == "n" else (f"{n}x{k}", "j, k")
-    return PROGRAM.format(m=m, n=n, a=a, b=b, am=am, bm=bm, order=order)
+    element, extend, factors = ("f16", EXTEND, "%xw, %yw") if unit else ("f32", "", "%x, %y")
+    return PROGRAM.format(m=m, n=n, a=a, b=b, am=am, bm=bm, order=order, t=element, extend=extend, factors=factors)
 
 
 class Statistics(NamedTuple):
@@ -68,7 +79,7 @@ class Statistics(NamedTuple):
 
 
 def main_loop(sass: str, wanted: str = "FFMA") -> tuple[int, int]:
-    """Instructions of the innermost loop with the most fused multiply-adds (or IMMA), and how many of these."""
+    """Instructions of the innermost loop with the most fused multiply-adds (or IMMA, HMMA), and how many of these."""
     instruction = re.compile(r"^\s*(?:/\*[0-9a-f]+\*/)?\s*(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)\b(.*?);")
     best = (0, 0)
     for function in re.split(r"^\.text\.", sass, flags=re.M)[1:]:
@@ -95,8 +106,12 @@ def main_loop(sass: str, wanted: str = "FFMA") -> tuple[int, int]:
 
 
 def measure(assembler: str, program: str, arch: str) -> Statistics:
-    is_exact = "#repro.exact" in program
-    code = device_code.compile(program, arch)
+    wanted, least = "FFMA", 0.9
+    if "#repro.exact" in program:
+        wanted, least = "IMMA", 0.5
+    if "#repro.fdpa" in program:
+        wanted, least = "HMMA", 0.25
+    code = device_code.compile(program, arch + (TENSOR_CORES if wanted == "HMMA" else ""))
     nvdisasm = str(Path(assembler).with_name("nvdisasm"))
     with tempfile.TemporaryDirectory() as folder:
         source, cubin = Path(folder) / "k.ptx", Path(folder) / "k.cubin"
@@ -106,8 +121,8 @@ def measure(assembler: str, program: str, arch: str) -> Statistics:
         sass = subprocess.run([nvdisasm, "-c", cubin], capture_output=True, text=True, check=True).stdout
     registers = max((int(x) for x in re.findall(r"Used (\d+) registers", report)), default=0)
     spills = sum(int(x) for x in re.findall(r"(\d+) bytes spill (?:stores|loads)", report))
-    size, fused = main_loop(sass, "IMMA" if is_exact else "FFMA")
-    return Statistics(registers, spills, size, fused, 0.5 if is_exact else 0.9)
+    size, fused = main_loop(sass, wanted)
+    return Statistics(registers, spills, size, fused, least)
 
 
 def main() -> int:
@@ -116,6 +131,7 @@ def main() -> int:
     parser.add_argument("--shape", nargs="+", default=["4096x4096x4096"], help="MxNxK")
     parser.add_argument("--layout", nargs="+", default=["nn", "nt", "tn"])
     parser.add_argument("--digits", nargs="+", type=int, default=[0], choices=[2, 3])
+    parser.add_argument("--tensor-cores", action="store_true", help="of f16 in the accumulator of the class")
     options = parser.parse_args()
     assembler = find_assembler()
     if assembler is None:
@@ -126,7 +142,8 @@ def main() -> int:
     )
     for arch, shape, layout, digits in itertools.product(options.arch, options.shape, options.layout, options.digits):
         m, n, k = (int(x) for x in shape.split("x"))
-        found = measure(assembler, matmul(m, n, k, layout, digits), arch)
+        unit = unit_of(arch) if options.tensor_cores else None
+        found = measure(assembler, matmul(m, n, k, layout, digits, unit), arch)
         failed |= not found.is_good
         print(
             f"{arch:8}{shape:18}{layout:8}{digits or '-':<8}{found.registers:>10}{found.spills:>8}"

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from repro_mlir.bundle.runner.certificates import unit_of
 from repro_mlir.compilation.assembler import find_assembler
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tools" / "gpu"))
@@ -53,3 +54,12 @@ def test_what_is_good(statistics: tuple[int, int, int, int], good: bool) -> None
 def test_matrix_products(arch: str, shape: tuple[int, int, int], layout: str, digits: int) -> None:
     found = sass_statistics.measure(find_assembler(), sass_statistics.matmul(*shape, layout, digits), arch)
     assert found.is_good, found
+
+
+@pytest.mark.skipif(find_assembler() is None, reason="needs ptxas: pip install 'repro-mlir[cuda]'")
+@pytest.mark.parametrize(("arch", "layout", "count"), [("sm_75", "nn", 128), ("sm_80", "tn", 64), ("sm_90", "nt", 64)])
+def test_tensor_cores(arch: str, layout: str, count: int) -> None:
+    """An instruction for each m16n8k16, and on sm_75 m16n8k8, of a slice."""
+    program = sass_statistics.matmul(4096, 4096, 4096, layout, unit=unit_of(arch))
+    found = sass_statistics.measure(find_assembler(), program, arch)
+    assert found.is_good and found.multiply_adds == count, found
