@@ -690,6 +690,13 @@ def any_order_folds() -> Iterator[Case]:
             for shape, reduced in (((9, 130), [1]), ((130, 9), [0]), ((3, 0), [1])):
                 name = f"{op}-{t}-{'x'.join(map(str, shape))}"
                 yield _reduction(name, ANY, shape, reduced, body, t)
+    # Neighbours in memory lie along an outer dimension of the fold.
+    for shape in ((130, 9), (5, 70), (3, 1)):
+        b = Builder()
+        x, start = b.argument(shape, "f32"), b.argument((), "f32")
+        result = b.fold(ANY, "rr", [(x, "d1, d0")], [(start, "")], "%r0 = arith.maximumf %x0, %a0 : f32")
+        arrays = (values.mixed("f32", shape, 8), np.array(-1, np.float32))
+        yield Case(f"maximumf-permuted-{shape[0]}x{shape[1]}", b.program(*result), arrays)
     # A step that changes nothing stays one.
     for name, body in (
         ("zero", "%z = arith.xori %x0, %x0 : i16\n    %r0 = arith.addi %a0, %z : i16"),

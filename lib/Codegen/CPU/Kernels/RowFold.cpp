@@ -87,7 +87,13 @@ LogicalResult RowFold::match() {
   if (auto order = dyn_cast_if_present<OrderAttr>(fold.op.getOrderAttr()))
     if (order.getRun())
       runDims = order.getRun();
-  ArrayRef<unsigned> dims(fold.reduction);
+  SmallVector<unsigned> ordered(fold.reduction);
+  if (fold.anyOrder && !fold.inputs.empty())
+    llvm::stable_sort(ordered, [&](unsigned x, unsigned y) {
+      return std::abs(fold.inputs.front().coefficients[x]) >
+             std::abs(fold.inputs.front().coefficients[y]);
+    });
+  ArrayRef<unsigned> dims(ordered);
   loops = collapseDims(dims.drop_back(runDims), fold.sizes, accesses, fixed);
   SmallVector<CollapsedDim> run =
       collapseDims(dims.take_back(runDims), fold.sizes, accesses, fixed);
