@@ -41,7 +41,8 @@ def ConvertMathToRepro : Repro_Import<"convert-math-to-repro"> {
     location. (S2) Number-preferring maximum and minimum become compare and
     select. (V3) fast-math flags, (V1) overflow, exactness and sign flags are
     dropped: without them every operation has a value. (I1) the rounding
-    divisions are written out. (V4) a bitcast of a float sees the
+    divisions are written out. (Q1) What is scaled by an f8E8M0FNU becomes a
+    product or a quotient in f32. (V4) a bitcast of a float sees the
     canonical NaN. A constant that is a resource is written out.
   }];
 }

@@ -144,6 +144,40 @@ static void replaceRoundingDivision(RewriterBase &rewriter, Operation *op,
 }
 
 //===----------------------------------------------------------------------===//
+// Scales of blocks (Q1)
+//===----------------------------------------------------------------------===//
+
+static Value extend(RewriterBase &rewriter, Location loc, Value x) {
+  Type f32 = rewriter.getF32Type();
+  return x.getType() == f32 ? x : arith::ExtFOp::create(rewriter, loc, f32, x);
+}
+
+/// Writes what is scaled by a power of two as a product or quotient in f32,
+/// which is exact but where the result is no normal number.
+static LogicalResult replaceScaling(RewriterBase &rewriter, Operation *op) {
+  Location loc = op->getLoc();
+  Value x = op->getOperand(0), scale = op->getOperand(1);
+  bool isExtension = isa<arith::ScalingExtFOp>(op);
+  Type result = op->getResult(0).getType();
+  if (!isa<Float8E8M0FNUType>(scale.getType()))
+    return op->emitOpError("(Q1) expected a scale of f8E8M0FNU, got ")
+           << scale.getType();
+  Type wide = isExtension ? result : x.getType();
+  if (!isa<Float32Type>(wide))
+    return op->emitOpError("(Q1) expected ")
+           << (isExtension ? "a result" : "an operand") << " of f32, got "
+           << wide;
+  Value factor = extend(rewriter, loc, scale);
+  if (isExtension)
+    rewriter.replaceOpWithNewOp<arith::MulFOp>(op, extend(rewriter, loc, x),
+                                               factor);
+  else
+    rewriter.replaceOpWithNewOp<arith::TruncFOp>(
+        op, result, arith::DivFOp::create(rewriter, loc, x, factor));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
 // Bitcasts and flags
 //===----------------------------------------------------------------------===//
 
@@ -259,6 +293,8 @@ static LogicalResult convertOp(RewriterBase &rewriter, Operation *op) {
     return inlineResource(constant);
   if (auto bitcast = dyn_cast<arith::BitcastOp>(op))
     canonicalizeBitcast(rewriter, bitcast);
+  else if (isa<arith::ScalingExtFOp, arith::ScalingTruncFOp>(op))
+    return replaceScaling(rewriter, op);
   else if (isa<arith::MaxNumFOp>(op))
     replaceNumberPreferring<arith::MaximumFOp>(rewriter, op);
   else if (isa<arith::MinNumFOp>(op))

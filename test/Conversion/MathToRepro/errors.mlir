@@ -29,3 +29,27 @@ func.func @V2_rounding(%x: f64) -> f32 {
   %0 = arith.truncf %x toward_zero : f64 to f32
   return %0 : f32
 }
+
+// -----
+
+func.func @Q1_scale(%x: f4E2M1FN, %scale: f32) -> f32 {
+  // expected-error @+1 {{(Q1) expected a scale of f8E8M0FNU, got 'f32'}}
+  %0 = arith.scaling_extf %x, %scale : f4E2M1FN, f32 to f32
+  return %0 : f32
+}
+
+// -----
+
+func.func @Q1_result(%x: f4E2M1FN, %scale: f8E8M0FNU) -> bf16 {
+  // expected-error @+1 {{(Q1) expected a result of f32, got 'bf16'}}
+  %0 = arith.scaling_extf %x, %scale : f4E2M1FN, f8E8M0FNU to bf16
+  return %0 : bf16
+}
+
+// -----
+
+func.func @Q1_operand(%x: f64, %scale: f8E8M0FNU) -> f4E2M1FN {
+  // expected-error @+1 {{(Q1) expected an operand of f32, got 'f64'}}
+  %0 = arith.scaling_truncf %x, %scale : f64, f8E8M0FNU to f4E2M1FN
+  return %0 : f4E2M1FN
+}

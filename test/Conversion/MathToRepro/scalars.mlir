@@ -87,3 +87,17 @@ func.func @resource() -> tensor<2xi32> {
 {-#
   dialect_resources: { builtin: { numbers: "0x040000000100000002000000" } }
 #-}
+
+// (Q1) Scales are powers of two in f32.
+// CHECK-LABEL: func.func @Q1_scaling
+func.func @Q1_scaling(%code: f4E2M1FN, %scale: f8E8M0FNU, %x: f32) -> (f32, f4E2M1FN) {
+  // CHECK: %[[FACTOR:.*]] = arith.extf %{{.*}} : f8E8M0FNU to f32
+  // CHECK: %[[VALUE:.*]] = arith.extf %{{.*}} : f4E2M1FN to f32
+  // CHECK: arith.mulf %[[VALUE]], %[[FACTOR]] : f32
+  %0 = arith.scaling_extf %code, %scale : f4E2M1FN, f8E8M0FNU to f32
+  // CHECK: %[[AGAIN:.*]] = arith.extf %{{.*}} : f8E8M0FNU to f32
+  // CHECK: %[[QUOTIENT:.*]] = arith.divf %{{.*}}, %[[AGAIN]] : f32
+  // CHECK: arith.truncf %[[QUOTIENT]] : f32 to f4E2M1FN
+  %1 = arith.scaling_truncf %x, %scale : f32, f8E8M0FNU to f4E2M1FN
+  return %0, %1 : f32, f4E2M1FN
+}
