@@ -39,11 +39,13 @@ ALLOWED = {
     "bundle.runner": {"files", "frontends", "numerics"},
     "program": {"bundle.runner", "files", "frontends", "frontends.stablehlo", "numerics", "untrusted"},
     "precision": {"files", "numerics", "program"},
+    "programs.writer": {"numerics"},
+    "gradient_compression": {"files", "frontends", "numerics", "precision", "program", "programs.writer"},
     "untrusted": {"compilation", "execute", "files", "program"},
     "compilation": {"bundle.runner", "files", "program", "untrusted"},
     "distributed": {"numerics"},
     "execute": {"bundle.runner", "compilation", "distributed", "frontends", "numerics", "program", "reference"},
-    "frontends.torch": {"files", "frontends", "numerics", "precision", "program"},
+    "frontends.torch": {"files", "frontends", "gradient_compression", "numerics", "precision", "program"},
     "frontends.onnx": {"files", "frontends", "frontends.torch", "numerics", "precision", "program"},
     "frontends.stablehlo": {"frontends", "numerics"},
     "frontends.jax": {"frontends", "frontends.stablehlo", "numerics", "program"},
@@ -70,15 +72,17 @@ ALLOWED = {
     "generation": {"execute", "frontends.torch", "numerics", "program"},
     "serving": {"files", "generation", "numerics"},
     "torch_compile": {"execute", "frontends", "frontends.torch", "numerics", "program"},
-    "programs": {"audit.receipts", "execute", "frontends", "numerics", "program"},
+    "programs": {"audit.receipts", "execute", "frontends", "numerics", "program", "programs.writer"},
     "train": {
-        "audit.receipts", "distributed", "execute", "frontends", "frontends.torch", "numerics", "precision", "program",
+        "audit.receipts", "distributed", "execute", "frontends", "frontends.torch", "gradient_compression", "numerics",
+        "precision", "program",
     },
     "precision.report": {
         "execute", "files", "frontends", "frontends.torch", "numerics", "precision", "program", "reference", "train",
     },
     "integrations": {
-        "audit.receipts", "distributed", "files", "frontends.keras", "precision", "program", "programs", "train",
+        "audit.receipts", "distributed", "files", "frontends.keras", "frontends.torch", "precision", "program",
+        "programs", "train",
     },
     "cli": {
         "audit.difference", "audit.dispute", "audit.receipts", "bundle", "bundle.runner", "certification",
@@ -258,7 +262,7 @@ def test_who_imports_the_frontend_of_torch() -> None:
     assert {*known} == {
         "", "audit.difference.eager_side", "audit.difference.find", "audit.receipts.script_inputs", "bundle.writer",
         "cli.compile", "cli.dispute", "cli.inputs", "cli.train", "cli.verify", "inference", "precision.report.compare",
-        "torch_compile",
+        "torch_compile", "integrations.transformers",
         *USERS_OF_MODELS - {"train.result"},
     }  # fmt: skip
 
