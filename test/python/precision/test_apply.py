@@ -15,6 +15,8 @@ import pytest
 import repro_mlir
 import torch
 from repro_mlir import Accumulator, ReproError
+from repro_mlir.compilation.cpu import runnable_levels
+from repro_mlir.execute import qemu
 from repro_mlir.precision import (
     Format,
     Hadamard,
@@ -247,6 +249,22 @@ def test_a_compiled_step_has_the_bits_of_the_reference(
     expected, found = run(changed, batch, steps=2), run(changed, batch, steps=2, target="cpu")
     for key, value in expected.items():
         np.testing.assert_array_equal(found[key], value, err_msg=key)
+
+
+TARGETS = [*(f"cpu:{level}" for level in runnable_levels()), "ptx-emulator"]
+TARGETS += ["cpu:aarch64"] if qemu.is_available() else []
+
+
+@pytest.mark.parametrize("name", ["bf16", "mxfp8", "nvfp4", "blocks_mxfp8", "blocks_mxint8", "blocks_nvfp4"])
+def test_a_step_has_the_same_bits_on_every_target(
+    name: str, program: repro_mlir.Program, batch: tuple[np.ndarray, np.ndarray]
+) -> None:
+    changed = apply_precision(program, RECIPES[name], seed=SEED)
+    expected = run(changed, batch)
+    for target in TARGETS:
+        found = run(changed, batch, target=target)
+        for key, value in expected.items():
+            np.testing.assert_array_equal(found[key], value, err_msg=f"{target}: {key}")
 
 
 def test_training_aware_of_quantization_reads_the_values_of_the_forward_pass(
