@@ -49,7 +49,7 @@ def test_stochastic_rounding_is_low_by_less_than_its_bits_Q3(bits: int) -> None:
     for t in FRACTIONS:
         columns = np.flatnonzero(fractions == t)
         columns = columns[columns > 0]
-        count = len(columns) * ROWS * (STEPS)
+        count = len(columns) * ROWS * STEPS
         draws += count
         expected = np.floor(t * 2**bits) / 2**bits
         mean = up[columns].sum() / count
