@@ -99,9 +99,7 @@ class Verdict:
 def verdicts(rows: Sequence[Row], figure: str = "median") -> list[Verdict]:
     """Every goal for every level and number of threads that was measured."""
     found = []
-    settings = sorted(
-        {(row["level"], row["threads"]) for row in rows}, key=lambda s: (not s[0].startswith("x86-64-v4"), s)
-    )
+    settings = {(row["level"], row["threads"]) for row in rows}
     for goal in GOALS:
         for level, threads in sorted(settings, key=lambda s: (not s[0].startswith("x86-64-v4"), s)):
             if goal.level not in (None, level, level.removesuffix(_VNNI)):

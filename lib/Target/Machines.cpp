@@ -118,7 +118,11 @@ FailureOr<Architecture> mlir::repro::getArchitecture(StringRef description,
     architecture->description = description.str();
     architecture->matrixUnit =
         ::repro_target::getMatrixUnitOf(architecture->name);
-    assert(architecture->matrixUnit && "an architecture without a class");
+    if (!architecture->matrixUnit) {
+      error = "the architecture " + architecture->name +
+              " has no class of tensor cores";
+      return failure();
+    }
   }
   return architecture;
 }

@@ -12,16 +12,12 @@ from fractions import Fraction
 from typing import ClassVar
 
 from ..errors import ReproError
+from ..field_checks import check_flag, check_whole
 from ..numerics.elements import ELEMENTS
 from ..precision.formats import F32, Format
 from ..precision.named import named_recipe
 
 Shape = tuple[int, ...]
-
-
-def _whole(name: str, value: object, least: int, most: int) -> None:
-    if type(value) is not int or not least <= value <= most:
-        raise ReproError(f"expected {name} as a whole number from {least} to {most}, got {value!r}")
 
 
 class GradientCompression(ABC):
@@ -113,8 +109,8 @@ class QSGD(GradientCompression):
     name: ClassVar[str] = "qsgd"
 
     def __post_init__(self) -> None:
-        _whole("the levels of qsgd", self.levels, 1, 1 << 16)
-        _whole("the bucket of qsgd", self.bucket, 1, 1 << 24)
+        check_whole("the levels of qsgd", self.levels, 1, 1 << 16)
+        check_whole("the bucket of qsgd", self.bucket, 1, 1 << 24)
 
     @property
     def has_feedback(self) -> bool:
@@ -145,7 +141,7 @@ class PowerSGD(GradientCompression):
     is_of_means: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _whole("the rank of power_sgd", self.rank, 1, 64)
+        check_whole("the rank of power_sgd", self.rank, 1, 64)
 
     @staticmethod
     def matrix(shape: Shape) -> tuple[int, int]:
@@ -180,8 +176,9 @@ class Blocks(GradientCompression):
     def __post_init__(self) -> None:
         if not isinstance(self.format, Format) or not self.format.has_blocks or self.format.hadamard is not None:
             raise ReproError(f"expected a format of blocks without a transform, got {self.format}")
-        if type(self.feedback) is not bool:
-            raise ReproError(f"expected feedback as true or false, got {self.feedback!r}")
+        if self.format.is_delayed:
+            raise ReproError("(L6) expected scales of the present gradient, got those of former steps")
+        check_flag("feedback", self.feedback)
 
     @staticmethod
     def named(recipe: str, feedback: bool = True) -> Blocks:

@@ -149,6 +149,11 @@ def _quantized(
         names = scale_names(described, asked)
         if names and no_scales:
             raise ReproError(f"(Q6) {no_scales}")
+        if is_evaluation and any(described[number].layer is None for number, _ in names):
+            raise ReproError(
+                "(Q6) an evaluation may have other products than the step, and their scales have no names of layers: "
+                "expected scales of the present tensor for products"
+            )
         for number, (each, precision) in enumerate(zip(described, asked, strict=True)):
             if precision is not None:
                 written = {name: str(ir.StringAttr.get(names.get((number, name), ""))) for name in each.operands}

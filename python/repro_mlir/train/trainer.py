@@ -34,7 +34,7 @@ from ..frontends.torch.programs import microbatch_program, training_program
 from ..gradient_compression.chosen import compression_of
 from ..numerics.hashing import state_hash
 from ..numerics.philox import signed_seed
-from ..precision.apply import RANDOM, SCALE
+from ..precision.apply import HISTORY, RANDOM, SCALE
 from ..precision.recipe_json import recipe_of
 from ..program.microbatches import StepProgram
 from ..progress import Progress
@@ -173,6 +173,11 @@ class Trainer:
             gradient_compression = compression_of(gradient_compression)
         if ranks is not None and self._microbatches is None:
             raise ReproError("ranks share microbatches: expected microbatches=N")
+        if gradient_compression is not None and self._microbatches is None:
+            raise ReproError("gradients of microbatches are compressed: expected microbatches=, 1 for the whole batch")
+        recipe = None if precision is None else recipe_of(precision)
+        if recipe is not None and recipe.is_delayed and self._microbatches is not None:
+            raise ReproError("(Q6) no microbatch has the amax of its batch: expected delayed scaling without them")
         self._options = CaptureOptions(
             clip_norm,
             autocast,
@@ -184,7 +189,7 @@ class Trainer:
             average,
             loss_scale,
             self._microbatches,
-            None if precision is None else recipe_of(precision),
+            recipe,
             gradient_compression,
         )
         self._nonfinite_loss = nonfinite_loss
@@ -199,6 +204,8 @@ class Trainer:
         # State that no object of the user's holds, by name: seed and step of the random numbers, (Q6) scales of former
         # steps, gradient compression.
         self._own: dict[str, np.ndarray] = {}
+        # Whether the next step has to find its own state among what was loaded.
+        self._has_loaded = False
         self._begun: _Begun | None = None
         self._running = self._has_run = False
         self._done = _Position(0, 0)
@@ -397,7 +404,7 @@ class Trainer:
     @property
     def _scales(self) -> dict[str, np.ndarray]:
         """(Q6) The scales of former steps and their histories, by the names of the program's state."""
-        return {name: value for name, value in self._own.items() if name not in RANDOM}
+        return {name: value for name, value in self._own.items() if name.startswith((HISTORY, SCALE))}
 
     @property
     def _scales_of_average(self) -> dict[str, np.ndarray]:
@@ -572,7 +579,14 @@ class Trainer:
         return step
 
     def _take_own(self, known: Known) -> None:
-        """Has arrays for the state of a program that no object of the user's holds."""
+        """Has arrays for the state of a program that no object of the user's holds.
+
+        Raises:
+          ReproError: a state that was loaded has other names or shapes.
+        """
+        if self._has_loaded:
+            self._check_loaded(known)
+            self._has_loaded = False
         program, own = known.program, known.captured.own
         for kind, value in zip(program.state, program.initial, strict=True):
             if kind.name in own:
@@ -586,6 +600,18 @@ class Trainer:
                     f"the state has {kind.name} of shape {list(held.shape)}, the recipe {list(value.shape)}: expected "
                     "the same history"
                 )
+
+    def _check_loaded(self, known: Known) -> None:
+        """ReproError where a state that was loaded lacks state of the program."""
+        scales = self._scales
+        missing = [kind.name for kind in known.added if scales and kind.name not in scales]
+        compression = [name for name in known.captured.own if name not in RANDOM]
+        missing += [name for name in compression if name not in self._own]
+        if missing:
+            raise ReproError(f"the state that was loaded has no {missing[0]}")
+        unknown = [name for name in self._own if name not in (*RANDOM, *scales, *compression)]
+        if unknown:
+            raise ReproError(f"the state that was loaded has {unknown[0]}, which the program has not")
 
     def _open_receipt(self, step: Step) -> None:
         from ..audit.receipts.recorder import Recorder
@@ -797,7 +823,7 @@ class Trainer:
                 self._begun = self._step = self._broken = None
                 average, scaler = self._options.average, self._options.loss_scale
                 frontend.check_fits(state, self._model, self._optimizer, average, scaler, self._is_delayed)
-                frontend.check_compression(state, self._options.gradient_compression)
+                frontend.check_compression(state, self._options.gradient_compression, self._microbatches)
             except BaseException:
                 self._begun, self._step, self._broken = former
                 if self._step is not None and self._step.kept.ahead:
@@ -818,6 +844,7 @@ class Trainer:
             if self._is_delayed:
                 self._own |= frontend.scale_arrays(state["precision"])
             self._own |= frontend.compression_arrays(state)
+            self._has_loaded = state["steps"] > 0
             if self._recorder is None:
                 self._done = _Position(state["steps"], state["cursor"])
             # A receipt that says that the run stops there has no step behind it.
@@ -826,9 +853,10 @@ class Trainer:
             self._broken = None
 
     def save_checkpoint(self, path: str | Path) -> None:
-        """Writes `state_dict` as a safetensors file: the tensors `model.NAME`, `average.NAME`, `precision.NAME` and
-        `optimizer.NUMBER.NAME`, the rest as JSON in the metadata `trainer`. Equal states give equal bytes. A former
-        file is replaced when all of the new one is stored. ReproError where it cannot be written."""
+        """Writes `state_dict` as a safetensors file: the tensors `model.NAME`, `average.NAME`, `precision.NAME`,
+        `gradient_compression.NAME` and `optimizer.NUMBER.NAME`, the rest as JSON in the metadata `trainer`. Equal
+        states give equal bytes. A former file is replaced when all of the new one is stored. ReproError where it cannot
+        be written."""
         frontend.save_checkpoint(path, self.state_dict())
 
     def load_checkpoint(self, path: str | Path) -> None:

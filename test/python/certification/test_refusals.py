@@ -105,6 +105,7 @@ def fewer(made: known.Certificate) -> known.Certificate:
         (fewer, "expected 1,048,576 results of mma.sync.aligned.m16n8k16"),
         (lambda made: dataclasses.replace(made, instructions=made.instructions[:1]), "results of mma.*m16n8k16"),
         (lambda made: dataclasses.replace(made, instructions=()), "results of mma"),
+        (lambda made: dataclasses.replace(made, images=("cubin",)), "is of cubin, the code of PTX"),
     ],
 )
 def test_certificates_of_something_else(

@@ -74,6 +74,11 @@ def test_what_is_no_method_is_refused(given: Any, message: str) -> None:
     assert message in str(found.value)
 
 
+def test_blocks_have_scales_of_the_present_L6() -> None:
+    with pytest.raises(ReproError, match=r"\(L6\) expected scales of the present gradient"):
+        Blocks.named("fp8_delayed")
+
+
 def test_blocks_have_no_transform() -> None:
     turned = Format("mxint8", (1, 32), Scale("floor"), hadamard=Hadamard((1,) * 16))
     with pytest.raises(ReproError, match="without a transform"):

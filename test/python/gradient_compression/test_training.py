@@ -66,18 +66,34 @@ def test_states_that_do_not_fit() -> None:
     with pytest.raises(ReproError, match="the state has no gradient_compression"):
         top_k.load_state_dict(plain.state_dict())
     for name, value, message in (
-        ("residual.0.weight", torch.zeros(4, 8, 6).double(), "expected a tensor of float32, got torch.float64"),
-        ("residual.0.weight", 3, "expected a tensor of float32, got a int"),
+        ("residual.0.weight", torch.zeros(4, 8, 6).double(), "expected a dense tensor of float32, got torch.float64"),
+        ("residual.0.weight", 3, "expected a dense tensor of float32, got a int"),
+        ("residual.0.weight", torch.zeros(4, 8, 6).to_sparse(), "expected a dense tensor of float32"),
     ):
         state = top_k.state_dict()
         state["gradient_compression"][name] = value
         with pytest.raises(ReproError, match=message):
             top_k.load_state_dict(state)
     assert top_k.state_hash() == before
-    state = make(TopK(0.5), microbatches=2)
-    with pytest.raises(ReproError, match=r"residual.0.weight of shape \[4, 8, 6\], expected .*: 2x8x6xf32"):
-        state.load_state_dict(top_k.state_dict())
-        state.step(X, Y)
+    other = make(TopK(0.5), microbatches=2)
+    with pytest.raises(ReproError, match=r"residual.0.*: expected one for each of 2 microbatches, got \[4, 8"):
+        other.load_state_dict(top_k.state_dict())
+    other.step(X, Y)
+    # The names are known when the step is.
+    one_bit = make(METHODS["one_bit"])
+    one_bit.step(X, Y)
+    for trainer, kept, message in (
+        (make(TopK(0.5)), {}, "the state that was loaded has no gradient_compression.residual.0"),
+        (make(TopK(0.5)), one_bit.state_dict()["gradient_compression"], "has gradient_compression.mean_residual"),
+        (
+            make(METHODS["one_bit"]),
+            top_k.state_dict()["gradient_compression"],
+            "has no gradient_compression.mean",
+        ),
+    ):
+        trainer.load_state_dict(top_k.state_dict() | {"gradient_compression": kept})
+        with pytest.raises(ReproError, match=message):
+            trainer.step(X, Y)
     # Nothing was left over yet.
     top_k.load_state_dict(make(None).state_dict())
 

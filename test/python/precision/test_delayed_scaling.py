@@ -30,6 +30,7 @@ from repro_mlir.precision import (
     Rule,
     Scale,
     apply_precision,
+    by_blocks,
     named_recipe,
     precision_summary,
     recipe_of,
@@ -436,6 +437,9 @@ def test_checkpoints_have_scales_and_histories(tmp_path: Path) -> None:
     assert trainer.evaluate(*batch(3)) == losses[3]
 
 
+SCALED = "scale.0.weight.activation"
+
+
 def test_a_state_without_scales_is_refused() -> None:
     trainer = trainer_of()
     trainer.step(*batch())
@@ -451,12 +455,22 @@ def test_a_state_without_scales_is_refused() -> None:
         (state | {"precision": scales | {name: torch.zeros(())}}, f"{name}: expected a tensor of torch.float32 of 1"),
         (state | {"precision": scales | {name: torch.zeros(16).double()}}, "expected a tensor of torch.float32"),
         (state | {"precision": {name: scales[name]}}, "precision: no scale.0.weight.activation"),
+        (
+            state | {"precision": scales | {SCALED: torch.tensor(-1.0)}},
+            f"{SCALED}: expected a number above 0, got -1.0",
+        ),
     ):
         with pytest.raises(ReproError, match=message):
             trainer.load_state_dict(changed)
         assert trainer.state_hash() == before
     with pytest.raises(ReproError, match="the state has precision, expected Trainer"):
         trainer_of(precision="mxfp8").load_state_dict(state)
+    # The names are known when the step is.
+    some = {key: value for key, value in scales.items() if "2.weight" not in key}
+    other = trainer_of()
+    other.load_state_dict(state | {"precision": some})
+    with pytest.raises(ReproError, match=r"the state that was loaded has no .*\.2\.weight"):
+        other.step(*batch())
     other = trainer_of(precision=recipe(history=8))
     other.load_state_dict(state)
     with pytest.raises(ReproError, match=r"of shape \[16\], the recipe \[8\]: expected the same history"):
@@ -517,6 +531,25 @@ def test_an_evaluation_reads_the_scales_of_the_steps_so_far(target: str) -> None
     assert trainer.evaluate(*batch()) != repro_mlir.Trainer(model, loss, optimizer).evaluate(*batch())
 
 
+def test_an_evaluation_has_no_scales_of_products() -> None:
+    class Product(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = nn.Linear(32, 16)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = self.first(x)
+            return y @ y.T @ y
+
+    model = Product()
+    asked = Recipe("products", {"product": RolePrecision({"left": delayed("f8E4M3FN")})})
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    trainer = repro_mlir.Trainer(model, F.cross_entropy, optimizer, precision=asked, target="reference")
+    trainer.step(*batch())
+    with pytest.raises(ReproError, match=r"\(Q6\) an evaluation may have other products"):
+        trainer.evaluate(*batch())
+
+
 def test_an_evaluation_of_what_was_not_trained_is_refused() -> None:
     class Other(nn.Module):
         def __init__(self) -> None:
@@ -559,8 +592,10 @@ def test_scripts_are_compared_with_eager_and_between_targets(tmp_path: Path) -> 
 def test_a_report_of_recipes(tmp_path: Path) -> None:
     script = tmp_path / "small.py"
     script.write_text(SCRIPT)
-    report = compare_recipes(str(script), ["fp8_delayed", "fp8_tensorwise"], steps=4, samples=4)
-    assert [run.recipe for run in report.runs] == ["f32", "fp8_delayed", "fp8_tensorwise"]
+    by_codes = by_blocks(Recipe("codes", {"fprop": recipe().roles["fprop"]}))
+    report = compare_recipes(str(script), ["fp8_delayed", "fp8_tensorwise", by_codes], steps=4, samples=4)
+    assert [run.recipe for run in report.runs] == ["f32", "fp8_delayed", "fp8_tensorwise", "blocks_codes"]
+    assert [len(each.operands) for each in report.runs[3].samples[-1].contractions[:2]] == [2, 2]
     trainer = repro_mlir.Trainer(*script_objects(script), precision="fp8_delayed")
     losses = trainer.fit(load_training(str(script)).batches, 4)
     assert list(report.runs[1].losses) == losses

@@ -103,7 +103,10 @@ LogicalResult AccumulatorDevice::match() {
       !fold.inputs[rows.inputs[0]].isMemory() ||
       !fold.inputs[columns.inputs[0]].isMemory())
     return failure();
+  // The zeros behind an end of K are never a block of their own: that would
+  // make +0 of -0.
   bool isUnit = rule.getTerms() == unit->getTerms(*kind) &&
+                rule.getTerms() >= kGroup &&
                 rule.getFraction() == unit->fraction &&
                 rule.getRound() == SumRounding::rz_f32 &&
                 rule.getFloor() == unit->getFloor() && !rule.getLate();

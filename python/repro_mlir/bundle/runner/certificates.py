@@ -39,6 +39,10 @@ _EXACT = ".s32.s8.s8.s32"
 _LARGEST = 1 << 16
 
 
+IMAGES = "cubin", "PTX"
+"""The forms of code that a device loads."""
+
+
 @dataclass(frozen=True)
 class Unit:
     """(M3) A class of matrix units: how it adds products of f16 and bf16 to an f32."""
@@ -105,7 +109,7 @@ _SHAPE = shapes.record(
         "device": shapes.text,
         "driver": shapes.text,
         "unit": shapes.record({"name": shapes.text, "terms": shapes.number(1), "fraction": shapes.number(1)}),
-        "images": shapes.array(shapes.choice("cubin", "PTX")),
+        "images": shapes.array(shapes.choice(*IMAGES)),
         "instructions": shapes.array(
             shapes.record(
                 {
@@ -205,15 +209,20 @@ def matrix_instructions(ptx: bytes) -> set[str]:
     return {opcode for opcode in _MATRIX.findall(ptx.decode(errors="replace")) if not opcode.endswith(_EXACT)}
 
 
-def refuse_uncertified(device: Device, architecture: str, ptx: bytes) -> None:
-    """ReproError where code has matrix instructions on floats for which the device has no certificate."""
+def certified_images(device: Device, architecture: str, ptx: bytes) -> tuple[str, ...]:
+    """Which forms of code a device may load: all without matrix instructions on floats, else those that were compared.
+
+    Raises:
+      ReproError: the code has such instructions, and the device no certificate for one of them.
+    """
     opcodes = matrix_instructions(ptx)
     if not opcodes:
-        return
-    compared = certificate_for(device, architecture).instructions
-    known = {each.opcode for each in compared if each.results >= LEAST_RESULTS}
+        return IMAGES
+    certificate = certificate_for(device, architecture)
+    known = {each.opcode for each in certificate.instructions if each.results >= LEAST_RESULTS}
     if missing := sorted(opcodes - known):
         raise ReproError(f"{path_of(device)}: expected {LEAST_RESULTS:,} results of {missing[0]}")
+    return certificate.images
 
 
 def runnable(architectures: Sequence[str], device: Device) -> list[str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...errors import ReproError, StepFailed
-from .certificates import TENSOR_CORES, refuse_uncertified, without_tensor_cores
+from .certificates import IMAGES, TENSOR_CORES, certified_images, without_tensor_cores
 from .device import Code, Device, Graph, ImageRejected
 from .driver import DriverError
 from .plan import Plan
@@ -91,9 +91,10 @@ class Execution:
         self.device = device
         self.plan = plan = code.plan
         self._graph: Graph | None = None
-        if not certifying:
-            refuse_uncertified(device, code.architecture, code.ptx)
-        self._code, self.image = _load(device, code, use_cubin)
+        images = IMAGES if certifying else certified_images(device, code.architecture, code.ptx)
+        self._code, self.image = _load(device, code, use_cubin and "cubin" in images)
+        if self.image not in images:
+            raise ReproError(f"the certificate of {device.name} is of {' and '.join(images)}, the code of {self.image}")
         self._functions = [self._code.function(kernel.name, kernel.shared) for kernel in plan.kernels]
         bound = bound or {}
         sizes = {("error", 0): _WORD.itemsize} | plan.sizes()

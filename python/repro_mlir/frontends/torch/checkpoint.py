@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +20,7 @@ from repro_mlir.files.regular import read_regular, write_file
 from repro_mlir.files.storage import write_whole
 from repro_mlir.files.tensor_file import read_all_tensors, write_tensors
 from repro_mlir.frontends.arrays import as_array
+from repro_mlir.frontends.interface import Microbatches
 from repro_mlir.frontends.torch.optimizer_rules import RULES
 from repro_mlir.frontends.torch.tensors import is_tensor, kind_of, to_tensor
 from repro_mlir.gradient_compression.apply import PREFIX
@@ -112,6 +114,8 @@ def _check_scales(state: Mapping[str, Any], is_delayed: bool) -> None:
             raise ReproError(f"precision: unknown {name}")
         if not is_tensor(value) or value.dtype != torch.float32 or value.dim() != dims:
             raise ReproError(f"precision: {name}: expected a tensor of torch.float32 of {dims} dimensions")
+        if not dims and not 0 < float(value) < math.inf:
+            raise ReproError(f"precision: {name}: expected a number above 0, got {float(value)}")
     for name in found:
         first, other = (HISTORY, SCALE) if name.startswith(HISTORY) else (SCALE, HISTORY)
         if other + name.removeprefix(first) not in found:
@@ -142,7 +146,7 @@ def load_scales(path: str | Path) -> dict[str, torch.Tensor]:
     return {kind.name: to_tensor(array, kind.element) for kind, array in zip(kinds, arrays, strict=True)}
 
 
-def check_compression(state: Mapping[str, Any], compression: Any) -> None:
+def check_compression(state: Mapping[str, Any], compression: Any, microbatches: Microbatches | None) -> None:
     """ReproError unless a state that `check_fits` has what a trainer with this gradient compression keeps."""
     kept = state.get("gradient_compression")
     if compression is None:
@@ -158,9 +162,16 @@ def check_compression(state: Mapping[str, Any], compression: Any) -> None:
     if not isinstance(kept, Mapping):
         raise ReproError(f"gradient_compression: expected tensors by name, got a {type(kept).__name__}")
     for name, value in kept.items():
-        if not is_tensor(value) or value.dtype != torch.float32:
-            got = value.dtype if is_tensor(value) else f"a {type(value).__name__}"
-            raise ReproError(f"gradient_compression: {name}: expected a tensor of float32, got {got}")
+        if not is_tensor(value) or value.dtype != torch.float32 or value.layout is not torch.strided:
+            got = f"{value.dtype}, {value.layout}" if is_tensor(value) else f"a {type(value).__name__}"
+            raise ReproError(f"gradient_compression: {name}: expected a dense tensor of float32, got {got}")
+        if str(name).startswith("residual.") and compression_of(compression).is_of_microbatches:
+            count = None if microbatches is None else microbatches.count
+            if value.dim() == 0 or len(value) != count:
+                shape = list(value.shape)
+                raise ReproError(
+                    f"gradient_compression: {name}: expected one for each of {count} microbatches, got {shape}"
+                )
 
 
 def compression_tensors(own: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:

@@ -217,6 +217,9 @@ def _values_of_codes(value: Any) -> list[Any]:
     codes, scales = op.results
     readers = (use.owner.operation for use in codes.uses)
     dequantize = next((each for each in readers if each.name == "repro.dequantize"), None)
+    # (Q2) A given scale is what the codes are read by.
+    if "given_scale" in str(op.attributes["format"]):
+        tensor = []
     if dequantize is None:
         attributes = {"format": op.attributes["format"]}
         with op.location, ir.InsertionPoint.after(op):
