@@ -32,7 +32,7 @@ using repro_target::MatrixElement;
 using repro_target::MatrixUnit;
 
 namespace {
-constexpr int64_t kThreads = 128;
+constexpr int64_t kTileThreads = 128;
 /// Elements of K of a slice, of what a thread reads at once, and of a word.
 constexpr int64_t kSlice = 32, kGroup = 8, kPacked = 2;
 /// Words of a row of a slice; the last ones are there so that the rows of an
@@ -41,7 +41,7 @@ constexpr int64_t kPitch = kSlice / kPacked + 4;
 /// Results of an instruction.
 constexpr int64_t kRows = 16, kColumns = 8;
 /// Fewest rows and columns of a product in large tiles.
-constexpr int64_t kLargeTileResults = 96;
+constexpr int64_t kLargeProduct = 96;
 
 class AccumulatorDevice : public Contraction {
 public:
@@ -149,8 +149,8 @@ void AccumulatorDevice::chooseTile() {
            llvm::divideCeil(columns.size, extents[1]);
   };
   // Totals of chunks take as many registers as the sums.
-  bool isLarge = rows.size >= kLargeTileResults &&
-                 columns.size >= kLargeTileResults && fold.chunk >= fold.n &&
+  bool isLarge = rows.size >= kLargeProduct && columns.size >= kLargeProduct &&
+                 fold.chunk >= fold.n &&
                  setTile(4, 8) >= b.getArchitecture().multiprocessors / 2;
   if (!isLarge)
     setTile(2, 4);
@@ -168,7 +168,7 @@ void AccumulatorDevice::locate(unsigned f) {
       getLoopOffset(b, batch, b.delinearize(batchIndex, getSizes(batch)), f),
       fold.inputs[factor.inputs[0]].constant);
   constexpr int64_t parts = kSlice / kGroup;
-  for (int64_t first = 0; first < extents[f] * parts; first += kThreads) {
+  for (int64_t first = 0; first < extents[f] * parts; first += kTileThreads) {
     Value item = b.add(thread, first);
     Group group;
     group.own = isAlong[f] ? b.div(item, parts) : b.rem(item, extents[f]);
@@ -376,7 +376,7 @@ void AccumulatorDevice::expand() {
             std::string(unit->name));
   LaunchShape launch;
   launch.grid[0] = batchSize * tiles[0] * tiles[1];
-  launch.block[0] = kThreads;
+  launch.block[0] = kTileThreads;
   b.setLaunch(launch);
   int64_t bufferSize = (extents[0] + extents[1]) * kPitch;
   buffers = b.createTile(2 * bufferSize, b.getI32Type());
