@@ -121,7 +121,7 @@ def test_a_run_with_scales_of_former_steps_is_resumed(tmp_path: Path) -> None:
     runs[0].train()
     runs[1].train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
     assert runs[0].compiled.state_hash() == runs[1].compiled.state_hash()
-    (tmp_path / "checkpoint-2" / "repro_scales.safetensors").unlink()
+    (tmp_path / "checkpoint-2" / "repro_state.safetensors").unlink()
     without = ReproTrainer(model=dropout_model(), args=args, train_dataset=data, precision="fp8_delayed")
     with pytest.raises(ReproError, match="the state has no precision"):
         without.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))

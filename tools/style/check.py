@@ -1,6 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Checks what formatters check, license headers, includes across targets, the width of prose; in files that git tracks.
+"""Checks formats, license headers, includes across targets, names of tests, the width of prose; in files that git
+tracks.
 
 Prints one line per finding and exits with 1 if there is one. --fix lets clang-format and ruff rewrite files.
 """
@@ -10,6 +11,7 @@ import re
 import subprocess
 import sys
 import sysconfig
+from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -92,6 +94,12 @@ def check_includes() -> list[str]:
     return findings
 
 
+def check_test_names() -> list[str]:
+    """Test files of one name: pytest imports each by it."""
+    names = Counter(file.name for file in tracked(".py") if file.name.startswith("test_"))
+    return [f"{name}:1: {count} test files have this name" for name, count in names.items() if count > 1]
+
+
 def check_prose() -> list[str]:
     """Lines of prose of more than 120 columns; tables and code have none, docs/reference is generated."""
     findings = []
@@ -110,7 +118,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fix", action="store_true", help="rewrite files where a formatter can")
     fix = parser.parse_args().fix
-    findings = check_cpp(fix) + check_python(fix) + check_licenses() + check_includes() + check_prose()
+    findings = check_cpp(fix) + check_python(fix)
+    findings += check_licenses() + check_includes() + check_test_names() + check_prose()
     print("\n".join(findings), end="\n" if findings else "")
     return int(bool(findings))
 

@@ -20,7 +20,7 @@ from ..program.importing import run_prepared_passes
 from ..programs.writer import Tensor, quoted, text_of
 from .arithmetic import GradientWriter, Random, compressed, low_rank, with_feedback
 from .chosen import compression_of
-from .methods import GradientCompression, PowerSGD
+from .methods import GradientCompression, Kept, PowerSGD
 
 PREFIX = "gradient_compression"
 """The names of the state are PREFIX.KIND.PARAMETER."""
@@ -122,21 +122,14 @@ class _Rewriter:
         from .. import ir
 
         method = self.method
+        kept = method.kept(kind.shape)
         if method.is_of_microbatches:
-            states = [self._state(block, "residual", kind, kind.shape, is_own=True)] if method.has_feedback else []
+            states = [self._state(block, kind, each, number) for each in kept if each.is_own]
             text = _function(f"compress.{number}", method, kind, states, site)
             with ir.InsertionPoint(op):
                 op.operation.operands[0] = self._call(module, block, text, op.operands[0], states)
         if method.is_of_means:
-            if isinstance(method, PowerSGD):
-                shape = method.matrix(kind.shape)[1], method.rank
-                start = random_uniform(shape, 0, number, 0) * np.float32(2) - np.float32(1)
-                states = [
-                    self._state(block, "residual", kind, kind.shape),
-                    self._state(block, "right", kind, shape, initial=start),
-                ]
-            else:
-                states = [self._state(block, "mean_residual", kind, kind.shape)]
+            states = [self._state(block, kind, each, number) for each in kept if not each.is_own]
             text = _function(f"compress_mean.{number}", method, kind, states, site)
             mean = op.results[0]
             users = [use.owner for use in mean.uses]
@@ -147,23 +140,16 @@ class _Rewriter:
                     if operand == mean:
                         user.operands[i] = found
 
-    def _state(
-        self,
-        block: Any,
-        what: str,
-        kind: TensorType,
-        shape: tuple[int, ...],
-        *,
-        is_own: bool = False,
-        initial: np.ndarray | None = None,
-    ) -> _State:
-        """A new state tensor, which is the last argument until `_sign`."""
+    def _state(self, block: Any, kind: TensorType, kept: Kept, number: int) -> _State:
+        """A new state tensor of the gradient with a number, which is the last argument until `_sign`."""
         from .. import ir
 
-        own = TensorType(f"{PREFIX}.{what}.{kind.name}", "f32", shape)
+        own = TensorType(f"{PREFIX}.{kept.name}.{kind.name}", "f32", kept.shape)
         value = block.add_argument(ir.Type.parse(text_of(own)), ir.Location.unknown())
-        start = np.zeros(shape, np.float32) if initial is None else initial
-        self.states.append(_State(own, start, is_own, value))
+        start = np.zeros(kept.shape, np.float32)
+        if kept.name == "right":
+            start = random_uniform(kept.shape, 0, number, 0) * np.float32(2) - np.float32(1)
+        self.states.append(_State(own, start, kept.is_own, value))
         return self.states[-1]
 
     def _call(self, module: Any, block: Any, text: str, gradient: Any, states: Sequence[_State]) -> Any:

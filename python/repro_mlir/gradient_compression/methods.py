@@ -20,6 +20,21 @@ from ..precision.named import named_recipe
 Shape = tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class Kept:
+    """State that a method keeps of a parameter.
+
+    Attributes:
+      name: what it is.
+      shape: of one microbatch, or of the step.
+      is_own: whether each microbatch has its own (B5).
+    """
+
+    name: str
+    shape: Shape
+    is_own: bool = False
+
+
 class GradientCompression(ABC):
     """A method; each is a frozen dataclass of its parameters.
 
@@ -37,6 +52,14 @@ class GradientCompression(ABC):
     def has_feedback(self) -> bool:
         """Whether what is lost of a gradient is kept, and added to the next one."""
         return True
+
+    def kept(self, shape: Shape) -> tuple[Kept, ...]:
+        """What is kept of a parameter of this shape."""
+        return self._kept(shape) if self.has_feedback and self.compresses(shape) else ()
+
+    def _kept(self, shape: Shape) -> tuple[Kept, ...]:
+        """Of one that is compressed, with feedback."""
+        return (Kept("residual", shape, is_own=True),)
 
     @property
     def is_stochastic(self) -> bool:
@@ -89,6 +112,9 @@ class OneBit(GradientCompression):
 
     name: ClassVar[str] = "one_bit"
     is_of_means: ClassVar[bool] = True
+
+    def _kept(self, shape: Shape) -> tuple[Kept, ...]:
+        return Kept("residual", shape, is_own=True), Kept("mean_residual", shape)
 
     def _bytes(self, shape: Shape) -> int:
         return -(-math.prod(shape) // 8) + 4
@@ -154,6 +180,9 @@ class PowerSGD(GradientCompression):
             return False
         rows, columns = self.matrix(shape)
         return self.rank * (rows + columns) < rows * columns
+
+    def _kept(self, shape: Shape) -> tuple[Kept, ...]:
+        return Kept("residual", shape), Kept("right", (self.matrix(shape)[1], self.rank))
 
     def _bytes(self, shape: Shape) -> int:
         return 4 * self.rank * sum(self.matrix(shape))

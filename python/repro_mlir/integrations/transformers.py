@@ -19,11 +19,11 @@ from ..audit.receipts.options import ReceiptOptions
 from ..errors import ReproError
 from ..files.canonical_json import LIMIT, dump, load
 from ..files.regular import read_regular, write_file
-from ..frontends.torch.checkpoint import load_scales, save_scales
+from ..frontends.torch.own_state import OWN_ENTRIES, load_own_entries, save_own_entries
 from ..precision.recipe import Recipe
 from ..train.trainer import Trainer
 
-_RANDOM_STATE, _SCALES = "repro_state.json", "repro_scales.safetensors"
+_STATE, _OWN = "repro_state.json", "repro_state.safetensors"
 
 
 class ReproTrainer(transformers.Trainer):
@@ -150,24 +150,21 @@ class ReproTrainer(transformers.Trainer):
     def _save_rng_state(self, output_dir: str) -> None:
         super()._save_rng_state(output_dir)
         state = self.compiled.state_dict()
-        if "precision" in state:
-            save_scales(Path(output_dir) / _SCALES, state["precision"])
-        held = ("model", "optimizer", "precision")
-        write_file(
-            Path(output_dir) / _RANDOM_STATE, dump({key: value for key, value in state.items() if key not in held})
-        )
+        save_own_entries(Path(output_dir) / _OWN, state)
+        held = ("model", "optimizer", *OWN_ENTRIES)
+        write_file(Path(output_dir) / _STATE, dump({key: value for key, value in state.items() if key not in held}))
 
     def _load_rng_state(self, checkpoint: str | None) -> None:
         super()._load_rng_state(checkpoint)
-        path = Path(checkpoint or "") / _RANDOM_STATE
+        path = Path(checkpoint or "") / _STATE
         if checkpoint is None or not path.exists():
             # transformers.Trainer wrote it: our random numbers begin here.
             return
         state = load(read_regular(path, LIMIT), str(path))
         if not isinstance(state, dict):
             raise ReproError(f"{path}: expected an object, got a {type(state).__name__}")
-        if (scales := path.with_name(_SCALES)).exists():
-            state["precision"] = load_scales(scales)
+        if (own := path.with_name(_OWN)).exists():
+            state |= load_own_entries(own)
         trainer = self.compiled
         # transformers has loaded both.
         trainer.load_state_dict({**state, "model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()})

@@ -176,6 +176,11 @@ class Scale:
         return self.rule == DELAYED
 
     @property
+    def steps(self) -> int:
+        """(Q6) Of how many steps the amax is kept."""
+        return 16 if self.history is None else self.history
+
+    @property
     def element(self) -> str:
         """The type of a scale."""
         return "f8E8M0FNU" if self.rule in _POWERS else "f8E4M3FN" if self.rule in _SMALL else "f32"
@@ -315,7 +320,7 @@ class Format:
             assert self.scale is not None
             delayed = [f"name = {name}"]
             if not frozen:
-                delayed.append(f"history = {16 if self.scale.history is None else self.scale.history}")
+                delayed.append(f"history = {self.scale.steps}")
                 delayed.append(f"margin = {self.scale.margin or 0}")
                 if self.scale.algorithm == "most_recent":
                     delayed.append("most_recent")

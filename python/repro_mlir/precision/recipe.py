@@ -186,7 +186,13 @@ class Recipe:
     @property
     def is_delayed(self) -> bool:
         """(Q6) Whether a scale follows from former steps, so that a step has more state."""
-        return any(format.is_delayed for role in OPERANDS for format in self._formats(role))
+        return bool(self.histories)
+
+    @property
+    def histories(self) -> set[int]:
+        """(Q6) Of how many steps scales have the amax; empty without scales of former steps."""
+        scales = [format.scale for role in OPERANDS for format in self._formats(role)]
+        return {scale.steps for scale in scales if scale is not None and scale.is_delayed}
 
     def _formats(self, role: str) -> list[Format]:
         asked = [self.roles.get(role), *(rule.roles.get(role) for rule in self.rules)]

@@ -9,8 +9,6 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ..errors import ReproError
 from ..execute.executable import Executable, Kept
 from ..execute.microbatches import KeptMicrobatches, MicrobatchExecutable, compile_step
@@ -50,11 +48,6 @@ class Known:
     def added(self) -> tuple[TensorType, ...]:
         """(Q6) The state that the program has behind what was captured: scales of former steps."""
         return self.program.state[len(self.captured.state) :]
-
-    @property
-    def added_initial(self) -> tuple[np.ndarray, ...]:
-        """The initial values of `added`."""
-        return self.program.initial[len(self.captured.state) :]
 
 
 _FORMS = 8

@@ -173,8 +173,6 @@ class Trainer:
             gradient_compression = compression_of(gradient_compression)
         if ranks is not None and self._microbatches is None:
             raise ReproError("ranks share microbatches: expected microbatches=N")
-        if gradient_compression is not None and self._microbatches is None:
-            raise ReproError("gradients of microbatches are compressed: expected microbatches=, 1 for the whole batch")
         recipe = None if precision is None else recipe_of(precision)
         if recipe is not None and recipe.is_delayed and self._microbatches is not None:
             raise ReproError("(Q6) no microbatch has the amax of its batch: expected delayed scaling without them")
@@ -192,6 +190,8 @@ class Trainer:
             recipe,
             gradient_compression,
         )
+        if gradient_compression is not None:
+            frontend.check_compression(self._options)
         self._nonfinite_loss = nonfinite_loss
         self._nonfinite: str | None = None
         self._receipt = ReceiptOptions(receipt) if isinstance(receipt, str | Path) else receipt
@@ -204,8 +204,6 @@ class Trainer:
         # State that no object of the user's holds, by name: seed and step of the random numbers, (Q6) scales of former
         # steps, gradient compression.
         self._own: dict[str, np.ndarray] = {}
-        # Whether the next step has to find its own state among what was loaded.
-        self._has_loaded = False
         self._begun: _Begun | None = None
         self._running = self._has_run = False
         self._done = _Position(0, 0)
@@ -397,11 +395,6 @@ class Trainer:
         return loss if not returns else result_of(loss, found)
 
     @property
-    def _is_delayed(self) -> bool:
-        """(Q6) Whether scales follow from former steps."""
-        return self._options.precision is not None and self._options.precision.is_delayed
-
-    @property
     def _scales(self) -> dict[str, np.ndarray]:
         """(Q6) The scales of former steps and their histories, by the names of the program's state."""
         return {name: value for name, value in self._own.items() if name.startswith((HISTORY, SCALE))}
@@ -579,39 +572,14 @@ class Trainer:
         return step
 
     def _take_own(self, known: Known) -> None:
-        """Has arrays for the state of a program that no object of the user's holds.
-
-        Raises:
-          ReproError: a state that was loaded has other names or shapes.
-        """
-        if self._has_loaded:
-            self._check_loaded(known)
-            self._has_loaded = False
-        program, own = known.program, known.captured.own
-        for kind, value in zip(program.state, program.initial, strict=True):
-            if kind.name in own:
+        """Has arrays for the state of a program that no object of the user's holds. ReproError where another program
+        has left one of another shape."""
+        names = {*known.captured.own, *(kind.name for kind in known.added)}
+        for kind, value in zip(known.program.state, known.program.initial, strict=True):
+            if kind.name in names:
                 found = self._own.setdefault(kind.name, value.copy())
-                if found.shape != kind.shape:
+                if found.shape != value.shape:
                     raise ReproError(f"the state has {kind.name} of shape {list(found.shape)}, expected {kind}")
-        for kind, value in zip(known.added, known.added_initial, strict=True):
-            held = self._own.setdefault(kind.name, value.copy())
-            if held.shape != value.shape:
-                raise ReproError(
-                    f"the state has {kind.name} of shape {list(held.shape)}, the recipe {list(value.shape)}: expected "
-                    "the same history"
-                )
-
-    def _check_loaded(self, known: Known) -> None:
-        """ReproError where a state that was loaded lacks state of the program."""
-        scales = self._scales
-        missing = [kind.name for kind in known.added if scales and kind.name not in scales]
-        compression = [name for name in known.captured.own if name not in RANDOM]
-        missing += [name for name in compression if name not in self._own]
-        if missing:
-            raise ReproError(f"the state that was loaded has no {missing[0]}")
-        unknown = [name for name in self._own if name not in (*RANDOM, *scales, *compression)]
-        if unknown:
-            raise ReproError(f"the state that was loaded has {unknown[0]}, which the program has not")
 
     def _open_receipt(self, step: Step) -> None:
         from ..audit.receipts.recorder import Recorder
@@ -785,7 +753,6 @@ class Trainer:
         with self._lock:
             self.bring_back()
             seed, step = (int(self._own[kind]) if kind in self._own else None for kind in RANDOM)
-            kept = frontend.compression_tensors(self._own)
             average, scaler = self._options.average, self._options.loss_scale
             return {
                 "format": frontend.CHECKPOINT_FORMAT,
@@ -793,8 +760,7 @@ class Trainer:
                 "optimizer": self._optimizer.state_dict(),
                 **({} if average is None else {"average": average.state_dict()}),
                 **({} if scaler is None else {"loss_scale": scaler.state_dict()}),
-                **({"precision": frontend.held_scales(self._scales)} if self._is_delayed else {}),
-                **({"gradient_compression": kept} if kept else {}),
+                **frontend.own_entries(self._own, self._options),
                 "steps": self.steps,
                 "cursor": self.cursor,
                 "seed": int(self._options.seed) if seed is None else seed,
@@ -822,8 +788,8 @@ class Trainer:
                     self._step.binding.give_up()
                 self._begun = self._step = self._broken = None
                 average, scaler = self._options.average, self._options.loss_scale
-                frontend.check_fits(state, self._model, self._optimizer, average, scaler, self._is_delayed)
-                frontend.check_compression(state, self._options.gradient_compression, self._microbatches)
+                frontend.check_fits(state, self._model, self._optimizer, average, scaler)
+                own = frontend.own_arrays(state, self._model, self._options)
             except BaseException:
                 self._begun, self._step, self._broken = former
                 if self._step is not None and self._step.kept.ahead:
@@ -840,11 +806,7 @@ class Trainer:
             self._options = replace(self._options, seed=state["seed"])
             self._forms.forget_steps()
             seed, step = signed_seed(state["seed"]), state["random_step"]
-            self._own = {"seed": np.array(seed, np.int64), "step": np.array(step, np.int64)}
-            if self._is_delayed:
-                self._own |= frontend.scale_arrays(state["precision"])
-            self._own |= frontend.compression_arrays(state)
-            self._has_loaded = state["steps"] > 0
+            self._own = {"seed": np.array(seed, np.int64), "step": np.array(step, np.int64), **own}
             if self._recorder is None:
                 self._done = _Position(state["steps"], state["cursor"])
             # A receipt that says that the run stops there has no step behind it.

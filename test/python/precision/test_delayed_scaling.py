@@ -397,8 +397,8 @@ def batch(seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.randn(32, 32, generator=rng), torch.randint(16, (32,), generator=rng)
 
 
-def trainer_of(**options: Any) -> repro_mlir.Trainer:
-    return repro_mlir.Trainer(*given(), **({"precision": "fp8_delayed", "target": "reference"} | options))
+def trainer_of(objects: tuple[Any, ...] | None = None, **options: Any) -> repro_mlir.Trainer:
+    return repro_mlir.Trainer(*(objects or given()), **({"precision": "fp8_delayed", "target": "reference"} | options))
 
 
 def test_Q6_trained_states_are_equal_on_every_level_and_number_of_threads() -> None:
@@ -437,44 +437,57 @@ def test_checkpoints_have_scales_and_histories(tmp_path: Path) -> None:
     assert trainer.evaluate(*batch(3)) == losses[3]
 
 
-SCALED = "scale.0.weight.activation"
-
-
 def test_a_state_without_scales_is_refused() -> None:
     trainer = trainer_of()
     trainer.step(*batch())
     before = trainer.state_hash()
     state = trainer.state_dict()
-    name = "amax_history.0.weight.activation"
+    name, scale = "amax_history.0.weight.activation", "scale.0.weight.activation"
     scales = state["precision"]
     without = {key: value for key, value in state.items() if key != "precision"}
     for changed, message in (
-        (without, "the state has no precision, expected the scales of the recipe"),
-        (state | {"precision": []}, "expected a dict of scales, got a list"),
+        (without, "the state has no precision, which the trainer keeps"),
+        (state | {"precision": []}, "precision: expected a dict of tensors, got a list"),
         (state | {"precision": {"x": torch.zeros(())}}, "precision: unknown x"),
-        (state | {"precision": scales | {name: torch.zeros(())}}, f"{name}: expected a tensor of torch.float32 of 1"),
-        (state | {"precision": scales | {name: torch.zeros(16).double()}}, "expected a tensor of torch.float32"),
+        (state | {"precision": {"scale.1.weight.weight": torch.ones(())}}, "precision: unknown scale.1.weight.weight"),
+        (state | {"precision": {"scale.0.weight.other": torch.ones(())}}, "precision: unknown scale.0.weight.other"),
+        (state | {"precision": scales | {name: torch.zeros(())}}, rf"{name}: expected shape \[16\], got \[\]"),
+        (state | {"precision": scales | {name: torch.zeros(8)}}, rf"{name}: expected shape \[16\], got \[8\]"),
+        (state | {"precision": scales | {name: torch.zeros(16).double()}}, "expected elements of f32"),
+        (state | {"precision": scales | {name: torch.full((16,), -2.0)}}, f"{name}: expected magnitudes, got -2.0"),
+        (state | {"precision": scales | {name: torch.zeros(16, device="meta")}}, f"{name}: .*meta"),
         (state | {"precision": {name: scales[name]}}, "precision: no scale.0.weight.activation"),
-        (
-            state | {"precision": scales | {SCALED: torch.tensor(-1.0)}},
-            f"{SCALED}: expected a number above 0, got -1.0",
-        ),
+        (state | {"precision": scales | {scale: torch.tensor(-1.0)}}, f"{scale}: expected a number from 0, got -1.0"),
+        (state | {"precision": scales | {scale: torch.tensor(torch.nan)}}, f"{scale}: expected a number from 0"),
     ):
         with pytest.raises(ReproError, match=message):
             trainer.load_state_dict(changed)
         assert trainer.state_hash() == before
     with pytest.raises(ReproError, match="the state has precision, expected Trainer"):
         trainer_of(precision="mxfp8").load_state_dict(state)
-    # The names are known when the step is.
-    some = {key: value for key, value in scales.items() if "2.weight" not in key}
-    other = trainer_of()
-    other.load_state_dict(state | {"precision": some})
-    with pytest.raises(ReproError, match=r"the state that was loaded has no .*\.2\.weight"):
-        other.step(*batch())
-    other = trainer_of(precision=recipe(history=8))
-    other.load_state_dict(state)
-    with pytest.raises(ReproError, match=r"of shape \[16\], the recipe \[8\]: expected the same history"):
-        other.step(*batch())
+    with pytest.raises(ReproError, match=r"expected shape \[8\], got \[16\]"):
+        trainer_of(precision=recipe(history=8)).load_state_dict(state)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_layer_that_is_frozen_for_some_steps(first: bool, tmp_path: Path) -> None:
+    """A run goes on from each of its checkpoints, with the layer frozen or not."""
+    frozen = (first, not first, first)
+    objects = given()
+    whole = trainer_of(objects)
+    for number, is_frozen in enumerate(frozen):
+        objects[0][2].requires_grad_(not is_frozen)
+        whole.step(*batch(number))
+        whole.save_checkpoint(tmp_path / f"{number}.safetensors")
+    for number in range(2):
+        objects = given()
+        again = trainer_of(objects)
+        objects[0][2].requires_grad_(not frozen[number])
+        again.load_checkpoint(tmp_path / f"{number}.safetensors")
+        for later in range(number + 1, 3):
+            objects[0][2].requires_grad_(not frozen[later])
+            again.step(*batch(later))
+        assert again.state_hash() == whole.state_hash()
 
 
 def test_receipts_have_scales_and_histories(tmp_path: Path) -> None:

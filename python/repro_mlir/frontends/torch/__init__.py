@@ -16,18 +16,13 @@ if TYPE_CHECKING:
     from repro_mlir.frontends.torch.arguments import check_objects
     from repro_mlir.frontends.torch.averages import check_average
     from repro_mlir.frontends.torch.binding import Binding, Stale
-    from repro_mlir.frontends.torch.capture import capture_inference, capture_training
+    from repro_mlir.frontends.torch.capture import capture_inference, capture_training, check_compression
     from repro_mlir.frontends.torch.captured import Captured, FlatBatch
     from repro_mlir.frontends.torch.checkpoint import (
         CHECKPOINT_FORMAT,
-        check_compression,
         check_fits,
-        compression_arrays,
-        compression_tensors,
-        held_scales,
         load_checkpoint,
         save_checkpoint,
-        scale_arrays,
     )
     from repro_mlir.frontends.torch.errors import CaptureError
     from repro_mlir.frontends.torch.hooks import refuse_hooks
@@ -35,6 +30,7 @@ if TYPE_CHECKING:
     from repro_mlir.frontends.torch.microbatches import first_microbatch
     from repro_mlir.frontends.torch.modes import evaluation_mode
     from repro_mlir.frontends.torch.module_calls import Refresh
+    from repro_mlir.frontends.torch.own_state import own_arrays, own_entries
     from repro_mlir.frontends.torch.reads import Contents
     from repro_mlir.frontends.torch.resident import bring_others_back
     from repro_mlir.frontends.torch.results import check_returns, read_results, returned_by
@@ -66,9 +62,7 @@ _HOMES = {
     "capture_inference": "capture",
     "capture_training": "capture",
     "check_average": "averages",
-    "check_compression": "checkpoint",
-    "compression_arrays": "checkpoint",
-    "compression_tensors": "checkpoint",
+    "check_compression": "capture",
     "check_environment": "watch",
     "check_fits": "checkpoint",
     "check_returns": "results",
@@ -77,13 +71,13 @@ _HOMES = {
     "evaluation_mode": "modes",
     "first_microbatch": "microbatches",
     "form_of": "watch",
-    "held_scales": "checkpoint",
     "load_checkpoint": "checkpoint",
+    "own_arrays": "own_state",
+    "own_entries": "own_state",
     "read_results": "results",
     "returned_by": "results",
     "refuse_hooks": "hooks",
     "save_checkpoint": "checkpoint",
-    "scale_arrays": "checkpoint",
     "to_tensor": "tensors",
     "with_structure": "watch",
 }
@@ -110,19 +104,17 @@ __all__ = [
     "check_objects",
     "check_returns",
     "check_scaler",
-    "compression_arrays",
-    "compression_tensors",
     "difference",
     "evaluation_mode",
     "first_microbatch",
     "form_of",
-    "held_scales",
     "load_checkpoint",
+    "own_arrays",
+    "own_entries",
     "read_results",
     "refuse_hooks",
     "returned_by",
     "save_checkpoint",
-    "scale_arrays",
     "to_tensor",
     "with_structure",
 ]

@@ -369,7 +369,7 @@ class _TrainingStep(_WithLoss):
             self.extra |= {name: ("average", tensor) for name, tensor in average_tensors(self.average).items()}
         self.scaler = options.loss_scale
         if options.gradient_compression is not None:
-            _check_compression(options)
+            check_compression(options)
         if self.scaler is not None:
             check_scaler(self.scaler)
             self.extra |= {name: ("loss_scale", tensor) for name, tensor in scaler_values(self.scaler).items()}
@@ -598,7 +598,8 @@ def _check_batch(loss_fn: object, batch: Any) -> None:
     raise CaptureError(f"batch is {found}, expected a tuple (*inputs, target) as loss_fn is given")
 
 
-def _check_compression(options: CaptureOptions) -> None:
+def check_compression(options: CaptureOptions) -> None:
+    """ReproError unless gradients of steps with these options can be compressed."""
     compression_of(options.gradient_compression)
     if options.microbatches is None:
         raise CaptureError(

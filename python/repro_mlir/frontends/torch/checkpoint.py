@@ -6,34 +6,28 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from repro_mlir.errors import ReproError
-from repro_mlir.files.regular import read_regular, write_file
+from repro_mlir.files.regular import read_regular
 from repro_mlir.files.storage import write_whole
 from repro_mlir.files.tensor_file import read_all_tensors, write_tensors
 from repro_mlir.frontends.arrays import as_array
-from repro_mlir.frontends.interface import Microbatches
 from repro_mlir.frontends.torch.optimizer_rules import RULES
+from repro_mlir.frontends.torch.own_state import OWN_ENTRIES
 from repro_mlir.frontends.torch.tensors import is_tensor, kind_of, to_tensor
-from repro_mlir.gradient_compression.apply import PREFIX
-from repro_mlir.gradient_compression.chosen import compression_of
 from repro_mlir.limits import limits
-from repro_mlir.numerics.tensors import TensorType, canonical_of
-from repro_mlir.precision.apply import HISTORY, SCALE
+from repro_mlir.numerics.tensors import canonical_of
 
 CHECKPOINT_FORMAT = 1
 _METADATA = "trainer"
-_MODULES = ("model", "average", "gradient_compression")
+_NAMED = ("model", "average", *OWN_ENTRIES)
 """Whose tensors have names."""
-_PRECISION = "precision"
 _NUMBERS = ("format", "steps", "cursor", "seed", "random_step")
 
 
@@ -43,12 +37,10 @@ def check_fits(
     optimizer: torch.optim.Optimizer,
     average: torch.nn.Module | None,
     scaler: torch.amp.GradScaler | None,
-    is_delayed: bool = False,
 ) -> None:
-    """ReproError unless `state` is one that `Trainer.state_dict` gives for such objects, and (Q6) a recipe with scales
-    of former steps or without."""
+    """ReproError unless `state` is one that `Trainer.state_dict` gives for such objects; `own_arrays` checks the
+    rest."""
     _check_form(state)
-    _check_scales(state, is_delayed)
     _check_tensors("model", state["model"], model.state_dict())
     for key, given in (("average", average), ("loss_scale", scaler)):
         if given is None and key in state:
@@ -94,99 +86,6 @@ def check_fits(
                     f"optimizer: state {key} of parameter {number}: expected shape {list(due[0])}, "
                     f"got {list(value.shape)}"
                 )
-
-
-def _check_scales(state: Mapping[str, Any], is_delayed: bool) -> None:
-    if (_PRECISION in state) != is_delayed:
-        if is_delayed:
-            raise ReproError(
-                "the state has no precision, expected the scales of the recipe: with an empty dict they begin anew"
-            )
-        raise ReproError("the state has precision, expected Trainer(..., precision=...) of delayed scaling to take it")
-    if not is_delayed:
-        return
-    found = state[_PRECISION]
-    if not isinstance(found, Mapping):
-        raise ReproError(f"precision: expected a dict of scales, got a {type(found).__name__}")
-    for name, value in found.items():
-        dims = 1 if str(name).startswith(HISTORY) else 0
-        if not str(name).startswith((HISTORY, SCALE)):
-            raise ReproError(f"precision: unknown {name}")
-        if not is_tensor(value) or value.dtype != torch.float32 or value.dim() != dims:
-            raise ReproError(f"precision: {name}: expected a tensor of torch.float32 of {dims} dimensions")
-        if not dims and not 0 < float(value) < math.inf:
-            raise ReproError(f"precision: {name}: expected a number above 0, got {float(value)}")
-    for name in found:
-        first, other = (HISTORY, SCALE) if name.startswith(HISTORY) else (SCALE, HISTORY)
-        if other + name.removeprefix(first) not in found:
-            raise ReproError(f"precision: no {other}{name.removeprefix(first)}")
-
-
-def held_scales(scales: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:
-    """(Q6) Copies of scales of former steps and their histories, as a state has them."""
-    return {name: to_tensor(value.copy(), "f32") for name, value in scales.items()}
-
-
-def scale_arrays(held: Mapping[str, torch.Tensor]) -> dict[str, np.ndarray]:
-    """(Q6) Copies of what `held_scales` gives, of canonical NaNs."""
-    kinds = {name: kind_of(name, value) for name, value in held.items()}
-    return {name: canonical_of(as_array(held[name], kind, "state").copy(), "f32") for name, kind in kinds.items()}
-
-
-def save_scales(path: str | Path, held: Mapping[str, torch.Tensor]) -> None:
-    """Writes what `held_scales` gives as a safetensors file. ReproError where it cannot be written."""
-    arrays = scale_arrays(held)
-    kinds = [TensorType(name, "f32", value.shape) for name, value in arrays.items()]
-    write_file(path, write_tensors(kinds, [*arrays.values()]))
-
-
-def load_scales(path: str | Path) -> dict[str, torch.Tensor]:
-    """What `save_scales` wrote. ReproError for another file."""
-    kinds, arrays, _ = read_all_tensors(read_regular(path, limits().archive_bytes), str(path))
-    return {kind.name: to_tensor(array, kind.element) for kind, array in zip(kinds, arrays, strict=True)}
-
-
-def check_compression(state: Mapping[str, Any], compression: Any, microbatches: Microbatches | None) -> None:
-    """ReproError unless a state that `check_fits` has what a trainer with this gradient compression keeps."""
-    kept = state.get("gradient_compression")
-    if compression is None:
-        if kept is not None:
-            raise ReproError(
-                "the state has gradient_compression, expected Trainer(..., gradient_compression=...) to take it"
-            )
-        return
-    if kept is None:
-        if compression_of(compression).has_feedback and state["steps"]:
-            raise ReproError("the state has no gradient_compression, expected what that of the trainer keeps")
-        return
-    if not isinstance(kept, Mapping):
-        raise ReproError(f"gradient_compression: expected tensors by name, got a {type(kept).__name__}")
-    for name, value in kept.items():
-        if not is_tensor(value) or value.dtype != torch.float32 or value.layout is not torch.strided:
-            got = f"{value.dtype}, {value.layout}" if is_tensor(value) else f"a {type(value).__name__}"
-            raise ReproError(f"gradient_compression: {name}: expected a dense tensor of float32, got {got}")
-        if str(name).startswith("residual.") and compression_of(compression).is_of_microbatches:
-            count = None if microbatches is None else microbatches.count
-            if value.dim() == 0 or len(value) != count:
-                shape = list(value.shape)
-                raise ReproError(
-                    f"gradient_compression: {name}: expected one for each of {count} microbatches, got {shape}"
-                )
-
-
-def compression_tensors(own: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:
-    """Copies of what gradient compression keeps, of all that a trainer has beside the user's objects."""
-    return {
-        name.removeprefix(f"{PREFIX}."): torch.tensor(value)
-        for name, value in own.items()
-        if name.startswith(f"{PREFIX}.")
-    }
-
-
-def compression_arrays(state: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """What a state that `check_compression` allows has of it, by the names of the program."""
-    kept = state.get("gradient_compression", {})
-    return {f"{PREFIX}.{name}": value.detach().cpu().numpy().copy() for name, value in kept.items()}
 
 
 def _check_scaler(found: Any, own: Mapping[str, Any]) -> None:
@@ -242,14 +141,12 @@ def _name(optimizer: object) -> str:
 def save_checkpoint(path: str | Path, state: Mapping[str, Any]) -> None:
     """Writes the state; a former file is there until all of the new one is. ReproError where a value has no place in
     the file, or the file cannot be written."""
-    owners = (*_MODULES, _PRECISION)
-    tensors = {f"{owner}.{name}": value for owner in owners for name, value in state.get(owner, {}).items()}
+    tensors = {f"{owner}.{name}": value for owner in _NAMED for name, value in state.get(owner, {}).items()}
     rest: dict[str, Any] = {key: state[key] for key in _NUMBERS}
     if "loss_scale" in state:
         rest["loss_scale"] = state["loss_scale"]
-    if _PRECISION in state:
-        # It may be empty, and then has no tensor.
-        rest[_PRECISION] = {}
+    # An entry may be empty, and then has no tensor.
+    rest |= {owner: {} for owner in OWN_ENTRIES if owner in state}
     rest["param_groups"] = [
         {key: _as_json(f"parameter group {i}: {key}", value) for key, value in group.items()}
         for i, group in enumerate(state["optimizer"]["param_groups"])
@@ -292,7 +189,7 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
         rest = json.loads(metadata[_METADATA])
         for kind, array in zip(kinds, arrays, strict=True):
             owner, _, name = kind.name.partition(".")
-            if owner in _MODULES or owner == _PRECISION:
+            if owner in _NAMED:
                 modules.setdefault(owner, {})[name] = to_tensor(array, kind.element)
             else:
                 number, _, key = name.partition(".")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from pathlib import Path
 from typing import Any
@@ -30,9 +31,13 @@ METHODS: dict[str, Any] = {
 }
 
 
-def make(method: Any, **options: Any) -> Any:
+def network() -> Any:
     torch.manual_seed(0)
-    model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
+    return torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
+
+
+def make(method: Any, model: Any = None, **options: Any) -> Any:
+    model = network() if model is None else model
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     return repro_mlir.Trainer(
         model, LOSS, optimizer, **{"microbatches": 4, "threads": 1} | options, gradient_compression=method
@@ -57,45 +62,75 @@ def test_a_checkpoint_has_what_was_left_over(name: str, tmp_path: Path) -> None:
 
 
 def test_states_that_do_not_fit() -> None:
-    plain, top_k = make(None), make(TopK(0.5))
-    for each in (plain, top_k):
+    plain, top_k, one_bit = make(None), make(TopK(0.5)), make(OneBit())
+    for each in (plain, top_k, one_bit):
         each.step(X, Y)
-    before = top_k.state_hash()
+    before, state = top_k.state_hash(), top_k.state_dict()
+    name, kept = "residual.0.weight", state["gradient_compression"]
+    right = torch.zeros(4, 8, 6)
+    for entry, message in (
+        (None, "the state has no gradient_compression, which the trainer keeps"),
+        ([], "gradient_compression: expected a dict of tensors, got a list"),
+        (one_bit.state_dict()["gradient_compression"], "gradient_compression: unknown mean_residual.0.weight"),
+        ({"residual.0.weights": right}, "gradient_compression: unknown residual.0.weights"),
+        (kept | {3: right}, "gradient_compression: unknown 3"),
+        (kept | {name: right.double()}, f"{name}: expected elements of f32"),
+        (kept | {name: 3}, f"{name}: expected an array, got a int"),
+        (kept | {name: right[0]}, rf"{name}: expected shape \[4, 8, 6\], got \[8, 6\]"),
+        (kept | {name: right.to_sparse()}, f"{name}: .*sparse"),
+        (kept | {name: right.to("meta")}, f"{name}: .*meta"),
+        (kept | {name: torch._neg_view(right)}, f"{name}: .*the negative bit"),
+    ):
+        changed = {key: value for key, value in state.items() if key != "gradient_compression"}
+        with pytest.raises(ReproError, match=message):
+            top_k.load_state_dict(changed | ({} if entry is None else {"gradient_compression": entry}))
+        assert top_k.state_hash() == before
     with pytest.raises(ReproError, match=r"has gradient_compression, expected Trainer\(\.\.\., gradient_compression"):
-        make(None).load_state_dict(top_k.state_dict())
-    with pytest.raises(ReproError, match="the state has no gradient_compression"):
-        top_k.load_state_dict(plain.state_dict())
-    for name, value, message in (
-        ("residual.0.weight", torch.zeros(4, 8, 6).double(), "expected a dense tensor of float32, got torch.float64"),
-        ("residual.0.weight", 3, "expected a dense tensor of float32, got a int"),
-        ("residual.0.weight", torch.zeros(4, 8, 6).to_sparse(), "expected a dense tensor of float32"),
-    ):
-        state = top_k.state_dict()
-        state["gradient_compression"][name] = value
-        with pytest.raises(ReproError, match=message):
-            top_k.load_state_dict(state)
-    assert top_k.state_hash() == before
-    other = make(TopK(0.5), microbatches=2)
-    with pytest.raises(ReproError, match=r"residual.0.*: expected one for each of 2 microbatches, got \[4, 8"):
-        other.load_state_dict(top_k.state_dict())
-    other.step(X, Y)
-    # The names are known when the step is.
-    one_bit = make(METHODS["one_bit"])
-    one_bit.step(X, Y)
-    for trainer, kept, message in (
-        (make(TopK(0.5)), {}, "the state that was loaded has no gradient_compression.residual.0"),
-        (make(TopK(0.5)), one_bit.state_dict()["gradient_compression"], "has gradient_compression.mean_residual"),
-        (
-            make(METHODS["one_bit"]),
-            top_k.state_dict()["gradient_compression"],
-            "has no gradient_compression.mean",
-        ),
-    ):
-        trainer.load_state_dict(top_k.state_dict() | {"gradient_compression": kept})
-        with pytest.raises(ReproError, match=message):
-            trainer.step(X, Y)
+        make(None).load_state_dict(state)
+    with pytest.raises(ReproError, match=r"residual.0.*: expected shape \[2, 8, .*\], got \[4, 8"):
+        make(TopK(0.5), microbatches=2).load_state_dict(state)
+    with pytest.raises(ReproError, match=r"no mean_residual\.0"):
+        one_bit.load_state_dict(state)
     # Nothing was left over yet.
     top_k.load_state_dict(make(None).state_dict())
+
+
+def test_what_is_left_over_begins_anew() -> None:
+    trainer = make(TopK(0.2))
+    for _ in range(2):
+        trainer.step(X, Y)
+    state = copy.deepcopy(trainer.state_dict())
+    trainer.step(X, Y)
+    kept = trainer.state_hash()
+    zeros = {name: torch.zeros_like(value) for name, value in state["gradient_compression"].items()}
+    hashes = []
+    for entry in ({}, zeros):
+        trainer.load_state_dict(state | {"gradient_compression": entry})
+        trainer.step(X, Y)
+        hashes.append(trainer.state_hash())
+    assert hashes[0] == hashes[1] != kept
+
+
+@pytest.mark.parametrize("name", ["top_k", "one_bit", "power_sgd"])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_layer_that_is_frozen_for_some_steps(name: str, first: bool, tmp_path: Path) -> None:
+    """A run goes on from each of its checkpoints, with the layer frozen or not."""
+    frozen = (first, not first, first)
+    model = network()
+    whole = make(METHODS[name], model)
+    for number, is_frozen in enumerate(frozen):
+        model[2].requires_grad_(not is_frozen)
+        whole.step(X, Y)
+        whole.save_checkpoint(tmp_path / f"{number}.safetensors")
+    for number in range(2):
+        model = network()
+        again = make(METHODS[name], model)
+        model[2].requires_grad_(not frozen[number])
+        again.load_checkpoint(tmp_path / f"{number}.safetensors")
+        for is_frozen in frozen[number + 1 :]:
+            model[2].requires_grad_(not is_frozen)
+            again.step(X, Y)
+        assert again.state_hash() == whole.state_hash()
 
 
 @pytest.mark.parametrize("name", ["one_bit", "qsgd", "power_sgd"])
