@@ -22,7 +22,6 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
-#include "mlir/Dialect/UB/IR/UBOps.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -417,43 +416,38 @@ void AccumulatorDevice::expand() {
     SmallVector<Value> state{b.index(0)};
     llvm::append_range(state, sums);
     llvm::append_range(state, totals);
-    state = b.loop(
-        b.index(0), b.index(whole), 1, state,
-        [&](Value slice, ValueRange carried) {
-          Value next = b.add(slice, 1);
-          Value isMore = b.less(next, b.index(whole));
-          Value other = b.sub(b.index(bufferSize), carried[0]);
-          SmallVector<Value> onTheWay[2];
-          for (unsigned f : {0, 1})
-            onTheWay[f] = b.choose(
-                isMore, [&] { return readSlice(f, next, /*isLast=*/false); },
-                [&] {
-                  auto words =
-                      VectorType::get({kGroup / kPacked}, b.getI32Type());
-                  return SmallVector<Value>(groups[f].size(),
-                                            ub::PoisonOp::create(b, words));
-                });
-          sums.assign(carried.begin() + 1, carried.begin() + 1 + count);
-          multiply(carried[0], kSlice, sums);
-          if (hasTotals) {
-            totals.assign(carried.begin() + 1 + count, carried.end());
-            Value place = b.rem(next, fold.chunk / kSlice);
-            Value isEnd = b.equal(place, b.index(0));
-            Value zero = b.zero(b.getF32Type());
-            for (int64_t i = 0; i < count; ++i) {
-              Value total = arith::AddFOp::create(b, totals[i], sums[i]);
-              totals[i] = b.select(isEnd, total, totals[i]);
-              sums[i] = b.select(isEnd, zero, sums[i]);
-            }
-          }
-          for (unsigned f : {0, 1})
-            storeSlice(f, onTheWay[f], other);
-          b.barrier();
-          SmallVector<Value> result{other};
-          llvm::append_range(result, sums);
-          llvm::append_range(result, totals);
-          return result;
-        });
+    state =
+        b.loop(b.index(0), b.index(whole), 1, state,
+               [&](Value slice, ValueRange carried) {
+                 Value next = b.add(slice, 1);
+                 Value isMore = b.less(next, b.index(whole));
+                 Value other = b.sub(b.index(bufferSize), carried[0]);
+                 SmallVector<Value> onTheWay[2];
+                 for (unsigned f : {0, 1})
+                   onTheWay[f] = b.chooseOrAny(isMore, [&] {
+                     return readSlice(f, next, /*isLast=*/false);
+                   });
+                 sums.assign(carried.begin() + 1, carried.begin() + 1 + count);
+                 multiply(carried[0], kSlice, sums);
+                 if (hasTotals) {
+                   totals.assign(carried.begin() + 1 + count, carried.end());
+                   Value place = b.rem(next, fold.chunk / kSlice);
+                   Value isEnd = b.equal(place, b.index(0));
+                   Value zero = b.zero(b.getF32Type());
+                   for (int64_t i = 0; i < count; ++i) {
+                     Value total = arith::AddFOp::create(b, totals[i], sums[i]);
+                     totals[i] = b.select(isEnd, total, totals[i]);
+                     sums[i] = b.select(isEnd, zero, sums[i]);
+                   }
+                 }
+                 for (unsigned f : {0, 1})
+                   storeSlice(f, onTheWay[f], other);
+                 b.barrier();
+                 SmallVector<Value> result{other};
+                 llvm::append_range(result, sums);
+                 llvm::append_range(result, totals);
+                 return result;
+               });
     sums.assign(state.begin() + 1, state.begin() + 1 + count);
     totals.assign(state.begin() + 1 + count, state.end());
   }

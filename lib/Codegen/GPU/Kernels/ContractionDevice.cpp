@@ -24,7 +24,6 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/UB/IR/UBOps.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -406,12 +405,8 @@ SmallVector<Value> ContractionDevice::computeChunk(Value start, Value end,
     // its way.
     SmallVector<Value> onTheWay;
     auto read = [&](const Slice &slice) {
-      onTheWay = b.choose(
-          isMore, [&] { return readSlice(slice, next, nextEnd); },
-          [&] {
-            return SmallVector<Value>(slice.groups.size(),
-                                      ub::PoisonOp::create(b, vectorType));
-          });
+      onTheWay = b.chooseOrAny(isMore,
+                               [&] { return readSlice(slice, next, nextEnd); });
     };
     SmallVector<Value> result{other};
     llvm::append_range(

@@ -12,6 +12,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/UB/IR/UBOps.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -100,6 +101,19 @@ Value DeviceBuilder::getThreadId(gpu::Dimension dimension) {
 }
 
 void DeviceBuilder::barrier() { gpu::BarrierOp::create(*this); }
+
+SmallVector<Value>
+DeviceBuilder::chooseOrAny(Value condition,
+                           function_ref<SmallVector<Value>()> then) {
+  SmallVector<Value> values;
+  return choose(
+      condition, [&] { return values = then(); },
+      [&] {
+        return llvm::map_to_vector(values, [&](Value value) -> Value {
+          return ub::PoisonOp::create(*this, value.getType());
+        });
+      });
+}
 
 void DeviceBuilder::forEachItem(function_ref<void(Value)> body) {
   numberThreads();

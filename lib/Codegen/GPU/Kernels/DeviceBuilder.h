@@ -87,6 +87,10 @@ public:
   Value getThreadId(gpu::Dimension dimension = gpu::Dimension::x);
   void barrier();
 
+  /// The values of `then` where the condition holds, else any of their types.
+  SmallVector<Value> chooseOrAny(Value condition,
+                                 function_ref<SmallVector<Value>()> then);
+
   /// Memory that all launches of the kernel function share: the part of the
   /// workspace that was allocated at `offset`.
   Value getWorkspace(Type element, int64_t count, int64_t offset);

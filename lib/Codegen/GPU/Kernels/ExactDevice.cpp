@@ -25,7 +25,6 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/UB/IR/UBOps.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -511,7 +510,6 @@ void ExactDevice::expandProducts(const WorkspaceOffsets &offsets) {
   }
   group = b.div(lane, 4);
   member = b.rem(lane, 4);
-  auto vectorType = VectorType::get({kAccess}, i32Type);
   for (unsigned f : {0, 1})
     storeSlice(f, readSlice(f, b.index(0)), b.index(0));
   b.barrier();
@@ -525,12 +523,8 @@ void ExactDevice::expandProducts(const WorkspaceOffsets &offsets) {
         Value other = b.sub(b.index(bufferSize), carried[0]);
         SmallVector<Value> onTheWay[2];
         for (unsigned f : {0, 1})
-          onTheWay[f] = b.choose(
-              isMore, [&] { return readSlice(f, next); },
-              [&] {
-                return SmallVector<Value>(steps * digits,
-                                          ub::PoisonOp::create(b, vectorType));
-              });
+          onTheWay[f] =
+              b.chooseOrAny(isMore, [&] { return readSlice(f, next); });
         SmallVector<Value> result{other};
         llvm::append_range(result, compute(carried[0], carried.drop_front()));
         for (unsigned f : {0, 1})
