@@ -26,8 +26,7 @@ def ReproExpandDeviceKernels : Pass<"repro-expand-device-kernels", "::mlir::Modu
   }];
   let options = [
     Option<"arch", "arch", "std::string", /*default=*/"\"sm_75\"",
-           "the architecture or the path of a machine's file, which chooses tiles and instructions, never bits; "
-           "with +tensor-cores behind it accumulators (M4) of its class are matrix instructions">
+           "such as sm_90, sm_90+tensor-cores (M4) or a machine's file: tiles and instructions, never bits">
   ];
   let dependentDialects = ["::mlir::affine::AffineDialect",
                            "::mlir::arith::ArithDialect",
