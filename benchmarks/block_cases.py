@@ -14,6 +14,7 @@ import torch
 from case import OURS, PLAIN, Case, Contestants, Setting
 from programs import timed
 from repro_mlir.precision import Format, Recipe, RolePrecision, blocks, by_blocks, named_recipe, nvfp4
+from training_cases import make_trainer
 from training_models import STEPS
 
 SIZE = 1024
@@ -105,16 +106,7 @@ def _units(of: str, element: str) -> Recipe:
 def _step(recipe: Recipe, setting: Setting) -> Contestants:
     found: Contestants = {}
     for name, precision in ((OURS, recipe), (PLAIN, None)):
-        model, optimizer, batch = STEPS["GPT"].make()
-        trainer = repro_mlir.Trainer(
-            model,
-            None,
-            optimizer,
-            target=setting.target,
-            threads=setting.threads,
-            attention_block=STEPS["GPT"].attention_block,
-            precision=precision,
-        )
+        trainer, batch = make_trainer(STEPS["GPT"], setting, precision)
         found[name] = lambda trainer=trainer, batch=batch: trainer.step(*batch)
     return found
 

@@ -6,10 +6,14 @@
 import repro_mlir
 import torch
 from case import OURS, Case, Contestants, Setting
+from repro_mlir.precision import Recipe
 from training_models import STEPS, Step, eager
 
 
-def _build(step: Step, setting: Setting) -> Contestants:
+def make_trainer(
+    step: Step, setting: Setting, precision: Recipe | None = None
+) -> tuple[repro_mlir.Trainer, tuple[torch.Tensor, ...]]:
+    """Ours of a step's new model, and the batch."""
     model, optimizer, batch = step.make()
     trainer = repro_mlir.Trainer(
         model,
@@ -18,7 +22,13 @@ def _build(step: Step, setting: Setting) -> Contestants:
         target=setting.target,
         threads=setting.threads,
         attention_block=step.attention_block,
+        precision=precision,
     )
+    return trainer, batch
+
+
+def _build(step: Step, setting: Setting) -> Contestants:
+    trainer, batch = make_trainer(step, setting)
     loss = trainer.step(*batch)
     theirs = eager(*step.make())
     expected = theirs()

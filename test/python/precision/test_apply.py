@@ -45,32 +45,21 @@ from repro_mlir.reference.low_precision.block_rounding import ROUNDINGS, Roundin
 from repro_mlir.reference.low_precision.block_scales import SCALE_RULES
 from repro_mlir.reference.low_precision.f32_operations import multiply_add
 from repro_mlir.reference.low_precision.hadamard import hadamard
+from support.two_layers import TwoLayers
 from torch import nn
 from torch.nn import functional as F
 
 BATCH, WIDE, HIDDEN, OUT = 32, 48, 80, 16
 RATE = np.float32(0.125)
+LAYERS = TwoLayers(BATCH, WIDE, HIDDEN, OUT, float(RATE))
 SEED = 5
 
 Operand = Callable[[np.ndarray], np.ndarray]
 
 
-def product_sum(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """A loss whose gradient is the target itself."""
-    return (output * target).sum()
-
-
-def captured(**options: Any) -> repro_mlir.Program:
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(WIDE, HIDDEN, bias=False), nn.ReLU(), nn.Linear(HIDDEN, OUT, bias=False))
-    optimizer = torch.optim.SGD(model.parameters(), lr=float(RATE))
-    batch = (torch.zeros(BATCH, WIDE), torch.zeros(BATCH, OUT))
-    return repro_mlir.capture(model, product_sum, optimizer, batch, **options)
-
-
 @pytest.fixture(scope="module")
 def program() -> repro_mlir.Program:
-    return captured()
+    return LAYERS.captured()
 
 
 @pytest.fixture(scope="module")
@@ -438,7 +427,7 @@ def test_equal_formats_of_a_tensor_are_made_once(program: repro_mlir.Program) ->
 def test_the_hash_is_that_of_the_recipe_and_not_of_its_name(program: repro_mlir.Program) -> None:
     again = dataclasses.replace(named_recipe("mxfp8"), name="another")
     assert apply_precision(program, again).hash == apply_precision(program, "mxfp8").hash
-    assert captured(precision="mxfp8").hash == apply_precision(program, "mxfp8").hash
+    assert LAYERS.captured(precision="mxfp8").hash == apply_precision(program, "mxfp8").hash
 
 
 def test_a_summary_says_what_is_left(program: repro_mlir.Program) -> None:
@@ -545,7 +534,7 @@ def test_M4_class_of_an_accumulator_for_operands_of_the_program_and_of_the_forwa
     program: repro_mlir.Program,
 ) -> None:
     """What is read counts, whoever rounded it."""
-    autocast = captured(autocast=torch.bfloat16)
+    autocast = LAYERS.captured(autocast=torch.bfloat16)
     changed = apply_precision(autocast, Recipe("unit", {"fprop": RolePrecision(accumulator="hopper")}))
     by_hand = repro_mlir.set_accumulators(autocast, "hopper", lambda each: each.role == "fprop")
     assert changed.hash == by_hand.hash != autocast.hash
@@ -566,7 +555,7 @@ def test_a_sum_is_chosen_once_K4_M4(accumulator: Any, program: repro_mlir.Progra
     asked = RolePrecision({"activation": operand, "weight": operand}, accumulator=accumulator)
     recipe = Recipe("both", {"fprop": asked})
     with pytest.raises(ReproError, match=r"0\.weight: expected no accumulator of .* it has #repro.exact<digits = 2>"):
-        captured(exact_digits=2, precision=recipe)
+        LAYERS.captured(exact_digits=2, precision=recipe)
     others = repro_mlir.set_accumulators(program, Accumulator(8, 24, "rz_f32", -132))
     with pytest.raises(ReproError, match=r"0\.weight: expected no accumulator of .* it has #repro.fdpa"):
         apply_precision(others, recipe)

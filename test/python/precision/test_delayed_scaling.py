@@ -39,6 +39,7 @@ from repro_mlir.precision.report import compare_recipes
 from repro_mlir.precision.report.statistics import BlockStatistics
 from repro_mlir.reference.low_precision.f32_operations import multiply_add
 from support.dispute_runs import faulty_tracer
+from support.two_layers import TwoLayers
 from torch import nn
 from torch.nn import functional as F
 
@@ -46,6 +47,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 BATCH, WIDE, HIDDEN, OUT = 16, 24, 40, 12
 RATE = np.float32(2.0**-6)
+LAYERS = TwoLayers(BATCH, WIDE, HIDDEN, OUT, float(RATE))
 MAXIMUM = {"f8E4M3FN": np.float32(448), "f8E5M2": np.float32(57344)}
 STORED = {"f8E4M3FN": ml_dtypes.float8_e4m3fn, "f8E5M2": ml_dtypes.float8_e5m2}
 
@@ -134,22 +136,9 @@ def contract(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return total + np.float32(0)
 
 
-def product_sum(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """A loss whose gradient is the target itself."""
-    return (output * target).sum()
-
-
-def captured(**options: Any) -> repro_mlir.Program:
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(WIDE, HIDDEN, bias=False), nn.ReLU(), nn.Linear(HIDDEN, OUT, bias=False))
-    optimizer = torch.optim.SGD(model.parameters(), lr=float(RATE))
-    batch = (torch.zeros(BATCH, WIDE), torch.zeros(BATCH, OUT))
-    return repro_mlir.capture(model, product_sum, optimizer, batch, **options)
-
-
 @pytest.fixture(scope="module")
 def program() -> repro_mlir.Program:
-    return captured()
+    return LAYERS.captured()
 
 
 def batches() -> list[tuple[np.ndarray, np.ndarray]]:
@@ -210,7 +199,7 @@ def test_Q6_the_names_of_the_state(program: repro_mlir.Program) -> None:
     assert all((value == (1 if name.startswith("scale") else 0)).all() for name, value in values.items())
     # The activation, the weight and the gradient of a layer are each quantized in one way.
     assert changed.text.count("repro.quantize") == 6 + 2  # the transposes that the forward pass reads
-    assert captured(precision=recipe(history=5)).hash == changed.hash
+    assert LAYERS.captured(precision=recipe(history=5)).hash == changed.hash
     assert apply_precision(program, recipe()).hash == apply_precision(program, "fp8_delayed").hash
     default = apply_precision(program, recipe(history=16, margin=0, algorithm="max"))
     assert default.hash == apply_precision(program, "fp8_delayed").hash

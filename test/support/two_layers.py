@@ -1,0 +1,38 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Training steps of two linear layers with a ReLU between them, whose gradient of the output a batch has itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import repro_mlir
+import torch
+from torch import nn
+
+
+@dataclass(frozen=True)
+class TwoLayers:
+    """Sizes: of a batch, its elements, those between the layers, the results; and the rate of SGD."""
+
+    batch: int
+    wide: int
+    hidden: int
+    out: int
+    rate: float
+
+    def captured(self, **options: Any) -> repro_mlir.Program:
+        """The step of x [batch, wide] and target [batch, out], as `repro_mlir.capture` with options gives it."""
+        torch.manual_seed(0)
+        first, second = nn.Linear(self.wide, self.hidden, bias=False), nn.Linear(self.hidden, self.out, bias=False)
+        model = nn.Sequential(first, nn.ReLU(), second)
+        optimizer = torch.optim.SGD(model.parameters(), lr=self.rate)
+        batch = (torch.zeros(self.batch, self.wide), torch.zeros(self.batch, self.out))
+        return repro_mlir.capture(model, _product_sum, optimizer, batch, **options)
+
+
+def _product_sum(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    """A loss whose gradient is the target itself."""
+    return (output * target).sum()
