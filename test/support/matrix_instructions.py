@@ -11,6 +11,21 @@ import struct
 import numpy as np
 from repro_mlir.execute import emulator
 
+CLASSES = {
+    "sm_70": "volta",
+    "sm_72": "volta",
+    "sm_75": "turing",
+    "sm_80": "ampere",
+    "sm_86": "ampere",
+    "sm_87": "ampere",
+    "sm_89": "ada",
+    "sm_90": "hopper",
+    "sm_100": "blackwell",
+    "sm_103": "blackwell",
+    "sm_120": "blackwell",
+}
+"""(M3) The class of each architecture. Tests compare the tables of the compiler and of the runner with this one."""
+
 LANE = np.arange(32)
 GROUP, INNER = LANE // 4, LANE % 4
 

@@ -12,20 +12,12 @@ import numpy as np
 import pytest
 from repro_mlir import Accumulator
 from repro_mlir.compilation import gpu as device_code
-from repro_mlir.program.accumulators import CLASSES
+from repro_mlir.program import accumulators
 from support import assembling, device_kit, kit
 from support.accumulated import AMPERE, HOPPER, LAYOUTS, OPERANDS, Product, products, random_product
+from support.matrix_instructions import CLASSES
 
 CASES = {name: (product, operands) for name, product, operands in products()}
-UNITS = {
-    "sm_75": "turing",
-    "sm_80": "ampere",
-    "sm_86": "ampere",
-    "sm_89": "ada",
-    "sm_90": "hopper",
-    "sm_100": "blackwell",
-    "sm_120": "blackwell",
-}
 
 
 def opcodes(product: Product, arch: str) -> set[str]:
@@ -57,7 +49,7 @@ def test_products_M4(name: str, arch: str) -> None:
     ],
 )
 def test_which_instructions(arch: str, element: str, k: int, expected: set[str]) -> None:
-    by = Accumulator.named(UNITS[arch], element)
+    by = Accumulator.named(CLASSES[arch], element)
     product = Product(by, {"m": 20, "n": 20, "k": k}, (element, element, "f32"))
     assert opcodes(product, arch) == expected
 
@@ -89,7 +81,7 @@ def test_other_rules_are_in_integers(product: Product) -> None:
 
 
 def test_turing_has_no_bf16() -> None:
-    assert "bf16" not in {element for element, _ in CLASSES["turing"]}
+    assert "bf16" not in {element for element, _ in accumulators.CLASSES["turing"]}
     assert not opcodes(Product(AMPERE, {"m": 64, "n": 64, "k": 64}), "sm_75")
 
 
@@ -98,7 +90,7 @@ def test_turing_has_no_bf16() -> None:
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
 def test_ends_of_K_M1(arch: str, k: int, kind: str) -> None:
     """Zeros fill the last block; -0 stays -0, as no block has zeros alone."""
-    by = dataclasses.replace(Accumulator.named(UNITS[arch], "f16"), start="init" if k % 3 else "zero")
+    by = dataclasses.replace(Accumulator.named(CLASSES[arch], "f16"), start="init" if k % 3 else "zero")
     product = Product(by, {"m": 19, "n": 70, "k": k}, ("f16", "f16", "f32"))
     assert opcodes(product, arch)
     device_kit.check(product.program(), product.operands(OPERANDS[kind], k), f"{arch}+tensor-cores")
@@ -108,7 +100,7 @@ def test_ends_of_K_M1(arch: str, k: int, kind: str) -> None:
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_negative_zeros_M4(arch: str, k: int) -> None:
     """A sum that is cut to -0 is not that of another block; init is -0."""
-    by = Accumulator.named(UNITS[arch], "bf16")
+    by = Accumulator.named(CLASSES[arch], "bf16")
     product = Product(by, {"m": 3, "n": 5, "k": k})
     a, b = np.zeros((3, k), np.uint16), np.zeros((k, 5), np.uint16)
     a[:, k - 1], b[k - 1] = 0x9980, 0x1980  # -2^-76, 2^-76: their product is far below the least f32
@@ -164,9 +156,9 @@ def test_no_race(k: int) -> None:
 def test_random_products_M4(seed: int) -> None:
     choose = random.Random(seed)
     product, kind = random_product(choose)
-    arch = choose.choice(list(UNITS))
+    arch = choose.choice(device_code.architectures())
     element = choose.choice(["f16", "bf16"]) if arch != "sm_75" else "f16"
-    by = Accumulator.named(UNITS[arch], element)
+    by = Accumulator.named(CLASSES[arch], element)
     start = choose.choice(["zero", "init"])
     chunk = choose.choice([0, 0, 32, 64, 96]) if start == "zero" else 0
     result = choose.choice(["f32", "f32", "f16", "bf16"])
@@ -176,13 +168,12 @@ def test_random_products_M4(seed: int) -> None:
     device_kit.check(product.program(), inputs, f"{arch}+tensor-cores", order=choose.choice(["lockstep", "ascending"]))
 
 
-@pytest.mark.parametrize("arch", UNITS)
+@pytest.mark.parametrize("arch", device_code.architectures())
 def test_ptxas_takes_the_code(arch: str) -> None:
     """No kernel spills, the largest tiles and those with totals of chunks included."""
-    assert list(UNITS) == device_code.architectures()
     modules = []
     for n, k, chunk in ((4096, 4096, 0), (4095, 4090, 0), (4096, 4096, 128), (20, 50, 32)):
-        by = dataclasses.replace(Accumulator.named(UNITS[arch], "f16"), chunk=chunk)
+        by = dataclasses.replace(Accumulator.named(CLASSES[arch], "f16"), chunk=chunk)
         for maps in (("mk", "kn", "mn"), ("mk", "nk", "mn")):
             product = Product(by, {"m": n, "n": n, "k": k}, ("f16", "f16", "f32"), maps)
             modules.append(device_code.compile(product.program(), f"{arch}+tensor-cores").ptx)

@@ -15,18 +15,8 @@ from repro_mlir.numerics.formats import element_type, from_bits
 from repro_mlir.reference.low_precision.accumulators import ACCUMULATORS, Fdpa, accumulate
 from repro_mlir.reference.low_precision.binary_formats import BF16, F16, TF32
 from support import accumulated
-from support.matrix_instructions import INSTRUCTIONS, Instruction, multiply
+from support.matrix_instructions import CLASSES, INSTRUCTIONS, Instruction, multiply
 
-CLASSES = {
-    "sm_70": "volta",
-    "sm_75": "turing",
-    "sm_80": "ampere",
-    "sm_86": "ampere",
-    "sm_89": "ada",
-    "sm_90": "hopper",
-    "sm_100": "blackwell",
-    "sm_120": "blackwell",
-}
 FORMATS = {"f16": F16, "bf16": BF16, "tf32": TF32}
 COUNT = 12
 NAN = 0x7FFFFFFF
@@ -62,7 +52,7 @@ def expected(of: Instruction, a: np.ndarray, b: np.ndarray, c: np.ndarray, by: F
 
 @pytest.mark.parametrize("kind", accumulated.OPERANDS)
 @pytest.mark.parametrize("of", INSTRUCTIONS, ids=lambda of: f"{of.element}-k{of.depth}")
-@pytest.mark.parametrize("unit", ["volta", "ampere", "hopper"])
+@pytest.mark.parametrize("unit", dict.fromkeys(CLASSES.values()))
 def test_products_M1(unit: str, of: Instruction, kind: str) -> None:
     by = rule(unit, of.element)
     a, b, c = operands(of, kind, 1)
