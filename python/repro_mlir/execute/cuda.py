@@ -9,9 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..bundle.runner.certificates import runnable
 from ..bundle.runner.device import Device
-from ..bundle.runner.execution import Execution, choose_architecture
+from ..bundle.runner.execution import Execution, choose_runnable
 from ..compilation.device_code import architectures_of, compile_for
 from ..program import Program
 from .backend import ResidentBackend
@@ -30,8 +29,7 @@ class CudaBackend(ResidentBackend):
             program that cannot be compiled.
         """
         self._device = Device()
-        names = runnable(architectures_of(target), self._device)
-        chosen = choose_architecture(names, self._device.capability, f"target {target}")
+        chosen = choose_runnable(architectures_of(target), self._device, f"target {target}")
         (code,) = compile_for(program, [chosen])
         self._execution = Execution(self._device, code)
 

@@ -46,12 +46,14 @@ def array(item: Shape) -> Shape:
     return check
 
 
-def number(least: int) -> Shape:
-    """A whole number of at least `least`."""
+def number(least: int, most: int | None = None) -> Shape:
+    """A whole number of at least `least`, and of at most `most`, if any."""
+    expected = f"of at least {least}" if most is None else f"from {least} to {most}"
 
     def check(value: Any, where: str) -> None:
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise ReproError(f"{where}: expected a whole number of at least {least}, got {_shown(value)}")
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        if not is_whole or value < least or (most is not None and value > most):
+            raise ReproError(f"{where}: expected a whole number {expected}, got {_shown(value)}")
 
     return check
 
@@ -120,10 +122,17 @@ def _inside(where: str, key: str) -> str:
 
 
 def _kind(value: Any) -> str:
-    kinds = {dict: "an object", list: "an array", str: "a string", bool: "a truth value", int: "a number"}
+    kinds = {
+        dict: "an object",
+        list: "an array",
+        str: "a string",
+        bool: "a truth value",
+        int: "a number",
+        float: "a number",
+    }
     return kinds.get(type(value), "null")
 
 
 def _shown(value: Any) -> str:
-    shown = repr(value) if isinstance(value, str | int) and not isinstance(value, bool) else _kind(value)
+    shown = repr(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else _kind(value)
     return shown if len(shown) <= 40 else f"{shown[:40]}..."

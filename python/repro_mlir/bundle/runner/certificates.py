@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 from ...errors import ReproError
 from ...files import json_shapes as shapes
 from ...files.regular import read_regular, write_file
+from ...printing import foreign
 from .device import Device
 from .manifest import parse_json
 
@@ -33,11 +33,12 @@ FORMAT = 1
 LEAST_RESULTS = 1 << 20
 """Results of an instruction that a certificate must have compared."""
 
-_MATRIX = re.compile(r"\b(?:mma|wmma|wgmma|tcgen05)\.[\w.:]+")
+_MATRIX = re.compile(r"\b(?:mma|wmma|wgmma|tcgen05)\b[\w.:]*")
+"""Of an opcode with blanks or comments inside only what is before them, which no certificate knows."""
 _EXACT = ".s32.s8.s8.s32"
 """Products of bytes, whose sums are exact on every device."""
 _LARGEST = 1 << 16
-
+_MOST = (1 << 53) - 1
 
 IMAGES = "cubin", "PTX"
 """The forms of code that a device loads."""
@@ -105,7 +106,7 @@ class Certificate:
 
 _SHAPE = shapes.record(
     {
-        "format": shapes.number(1),
+        "format": shapes.number(1, _MOST),
         "device": shapes.text,
         "driver": shapes.text,
         "unit": shapes.record({"name": shapes.text, "terms": shapes.number(1), "fraction": shapes.number(1)}),
@@ -114,7 +115,7 @@ _SHAPE = shapes.record(
             shapes.record(
                 {
                     "opcode": shapes.text,
-                    "results": shapes.number(1),
+                    "results": shapes.number(1, _MOST),
                     "vectors": shapes.digest,
                     "outcome": shapes.digest,
                 }
@@ -160,7 +161,10 @@ def read_certificate(path: str | Path) -> Certificate:
     if value["format"] != FORMAT:
         raise ReproError(f"{path}: expected a certificate of format {FORMAT}, got {value['format']}")
     instructions = tuple(Instruction(**each) for each in value["instructions"])
-    return Certificate(value["device"], value["driver"], Unit(**value["unit"]), tuple(value["images"]), instructions)
+    unit = Unit(**value["unit"])
+    if unit not in UNITS.values():
+        raise ReproError(f"{path}: the unit {foreign(unit.name)} has other terms or bits of fraction, or is unknown")
+    return Certificate(value["device"], value["driver"], unit, tuple(value["images"]), instructions)
 
 
 def write_certificate(certificate: Certificate, path: str | Path) -> None:
@@ -194,7 +198,10 @@ def certificate_for(device: Device, architecture: str) -> Certificate:
         )
     found = read_certificate(path)
     if (found.device, found.driver) != (device.name, device.driver.identity()):
-        raise ReproError(f"{path}: expected a certificate of {wanted}, got one of {found.device} with {found.driver}")
+        raise ReproError(
+            f"{path}: expected a certificate of {wanted}, got one of "
+            f"{foreign(found.device)} with {foreign(found.driver)}"
+        )
     unit = unit_of(architecture)
     if (found.unit.terms, found.unit.fraction) != (unit.terms, unit.fraction):
         raise ReproError(
@@ -205,7 +212,7 @@ def certificate_for(device: Device, architecture: str) -> Certificate:
 
 
 def matrix_instructions(ptx: bytes) -> set[str]:
-    """The opcodes in a PTX module that multiply matrices of floats."""
+    """The opcodes in a PTX module that multiply matrices of floats, comments counting as code."""
     return {opcode for opcode in _MATRIX.findall(ptx.decode(errors="replace")) if not opcode.endswith(_EXACT)}
 
 
@@ -223,22 +230,3 @@ def certified_images(device: Device, architecture: str, ptx: bytes) -> tuple[str
     if missing := sorted(opcodes - known):
         raise ReproError(f"{path_of(device)}: expected {LEAST_RESULTS:,} results of {missing[0]}")
     return certificate.images
-
-
-def runnable(architectures: Sequence[str], device: Device) -> list[str]:
-    """Those whose code a device may run: without tensor cores, or with a certificate.
-
-    Raises:
-      ReproError: all need one that the device does not have; why that of the last is none.
-    """
-    allowed, reason = [], None
-    for name in architectures:
-        try:
-            if name.endswith(TENSOR_CORES):
-                certificate_for(device, name)
-            allowed.append(name)
-        except ReproError as error:
-            reason = error
-    if reason is not None and not allowed:
-        raise reason
-    return allowed

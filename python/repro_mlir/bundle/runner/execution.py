@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...errors import ReproError, StepFailed
-from .certificates import IMAGES, TENSOR_CORES, certified_images, without_tensor_cores
+from .certificates import IMAGES, TENSOR_CORES, certificate_for, certified_images, without_tensor_cores
 from .device import Code, Device, Graph, ImageRejected
 from .driver import DriverError
 from .plan import Plan
@@ -57,6 +57,30 @@ def choose_architecture(names: Sequence[str], capability: tuple[int, int], what:
             f"{what} has code for {', '.join(names) or 'no GPU'}, which this GPU (sm_{number}) does not run"
         )
     return max(fitting, key=lambda name: (version(name), is_specific(name), name.endswith(TENSOR_CORES)))
+
+
+def choose_runnable(names: Sequence[str], device: Device, what: str) -> str:
+    """As `choose_architecture`, of what a device may run: without tensor cores, or with a certificate.
+
+    Raises:
+      ReproError: the device may run none; why its best needs a certificate that it does not have, if so.
+    """
+    left = list(names)
+    refused: str | None = None
+    while True:
+        try:
+            chosen = choose_architecture(left, device.capability, what)
+        except ReproError as error:
+            if refused is None:
+                raise
+            raise ReproError(f"{refused}; {error}" if left else refused) from None
+        try:
+            if chosen.endswith(TENSOR_CORES):
+                certificate_for(device, chosen)
+            return chosen
+        except ReproError as error:
+            refused = refused or str(error)
+            left.remove(chosen)
 
 
 class Execution:

@@ -17,11 +17,10 @@ from ...frontends.arrays import as_array
 from ...numerics.hashing import combine_digests, tensor_digest
 from ...numerics.tensors import TensorType
 from .bundle import Bundle
-from .certificates import runnable
 from .device import Device
 from .device_array import DeviceArray, device_pointer, on_device
 from .driver import DriverError
-from .execution import Execution, choose_architecture
+from .execution import Execution, choose_runnable
 
 
 class Session:
@@ -65,8 +64,8 @@ class Session:
         self.bundle = bundle if isinstance(bundle, Bundle) else Bundle(bundle)
         self.device = device if isinstance(device, Device) else Device(device)
         self._owns_device = not isinstance(device, Device)
-        names = runnable(self.bundle.architectures if architecture is None else [architecture], self.device)
-        self.architecture = choose_architecture(names, self.device.capability, str(self.bundle.path))
+        names = self.bundle.architectures if architecture is None else [architecture]
+        self.architecture = choose_runnable(names, self.device, str(self.bundle.path))
         bound: dict[tuple[str, int], int] = {}
         for space, kinds, given in (
             ("state", self.bundle.state, state),
