@@ -40,6 +40,13 @@ EXPORT int cuDriverGetVersion(int *version) {
   return injected("cuDriverGetVersion");
 }
 
+/// Not of CUDA: which build of a driver this is, where NVIDIA's has the version
+/// of its kernel module.
+EXPORT int reproDriverGetBuild(char *build, int bytes) {
+  std::snprintf(build, bytes, "stand-in");
+  return injected("reproDriverGetBuild");
+}
+
 EXPORT int cuDeviceGetCount(int *count) {
   return call("cuDeviceGetCount", [&] {
     *count = 1;

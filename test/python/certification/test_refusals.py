@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +15,8 @@ import pytest
 import repro_mlir
 from repro_mlir.bundle.runner import Bundle, Device, Session
 from repro_mlir.bundle.runner import certificates as known
-from repro_mlir.bundle.runner.driver import LIBRARY_VARIABLE
+from repro_mlir.bundle.runner import driver as driver_module
+from repro_mlir.bundle.runner.driver import LIBRARY_VARIABLE, Driver
 from repro_mlir.bundle.runner.execution import Execution
 from repro_mlir.bundle.stub_driver import LIBRARY
 from repro_mlir.bundle.writer import expect, write_bundle
@@ -22,9 +24,11 @@ from repro_mlir.compilation import gpu
 from repro_mlir.compilation.device_code import architectures_of, compile_for
 from repro_mlir.errors import ReproError
 from repro_mlir.numerics.tensors import TensorType
-from repro_mlir.program import Program
+from repro_mlir.program import Program, accumulators
 from repro_mlir.program.canonical import to_bytes
+from repro_mlir.reference.low_precision.accumulators import ACCUMULATORS, Fdpa
 from support.accumulated import HOPPER, Product, normal
+from support.matrix_instructions import CLASSES
 
 PRODUCT = Product(HOPPER, {"m": 40, "n": 24, "k": 70})
 NATIVE = "cuda:sm_90+tensor-cores"
@@ -62,18 +66,20 @@ def certified(device: Device) -> Device:
     return device
 
 
-def test_the_compiler_and_the_runner_know_the_same_classes() -> None:
+def test_the_compiler_the_reference_and_the_runner_know_the_same_classes_M3() -> None:
+    """Each has a table of its own; the emulator's is compared by bits."""
     assert list(known.UNITS) == gpu.architectures()
     for name, unit in known.UNITS.items():
-        by = repro_mlir.Accumulator.named(unit.name, "f16")
-        assert (by.terms, by.fraction, by.round, by.floor) == (
-            unit.terms,
-            unit.fraction,
-            "rz_f32",
-            -108 - unit.fraction,
-        )
-        product = Product(by, PRODUCT.sizes, ("f16", "f16", "f32"))
-        assert known.matrix_instructions(gpu.compile(product.program(), f"{name}+tensor-cores").ptx.encode())
+        assert unit.name == CLASSES[name]
+        keys = [(element, "f32") for element in ("f16", "bf16")]
+        had = [key for key in keys if key in ACCUMULATORS[unit.name]]
+        assert had == [key for key in keys if key in accumulators.CLASSES[unit.name]]
+        for element, _ in had:
+            by = ACCUMULATORS[unit.name][element, "f32"]
+            assert by == Fdpa(unit.terms, unit.fraction, "rz_f32", -108 - unit.fraction)
+            given = repro_mlir.Accumulator.named(unit.name, element)
+            product = Product(given, PRODUCT.sizes, (element, element, "f32"))
+            assert known.matrix_instructions(gpu.compile(product.program(), f"{name}+tensor-cores").ptx.encode())
 
 
 def test_a_certified_device_gives_the_bits_of_the_cpu_M4(certified: Device) -> None:
@@ -134,6 +140,27 @@ def test_damaged_certificates(device: Device, text: str, message: str) -> None:
         repro_mlir.compile(program(), NATIVE)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"terms": 16', '"terms": 8', "the unit hopper has other terms or bits of fraction, or is unknown"),
+        ('"fraction": 25', '"fraction": 24', "the unit hopper has other terms"),
+        ('"hopper"', '"ampere"', "the unit ampere has other terms"),
+        ('"hopper"', '"pascal"', "the unit pascal has other terms or bits of fraction, or is unknown"),
+        ("1048576", "1048576.0", r"results: expected a whole number from 1 to \d+, got 1048576\.0$"),
+        ("1048576", "9" * 4000, r"results: expected a whole number from 1 to \d+, got 9{40}\.\.\.$"),
+        ('"format": 1', f'"format": {"9" * 4000}', "format: expected a whole number from 1 to"),
+        (f'"vectors": "{"0" * 64}"', f'"vectors": "{"0" * 63}"', "vectors: expected 64 hexadecimal digits"),
+        (f'"outcome": "{"0" * 64}"', f'"outcome": "{"G" * 64}"', "outcome: expected 64 hexadecimal digits"),
+    ],
+)
+def test_certificates_that_contradict_themselves(certified: Device, old: str, new: str, message: str) -> None:
+    path = known.path_of(certified)
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(ReproError, match=message):
+        repro_mlir.compile(program(), NATIVE)
+
+
 def test_another_format(certified: Device) -> None:
     path = known.path_of(certified)
     path.write_text(path.read_text().replace('"format": 1', '"format": 2'))
@@ -179,6 +206,16 @@ def test_what_needs_a_certificate(opcode: str, needs: bool) -> None:
     assert known.matrix_instructions(text.encode()) == ({opcode} if needs else set())
 
 
+@pytest.mark.parametrize("blank", [" ", "\n", "/**/", "// x\n", "/* mma.sync */"])
+@pytest.mark.parametrize("dot", [1, 2, 5])
+@pytest.mark.parametrize("types", ["f32.bf16.bf16.f32", "s32.s8.s8.s32"])
+def test_an_opcode_with_blanks_inside_is_refused(certified: Device, blank: str, dot: int, types: str) -> None:
+    parts = f"mma.sync.aligned.m16n8k16.row.col.{types}".split(".")
+    opcode = ".".join(parts[:dot]) + blank + "." + ".".join(parts[dot:])
+    with pytest.raises(ReproError, match=r"expected 1,048,576 results of mma(\.|$)"):
+        known.certified_images(certified, "sm_90+tensor-cores", f"\t{opcode} {{%r1}};\n".encode())
+
+
 def test_bundles(device: Device, tmp_path: Path) -> None:
     """With code of both kinds, a device without a certificate takes that without tensor cores."""
     given, recorded = program(), [inputs()]
@@ -200,6 +237,61 @@ def test_bundles(device: Device, tmp_path: Path) -> None:
             (want,) = repro_mlir.compile(given)({}, *inputs())[1].values()
             assert outputs["result0"].tobytes() == want.tobytes()
     assert Bundle(both).architectures == ["sm_80", "sm_90", "sm_90+tensor-cores"]
+
+
+def test_a_bundle_for_other_devices_but_for_tensor_cores(device: Device, tmp_path: Path) -> None:
+    """Both are told: what the GPU does not run, and why not the rest."""
+    given, path = program(), tmp_path / "newer.rmb"
+    write_bundle(path, given, compile_for(given, ["sm_100", "sm_90+tensor-cores"]), steps=[inputs()])
+    both = r"need a certificate of PTX emulator.*; .*has code for sm_100, which this GPU \(sm_90\) does not run"
+    with pytest.raises(ReproError, match=both):
+        Session(path, device)
+    with pytest.raises(ReproError, match=r"has code for sm_100, which this GPU \(sm_90\) does not run$"):
+        Session(path, device, architecture="sm_100")
+
+
+def without_own_build(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a driver of NVIDIA."""
+    monkeypatch.setattr(driver, "has", lambda function: False)
+
+
+@pytest.mark.parametrize("version", [None, "", "\n", "575.57.08\n"])
+def test_drivers_are_told_apart_by_their_build(
+    device: Device, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str | None
+) -> None:
+    """A certificate of CUDA 13.0 alone would be one of all its drivers."""
+    assert device.driver.identity() == "13.0 stand-in"
+    without_own_build(device.driver, monkeypatch)
+    monkeypatch.setattr(driver_module, "_MODULE_VERSION", tmp_path / "version")
+    if version is not None:
+        (tmp_path / "version").write_text(version)
+    if version and version.strip():
+        assert device.driver.identity() == "13.0 575.57.08"
+        return
+    for refused in (
+        lambda: known.path_of(device),
+        lambda: known.withdraw_certificate(device),
+        lambda: known.certificate_for(device, "sm_90+tensor-cores"),
+    ):
+        with pytest.raises(ReproError, match=r"a certificate is of one build of the driver.*the version in .*version$"):
+            refused()
+
+
+def test_the_library_of_a_driver_counts_before_the_kernel_module(
+    device: Device, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A newer library on an older module makes other code."""
+    (tmp_path / "version").write_text("575.57.08\n")
+    monkeypatch.setattr(driver_module, "_MODULE_VERSION", tmp_path / "version")
+    link = tmp_path / "libcuda.so.1"
+    for name, expected in (("libcuda.so.580.65.06", "13.0 580.65.06"), ("libcuda.so.1.1", "13.0 575.57.08")):
+        shutil.copy(LIBRARY, tmp_path / name)
+        link.unlink(missing_ok=True)
+        link.symlink_to(name)
+        monkeypatch.setenv(LIBRARY_VARIABLE, str(link))
+        driver = Driver()
+        without_own_build(driver, monkeypatch)
+        assert driver.identity() == expected
 
 
 def test_unknown_targets() -> None:

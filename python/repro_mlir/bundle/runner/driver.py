@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 from collections.abc import Callable
 from ctypes import POINTER, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint64, c_ulonglong, c_void_p
 from pathlib import Path
@@ -67,7 +68,12 @@ _SIGNATURES: dict[str, list[Any]] = {
 _OPTIONAL: dict[str, list[Any]] = {
     # Since CUDA 12.4.
     "cuFuncLoad": [c_void_p],
+    # Of stand-ins for a driver.
+    "reproDriverGetBuild": [c_char_p, c_int],
 }
+
+_VERSIONED = re.compile(r"libcuda\.so\.([0-9]{3,}(?:\.[0-9]+)+)")
+_MODULE_VERSION = Path("/sys/module/nvidia/version")
 
 OUT_OF_MEMORY = 2
 NO_DEVICE = 100
@@ -146,15 +152,47 @@ class Driver:
         return f"{(name.value or b'an unknown error').decode()} {code}: {(meaning.value or b'no description').decode()}"
 
     def identity(self) -> str:
-        """`version`, and that of the kernel's module where the system tells it, such as "13.0 580.65.06"."""
+        """`version` and the build of the driver, whose compiler makes code of PTX, such as "13.0 580.65.06".
+
+        Raises:
+          ReproError: the system does not tell the build.
+        """
+        return f"{self.version()} {self._build()}"
+
+    def _build(self) -> str:
+        if self.has("reproDriverGetBuild"):
+            build = ctypes.create_string_buffer(64)
+            self.reproDriverGetBuild(build, len(build))
+            return build.value.decode()
+        # The library itself first: a newer one may run on the kernel module of an older driver.
+        if named := _VERSIONED.fullmatch(os.path.basename(_file_of(self._functions["cuInit"]))):
+            return named[1]
         try:
-            own = Path("/sys/module/nvidia/version").read_text().strip()
+            found = _MODULE_VERSION.read_text().strip()
         except (OSError, UnicodeDecodeError):
-            own = ""
-        return f"{self.version()} {own}".strip()
+            found = ""
+        if not found:
+            raise ReproError(
+                "a certificate is of one build of the driver, and this system does not tell which it has: expected a "
+                f"library such as libcuda.so.580.65.06, or the version in {_MODULE_VERSION}"
+            )
+        return found
 
     def version(self) -> str:
         """The version of CUDA that the driver is for, such as 13.0."""
         value = c_int()
         self.cuDriverGetVersion(ctypes.byref(value))
         return f"{value.value // 1000}.{value.value % 1000 // 10}"
+
+
+class _Symbol(ctypes.Structure):
+    """Dl_info of dlfcn.h."""
+
+    _fields_ = [("file", c_char_p), ("base", c_void_p), ("name", c_char_p), ("address", c_void_p)]
+
+
+def _file_of(function: Any) -> str:
+    """The path, without links, of the library that a function is in; empty where that cannot be told."""
+    found = _Symbol()
+    is_found = ctypes.CDLL(None).dladdr(ctypes.cast(function, c_void_p), ctypes.byref(found))
+    return os.path.realpath(os.fsdecode(found.file)) if is_found and found.file else ""
