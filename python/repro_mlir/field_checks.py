@@ -37,6 +37,12 @@ def check_kind(name: str, value: object, kind: type | tuple[type, ...], noun: st
         raise ReproError(f"expected {name} as {noun}, got {shown(value)}")
 
 
+def check_text(name: str, value: object, noun: str) -> None:
+    """ReproError for anything but a string that UTF-8 has, `noun` in words."""
+    if not isinstance(value, str) or any("\ud800" <= each <= "\udfff" for each in value):
+        raise ReproError(f"expected {name} as {noun} in Unicode, got {shown(value)}")
+
+
 def shown(value: object) -> str:
     """A value in a message: strings and numbers as they are, as far as they are short, of others the kind."""
     if isinstance(value, int) and value.bit_length() > 64:

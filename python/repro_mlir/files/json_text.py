@@ -13,22 +13,25 @@ from ..errors import ReproError
 from . import canonical_json
 
 
-def parse(data: bytes, where: str, limit: int = canonical_json.LIMIT) -> Any:
+def parse(text: bytes | str, where: str, limit: int = canonical_json.LIMIT) -> Any:
     """The value of a text in JSON. Time and memory are in proportion to its length.
 
     Args:
+      text: as a string, or in UTF-8.
       where: names the text in messages.
       limit: the most bytes that it may have.
     Raises:
       ReproError: a longer text, one that is nested deeper than `canonical_json.DEPTH`, no JSON, a key that occurs
         twice in an object, a number that is not finite, or half of a surrogate pair.
     """
+    # Half of a surrogate pair becomes what is no UTF-8.
+    data = text.encode(errors="surrogatepass") if isinstance(text, str) else text
     canonical_json.check_bounds(data, where, limit)
     try:
         value = json.loads(
             data.decode(), parse_float=_finite, parse_constant=_no_number, object_pairs_hook=_distinct_keys
         )
-        # Half of a surrogate pair, which only an escape can write.
+        # Or one that an escape writes.
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeError:
         raise ReproError(f"{where}: expected JSON in UTF-8") from None

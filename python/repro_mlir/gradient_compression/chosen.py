@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import ReproError
+from ..field_checks import shown
 from ..files.json_text import parse
 from ..precision.recipe_json import format_as_json, format_from_json
 from .methods import QSGD, Blocks, GradientCompression, OneBit, PowerSGD, TopK
@@ -43,7 +44,7 @@ def compression_of(given: GradientCompression | str | Mapping[str, Any]) -> Grad
 
 def compression_from_json(text: str | bytes) -> GradientCompression:
     """The method of a text in JSON, of at most `LIMIT` bytes. ReproError for any other text, with the place."""
-    return _method(parse(text.encode() if isinstance(text, str) else text, _WHERE, LIMIT))
+    return _method(parse(text, _WHERE, LIMIT))
 
 
 def compression_to_json(method: GradientCompression) -> str:
@@ -61,14 +62,14 @@ def _method(value: Any) -> GradientCompression:
         raise ReproError(f"{_WHERE}: expected an object, got {type(value).__name__}")
     name = value.get("method")
     if not isinstance(name, str) or name not in _CLASSES:
-        raise ReproError(f"{_WHERE}: expected a method among {', '.join(METHODS)}, got {str(name)[:40]!r}")
+        raise ReproError(f"{_WHERE}: expected a method among {', '.join(METHODS)}, got {shown(name)}")
     kind = _CLASSES[name]
     known = [each.name for each in dataclasses.fields(kind)]
     given = {key: each for key, each in value.items() if key != "method"}
     for key in given:
         if key not in known:
             expected = ", ".join(known) or "no parameters"
-            raise ReproError(f"{_WHERE}: unknown parameter {str(key)[:40]!r} of {name}, expected {expected}")
+            raise ReproError(f"{_WHERE}: unknown parameter {shown(key)} of {name}, expected {expected}")
     try:
         if kind is Blocks:
             given["format"] = _format(given.get("format", _BLOCKS))

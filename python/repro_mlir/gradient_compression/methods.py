@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 from ..errors import ReproError
-from ..field_checks import check_flag, check_whole
+from ..field_checks import check_flag, check_whole, shown
 from ..numerics.elements import ELEMENTS
 from ..precision.formats import F32, Format
 from ..precision.named import named_recipe
@@ -95,7 +95,7 @@ class TopK(GradientCompression):
 
     def __post_init__(self) -> None:
         if type(self.fraction) not in (int, float) or not 0 < self.fraction <= 1:
-            raise ReproError(f"expected the fraction of top_k above 0 and at most 1, got {self.fraction!r}")
+            raise ReproError(f"expected the fraction of top_k above 0 and at most 1, got {shown(self.fraction)}")
 
     def count(self, size: int) -> int:
         """How many elements are taken of `size`."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ..errors import ReproError
-from ..field_checks import check_among, check_flag, check_kind, check_whole, shown
+from ..field_checks import check_among, check_flag, check_kind, check_text, check_whole, shown
 from ..program.accumulators import CLASSES, Accumulator
 from .formats import F32, FORWARD, NUMBERS, Format
 
@@ -127,7 +127,7 @@ class Rule:
         if sum(given is not None for given in (self.layers, self.first, self.last)) != 1:
             raise ReproError("expected one of layers, first and last in a rule")
         if self.layers is not None:
-            check_kind("layers", self.layers, str, "a pattern of names")
+            check_text("layers", self.layers, "a pattern of names")
         for name, count in (("first", self.first), ("last", self.last)):
             if count is not None:
                 check_whole(name, count, 0, 2**31)
@@ -164,8 +164,9 @@ class Recipe:
     rules: Sequence[Rule] = ()
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or len(self.name) > 200:
-            raise ReproError("expected the name of a recipe as a string of at most 200 characters")
+        check_text("the name of a recipe", self.name, "a string")
+        if len(self.name) > 200:
+            raise ReproError(f"expected the name of a recipe of at most 200 characters, got {len(self.name)}")
         object.__setattr__(self, "roles", _checked(self.roles))
         check_kind("rules", self.rules, (tuple, list), "a tuple of rules")
         if len(self.rules) > MOST_RULES:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import ReproError
+from ..field_checks import shown
 from ..files.json_text import parse
 from ..files.regular import read_regular
 from ..program.accumulators import Accumulator
@@ -48,8 +49,7 @@ def recipe_of(given: Recipe | str | Mapping[str, Any]) -> Recipe:
 
 def recipe_from_json(text: str | bytes, where: str = "the recipe") -> Recipe:
     """The recipe of a text in JSON, of at most `LIMIT` bytes. ReproError for any other text, with the place."""
-    data = text.encode(errors="surrogatepass") if isinstance(text, str) else text
-    return _recipe(parse(data, where, LIMIT), where)
+    return _recipe(parse(text, where, LIMIT), where)
 
 
 def recipe_to_json(recipe: Recipe) -> str:
@@ -118,7 +118,7 @@ def _object(value: Any, where: str, known: tuple[str, ...]) -> dict[str, Any]:
         raise ReproError(f"{where}: expected an object, got {type(value).__name__}")
     for name in value:
         if name not in known:
-            raise ReproError(f"{where}: unknown field {str(name)[:40]!r}, expected {', '.join(known)}")
+            raise ReproError(f"{where}: unknown field {shown(name)}, expected {', '.join(known)}")
     return value
 
 

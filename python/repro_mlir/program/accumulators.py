@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..errors import ReproError
-from ..field_checks import check_among, check_flag, check_whole
+from ..field_checks import check_among, check_flag, check_kind, check_whole, shown
 from .contractions import Contraction, contractions, with_sums
 
 if TYPE_CHECKING:
@@ -73,8 +73,12 @@ class Accumulator:
         Raises:
           ReproError: there is no such class, or it has no such operation.
         """
-        if name not in CLASSES:
-            raise ReproError(f"expected an accumulator or the name of a class ({', '.join(CLASSES)}), got {name!r}")
+        if not isinstance(name, str) or name not in CLASSES:
+            raise ReproError(
+                f"expected an accumulator or the name of a class ({', '.join(CLASSES)}), got {shown(name)}"
+            )
+        check_kind("element", element, str, "the name of a type")
+        check_kind("result", result, str, "the name of a type")
         by = CLASSES[name].get((element, result))
         if by is None:
             raise ReproError(f"{name} has no products of {element} with results of {result}")

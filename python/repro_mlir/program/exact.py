@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..errors import ReproError
+from ..field_checks import shown
 from .contractions import Contraction, contractions, with_sums
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def exact_contractions(program: Program, digits: int, select: Callable[[Contract
       ReproError: digits other than 2 and 3, or a selected contraction with more than 2^18 reduction elements.
     """
     if not isinstance(digits, int) or digits not in (2, 3):
-        raise ReproError(f"expected 2 or 3 digits, got {digits!r}")
+        raise ReproError(f"expected 2 or 3 digits, got {shown(digits)}")
     chosen = [each.index for each in contractions(program) if select is None or select(each)]
     if not chosen:
         return program

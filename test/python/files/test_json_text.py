@@ -10,6 +10,7 @@ from repro_mlir.files.json_text import parse
 
 def test_any_layout() -> None:
     assert parse(b' {"a" : [1, 2.5, null, "\\u00e9"] }\n', "x") == {"a": [1, 2.5, None, "é"]}
+    assert parse('"é"', "x") == parse('"é"'.encode(), "x") == "é"
 
 
 @pytest.mark.parametrize(
@@ -25,13 +26,15 @@ def test_any_layout() -> None:
         (b"NaN", "x: expected JSON: NaN is no finite number"),
         (b"[-Infinity]", "x: expected JSON: -Infinity is no finite number"),
         (b"1e999", "x: expected JSON: 1e999 is no finite number"),
+        ("{\ud800", "x: expected JSON in UTF-8"),
+        ('"\udfff"', "x: expected JSON in UTF-8"),
         (b"9" * 5000, "x: expected JSON: "),
         (b"[" * 40, "x: expected JSON of at most 32 levels"),
         (b"1" * 20, None),
         (b"[" + b"1," * 9000 + b"1]", "x: expected at most 10,000 bytes of JSON, got 18,003"),
     ],
 )
-def test_what_is_none(data: bytes, message: str | None) -> None:
+def test_what_is_none(data: bytes | str, message: str | None) -> None:
     if message is None:
         assert parse(data, "x", 10_000) == int(data)
         return

@@ -55,6 +55,14 @@ WRONG: list[tuple[Any, str]] = [
     ({"method": "top_k", "fraction": 1.5}, "above 0 and at most 1, got 1.5"),
     ({"method": "top_k", "fraction": float("nan")}, "above 0 and at most 1, got nan"),
     ({"method": "top_k", "fraction": True}, "above 0 and at most 1, got True"),
+    ({"method": "top_k", "fraction": 10**5000}, "above 0 and at most 1, got a number of 16610 bits"),
+    (
+        {"method": 10**5000},
+        "power_sgd, blocks, got a number of 16610 bits",
+    ),
+    ({"method": "top_k", 10**5000: 1}, "unknown parameter a number of 16610 bits of top_k"),
+    ("{\ud800", "the gradient compression: expected JSON in UTF-8"),
+    ('{"method": "\ud800"}', "the gradient compression: expected JSON in UTF-8"),
     ({"method": "top_k", "k": 3}, "unknown parameter 'k' of top_k, expected fraction"),
     ({"method": "one_bit", "bits": 1}, "unknown parameter 'bits' of one_bit, expected no parameters"),
     ({"method": "qsgd", "levels": 0}, "the levels of qsgd as a whole number from 1 to 65536, got 0"),
@@ -67,7 +75,7 @@ WRONG: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize("given, message", WRONG, ids=str)
+@pytest.mark.parametrize("given, message", WRONG, ids=range(len(WRONG)))
 def test_what_is_no_method_is_refused(given: Any, message: str) -> None:
     with pytest.raises(ReproError) as found:
         compression_of(given)

@@ -126,6 +126,21 @@ def test_other_json_is_refused(text: str, message: str) -> None:
         recipe_from_json(text)
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("{\ud800", "the recipe: expected JSON in UTF-8"),
+        ({"name": "\ud800"}, r"the name of a recipe as a string in Unicode, got '\\ud800'"),
+        ({"rules": [{"layers": "\udfff", "skip": True}]}, r"layers as a pattern of names in Unicode, got '\\udfff'"),
+        ({10**5000: 1}, "unknown field a number of 16610 bits, expected name"),
+    ],
+    ids=range(4),
+)
+def test_what_no_text_can_have_is_refused(given: Any, message: str) -> None:
+    with pytest.raises(ReproError, match=message):
+        recipe_of(given)
+
+
 @pytest.mark.parametrize("given", [3, None, "fp4", "qat_bf16"])
 def test_what_is_no_recipe_is_refused(given: Any) -> None:
     with pytest.raises(ReproError, match="recipe"):

@@ -93,6 +93,12 @@ def test_classes_are_those_of_the_rules_M3() -> None:
     assert (by.terms, by.chunk, by.start) == (8, 64, "zero")
 
 
+def test_names_that_are_none_are_refused_in_one_line() -> None:
+    for name, element in ((10**5000, "f16"), (["hopper"], "f16"), ("hopper", 10**5000)):
+        with pytest.raises(ReproError, match=r"expected .*, got a (number of 16610 bits|list)$"):
+            Accumulator.named(name, element)  # type: ignore[arg-type]
+
+
 def test_a_contraction_that_a_class_does_not_have_is_named_M3(program: repro_mlir.Program) -> None:
     with pytest.raises(ReproError, match=r"contraction 0 at loc\(.*\) of tensor<.*: volta has no products of bf16"):
         repro_mlir.set_accumulators(program, "volta")
