@@ -20,6 +20,7 @@ from ..program.accumulators import Accumulator, set_accumulators
 from ..program.canonical import examine, read_module, write_module
 from ..program.contractions import Contraction
 from ..program.microbatches import MicrobatchProgram
+from ..program.passes import change
 from .formats import ELEMENTS, F32, FORWARD, NUMBERS, Format
 from .recipe import Recipe, RolePrecision
 from .recipe_json import recipe_of
@@ -133,9 +134,9 @@ def _quantized(
 ) -> tuple[bytes, list[RolePrecision | None]]:
     """The program in a recipe's formats as it is stored, and what was asked for; `no_scales` says why (Q6) there are no
     scales of former steps, if so."""
-    from .. import ir, passmanager
+    from .. import ir
 
-    with ir.Context() as context:
+    with ir.Context():
         module = read_module(program.data)
         described = describe(module, shape)
         check_rules(described, state, recipe)
@@ -160,20 +161,7 @@ def _quantized(
                 text = _attribute(each, precision, described, written, is_evaluation)
                 each.operation.attributes["repro.precision"] = ir.Attribute.parse(text)
         options = "" if random is None else f"{{random={random[0]},{random[1]}}}"
-        errors: list[str] = []
-
-        def collect(diagnostic: Any) -> bool:
-            if diagnostic.severity == ir.DiagnosticSeverity.ERROR:
-                errors.append(_message(diagnostic))
-            return True
-
-        context.emit_error_diagnostics = True
-        context.attach_diagnostic_handler(collect)
-        try:
-            manager = passmanager.PassManager.parse(f"builtin.module(repro-quantize-contractions{options})")
-            manager.run(module.operation)
-        except ir.MLIRError as error:
-            raise ReproError(f"a contraction cannot have the precision: {(errors or [str(error)])[0]}") from None
+        change(module, f"repro-quantize-contractions{options}", "a contraction cannot have the precision")
         return write_module(module), asked
 
 
@@ -191,11 +179,6 @@ def _with_accumulators(program: Program, asked: Sequence[RolePrecision | None]) 
 
 def _is_among(numbers: set[int], contraction: Contraction) -> bool:
     return contraction.index in numbers
-
-
-def _message(diagnostic: Any) -> str:
-    place = str(diagnostic.location).removeprefix("loc(").removesuffix(")")
-    return diagnostic.message if place == "unknown" else f"{place}: {diagnostic.message}"
 
 
 def check_rules(described: Sequence[Described], state: Sequence[TensorType], recipe: Recipe) -> None:

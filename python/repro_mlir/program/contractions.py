@@ -9,8 +9,8 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ReproError
 from .canonical import read_module, write_module
+from .passes import change
 
 if TYPE_CHECKING:
     from . import Program
@@ -62,15 +62,11 @@ def with_sums(program: Program, passes: Sequence[str], refused: str) -> Program:
     Raises:
       ReproError: `refused` and the reason, where a contraction cannot have the sum.
     """
-    from .. import ir, passmanager
+    from .. import ir
 
     with ir.Context():
         module = read_module(program.data)
-        try:
-            passmanager.PassManager.parse(f"builtin.module({','.join(passes)})").run(module.operation)
-        except ir.MLIRError as error:
-            reason = " ".join(str(error).splitlines()[:2])
-            raise ReproError(f"{refused}: {reason}") from None
+        change(module, ",".join(passes), refused)
         return dataclasses.replace(program, data=write_module(module))
 
 

@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ..errors import ReproError
 from ..numerics.environment import float_environment
+from .passes import collect_errors
 
 if TYPE_CHECKING:
     from .. import ir
@@ -35,20 +36,11 @@ def run_prepared_passes(
     from .. import ir, passmanager
     from . import debugging
 
-    errors: list[str] = []
-
-    def collect(diagnostic: Any) -> bool:
-        if diagnostic.severity == ir.DiagnosticSeverity.ERROR:
-            place = str(diagnostic.location).removeprefix("loc(").removesuffix(")")
-            errors.append(diagnostic.message if place == "unknown" else f"{place}: {diagnostic.message}")
-        return True
-
     context = ir.Context()
     with context, ir.Location.unknown():
         # Frontends may hand over operations of dialects that are not ours, for the import to read (tm_tensor).
         context.allow_unregistered_dialects = True
-        context.emit_error_diagnostics = True
-        context.attach_diagnostic_handler(collect)
+        errors = collect_errors(context)
         try:
             module = ir.Module.parse(source)
             manager = passmanager.PassManager.parse(f"builtin.module({prepare(module)})")

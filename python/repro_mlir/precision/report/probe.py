@@ -132,7 +132,7 @@ def probe_of(plain: Program, program: Program | None = None, recipe: Recipe | No
             operands = []
             for name, format, value in zip(operand_names, formats[number], factors, strict=True):
                 if is_of_blocks:
-                    values: list[Any] | None = _values_of_codes(value)
+                    values: list[Any] | None = _values_of_codes(value, format)
                 else:
                     values = None if format == F32 else _quantized_values(value, format)
                 if values is not None:
@@ -209,7 +209,7 @@ def _factor_inputs(fold: Any) -> list[int]:
     return factors
 
 
-def _values_of_codes(value: Any) -> list[Any]:
+def _values_of_codes(value: Any, format: Format) -> list[Any]:
     """As `_quantized_values`, of the codes that a contraction in blocks reads: their values get an operation."""
     while (op := ir.OpResult(value).owner).name != "repro.quantize":
         value = op.operands[0]
@@ -217,8 +217,8 @@ def _values_of_codes(value: Any) -> list[Any]:
     codes, scales = op.results
     readers = (use.owner.operation for use in codes.uses)
     dequantize = next((each for each in readers if each.name == "repro.dequantize"), None)
-    # (Q2) A given scale is what the codes are read by.
-    if "given_scale" in str(op.attributes["format"]):
+    # (Q2) A given scale is what the codes are read by already.
+    if format.scale is None or not format.scale.has_tensor:
         tensor = []
     if dequantize is None:
         attributes = {"format": op.attributes["format"]}
