@@ -74,8 +74,11 @@ def _exponents(low: int, high: int) -> Make:
 
 
 def _code(words: _Words, field: np.ndarray, fraction: np.ndarray, of: Format) -> np.ndarray:
-    sign = words.below(2) << np.uint64(of.exponent_bits + of.fraction_bits)
-    return sign | field << np.uint64(of.fraction_bits) | fraction
+    return _signed(words, field << np.uint64(of.fraction_bits) | fraction, of)
+
+
+def _signed(words: _Words, codes: np.ndarray, of: Format) -> np.ndarray:
+    return words.below(2) << np.uint64(of.exponent_bits + of.fraction_bits) | codes
 
 
 def _some(chosen: Make, one_in: int, others: Make) -> Make:
@@ -88,22 +91,32 @@ def _some(chosen: Make, one_in: int, others: Make) -> Make:
     return make
 
 
+def _some_lines(chosen: Make, one_in: int, others: Make) -> Make:
+    """One in so many rows or columns, whole along K, by `chosen`, with the sign of its first element."""
+
+    def make(words: _Words, of: Format) -> np.ndarray:
+        sign = np.uint64(1 << (of.exponent_bits + of.fraction_bits))
+        first, second = chosen(words, of), others(words, of)
+        return np.where(words.below(one_in)[..., :1] == 0, first & ~sign | first[..., :1] & sign, second)
+
+    return make
+
+
 def _among(codes: Callable[[Format], list[int]]) -> Make:
     """Some codes, of both signs."""
 
     def make(words: _Words, of: Format) -> np.ndarray:
         table = np.array(codes(of), np.uint64)
-        return _code(words, np.uint64(0) * words.below(1), table[words.below(len(table)).astype(np.intp)], of)
+        return _signed(words, table[words.below(len(table)).astype(np.intp)], of)
 
     return make
 
 
 def _edges(of: Format) -> list[int]:
-    """0, the ends of the subnormal and the normal numbers, 1 and its neighbours, infinity and a NaN."""
+    """0, the ends of the subnormal and the normal numbers, 1 and its neighbours."""
     one = of.bias << of.fraction_bits
     normal = 1 << of.fraction_bits
-    return [0, 0, 1, normal - 1, normal, normal + 1, one - 1, one, one + 1, of.infinity - 1, of.infinity,
-            of.infinity + normal // 2]  # fmt: skip
+    return [0, 0, 1, normal - 1, normal, normal + 1, one - 1, one, one + 1, of.infinity - 1]
 
 
 def _halves(of: Format) -> list[int]:
@@ -112,8 +125,13 @@ def _halves(of: Format) -> list[int]:
     return [0, one - normal, one, one + normal // 2, one + normal]
 
 
+def _specials(of: Format) -> list[int]:
+    """Infinity twice, a signaling and a quiet NaN."""
+    return [of.infinity, of.infinity, of.infinity + 1, of.infinity + (1 << (of.fraction_bits - 1))]
+
+
 _ZERO = _among(lambda of: [0])
-_SPECIAL = _among(lambda of: [of.infinity, of.infinity, of.infinity + 1])
+_ANY = _some(_ZERO, 2, _exponents(-127, 127))
 
 KINDS: dict[str, tuple[int, Make, Make]] = {
     "normal": (72, _exponents(-3, 3), _some(_ZERO, 16, _exponents(-6, 8))),
@@ -122,9 +140,14 @@ KINDS: dict[str, tuple[int, Make, Make]] = {
     # The floor is told where c is 0 and products have bits below the least f32.
     "least": (24, _exponents(-80, -70), _some(_exponents(-160, -120), 16, _ZERO)),
     "large": (16, _exponents(52, 70), _some(_ZERO, 4, _exponents(100, 127))),
-    "zeros": (24, _some(_ZERO, 2, _exponents(-127, 127)), _some(_ZERO, 2, _exponents(-127, 127))),
+    # Where all products are 0, small c are told as they are, and the sign of a sum of zeros alone.
+    "zeros": (24, _some_lines(_ZERO, 3, _ANY), _some(_among(_edges), 2, _ANY)),
     "cancelling": (16, _among(_halves), _among(_halves)),
-    "special": (12, _some(_SPECIAL, 64, _exponents(-20, 20)), _some(_SPECIAL, 16, _exponents(-40, 40))),
+    "special": (
+        12,
+        _some(_among(_specials), 64, _exponents(-20, 20)),
+        _some(_among(_specials), 16, _exponents(-40, 40)),
+    ),
     "edges": (12, _some(_among(_edges), 4, _exponents(-1, 1)), _some(_among(_edges), 2, _exponents(-2, 2))),
 }
 """By name: how many products of matrices have such elements, and such values c."""
