@@ -10,6 +10,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+SOURCES = Path(__file__).resolve().parents[1] / "python"
 PROGRAM = (
     "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> attributes {repro.num_state = 0 : i64} {\n"
     "  return %x : tensor<2xf32>\n"
@@ -53,7 +54,12 @@ def main() -> int:
         print(f"wheel_test: no wheel in {options.folder}", file=sys.stderr)
         return 1
     with zipfile.ZipFile(wheels[-1]) as archive:
-        names = {Path(name).name for name in archive.namelist() if "/licenses/" in name}
+        members = set(archive.namelist())
+    data = {path.relative_to(SOURCES).as_posix() for path in SOURCES.rglob("*") if path.suffix in (".c", ".css", ".js")}
+    if not data <= members:
+        print(f"wheel_test: expected {', '.join(sorted(data - members))} in the wheel", file=sys.stderr)
+        return 1
+    names = {Path(name).name for name in members if "/licenses/" in name}
     if names != {"LICENSE", "LICENSE-THIRD-PARTY"}:
         print(f"wheel_test: expected both files of licences, got {sorted(names)}", file=sys.stderr)
         return 1

@@ -70,7 +70,7 @@ def check_python(fix: bool) -> list[str]:
 def check_licenses() -> list[str]:
     """Sources without the two lines of the license in their first ten."""
     findings = []
-    for file in tracked(".cpp", ".h", ".cu", ".td", ".py"):
+    for file in tracked(".cpp", ".h", ".cu", ".td", ".py", ".css", ".js"):
         head = file.read_text().split("\n")[:10]
         if not any(head):
             continue

@@ -8,12 +8,12 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from ...printing import printable
-from .page_script import SCRIPT
-from .page_style import STYLE
 
+_FOLDER = Path(__file__).parent
 _MEASURES = {
     "result": "error of the result, against f32",
     "operand": "error of the operands (worst)",
@@ -48,6 +48,7 @@ def page(data: Mapping[str, Any]) -> str:
     measures = "".join(f'<option value="{name}">{text}</option>' for name, text in _MEASURES.items())
     # No character of the data can end the element: those of tags are written as escapes of JSON.
     text = json.dumps(data, allow_nan=False)
+    style, program = ((_FOLDER / name).read_text("utf-8") for name in ("page.css", "page.js"))
     embedded = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
     return f"""<!doctype html>
 <html lang="en">
@@ -58,7 +59,7 @@ def page(data: Mapping[str, Any]) -> str:
   content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:">
 <link rel="icon" href="data:,">
 <title>Precision of {script}</title>
-<style>{STYLE}</style>
+<style>{style}</style>
 </head>
 <body>
 <header>
@@ -109,7 +110,7 @@ both.</p>
 </section>
 </main>
 <script type="application/json" id="data">{embedded}</script>
-<script>{SCRIPT}</script>
+<script>{program}</script>
 </body>
 </html>
 """

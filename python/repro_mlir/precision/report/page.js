@@ -1,9 +1,7 @@
-# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
-# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the page of a comparison does: it draws the data that is in it.
 
-"""What the page of a comparison does: it draws the data that is in it."""
-
-SCRIPT = r"""
 "use strict";
 const D = JSON.parse(document.getElementById("data").textContent);
 const runs = D.runs, compared = runs.slice(1), base = runs[0];
@@ -476,4 +474,3 @@ $("left").append(...compared.map(run => {
     make("ul", {}, ...[...counts].map(([key, count]) => make("li", {}, key + (count > 1 ? `, ${count} times` : ""))),
       others ? make("li", {}, `${others} of the role other, such as gradients of products`) : null));
 }));
-"""
