@@ -66,8 +66,9 @@ def compare_tensor_cores(
       compared: is told each opcode.
     Raises:
       Differing: results are others.
-      ReproError: the code cannot be run.
+      ReproError: the code cannot be run, or no certificate can say which driver it is of.
     """
+    driver = device.driver.identity()
     images: set[str] = set()
     instructions = []
     for case in cases:
@@ -82,7 +83,7 @@ def compare_tensor_cores(
         digests = blake3_of(given).hex(), blake3_of(case.expected.tobytes()).hex()
         instructions.append(Instruction(case.opcode, case.expected.size, *digests))
         compared(case.opcode)
-    return Certificate(device.name, device.driver.identity(), unit, tuple(sorted(images)), tuple(instructions))
+    return Certificate(device.name, driver, unit, tuple(sorted(images)), tuple(instructions))
 
 
 def _run(device: Device, code: TargetCode, vectors: Vectors, use_cubin: bool) -> tuple[np.ndarray, str]:
