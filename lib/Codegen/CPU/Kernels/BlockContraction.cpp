@@ -188,8 +188,7 @@ BlockContraction::BlockContraction(HostBuilder &b, BlockContractionOp op)
     while (blockWords % groupWords)
       --groupWords;
   }
-  tileRows = b.getLevel().vectorRegisters >= 32 ? 6 : 4;
-  if (getenv("TR")) tileRows = atoi(getenv("TR"));
+  tileRows = isFloat() && b.getLevel().vectorRegisters >= 32 ? 6 : 4;
   segmentBlocks =
       std::clamp<int64_t>(kMostWords / std::max<int64_t>(blockWords, 1), 1,
                           std::max<int64_t>(blocks, 1));
