@@ -364,8 +364,10 @@ Value BlockContraction::multiplyAdd(Value row, Value column, Value sum) {
   row = vector::BitCastOp::create(b, parts, row);
   column = vector::BitCastOp::create(b, parts, column);
   if (product == Product::bytes)
-    return call("llvm.x86.avx512.vpdpbusd." + std::to_string(32 * lanes), type,
-                {sum, row, column});
+    return call(isArm()
+                    ? "llvm.aarch64.neon.sdot.v4i32.v16i8"
+                    : "llvm.x86.avx512.vpdpbusd." + std::to_string(32 * lanes),
+                type, {sum, row, column});
   Value products;
   if (isGrouped() && isArm()) {
     products = arith::MulIOp::create(b, arith::ExtSIOp::create(b, type, row),
@@ -393,17 +395,16 @@ Value BlockContraction::widen(Value sums) {
     return sums;
   auto type = cast<VectorType>(sums.getType());
   if (!isArm())
-    return addNeighbours(sums, b.constant(DenseElementsAttr::get(
-                                   type, b.getI16IntegerAttr(1))));
+    return addNeighbours(
+        sums, b.constant(DenseElementsAttr::get(type, b.getI16IntegerAttr(1))));
   auto halves = VectorType::get({type.getDimSize(0) / 2}, b.getIntegerType(16));
   SmallVector<Value> pairs;
   for (int64_t half : {0, 1})
-    pairs.push_back(call("llvm.aarch64.neon.saddlp.v4i32.v8i16",
-                         getWordsType(lanes),
-                         vector::ExtractStridedSliceOp::create(
-                             b, sums, {half * halves.getDimSize(0)},
-                             {halves.getDimSize(0)}, {1})
-                             .getResult()));
+    pairs.push_back(call(
+        "llvm.aarch64.neon.saddlp.v4i32.v8i16", getWordsType(lanes),
+        vector::ExtractStridedSliceOp::create(
+            b, sums, {half * halves.getDimSize(0)}, {halves.getDimSize(0)}, {1})
+            .getResult()));
   return call("llvm.aarch64.neon.addp.v4i32", getWordsType(lanes), pairs);
 }
 
@@ -453,8 +454,7 @@ SmallVector<Value> BlockContraction::emitDots(Value local, int64_t rowCount,
   for (Value &dot : dots)
     dot = widen(dot);
   auto addGroup = [&](Value group, ValueRange dots) {
-    SmallVector<Value> sums =
-        emitGroup(local, rowCount, b.add(first, group));
+    SmallVector<Value> sums = emitGroup(local, rowCount, b.add(first, group));
     for (auto [sum, dot] : llvm::zip_equal(sums, dots))
       sum = arith::AddIOp::create(b, dot, widen(sum));
     return sums;
