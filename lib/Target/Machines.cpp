@@ -139,16 +139,16 @@ bool mlir::repro::runsOnHost(const Level &level) {
 }
 
 const Level &mlir::repro::getHostLevel() {
-#if defined(__aarch64__)
-  return *findLevel("aarch64");
-#elif !defined(__x86_64__)
-#error "no file of lib/Target/machines describes the processors of this host"
-#else
   llvm::StringMap<bool> features = llvm::sys::getHostCPUFeatures();
   auto has = [&](std::initializer_list<StringRef> names) {
     return llvm::all_of(names,
                         [&](StringRef name) { return features.lookup(name); });
   };
+#if defined(__aarch64__)
+  return *findLevel(has({"dotprod"}) ? "aarch64-dotprod" : "aarch64");
+#elif !defined(__x86_64__)
+#error "no file of lib/Target/machines describes the processors of this host"
+#else
   if (!has({"avx2", "fma", "bmi", "bmi2", "f16c", "lzcnt", "movbe"}))
     return *findLevel("x86-64-v2");
   if (!has({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}))

@@ -29,11 +29,11 @@
 
 // What it extends.
 // RUN: echo '{"extends": "x86-64-v9", "sizes": {"l2_bytes": {"value": 1048576, "source": "lscpu"}}}' > %t.json && %{refuse}=UNKNOWN
-// UNKNOWN: error: {{.*}}.json: extends: expected one of x86-64-v2, x86-64-v3, x86-64-v4, x86-64-v4-vnni, aarch64, got 'x86-64-v9'{{$}}
+// UNKNOWN: error: {{.*}}.json: extends: expected one of x86-64-v2, x86-64-v3, x86-64-v4, x86-64-v4-vnni, aarch64, aarch64-dotprod, got 'x86-64-v9'{{$}}
 // RUN: echo '{"extends": "sm_75", "sizes": {"l2_bytes": {"value": 1048576, "source": "lscpu"}}}' > %t.json && %{refuse}=OTHER-KIND
-// OTHER-KIND: error: {{.*}}.json: extends: expected one of x86-64-v2, x86-64-v3, x86-64-v4, x86-64-v4-vnni, aarch64, got 'sm_75'{{$}}
+// OTHER-KIND: error: {{.*}}.json: extends: expected one of x86-64-v2, x86-64-v3, x86-64-v4, x86-64-v4-vnni, aarch64, aarch64-dotprod, got 'sm_75'{{$}}
 // RUN: echo '{"extends": 3, "sizes": {"l2_bytes": {"value": 1048576, "source": "lscpu"}}}' > %t.json && %{refuse}=NO-NAME
-// NO-NAME: error: {{.*}}.json: extends: expected one of x86-64-v2, x86-64-v3, x86-64-v4, x86-64-v4-vnni, aarch64, got ''{{$}}
+// NO-NAME: error: {{.*}}.json: extends: expected one of x86-64-v2, x86-64-v3, x86-64-v4, x86-64-v4-vnni, aarch64, aarch64-dotprod, got ''{{$}}
 // RUN: echo '{"extends": "x86-64-v3", "sizes": {"l2_bytes": {"value": 1048576, "source": "lscpu"}}, "instructions": {}}' > %t.json && %{refuse}=INSTRUCTIONS
 // INSTRUCTIONS: error: {{.*}}.json: unknown key 'instructions', expected one of extends, sizes{{$}}
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -432,6 +432,32 @@ def large_contractions() -> list[Case]:
     ]
 
 
+# The codes of the greatest magnitude, that of i8 being -128 alone.
+_EXTREMES = {"f4E2M1FN": (0x7, 0xF), "f6E2M3FN": (0x1F, 0x3F), "f6E3M2FN": (0x1F, 0x3F), "i8": (0x80, 0x7F)}
+
+
+def _extreme_codes(choose: random.Random, element: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Rows of one code alone, and rows of both."""
+    codes = np.array(_EXTREMES[element], np.uint8)
+    random_rows = np.random.default_rng(choose.getrandbits(32)).integers(0, 2, shape)
+    kind = np.arange(shape[-2])[:, None] % 3
+    chosen = codes[np.where(kind == 2, random_rows, kind)]
+    return chosen.view(np.int8) if element == "i8" else chosen
+
+
+def extreme_contractions() -> Iterator[Case]:
+    """Sums as large as they can be, in blocks that are divided in every way, of few and ragged extents."""
+    pairs = [("i8", "i8"), ("f4E2M1FN", "f6E2M3FN"), ("f6E2M3FN", "f4E2M1FN"), ("f6E3M2FN", "f6E2M3FN")]
+    pairs += [(element, element) for element in ("f4E2M1FN", "f6E2M3FN", "f6E3M2FN")]
+    extents = [(1, 1, 1), (1, 33, 64), (9, 1, 70), (5, 19, 200), (7, 35, 16448)]
+    for number, (m, n, k) in enumerate(extents):
+        for first, second in pairs:
+            for block in (16, 32, 68, 136, 8192) if k == 200 else (8192,) if k > 8192 else (32,):
+                name = f"extreme-{first}-{second}-{m}-{n}-{k}-{block}"
+                choose = random.Random(number)
+                yield _contraction(choose, name, (), (m, n, k), (first, second), block, [1, 1], _extreme_codes)
+
+
 def _contraction(
     choose: random.Random,
     name: str,
@@ -440,13 +466,14 @@ def _contraction(
     elements: tuple[str, str],
     block: int,
     rows: list[int],
+    draw: Callable[[random.Random, str, tuple[int, ...]], np.ndarray] = _codes,
 ) -> Case:
     m, n, k = extents
     b = Builder()
     operands, arrays = [], []
     for element, extent, count in zip(elements, (m, n), rows, strict=True):
         operands.append(b.argument((*outer, extent, k), element))
-        arrays.append(_codes(choose, element, (*outer, extent, k)))
+        arrays.append(draw(choose, element, (*outer, extent, k)))
         kind = choose.choice(_FACTOR_SCALES)
         operands.append(b.argument((*outer, -(-extent // count), -(-k // block)), kind))
         arrays.append(_scales(choose, kind, operands[-1].shape or ()))

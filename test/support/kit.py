@@ -83,7 +83,7 @@ def compiled(program: str, inputs: Sequence[np.ndarray], configuration: Configur
     """What compiled code says, in each of several runs of one executable."""
     known = read(program)
     artifact = _artifact(program, configuration.level)
-    backend = QemuBackend if configuration.level == "aarch64" else CpuBackend
+    backend = QemuBackend if configuration.level.startswith("aarch64") else CpuBackend
     executable = backend(artifact, configuration.threads)
     arrays = [_public(array, kind) for array, kind in zip(inputs, known.body.argument_types, strict=True)]
     given = arrays[known.num_state :]

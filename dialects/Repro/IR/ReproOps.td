@@ -391,7 +391,8 @@ def Repro_BlockContractionOp : Repro_StructuredOp<"block_contraction"> {
 
     Codes are of f6E3M2FN, f6E2M3FN, f4E2M1FN or f8E4M3FN, or integers, a product
     of which is in units of 2^-`fraction_bits`: i8, and in a program that is not
-    canonical i16 of at most 448. Scales are of f8E8M0FNU, f8E4M3FN, of which the
+    canonical i16 of at most 448, and integers of `x` and `y` whose magnitudes
+    are at most `magnitudes`. Scales are of f8E8M0FNU, f8E4M3FN, of which the
     sign is not read (Q1), or f32.
 
     ```mlir
@@ -403,11 +404,12 @@ def Repro_BlockContractionOp : Repro_StructuredOp<"block_contraction"> {
   }];
   let arguments = (ins Variadic<AnyShaped>:$inputs, Variadic<AnyShaped>:$outputs,
                        Repro_BlockStepAttr:$step, I64Attr:$block,
-                       DenseI64ArrayAttr:$rows, OptionalAttr<I64Attr>:$fraction_bits);
+                       DenseI64ArrayAttr:$rows, OptionalAttr<I64Attr>:$fraction_bits,
+                       OptionalAttr<DenseI64ArrayAttr>:$magnitudes);
   let results = (outs Variadic<AnyRankedTensor>:$results_);
   let assemblyFormat = [{
     $step `block` `=` $block `rows` `=` $rows
-    (`fraction_bits` `=` $fraction_bits^)?
+    (`fraction_bits` `=` $fraction_bits^)? (`magnitudes` `=` $magnitudes^)?
     `ins` `(` $inputs `:` type($inputs) `)`
     `outs` `(` $outputs `:` type($outputs) `)` attr-dict (`->` type($results_)^)?
   }];

@@ -21,6 +21,7 @@ _LEVELS = {
     "x86-64-v4": "x86-64 processors with AVX-512",
     "x86-64-v4-vnni": "x86-64 processors with AVX-512 and its VNNI",
     "aarch64": "64-bit Arm processors with NEON",
+    "aarch64-dotprod": "64-bit Arm processors with NEON and its dot products of bytes",
 }
 
 NATIVE, EMULATED, COMPILED = "native", "emulated", "compile only"
@@ -69,7 +70,7 @@ def _described(name: str, device: Device | ReproError) -> tuple[str, str, str]:
     what = _LEVELS[variant] if variant else f"this machine's processor: {native_level()}"
     if not variant or variant in runnable_levels():
         return what, NATIVE, "by this processor"
-    if variant != "aarch64":
+    if not variant.startswith("aarch64"):
         return what, COMPILED, "this processor is none of these"
     if qemu.is_available():
         return what, EMULATED, f"by {qemu.EMULATOR}"

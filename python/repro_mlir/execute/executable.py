@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import bisect
 import os
-import platform
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn, SupportsIndex
@@ -86,7 +85,7 @@ def _backend(program: Program, target: str, threads: int) -> Backend:
 
 def _cpu_backend(program: Program, target: str, level: str, threads: int) -> Backend:
     from ..compilation.cache import cached_compile
-    from ..compilation.cpu import native_level
+    from ..compilation.cpu import native_level, runnable_levels
     from ..program import debugging
     from .cpu import CpuBackend
     from .qemu import QemuBackend
@@ -102,7 +101,7 @@ def _cpu_backend(program: Program, target: str, level: str, threads: int) -> Bac
         repeat = "" if program.untrusted else debugging.how_to_repeat(program.text, pipeline)
         raise ReproError(f"cannot compile the program for {level}: {_first_line(error)}{repeat}") from None
     try:
-        if level == "aarch64" and platform.machine() not in ("aarch64", "arm64"):
+        if level.startswith("aarch64") and level not in runnable_levels():
             return QemuBackend(artifact, threads)
         return CpuBackend(artifact, threads)
     except (RuntimeError, ValueError) as error:

@@ -61,7 +61,7 @@ class QemuBackend:
         """Links the program.
 
         Args:
-            artifact: what `compile(..., level="aarch64")` returned.
+            artifact: what `compile` returned for "aarch64" or "aarch64-dotprod".
             threads: into how many shares each kernel's work is cut; they run one after the other.
             timeout: seconds that linking or a step may take.
 

@@ -1733,6 +1733,42 @@ func.func @Q4_fraction_bits(%x: tensor<8x96xi8>, %s: tensor<8x3xf32>, %y: tensor
 
 // -----
 
+func.func @Q4_magnitudes_count(%x: tensor<8x96xi8>, %s: tensor<8x3xf32>, %i: tensor<8x8xf32>) {
+  // expected-error @+1 {{(Q4) expected two magnitudes of integers, each 1 to 32768}}
+  %0 = repro.block_contraction fused block = 32 rows = [1, 1] fraction_bits = 4 magnitudes = [12]
+      ins(%x, %s, %x, %s : tensor<8x96xi8>, tensor<8x3xf32>, tensor<8x96xi8>, tensor<8x3xf32>) outs(%i : tensor<8x8xf32>) -> tensor<8x8xf32>
+  return
+}
+
+// -----
+
+func.func @Q4_magnitudes_zero(%x: tensor<8x96xi8>, %s: tensor<8x3xf32>, %i: tensor<8x8xf32>) {
+  // expected-error @+1 {{(Q4) expected two magnitudes of integers, each 1 to 32768}}
+  %0 = repro.block_contraction fused block = 32 rows = [1, 1] fraction_bits = 4 magnitudes = [12, 0]
+      ins(%x, %s, %x, %s : tensor<8x96xi8>, tensor<8x3xf32>, tensor<8x96xi8>, tensor<8x3xf32>) outs(%i : tensor<8x8xf32>) -> tensor<8x8xf32>
+  return
+}
+
+// -----
+
+func.func @Q4_magnitudes_large(%x: tensor<8x96xi8>, %s: tensor<8x3xf32>, %i: tensor<8x8xf32>) {
+  // expected-error @+1 {{(Q4) expected two magnitudes of integers, each 1 to 32768}}
+  %0 = repro.block_contraction fused block = 32 rows = [1, 1] fraction_bits = 4 magnitudes = [12, 32769]
+      ins(%x, %s, %x, %s : tensor<8x96xi8>, tensor<8x3xf32>, tensor<8x96xi8>, tensor<8x3xf32>) outs(%i : tensor<8x8xf32>) -> tensor<8x8xf32>
+  return
+}
+
+// -----
+
+func.func @Q4_magnitudes_no_integers(%x: tensor<8x96xi8>, %s: tensor<8x3xf32>, %i: tensor<8x8xf32>) {
+  // expected-error @+1 {{(Q4) expected two magnitudes of integers, each 1 to 32768}}
+  %0 = repro.block_contraction fused block = 32 rows = [1, 1] magnitudes = [12, 12]
+      ins(%x, %s, %x, %s : tensor<8x96xi8>, tensor<8x3xf32>, tensor<8x96xi8>, tensor<8x3xf32>) outs(%i : tensor<8x8xf32>) -> tensor<8x8xf32>
+  return
+}
+
+// -----
+
 func.func @Q4_codes(%x: tensor<8x96xf8E5M2>, %s: tensor<8x3xf32>, %y: tensor<40x96xf8E5M2>, %t: tensor<40x3xf32>, %i: tensor<8x40xf32>) {
   // expected-error @+1 {{(Q4) expected codes of f8E4M3FN, f6 or f4, or integers with fraction bits, got 'f8E5M2'}}
   %0 = repro.block_contraction fused block = 32 rows = [1, 1]

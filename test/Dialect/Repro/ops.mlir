@@ -474,5 +474,9 @@ func.func @Q4_block_contraction(%x: tensor<2x8x96xf4E2M1FN>, %s: tensor<2x8x3xf8
   %1 = repro.block_contraction split block = 8 rows = [1, 1] fraction_bits = 12
       ins(%u, %v, %u, %v : tensor<8x96xi8>, tensor<8x12xf32>, tensor<8x96xi8>, tensor<8x12xf32>)
       outs(%j : tensor<8x8xf32>) -> tensor<8x8xf32>
+  // CHECK: repro.block_contraction split block = 8 rows = [1, 1] fraction_bits = 2 magnitudes = [12, 12] ins
+  %2 = repro.block_contraction split block = 8 rows = [1, 1] fraction_bits = 2 magnitudes = [12, 12]
+      ins(%u, %v, %u, %v : tensor<8x96xi8>, tensor<8x12xf32>, tensor<8x96xi8>, tensor<8x12xf32>)
+      outs(%j : tensor<8x8xf32>) -> tensor<8x8xf32>
   return
 }

@@ -4,11 +4,13 @@
 """(V1), (Q1) to (Q4): tensors in blocks, and the types of f6, f4 and f8E8M0FNU, have the same bits everywhere."""
 
 import pytest
+from repro_mlir.compilation.cpu import runnable_levels
 from repro_mlir.execute import qemu
 from support import block_programs
 from support.catalogue import Case
 from support.kit import Configuration, check
 
+ON_EVERY_LEVEL = [Configuration(level, threads) for level in runnable_levels() for threads in (1, 2)]
 CASES = [case for group in block_programs.GROUPS.values() for case in group()]
 
 
@@ -29,8 +31,16 @@ def test_Q4_large_contractions(case: Case) -> None:
     check(case.program, case.inputs)
 
 
+@pytest.mark.parametrize("case", list(block_programs.extreme_contractions()), ids=lambda case: case.name)
+def test_Q4_extreme_contractions(case: Case) -> None:
+    """No sum saturates or wraps where it must not; at every level with two threads, too."""
+    check(case.program, case.inputs, ON_EVERY_LEVEL)
+
+
 @pytest.mark.skipif(not qemu.is_available(), reason="no aarch64 compiler or emulator")
-def test_aarch64() -> None:
+@pytest.mark.parametrize("level", ["aarch64", "aarch64-dotprod"])
+def test_aarch64(level: str) -> None:
     cases = [*CASES[::8], *map(block_programs.contraction, range(8)), *block_programs.large_contractions()[-1:]]
+    cases += block_programs.extreme_contractions()
     for case in cases:
-        check(case.program, case.inputs, [Configuration("aarch64", 3)], runs=1)
+        check(case.program, case.inputs, [Configuration(level, 3)], runs=1)

@@ -7,10 +7,14 @@
 //
 // (Q4) The dot product of a block is exact, as an i32 of integers and as an f64
 // of f8, whatever the order. A lane of a vector is a result along N; a word
-// holds 4, 2 or 1 neighbouring elements of K, which one instruction multiplies
-// and adds. Words of a panel of columns are packed so that those of
-// neighbouring results are a vector, words of rows are broadcast. A long K is
-// taken segment by segment.
+// holds 4, 2 or 1 neighbouring elements of K, which are multiplied together.
+// Words of a panel of columns are packed so that those of neighbouring results
+// are a vector, words of rows are broadcast. A long K is taken segment by
+// segment.
+//
+// Sums of products of bytes have i16 where the instruction gives that: of a
+// group of words, as long as no product of a word and no sum of a group can be
+// beyond. What is added in between may wrap.
 //
 //===----------------------------------------------------------------------===//
 
@@ -44,8 +48,9 @@ static constexpr int64_t kTileVectors = 2;
 static constexpr int64_t kUnrolledWords = 16;
 
 namespace {
-/// What a word holds: bytes, halves or all of an i32, or an f64.
-enum class Product { bytes, halves, words, floats };
+/// What a word holds: bytes, added up as i32 or, in groups of words, as i16;
+/// halves or all of an i32; or an f64.
+enum class Product { bytes, groupedBytes, halves, words, floats };
 
 class BlockContraction {
 public:
@@ -59,14 +64,31 @@ public:
 
 private:
   bool isFloat() const { return product == Product::floats; }
+  bool isGrouped() const { return product == Product::groupedBytes; }
   int64_t perWord() const {
-    return product == Product::bytes ? 4 : product == Product::halves ? 2 : 1;
+    return product == Product::bytes || isGrouped() ? 4
+           : product == Product::halves             ? 2
+                                                    : 1;
+  }
+  bool isArm() const {
+    return b.getLevel().machine == repro_runtime::Machine::AArch64;
+  }
+  /// Whether bytes of rows are unsigned, with 128 more, as instructions of x86
+  /// multiply them; corrections take away what that adds.
+  bool hasUnsignedRows() const {
+    return (product == Product::bytes || isGrouped()) && !isArm();
   }
   Type getWordType() const {
     return isFloat() ? Type(b.getF64Type()) : Type(b.getI32Type());
   }
   VectorType getWordsType(int64_t count) const {
     return VectorType::get({count}, getWordType());
+  }
+  /// Sums of products of a group of words, before `widen`.
+  VectorType getSumsType() const {
+    if (!isGrouped())
+      return getWordsType(lanes);
+    return VectorType::get({lanes * (isArm() ? 4 : 2)}, b.getIntegerType(16));
   }
   int64_t panelWidth() const { return kTileVectors * lanes; }
 
@@ -84,10 +106,19 @@ private:
   /// All tiles of the panel, in the segment.
   void emitPanel(Value begin, Value count, Value panel);
   void emitTile(Value row, Value local, int64_t rowCount, Value panel);
-  /// The dot products after word `word` of the block.
+  /// The dot products of a block.
+  SmallVector<Value> emitDots(Value local, int64_t rowCount, Value block);
+  /// The sums of the products of a group of words.
+  SmallVector<Value> emitGroup(Value local, int64_t rowCount, Value group);
+  /// Those sums after word `word`.
   SmallVector<Value> multiplyAdd(Value local, int64_t rowCount, Value word,
-                                 ValueRange dots);
-  Value multiplyAdd(Value row, Value column, Value dot);
+                                 ValueRange sums);
+  Value multiplyAdd(Value row, Value column, Value sum);
+  /// The sums of a group as words.
+  Value widen(Value sums);
+  /// Sums of two neighbouring products of i16.
+  Value addNeighbours(Value x, Value y);
+  Value call(StringRef intrinsic, Type result, ValueRange operands);
   void writeResults(Value row, int64_t rowCount, Value panel,
                     ArrayRef<Value> sums);
   Value getOffset(const Access &access, Value row, Value column);
@@ -99,7 +130,8 @@ private:
   int64_t block; ///< elements of one
   Product product;
   int64_t lanes;
-  int64_t blockWords, blocks, tileRows, blockRows, rowBlocks, panels, groups;
+  int64_t groupWords; ///< which divide those of a block
+  int64_t blockWords, blocks, tileRows, blockRows, rowBlocks, panels, shares;
   int64_t segmentBlocks; ///< at most
   Access x, xScales, y, yScales, output;
   SmallVector<Value> batch;              ///< coordinates of the present item
@@ -109,6 +141,19 @@ private:
 };
 } // namespace
 
+/// Words of bytes of which i16 has the products and their sums; 0: of none.
+static int64_t getMostGroupedWords(const Level &level, BlockContractionOp op) {
+  auto magnitudes = op.getMagnitudes();
+  if (!magnitudes)
+    return 0;
+  int64_t x = (*magnitudes)[0], y = (*magnitudes)[1];
+  constexpr int64_t kMost = INT16_MAX;
+  if (level.machine == repro_runtime::Machine::AArch64)
+    return kMost / (x * y);
+  // Two products at a time, of x with 128 more; what exceeds i16 saturates.
+  return 2 * (128 + x) * y > kMost ? 0 : kMost / (2 * x * y);
+}
+
 static Product chooseProduct(const Level &level, BlockContractionOp op,
                              int64_t block) {
   if (!op.getFractionBits())
@@ -116,10 +161,14 @@ static Product chooseProduct(const Level &level, BlockContractionOp op,
   auto isByte = [&](unsigned input) {
     return getElementTypeOrSelf(op.getInputs()[input].getType()).isInteger(8);
   };
-  if (level.machine != repro_runtime::Machine::X86_64)
-    return Product::words;
-  bool areBytes = isByte(0) && isByte(2) && block % 4 == 0;
-  return level.hasByteDots && areBytes ? Product::bytes : Product::halves;
+  if (isByte(0) && isByte(2) && block % 4 == 0) {
+    if (level.hasByteDots)
+      return Product::bytes;
+    if (getMostGroupedWords(level, op) > 0)
+      return Product::groupedBytes;
+  }
+  return level.machine == repro_runtime::Machine::X86_64 ? Product::halves
+                                                         : Product::words;
 }
 
 BlockContraction::BlockContraction(HostBuilder &b, BlockContractionOp op)
@@ -132,7 +181,14 @@ BlockContraction::BlockContraction(HostBuilder &b, BlockContractionOp op)
       lanes(b.getLanes() / (isFloat() ? 2 : 1)) {
   blockWords = block / perWord();
   blocks = k / block;
-  tileRows = b.getLevel().vectorRegisters >= 32 ? 6 : 2;
+  groupWords = std::max<int64_t>(blockWords, 1);
+  if (isGrouped()) {
+    groupWords =
+        std::min(getMostGroupedWords(b.getLevel(), op), kUnrolledWords);
+    while (blockWords % groupWords)
+      --groupWords;
+  }
+  tileRows = isFloat() && b.getLevel().vectorRegisters >= 32 ? 6 : 4;
   segmentBlocks =
       std::clamp<int64_t>(kMostWords / std::max<int64_t>(blockWords, 1), 1,
                           std::max<int64_t>(blocks, 1));
@@ -149,7 +205,7 @@ BlockContraction::BlockContraction(HostBuilder &b, BlockContractionOp op)
   panels = llvm::divideCeil(n, panelWidth());
   int64_t others =
       rowBlocks * ShapedType::getNumElements(results.getShape().drop_back(2));
-  groups = std::clamp<int64_t>(
+  shares = std::clamp<int64_t>(
       llvm::divideCeil(kManyItems, std::max<int64_t>(others, 1)), 1,
       llvm::divideCeil(std::max<int64_t>(panels, 1), kManyPanels));
 }
@@ -199,8 +255,7 @@ void BlockContraction::packRows(Value begin, Value count) {
     Value to = b.mul(local, segmentBlocks * blockWords);
     forWords([&](Value word, int64_t count) {
       Value loaded = loadWords(x, b.add(from, b.mul(word, perWord())), count);
-      if (product == Product::bytes) {
-        // As unsigned bytes with 128 more; what that adds is taken away again.
+      if (hasUnsignedRows()) {
         Value signs = b.constant(DenseElementsAttr::get(
             cast<VectorType>(loaded.getType()), APInt(32, 0x80808080)));
         loaded = arith::XOrIOp::create(b, loaded, signs);
@@ -250,16 +305,18 @@ void BlockContraction::packPanel(Value panel) {
       b.storeVector(scales, columnScales, to, 1);
     });
   });
-  if (product != Product::bytes)
+  if (!hasUnsignedRows())
     return;
-  // 128 times the sum of each block.
-  auto type = VectorType::get({lanes}, b.getI32Type());
-  Value signs = b.constant(DenseElementsAttr::get(type, APInt(32, 0x80808080)));
-  b.loop(b.index(0), numBlocks, 1, [&](Value block) {
-    Value from = b.mul(block, blockWords);
+  // 128 times the sum of each group.
+  VectorType words = getWordsType(lanes);
+  Value zero = b.zero(getSumsType());
+  Value signs =
+      b.constant(DenseElementsAttr::get(words, APInt(32, 0x80808080)));
+  b.loop(b.index(0), b.div(numWords, groupWords), 1, [&](Value group) {
+    Value from = b.mul(group, groupWords);
     SmallVector<Value> sums =
-        b.loop(b.index(0), b.index(blockWords), 1,
-               SmallVector<Value>(kTileVectors, b.zero(type)),
+        b.loop(b.index(0), b.index(groupWords), 1,
+               SmallVector<Value>(kTileVectors, zero),
                [&](Value word, ValueRange sums) {
                  SmallVector<Value> next;
                  Value at = b.mul(b.add(from, word), panelWidth());
@@ -271,9 +328,11 @@ void BlockContraction::packPanel(Value panel) {
                                    sum));
                  return next;
                });
-    for (auto [v, sum] : llvm::enumerate(sums))
-      b.storeVector(arith::SubIOp::create(b, b.zero(type), sum), corrections,
-                    b.add(b.mul(block, panelWidth()), v * lanes), 1);
+    for (auto [v, sum] : llvm::enumerate(sums)) {
+      Value negated = arith::SubIOp::create(b, zero, sum);
+      b.storeVector(vector::BitCastOp::create(b, words, negated), corrections,
+                    b.add(b.mul(group, panelWidth()), v * lanes), 1);
+    }
   });
 }
 
@@ -281,37 +340,76 @@ void BlockContraction::packPanel(Value panel) {
 // Products
 //===----------------------------------------------------------------------===//
 
-Value BlockContraction::multiplyAdd(Value row, Value column, Value dot) {
+Value BlockContraction::call(StringRef intrinsic, Type result,
+                             ValueRange operands) {
+  return LLVM::CallIntrinsicOp::create(b, result, b.getStringAttr(intrinsic),
+                                       operands)
+      .getResult(0);
+}
+
+Value BlockContraction::multiplyAdd(Value row, Value column, Value sum) {
   if (isFloat()) {
     // Exact either way.
     if (b.getLevel().hasFma)
-      return math::FmaOp::create(b, row, column, dot);
-    return arith::AddFOp::create(b, dot, arith::MulFOp::create(b, row, column));
+      return math::FmaOp::create(b, row, column, sum);
+    return arith::AddFOp::create(b, sum, arith::MulFOp::create(b, row, column));
   }
+  auto type = cast<VectorType>(sum.getType());
   if (product == Product::words) {
     Value multiplied = arith::MulIOp::create(b, row, column);
-    return arith::AddIOp::create(b, dot, multiplied);
+    return arith::AddIOp::create(b, sum, multiplied);
   }
   auto parts =
       VectorType::get({lanes * perWord()}, b.getIntegerType(32 / perWord()));
   row = vector::BitCastOp::create(b, parts, row);
   column = vector::BitCastOp::create(b, parts, column);
-  auto call = [&](StringRef name, ValueRange operands) {
-    return LLVM::CallIntrinsicOp::create(b, dot.getType(),
-                                         b.getStringAttr(name), operands)
-        .getResult(0);
-  };
   if (product == Product::bytes)
-    return call("llvm.x86.avx512.vpdpbusd." + std::to_string(32 * lanes),
-                {dot, row, column});
-  StringRef name = lanes == 4   ? "llvm.x86.sse2.pmadd.wd"
-                   : lanes == 8 ? "llvm.x86.avx2.pmadd.wd"
-                                : "llvm.x86.avx512.pmaddw.d.512";
-  return arith::AddIOp::create(b, dot, call(name, {row, column}));
+    return call(isArm()
+                    ? "llvm.aarch64.neon.sdot.v4i32.v16i8"
+                    : "llvm.x86.avx512.vpdpbusd." + std::to_string(32 * lanes),
+                type, {sum, row, column});
+  Value products;
+  if (isGrouped() && isArm()) {
+    products = arith::MulIOp::create(b, arith::ExtSIOp::create(b, type, row),
+                                     arith::ExtSIOp::create(b, type, column));
+  } else if (isGrouped()) {
+    products = call(lanes == 4   ? "llvm.x86.ssse3.pmadd.ub.sw.128"
+                    : lanes == 8 ? "llvm.x86.avx2.pmadd.ub.sw"
+                                 : "llvm.x86.avx512.pmaddubs.w.512",
+                    type, {row, column});
+  } else {
+    products = addNeighbours(row, column);
+  }
+  return arith::AddIOp::create(b, sum, products);
+}
+
+Value BlockContraction::addNeighbours(Value x, Value y) {
+  return call(lanes == 4   ? "llvm.x86.sse2.pmadd.wd"
+              : lanes == 8 ? "llvm.x86.avx2.pmadd.wd"
+                           : "llvm.x86.avx512.pmaddw.d.512",
+              getWordsType(lanes), {x, y});
+}
+
+Value BlockContraction::widen(Value sums) {
+  if (!isGrouped())
+    return sums;
+  auto type = cast<VectorType>(sums.getType());
+  if (!isArm())
+    return addNeighbours(
+        sums, b.constant(DenseElementsAttr::get(type, b.getI16IntegerAttr(1))));
+  auto halves = VectorType::get({type.getDimSize(0) / 2}, b.getIntegerType(16));
+  SmallVector<Value> pairs;
+  for (int64_t half : {0, 1})
+    pairs.push_back(call(
+        "llvm.aarch64.neon.saddlp.v4i32.v8i16", getWordsType(lanes),
+        vector::ExtractStridedSliceOp::create(
+            b, sums, {half * halves.getDimSize(0)}, {halves.getDimSize(0)}, {1})
+            .getResult()));
+  return call("llvm.aarch64.neon.addp.v4i32", getWordsType(lanes), pairs);
 }
 
 SmallVector<Value> BlockContraction::multiplyAdd(Value local, int64_t rowCount,
-                                                 Value word, ValueRange dots) {
+                                                 Value word, ValueRange sums) {
   SmallVector<Value> loaded, next;
   for (int64_t v = 0; v < kTileVectors; ++v)
     loaded.push_back(b.loadVector(columns, getWordType(),
@@ -321,9 +419,51 @@ SmallVector<Value> BlockContraction::multiplyAdd(Value local, int64_t rowCount,
     Value at = b.add(b.mul(b.add(local, i), segmentBlocks * blockWords), word);
     Value row = b.broadcast(b.load(rows, getWordType(), at), lanes);
     for (Value column : loaded)
-      next.push_back(multiplyAdd(row, column, dots[next.size()]));
+      next.push_back(multiplyAdd(row, column, sums[next.size()]));
   }
   return next;
+}
+
+SmallVector<Value> BlockContraction::emitGroup(Value local, int64_t rowCount,
+                                               Value group) {
+  SmallVector<Value> sums(rowCount * kTileVectors, b.zero(getSumsType()));
+  if (hasUnsignedRows())
+    for (auto [i, sum] : llvm::enumerate(sums)) {
+      Value at = b.add(b.mul(group, panelWidth()), i % kTileVectors * lanes);
+      sum = vector::BitCastOp::create(
+          b, getSumsType(),
+          b.loadVector(corrections, b.getI32Type(), at, 1, lanes));
+    }
+  Value first = b.mul(group, groupWords);
+  if (groupWords > kUnrolledWords)
+    return b.loop(b.index(0), b.index(groupWords), 1, sums,
+                  [&](Value word, ValueRange carried) {
+                    return multiplyAdd(local, rowCount, b.add(first, word),
+                                       carried);
+                  });
+  for (int64_t word = 0; word < groupWords; ++word)
+    sums = multiplyAdd(local, rowCount, b.add(first, word), sums);
+  return sums;
+}
+
+SmallVector<Value> BlockContraction::emitDots(Value local, int64_t rowCount,
+                                              Value block) {
+  int64_t groups = blockWords / groupWords;
+  Value first = b.mul(block, groups);
+  SmallVector<Value> dots = emitGroup(local, rowCount, first);
+  for (Value &dot : dots)
+    dot = widen(dot);
+  auto addGroup = [&](Value group, ValueRange dots) {
+    SmallVector<Value> sums = emitGroup(local, rowCount, b.add(first, group));
+    for (auto [sum, dot] : llvm::zip_equal(sums, dots))
+      sum = arith::AddIOp::create(b, dot, widen(sum));
+    return sums;
+  };
+  if (groups > 1 && blockWords > kUnrolledWords)
+    return b.loop(b.index(1), b.index(groups), 1, dots, addGroup);
+  for (int64_t group = 1; group < groups; ++group)
+    dots = addGroup(b.index(group), dots);
+  return dots;
 }
 
 void BlockContraction::emitTile(Value row, Value local, int64_t rowCount,
@@ -332,23 +472,7 @@ void BlockContraction::emitTile(Value row, Value local, int64_t rowCount,
   auto floats = VectorType::get({lanes}, f32);
   int64_t count = rowCount * kTileVectors;
   auto addBlock = [&](Value block, ValueRange sums) {
-    SmallVector<Value> dots(count, b.zero(getWordsType(lanes)));
-    if (product == Product::bytes)
-      for (int64_t i = 0; i < count; ++i)
-        dots[i] = b.loadVector(
-            corrections, b.getI32Type(),
-            b.add(b.mul(block, panelWidth()), i % kTileVectors * lanes), 1,
-            lanes);
-    Value first = b.mul(block, blockWords);
-    if (blockWords <= kUnrolledWords)
-      for (int64_t word = 0; word < blockWords; ++word)
-        dots = multiplyAdd(local, rowCount, b.add(first, word), dots);
-    else
-      dots = b.loop(b.index(0), b.index(blockWords), 1, dots,
-                    [&](Value word, ValueRange carried) {
-                      return multiplyAdd(local, rowCount, b.add(first, word),
-                                         carried);
-                    });
+    SmallVector<Value> dots = emitDots(local, rowCount, block);
     SmallVector<Value> next;
     for (int64_t i = 0; i < rowCount; ++i) {
       Value scaleRow = b.div(b.add(row, i), op.getRows()[0]);
@@ -447,25 +571,26 @@ void BlockContraction::expand() {
   rows = b.getScratch(getWordType(), blockRows * words);
   columns = b.getScratch(getWordType(), words * panelWidth());
   columnScales = b.getScratch(b.getF32Type(), segmentBlocks * panelWidth());
-  if (product == Product::bytes)
-    corrections = b.getScratch(b.getI32Type(), segmentBlocks * panelWidth());
+  if (hasUnsignedRows())
+    corrections =
+        b.getScratch(b.getI32Type(), words / groupWords * panelWidth());
   if (hasSegments())
     totals = b.getScratch(b.getF32Type(), blockRows * panelWidth());
 
   SmallVector<int64_t> items(results.getShape().drop_back(2));
-  items.append({rowBlocks, groups});
-  int64_t groupPanels = llvm::divideCeil(panels, groups);
+  items.append({rowBlocks, shares});
+  int64_t sharePanels = llvm::divideCeil(panels, shares);
   b.forEachItem([&](Value item) {
     batch = b.delinearize(item, items);
-    Value group = batch.pop_back_val();
+    Value share = batch.pop_back_val();
     Value begin = b.mul(batch.pop_back_val(), blockRows);
     Value count = b.min(b.sub(b.index(m), begin), b.index(blockRows));
     if (!hasSegments()) {
       beginSegment(b.index(0));
       packRows(begin, count);
     }
-    Value firstPanel = b.mul(group, groupPanels);
-    Value endPanel = b.min(b.add(firstPanel, groupPanels), b.index(panels));
+    Value firstPanel = b.mul(share, sharePanels);
+    Value endPanel = b.min(b.add(firstPanel, sharePanels), b.index(panels));
     b.loop(firstPanel, endPanel, 1, [&](Value panel) {
       if (!hasSegments()) {
         emitPanel(begin, count, panel);

@@ -603,19 +603,23 @@ struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
               .front();
     };
     IntegerAttr fractionBits = op.getFractionBitsAttr();
+    DenseI64ArrayAttr magnitudes = op.getMagnitudesAttr();
     // Two of f8 have no common integers; with another format neither has.
     bool areIntegers = getUnitType(elementOf(0)) && getUnitType(elementOf(2));
     if (!fractionBits && areIntegers) {
       int count = 0;
+      SmallVector<int64_t> most;
       for (unsigned input : {0, 2}) {
         ElementFormat format(elementOf(input));
         count -= getUnitExponent(format);
+        most.push_back(std::ldexp(format.largest, -getUnitExponent(format)));
         map(input, getUnitType(format.type),
             [&](const FloatWords &w, Value code) {
               return decodeInteger(w, code, format);
             });
       }
       fractionBits = b.getI64IntegerAttr(count);
+      magnitudes = b.getDenseI64ArrayAttr(most);
     } else if (!fractionBits) {
       for (unsigned input : {0, 2}) {
         ElementFormat format(elementOf(input));
@@ -639,7 +643,7 @@ struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
       inputs[input] = fillBlocks(b, inputs[input], op.getBlock());
     rewriter.replaceOpWithNewOp<BlockContractionOp>(
         op, op.getResultTypes(), inputs, adaptor.getOutputs(), op.getStepAttr(),
-        op.getBlockAttr(), op.getRowsAttr(), fractionBits);
+        op.getBlockAttr(), op.getRowsAttr(), fractionBits, magnitudes);
     return success();
   }
 };

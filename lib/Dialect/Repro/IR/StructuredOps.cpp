@@ -333,6 +333,13 @@ LogicalResult BlockContractionOp::verify() {
   if (isInteger && *getFractionBits() > 64)
     return emitOpError("(Q4) expected 0 to 64 fraction bits, got ")
            << int64_t(*getFractionBits());
+  if (auto magnitudes = getMagnitudes();
+      magnitudes && (!isInteger || magnitudes->size() != 2 ||
+                     llvm::any_of(*magnitudes, [](int64_t most) {
+                       return most < 1 || most > -int64_t(INT16_MIN);
+                     })))
+    return emitOpError("(Q4) expected two magnitudes of integers, each 1 to ")
+           << -int64_t(INT16_MIN);
   for (int side : {0, 1}) {
     StringRef name = side ? "y" : "x";
     SmallVector<int64_t> shape(output.getShape().drop_back(2));

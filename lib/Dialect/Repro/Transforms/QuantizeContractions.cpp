@@ -584,7 +584,8 @@ static FailureOr<Value> contractBlocks(FoldOp fold, BlockStep step,
                  factors[1].scales},
       outputs, step, factors[0].block,
       b.getDenseI64ArrayAttr({factors[0].scaleRows, factors[1].scaleRows}),
-      isInteger ? b.getI64IntegerAttr(12) : IntegerAttr());
+      isInteger ? b.getI64IntegerAttr(12) : IntegerAttr(),
+      /*magnitudes=*/DenseI64ArrayAttr());
   return transpose(b, reshape(b, product.getResult(0), sizes), back);
 }
 

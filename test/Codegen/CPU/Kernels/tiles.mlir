@@ -7,7 +7,7 @@
 // RUN: %repro-opt %s --repro-expand-kernels=level=%S/Inputs/small-caches.json | FileCheck %s --check-prefix=SMALL
 // RUN: not %repro-opt %s --repro-expand-kernels=level=x86-64-v5 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 
-// UNKNOWN: error: unknown CPU level 'x86-64-v5', expected one of x86-64-v2, x86-64-v3, x86-64-v4, x86-64-v4-vnni, aarch64
+// UNKNOWN: error: unknown CPU level 'x86-64-v5', expected one of x86-64-v2, x86-64-v3, x86-64-v4, x86-64-v4-vnni, aarch64, aarch64-dotprod
 
 // Parts of K fit into the L1 cache, blocks of rows into the L2 cache.
 // V2-LABEL: @product(

@@ -94,7 +94,7 @@ func.func @Q4_contraction(%x: tensor<4x40xf4E2M1FN>, %s: tensor<4x3xf8E8M0FNU>, 
     %t: tensor<5x3xf8E4M3FN>, %i: tensor<4x5xf32>) -> tensor<4x5xf32> {
   // CHECK: %[[A:.*]] = tensor.pad %{{.*}} low[0, 0] high[0, 8]
   // CHECK: %[[B:.*]] = tensor.pad %{{.*}} low[0, 0] high[0, 8]
-  // CHECK: repro.block_contraction fused block = 16 rows = [1, 1] fraction_bits = 5
+  // CHECK: repro.block_contraction fused block = 16 rows = [1, 1] fraction_bits = 5 magnitudes = [12, 448]
   // CHECK-SAME: ins(%[[A]], %{{.*}}, %[[B]], %{{.*}} : tensor<4x48xi8>, tensor<4x3xf32>, tensor<5x48xi16>, tensor<5x3xf32>)
   %0 = repro.block_contraction fused block = 16 rows = [1, 1]
       ins(%x, %s, %y, %t : tensor<4x40xf4E2M1FN>, tensor<4x3xf8E8M0FNU>, tensor<5x40xf6E3M2FN>, tensor<5x3xf8E4M3FN>)

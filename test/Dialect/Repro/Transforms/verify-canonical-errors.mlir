@@ -546,6 +546,18 @@ func.func @main(%x: tensor<f32>) attributes {repro.num_state = 0 : i64} {
 
 // -----
 
+// (Q4) What the compiler knows, not what a program says.
+func.func @main(%x: tensor<8x96xi8>, %s: tensor<8x3xf32>, %i: tensor<8x8xf32>) -> tensor<8x8xf32>
+    attributes {repro.num_state = 0 : i64} {
+  // expected-error @+1 {{(H2) attribute 'magnitudes' is unknown to the identity}}
+  %0 = repro.block_contraction split block = 32 rows = [1, 1] fraction_bits = 2 magnitudes = [12, 12]
+      ins(%x, %s, %x, %s : tensor<8x96xi8>, tensor<8x3xf32>, tensor<8x96xi8>, tensor<8x3xf32>)
+      outs(%i : tensor<8x8xf32>) -> tensor<8x8xf32>
+  return %0 : tensor<8x8xf32>
+}
+
+// -----
+
 // (Q4)
 func.func @main(%x: tensor<8x96xi16>, %s: tensor<8x3xf32>, %i: tensor<8x8xf32>) -> tensor<8x8xf32>
     attributes {repro.num_state = 0 : i64} {
