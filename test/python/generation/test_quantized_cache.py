@@ -31,7 +31,7 @@ nn, F = torch.nn, torch.nn.functional
 from repro_mlir.frontends.torch.attention import ReplacedAttention  # noqa: E402
 from repro_mlir.frontends.torch.blocks import dequantize, quantize  # noqa: E402
 from repro_mlir.frontends.torch.cached_attention import capture_generation  # noqa: E402
-from support.small_decoder import CAPACITY, VOCABULARY, WIDTH, Model  # noqa: E402
+from support.small_decoder import CAPACITY, HEADS, VOCABULARY, WIDTH, Model  # noqa: E402
 
 FORMATS: dict[str, Any] = {
     "mxfp8": "mxfp8",
@@ -67,6 +67,12 @@ def generated(used: Generator) -> list[Any]:
     return running
 
 
+@functools.cache
+def generator(name: str | None, slots: int, chunk: int, target: str = "cpu", threads: int = 1) -> Generator:
+    cache = None if name is None else FORMATS[name]
+    return Generator(model(), CAPACITY, slots=slots, chunk=chunk, cache=cache, target=target, threads=threads)
+
+
 class Whole(nn.Module):
     """The forward pass of a model over all tokens at once, whose keys and values are those of codes."""
 
@@ -94,10 +100,7 @@ def whole(name: str) -> repro_mlir.Executable:
 
 
 def check(name: str, slots: int, chunk: int, target: str, threads: int) -> None:
-    used = Generator(
-        model(), CAPACITY, slots=slots, chunk=chunk, cache=FORMATS[name], target=target, threads=threads
-    )
-    for request in generated(used):
+    for request in generated(generator(name, slots, chunk, target, threads)):
         tokens = np.zeros((1, CAPACITY), np.int64)
         read = [*request.prompt, *request.tokens[:-1]]
         tokens[0, : len(read)] = read
@@ -127,9 +130,9 @@ def test_k7_on_every_target(name: str, slots: int, chunk: int, target: str) -> N
     check(name, slots, chunk, target, 1)
 
 
-def stored(cache: Any) -> dict[str, np.ndarray]:
-    """What a slot has of a request, by the names of the state."""
-    used = Generator(model(), CAPACITY, chunk=4, cache=cache, threads=1)
+def stored(name: str | None) -> dict[str, np.ndarray]:
+    """What the first slot has of a request, by the names of the state."""
+    used = generator(name, 3, 4, "cpu", 2)
     used.generate(PROMPTS[:1], 1)
     kept = used._programs[-1].token
     names = [kind.name for kind in kept._executable.program.state]
@@ -145,17 +148,17 @@ def in_reference(name: str) -> BlockFormat:
 @pytest.mark.parametrize("name", FORMATS)
 def test_k7_codes_and_scales_are_those_of_the_reference(name: str) -> None:
     """Of the first layer, whose keys and values do not depend on the cache."""
-    plain, found, form = stored(None), stored(FORMATS[name]), in_reference(name)
-    count = len(PROMPTS[0])
+    plain, found, form = stored(None), stored(name), in_reference(name)
+    heads, count = slice(HEADS), slice(len(PROMPTS[0]))
     for part in ("keys0", "values0"):
-        x = plain[part][:, :count]
+        x = plain[part][heads, count]
         amaxes = [np.abs(x).max(-1)] if name == "nvfp4" else []
         want = codes_of(x, form, *amaxes)
-        codes, scales = found[f"{part}_codes"][:, :count], found[f"{part}_scales"][:, :count]
+        codes, scales = found[f"{part}_codes"][heads, count], found[f"{part}_scales"][heads, count]
         assert codes.dtype == np.int8
         np.testing.assert_array_equal(scales.view(want.scales.dtype), want.scales)
         if amaxes:
-            np.testing.assert_array_equal(found[f"{part}_amaxes"][:, :count], amaxes[0])
+            np.testing.assert_array_equal(found[f"{part}_amaxes"][heads, count], amaxes[0])
         if form.element.name in ("f8E4M3FN", "f8E5M2") or name == "mxint8":
             np.testing.assert_array_equal(codes.view(np.uint8), want.codes.view(np.uint8))
             continue
@@ -177,7 +180,9 @@ class Large(nn.Module):
     def forward(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         x = self.tokens(tokens)
         q = x.clamp(-1, 1)[:, None]
-        return self.head(F.scaled_dot_product_attention(q, q, x[:, None], is_causal=True)[:, 0]) + 0 * positions[..., None]
+        return (
+            self.head(F.scaled_dot_product_attention(q, q, x[:, None], is_causal=True)[:, 0]) + 0 * positions[..., None]
+        )
 
 
 @pytest.mark.parametrize("value", [3.4e38, math.inf, math.nan])
@@ -210,20 +215,18 @@ def test_k7_the_format_is_part_of_the_identity_and_not_of_the_weights() -> None:
 
 
 def test_bytes_of_caches() -> None:
-    rows, size = 2 * 2 * 3 * 2 * (CAPACITY + 1), WIDTH // 2
-    assert Generator(model(), CAPACITY, slots=3, threads=1).cache_bytes == rows * size * 4
-    assert Generator(model(), CAPACITY, slots=3, cache="mxfp8", threads=1).cache_bytes == rows * (size + 1)
-    nvfp4 = Generator(model(), CAPACITY, slots=3, cache=FORMATS["nvfp4"], threads=1)
-    assert nvfp4.cache_bytes == rows * (size + 3 + 4)
+    rows, size = 2 * 2 * 3 * HEADS * (CAPACITY + 1), WIDTH // HEADS
+    assert generator(None, 3, 4, "cpu", 2).cache_bytes == rows * size * 4
+    assert generator("mxfp8", 3, 4, "cpu", 2).cache_bytes == rows * (size + 1)
+    # Three scales, and an amax of f32.
+    assert generator("nvfp4", 3, 4, "cpu", 2).cache_bytes == rows * (size + 3 + 4)
 
 
 @pytest.mark.parametrize("name", ["mxfp8", "nvfp4"])
 def test_caches_in_blocks_are_written_in_place(name: str) -> None:
     """Copies of codes, and values of all positions, would be in the arena."""
-    capacity = 5000
-    ((prompt, token),) = capture_generation(
-        Model(capacity).eval(), 1, capacity, 4, [16], cache_format(FORMATS[name])
-    )
+    capacity = 4000
+    ((prompt, token),) = capture_generation(Model(capacity).eval(), 1, capacity, 4, [16], cache_format(FORMATS[name]))
     for program in (prompt, token):
         backend = CpuBackend(cached_compile(program.data, "x86-64-v2"), 1)
-        assert backend.arena_bytes < capacity * 2
+        assert backend.arena_bytes < capacity

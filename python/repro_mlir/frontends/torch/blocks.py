@@ -70,9 +70,7 @@ def _meta_quantize(
 def _write_quantize(
     build: Builder, x: Any, amaxes: Any, format: str, element: str, scale: str, columns: int
 ) -> Sequence[Any]:
-    codes, scales = (
-        _typed(kind, name) for kind, name in zip(build.types, (element, scale), strict=True)
-    )
+    codes, scales = (_typed(kind, name) for kind, name in zip(build.types, (element, scale), strict=True))
     given = [] if amaxes is None else [amaxes]
     attributes = {"format": build.attribute(format)}
     found, scaled = build.create("repro.quantize", [[x], given, [], []], [codes, scales], attributes)
@@ -128,9 +126,7 @@ def _bytes(build: Builder, tensor: Any, element: str) -> Any:
             attributes={"predicate": build.i64(14)},
             results=[ir.IntegerType.get_signless(1)],
         ).result
-        return ir.Operation.create(
-            "arith.select", operands=[unordered, canonical, bits], results=[bits.type]
-        ).result
+        return ir.Operation.create("arith.select", operands=[unordered, canonical, bits], results=[bits.type]).result
 
     return _mapped(build, tensor, "i8", compute)
 
@@ -149,8 +145,7 @@ def _floats(build: Builder, tensor: Any, element: str) -> Any:
 
 
 _QUANTIZE = define(
-    "quantize(Tensor x, Tensor? amaxes, str format, str element, str scale, int columns) "
-    "-> (Tensor, Tensor)",
+    "quantize(Tensor x, Tensor? amaxes, str format, str element, str scale, int columns) -> (Tensor, Tensor)",
     meta=_meta_quantize,
     write=_write_quantize,
 )
