@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(Q2) Tensors in blocks as operators of PyTorch: `repro.quantize` and `repro.dequantize`, their codes as bytes.
+"""(K7) Tensors in blocks (Q2) as operators of PyTorch: `repro.quantize` and `repro.dequantize`, codes as bytes.
 
 A byte is that of the code, of f6 and f4 that of the code in f8E4M3FN, which has all their values: scatters take no
 narrower floats (V1).
