@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .inference import compile
     from .numerics.tensors import TensorType
     from .precision import apply_precision, precision_summary
+    from .precision.stored_codes import store_codes
     from .program import Program, SymbolicProgram
     from .program.accumulators import Accumulator, set_accumulators
     from .program.contractions import Contraction, contractions
@@ -72,6 +73,7 @@ _HOMES = {
     "permutation": "train.data",
     "precision_summary": "precision.summary",
     "set_accumulators": "program.accumulators",
+    "store_codes": "precision.stored_codes",
     "targets": "execute.executable",
     "verify": "audit.receipts.verification",
 }
@@ -105,6 +107,7 @@ __all__ = [
     "permutation",
     "precision_summary",
     "set_accumulators",
+    "store_codes",
     "targets",
     "verify",
 ]

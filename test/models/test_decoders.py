@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(K6) Decoders of transformers generate with a cache: the bits of their whole pass, the tokens of `generate`."""
+"""(K6), (K7) Decoders of transformers generate with a cache: the bits of their whole pass, the tokens of `generate`."""
 
 from collections.abc import Callable
 
@@ -74,6 +74,21 @@ def test_k6_decoders_have_the_bits_of_their_whole_forward_pass(make: Callable) -
         want = np.asarray(logits)[0, len(prompt) - 1 : len(prompt) + NEW - 1]
         np.testing.assert_array_equal(np.stack(request.logits).view(np.uint32), want.view(np.uint32))
     assert model.config._attn_implementation == "sdpa" and model.config._experts_implementation != "batched_mm"
+
+
+@pytest.mark.parametrize("make", [gpt2, deepseek_v3])
+def test_k7_a_cache_in_blocks_is_the_same_for_a_prompt_and_for_tokens_one_by_one(make: Callable) -> None:
+    torch.manual_seed(0)
+    decoder = Decoder(make().eval()).eval()
+    found = []
+    for slots, chunk, cache in ((2, 5, "mxfp8"), (1, 1, "mxfp8"), (2, 5, None)):
+        generator = repro_mlir.Generator(decoder, CAPACITY, slots=slots, chunk=chunk, cache=cache, threads=1)
+        requests = [generator.submit(prompt, NEW, logits=True) for prompt in PROMPTS]
+        while not all(request.finished for request in requests):
+            generator.step()
+        found.append(np.stack([logits for request in requests for logits in request.logits]).view(np.uint32))
+    np.testing.assert_array_equal(found[0], found[1])
+    assert not np.array_equal(found[0], found[2])
 
 
 def test_models_that_are_no_decoders() -> None:

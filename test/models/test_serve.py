@@ -97,11 +97,16 @@ def test_gpt2_with_a_tokenizer_of_bytes(tmp_path: Path) -> None:
 
 def test_llama_with_a_tokenizer_of_pieces(tmp_path: Path) -> None:
     folder, path = llama_folder(tmp_path / "llama"), tmp_path / "answer.json"
-    with served(folder, "--name", "mine", "--capacity", "48") as server:
+    with served(folder, "--name", "mine", "--capacity", "48", "--cache", "mxfp4") as server:
         port = server["port"]
         assert get(port, "/v1/models").json()["data"][0]["id"] == "mine"
         answer = ask(port, "/v1/completions", {"prompt": "The fox", "max_tokens": 20, "seed": 1, "stop": ["e"]}).json()
         assert ask(port, "/v1/chat/completions", {"messages": []}).status == 404
+    assert answer["receipt"]["cache"] == server["cache"] and '"f4E2M1FN"' in server["cache"]
+    # Two parts of each layer, four slots, a byte for each code and for the scale of a block.
+    config = json.loads((folder / "config.json").read_text())
+    heads, size = config["num_key_value_heads"], config["hidden_size"] // config["num_attention_heads"]
+    assert server["cache_bytes"] == 2 * config["num_hidden_layers"] * 4 * heads * 49 * (size + 1)
     assert answer["receipt"]["prompt"][0] == 1 and answer["receipt"]["stop_tokens"] == [2]
     status, report = verified(answer, folder, path)
     assert status == 0 and report["right"], report
@@ -250,6 +255,8 @@ def test_commands_that_cannot_be(tmp_path: Path) -> None:
     folder = gpt2_folder(tmp_path / "model")
     status, _, errors = repro("serve", folder, "--capacity", "129")
     assert status == 2 and errors.endswith("repro: error: expected a capacity of at most 128, got 129\n")
+    status, _, errors = repro("serve", folder, "--cache", "bf16")
+    assert status == 2 and errors.endswith("(K7) expected codes and scales as the format of a cache, got bf16\n")
     status, _, errors = repro("serve", folder, "--host", "256.1.1.1")
     assert status == 2 and "cannot listen on 256.1.1.1:8000" in errors
 

@@ -71,19 +71,19 @@ def small_model(seed: int = 5) -> Any:
 
 
 @functools.cache
-def known_generator(slots: int, chunk: int, target: str = "cpu", seed: int = 5) -> Any:
+def known_generator(slots: int, chunk: int, target: str = "cpu", seed: int = 5, cache: str | None = None) -> Any:
     """A generator of the model in this process."""
     from repro_mlir import Generator
 
-    return Generator(small_model(seed), CAPACITY, slots=slots, chunk=chunk, target=target, threads=1)
+    return Generator(small_model(seed), CAPACITY, slots=slots, chunk=chunk, cache=cache, target=target, threads=1)
 
 
 @functools.cache
-def known_identity(seed: int = 5) -> Any:
+def known_identity(seed: int = 5, cache: str | None = None) -> Any:
     """The identity of the model."""
     from repro_mlir.generation.identity import identity_of
 
-    return identity_of(small_model(seed), CAPACITY)
+    return identity_of(small_model(seed), CAPACITY, cache)
 
 
 class QuickGenerator:

@@ -41,6 +41,11 @@ def register(commands: Commands) -> None:
     add_numerics(command)
     add_sizes(command)
     command.add_argument("--state", metavar="FILE", help="of a module with state: its initial values (safetensors)")
+    command.add_argument(
+        "--store-codes",
+        action="store_true",
+        help="of inference with --precision: store the codes and scales of weights in blocks, not the weights",
+    )
     command.add_argument("-o", "--output", required=True, metavar="FILE", help="the program file or bundle to write")
     command.add_argument(
         "--target",
@@ -90,6 +95,10 @@ def _compile(options: argparse.Namespace) -> int:
         )
     else:
         program = _import(options)
+    if options.store_codes:
+        from ..precision.stored_codes import store_codes
+
+        program = store_codes(program)
     if options.timing:
         tell(f"capture  {time.perf_counter() - start:.1f} s", stream=sys.stderr)
     if architectures:

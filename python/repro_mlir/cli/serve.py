@@ -47,6 +47,9 @@ def register(commands: Commands) -> None:
     )
     command.add_argument("--slots", type=positive, default=4, metavar="N", help="requests worked on at a time (4)")
     command.add_argument("--chunk", type=positive, default=32, metavar="N", help="tokens of a prompt at a time (32)")
+    command.add_argument(
+        "--cache", metavar="FORMAT", help="blocks of keys and values: a recipe's name, or a format in JSON (f32)"
+    )
     command.add_argument("--waiting", type=positive, default=64, metavar="N", help="requests that may wait (64)")
     command.add_argument("--connections", type=positive, default=256, metavar="N", help="open connections (256)")
     command.add_argument("--body-bytes", type=positive, default=1 << 18, metavar="N", help="of a request (262144)")
@@ -76,10 +79,12 @@ def _serve(options: argparse.Namespace) -> int:
         name = options.name or Path(options.folder).resolve().name
         url = listen(bound)
         report = {"url": url, "name": name, "target": options.target, **vars(identity)}
+        report["cache_bytes"] = generator.cache_bytes
         if options.json:
             tell(json.dumps(report))
         else:
-            tell(f"weights  {identity.weights}", f"program  {identity.program}", f"serving  {name} at {url}/v1")
+            tell(f"weights  {identity.weights}", f"program  {identity.program}")
+            tell(f"cache    {generator.cache_bytes} bytes, {identity.cache or 'f32'}", f"serving  {name} at {url}/v1")
         sys.stdout.flush()
         environment = {**versions(), "target": options.target}
         if not serve(bound, generator, tokenizer, identity, name, environment, options.slots, limits):
@@ -97,7 +102,7 @@ def _load(options: argparse.Namespace) -> tuple[Generator, Tokenizer, ModelIdent
     folder = ModelFolder(options.folder)
     capacity = options.capacity or min(_CAPACITY, folder.positions)
     folder.check_capacity(capacity)
-    identity = identity_of(folder.model, capacity)
+    identity = identity_of(folder.model, capacity, options.cache)
     beyond = max(folder.tokenizer.stop_tokens, default=0)
     if beyond >= identity.vocabulary:
         most = identity.vocabulary - 1
@@ -107,6 +112,7 @@ def _load(options: argparse.Namespace) -> tuple[Generator, Tokenizer, ModelIdent
         capacity,
         slots=options.slots,
         chunk=options.chunk,
+        cache=options.cache,
         target=options.target,
         threads=options.threads,
     )

@@ -190,8 +190,9 @@ def _verify_answer(options: argparse.Namespace) -> int:
 
         folder = ModelFolder(options.model)
         folder.check_capacity(receipt["capacity"])
-        check_model(receipt, identity_of(folder.model, receipt["capacity"]), versions())
-        generator = Generator(folder.model, receipt["capacity"], target=options.target, threads=options.threads)
+        asked = receipt["capacity"], receipt.get("cache")
+        check_model(receipt, identity_of(folder.model, *asked), versions())
+        generator = Generator(folder.model, asked[0], cache=asked[1], target=options.target, threads=options.threads)
         transcript = recompute(receipt, generator, folder.tokenizer, options.receipt)
     except ReceiptWrong as error:
         return _tell_wrong(report, error, options.json)

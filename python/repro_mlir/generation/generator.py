@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -16,11 +16,15 @@ import numpy as np
 from repro_mlir.errors import ReproError
 from repro_mlir.execute.executable import Kept, compile
 from repro_mlir.generation.sampling import Sampler, Sampling
+from repro_mlir.precision.cache_format import cache_format
 from repro_mlir.program import Program
+from repro_mlir.program.canonical import examine
 from repro_mlir.signals import deferred_signals
 
 if TYPE_CHECKING:
     import torch
+
+    from repro_mlir.precision.formats import Format
 
 
 @dataclass(eq=False)
@@ -69,10 +73,11 @@ def _reaches(capacity: int) -> list[int]:
 class Generator:
     """A language model that generates tokens for several requests at a time (continuous batching).
 
-    (K6) The logits of a request are, bit for bit, those of the model's whole forward pass over its tokens alone: they
-    do not depend on other requests, on how the prompt is divided into chunks, on the target or on the threads. Methods
-    may be called by several threads. After an exception in a step, such as an interrupt while the model runs, the next
-    step goes on from the tokens that were chosen.
+    (K6) The logits of a request are, bit for bit, those of the model's whole forward pass over its tokens alone, (K7)
+    with a cache in blocks at the values of the codes of keys and values: they do not depend on other requests, on how
+    the prompt is divided into chunks, on the target or on the threads. Methods may be called by several threads. After
+    an exception in a step, such as an interrupt while the model runs, the next step goes on from the tokens that were
+    chosen.
 
     On a GPU, and on its emulator, the program for prompts and that for tokens have a state each, weights included:
     where one runs after the other, all of it is copied to the host and to the device again.
@@ -80,6 +85,7 @@ class Generator:
     Attributes:
       vocabulary: how many tokens there are.
       capacity: how many tokens a request has at most, prompt included.
+      cache_bytes: of keys and values of all slots in memory; each code has a byte, those of f6 and f4 too.
     """
 
     def __init__(
@@ -89,6 +95,7 @@ class Generator:
         *,
         slots: int = 1,
         chunk: int = 32,
+        cache: Format | str | Mapping[str, Any] | None = None,
         target: str = "cpu",
         threads: int | None = None,
     ) -> None:
@@ -102,9 +109,12 @@ class Generator:
           capacity: how many tokens a request has at most.
           slots: how many requests are worked on at a time.
           chunk: of a prompt, how many tokens are read at a time; other requests go on between.
+          cache: (K7) the blocks in which keys and values are kept: a `repro_mlir.precision.Format`, its JSON, or the
+            name of a recipe, of which it is that of activations; by default they are f32.
           target, threads: as for `repro_mlir.compile`.
         Raises:
-          ReproError: a model that is none for generation, with the reason; numbers below 1.
+          ReproError: a model that is none for generation, with the reason; numbers below 1; a format of blocks that are
+            not of one token alone.
         """
         from repro_mlir.frontends.torch.cached_attention import capture_generation
 
@@ -115,11 +125,14 @@ class Generator:
         self._chunk = min(chunk, capacity)
         # Each program has a state of its own on a GPU.
         reaches = _reaches(capacity) if target.partition(":")[0] == "cpu" else [capacity]
-        captured = capture_generation(model, slots, capacity, self._chunk, reaches)
+        format = None if cache is None else cache_format(cache)
+        captured = capture_generation(model, slots, capacity, self._chunk, reaches, format)
         token = captured[-1][1]
         (logits,) = token.outputs
         self.vocabulary = logits.shape[-1]
         state = {kind.name: np.array(value) for kind, value in zip(token.state, token.initial, strict=True)}
+        kept = examine(token.data).kept
+        self.cache_bytes = sum(value.nbytes for i, value in enumerate(state.values()) if i not in kept)
 
         def keep(program: Program) -> Kept:
             own = {kind.name: state[kind.name] for kind in program.state}

@@ -17,6 +17,7 @@ from ..frontends.interface import ImportedProgram
 from ..numerics.philox import random_uniform
 from ..numerics.tensors import TensorType
 from ..program.importing import run_prepared_passes
+from ..program.signatures import named, set_arguments, set_results, signed_arguments, signed_results
 from ..programs.writer import Tensor, quoted, text_of
 from .arithmetic import GradientWriter, Random, compressed, low_rank, with_feedback
 from .chosen import compression_of
@@ -176,45 +177,13 @@ class _Rewriter:
 
     def _sign(self, main: Any, block: Any) -> None:
         """Gives `main` the new state, behind the former one; so far it stands behind the inputs."""
-        from .. import ir
-
         count, total = len(self.imported.state), len(block.arguments)
         first = total - len(self.states)
-        order = [*range(count), *range(first, total), *range(count, first)]
-        ends = block.operations[len(block.operations) - 1]
-        former = list(ends.operands)
-        results = [*former[:count], *(each.value for each in self.states), *former[count:]]
-        names = [ir.DictAttr.get({"repro.name": ir.StringAttr.get(each.kind.name)}) for each in self.states]
-
-        def attributes(key: str, size: int) -> Any:
-            old = main.attributes[key] if key in main.attributes else [ir.DictAttr.get({})] * size
-            given = list(old)
-            return ir.ArrayAttr.get([*given[:count], *names, *given[count:]])
-
-        signature = {
-            "sym_name": main.attributes["sym_name"],
-            "function_type": ir.TypeAttr.get(
-                ir.FunctionType.get([block.arguments[i].type for i in order], [value.type for value in results])
-            ),
-            "repro.num_state": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), count + len(self.states)),
-            "arg_attrs": attributes("arg_attrs", first),
-            "res_attrs": attributes("res_attrs", len(former)),
-        }
-        given = {name: main.attributes[name] for name in main.attributes}
-        with ir.InsertionPoint(ends):
-            ir.Operation.create("func.return", operands=results, loc=ends.location)
-        ends.operation.erase()
-        with ir.InsertionPoint(main):
-            new = ir.Operation.create("func.func", regions=1, attributes=given | signature, loc=main.location)
-        arguments = [block.arguments[i] for i in order]
-        body = new.regions[0].blocks.append(
-            *(value.type for value in arguments), arg_locs=[value.location for value in arguments]
-        )
-        for old, argument in zip(arguments, body.arguments, strict=True):
-            old.replace_all_uses_with(argument)
-        for op in list(block.operations):
-            body.append(op)
-        main.operation.erase()
+        arguments, results = signed_arguments(main), signed_results(main)
+        added = [named(block.arguments[i], each.kind.name) for i, each in enumerate(self.states, first)]
+        changed = [named(each.value, each.kind.name) for each in self.states]
+        set_results(main, [*results[:count], *changed, *results[count:]])
+        set_arguments(main, [*arguments[:count], *added, *arguments[count:]], count + len(self.states))
 
 
 def _gradient(op: Any) -> str | None:

@@ -89,7 +89,9 @@ _SHAPE = shapes.record(
         "text": shapes.digest,
         "environment": shapes.mapping(shapes.text),
         "hash": shapes.digest,
-    }
+    },
+    # Of a cache of f32 there is none.
+    {"cache": shapes.text},
 )
 
 
@@ -109,6 +111,7 @@ def make_receipt(
         "program": identity.program,
         "choice": identity.choice,
         "capacity": identity.capacity,
+        **({} if identity.cache is None else {"cache": identity.cache}),
         "prompt": list(question.prompt),
         "temperature": _bits(question.sampling.temperature),
         "top_k": question.sampling.top_k,

@@ -69,7 +69,7 @@ def check_itself(receipt: Mapping[str, Any], said: Said | None) -> None:
 
 
 def check_model(receipt: Mapping[str, Any], identity: ModelIdentity, versions: Mapping[str, str]) -> None:
-    """Compares what a receipt is about with a model, whose capacity is that of the receipt.
+    """Compares what a receipt is about with a model, whose capacity and cache are those of the receipt.
 
     Args:
       versions: of what made the program of the model.
@@ -79,6 +79,7 @@ def check_model(receipt: Mapping[str, Any], identity: ModelIdentity, versions: M
     """
     for name in ("weights", "capacity"):
         _compare(name, receipt[name], getattr(identity, name))
+    _compare("cache", receipt.get("cache"), identity.cache)
     said = {name: receipt["environment"].get(name) for name in versions}
     for name in ("program", "choice"):
         if said != versions and receipt[name] != getattr(identity, name):
@@ -94,7 +95,8 @@ def recompute(receipt: Mapping[str, Any], generator: Generator, tokenizer: Token
 
     Args:
       receipt: one that `check_model` found to be about the model.
-      generator: of the model, with the capacity of the receipt; its slots, chunk and target have no part in the result.
+      generator: of the model, with the capacity and the cache of the receipt; its slots, chunk and target have no part
+        in the result.
       where: names the receipt in messages.
     Returns:
       the answer.

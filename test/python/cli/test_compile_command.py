@@ -7,12 +7,15 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+from repro_mlir import Program, TensorType
 from repro_mlir.bundle.runner import Bundle
 from repro_mlir.bundle.runner.command import main as run
 from repro_mlir.bundle.runner.driver import LIBRARY_VARIABLE
 from repro_mlir.bundle.stub_driver import LIBRARY
 from repro_mlir.cli.main import main
+from repro_mlir.files.tensor_file import write_tensors
 
 pytest.importorskip("torch")
 
@@ -110,3 +113,40 @@ def test_timing_tells_the_time_of_each_pass(
     assert re.search(r"^capture  [0-9.]+ s$", shown.err, re.MULTILINE)
     assert ("Execution time report" in shown.err) == bool(target)
     assert all(name in shown.err for name in passes)
+
+
+def test_codes_are_stored_in_place_of_weights(capsys: pytest.CaptureFixture[str], tmp_path: Path, script: str) -> None:
+    (tmp_path / "layer.mlir").write_text(LAYER)
+    weight = np.random.default_rng(0).standard_normal((64, 48), dtype=np.float32)
+    kind = TensorType("weight", "f32", weight.shape)
+    (tmp_path / "state.safetensors").write_bytes(write_tensors([kind], [weight]))
+    command = ["compile", str(tmp_path / "layer.mlir"), "--state", str(tmp_path / "state.safetensors")]
+    path = tmp_path / "stored.repro"
+    assert main([*command, "--precision", "mxfp4", "--store-codes", "-o", str(path)]) == 0
+    program = Program.load(path)
+    assert program.hash in capsys.readouterr().out
+    assert [(kind.name, kind.element) for kind in program.state] == [
+        ("weight.codes", "f4E2M1FN"), ("weight.scales", "f8E8M0FNU"),
+    ]  # fmt: skip
+    for given, message in (
+        ([*command, "--store-codes"], "the program quantizes no state alone"),
+        (
+            ["compile", script, "--precision", "mxfp4", "--store-codes"],
+            "expected inference, whose state stays",
+        ),
+    ):
+        assert main([*given, "-o", str(path)]) == 2
+        assert message in capsys.readouterr().err
+
+
+LAYER = """
+func.func @main(%weight: tensor<64x48xf32> {repro.name = "weight"}, %x: tensor<3x64xf32>)
+    -> (tensor<64x48xf32> {repro.name = "weight"}, tensor<3x48xf32>) attributes {repro.num_state = 1 : i64} {
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : tensor<3x48xf32>
+  %init = linalg.fill ins(%zero : f32) outs(%empty : tensor<3x48xf32>) -> tensor<3x48xf32>
+  %y = linalg.matmul ins(%x, %weight : tensor<3x64xf32>, tensor<64x48xf32>)
+      outs(%init : tensor<3x48xf32>) -> tensor<3x48xf32>
+  return %weight, %y : tensor<64x48xf32>, tensor<3x48xf32>
+}
+"""

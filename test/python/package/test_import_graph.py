@@ -69,7 +69,7 @@ ALLOWED = {
     },
     "certification": {"bundle.runner", "compilation", "numerics", "reference"},
     "inference": {"distributed", "execute", "frontends.onnx", "frontends.tensorflow", "frontends.torch", "program"},
-    "generation": {"execute", "frontends.torch", "numerics", "program"},
+    "generation": {"execute", "frontends.torch", "numerics", "precision", "program"},
     "serving": {"files", "generation", "numerics"},
     "torch_compile": {"execute", "frontends", "frontends.torch", "numerics", "program"},
     "programs": {"audit.receipts", "execute", "frontends", "numerics", "program", "programs.writer"},
@@ -80,6 +80,7 @@ ALLOWED = {
     "precision.report": {
         "execute", "files", "frontends", "frontends.torch", "numerics", "precision", "program", "reference", "train",
     },
+    "precision.stored_codes": {"execute", "program"},
     "integrations": {
         "audit.receipts", "distributed", "files", "frontends.keras", "frontends.torch", "precision", "program",
         "programs", "train",
@@ -87,7 +88,8 @@ ALLOWED = {
     "cli": {
         "audit.difference", "audit.dispute", "audit.receipts", "bundle", "bundle.runner", "certification",
         "compilation", "distributed", "execute", "files", "frontends.onnx", "frontends.tensorflow", "frontends.torch",
-        "generation", "integrations", "numerics", "precision", "precision.report", "program", "serving", "train",
+        "generation", "integrations", "numerics", "precision", "precision.report",
+        "precision.stored_codes", "program", "serving", "train",
     },
 }  # fmt: skip
 """What the rooms import of each other, lowest first. A part of a room that others import alone is a room of its own."""

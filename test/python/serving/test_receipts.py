@@ -38,9 +38,9 @@ QUESTIONS = [
 
 
 @functools.cache
-def receipt(number: int) -> dict[str, Any]:
+def receipt(number: int, cache: str | None = None) -> dict[str, Any]:
     """As a server with three slots gives it."""
-    question, used = QUESTIONS[number], known_generator(3, 8)
+    question, used = QUESTIONS[number], known_generator(3, 8, cache=cache)
     request = used.submit(question.prompt, question.most, question.sampling, question.stop_tokens, logits=True)
     while not request.finished:
         used.step()
@@ -48,7 +48,7 @@ def receipt(number: int) -> dict[str, Any]:
     for token, logits in zip(request.tokens, request.logits, strict=True):
         if transcript.finish is None:
             transcript.add(token, tensor_digest(logits, "f32"))
-    return make_receipt(question, transcript, known_identity(), {**VERSIONS, "target": "somewhere"})
+    return make_receipt(question, transcript, known_identity(cache=cache), {**VERSIONS, "target": "somewhere"})
 
 
 def verify(given: dict[str, Any], used: Generator, known: ModelIdentity | None = None) -> Transcript:
@@ -160,6 +160,32 @@ def test_another_model() -> None:
         verify(lie, known_generator(1, 8, "cpu", 6), known_identity(6))
 
 
+def test_a_cache_in_blocks_is_part_of_the_receipt() -> None:
+    given, plain = receipt(1, "mxfp4"), receipt(1)
+    assert json.loads(given["cache"])["element"] == "f4E2M1FN" and "cache" not in plain
+    assert given["logits"] != plain["logits"] and given["weights"] == plain["weights"]
+    eight = known_identity(cache="mxfp8")
+
+    def check(each: dict[str, Any]) -> None:
+        cache = each.get("cache")
+        verify(each, known_generator(1, 16, "cpu:x86-64-v2", cache=cache), known_identity(cache=cache))
+
+    check(given)
+    with pytest.raises(ReceiptWrong) as wrong:
+        check({**given, "cache": eight.cache})
+    assert wrong.value.place == "hash"
+    for lie, place in (
+        ({**given, "cache": eight.cache}, "program"),
+        ({**given, "cache": eight.cache, "program": eight.program}, "logits"),
+        ({name: value for name, value in given.items() if name != "cache"}, "program"),
+        # Another text of the same format would be another receipt of the same answer.
+        ({**given, "cache": "mxfp4"}, "cache"),
+    ):
+        with pytest.raises(ReceiptWrong) as wrong:
+            check(sealed(lie))
+        assert wrong.value.place == place or (place == "logits" and wrong.value.place.startswith("token"))
+
+
 def test_where_it_was_computed_is_no_part_of_it() -> None:
     moved = {**receipt(0), "environment": {"target": "elsewhere", "x": "y"}}
     assert content_hash(moved) == moved["hash"]
@@ -187,7 +213,10 @@ def test_the_schema_takes_receipts_and_no_others() -> None:
     validator = jsonschema.Draft202012Validator(SCHEMA)
     for number in range(len(QUESTIONS)):
         validator.validate(receipt(number))
-    assert set(SCHEMA["properties"]) == set(SCHEMA["required"]) == set(receipt(0))
+    validator.validate(receipt(1, "mxfp4"))
+    assert set(SCHEMA["required"]) == set(receipt(0))
+    assert set(SCHEMA["properties"]) == set(receipt(1, "mxfp4")) == {*receipt(0), "cache"}
+    assert not validator.is_valid({**receipt(0), "cache": None})
     for change, message in MALFORMED:
         # The schema cannot say all of it.
         if not any(each in message for each in ("form C", "below 2", "expected a temperature", "top_p above")):

@@ -97,18 +97,19 @@ static void expand(ScatterOp op) {
 
 void ExpandChecks::runOnOperation() {
   llvm::SmallDenseSet<Value> checkedSteps;
-  // Indices, and the type of what they are indices of.
-  llvm::SmallDenseSet<std::pair<Value, Type>> checkedIndices;
+  // Indices, and the extents of the dimensions that they are of.
+  llvm::SmallDenseSet<std::pair<Value, ArrayRef<int64_t>>> checkedIndices;
   getOperation().walk([&](Operation *op) {
     if (auto extract = dyn_cast<tensor::ExtractOp>(op)) {
       expand(extract);
       return;
     }
     if (auto scatter = dyn_cast<ScatterOp>(op)) {
-      if (cast<ShapedType>(scatter.getIndices().getType()).getNumElements() &&
-          checkedIndices
-              .insert({scatter.getIndices(), scatter.getOutputs()[0].getType()})
-              .second)
+      auto indices = cast<ShapedType>(scatter.getIndices().getType());
+      auto type = cast<ShapedType>(scatter.getOutputs()[0].getType());
+      auto extents = type.getShape().take_front(indices.getShape().back());
+      if (indices.getNumElements() &&
+          checkedIndices.insert({scatter.getIndices(), extents}).second)
         expand(scatter);
       return;
     }

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(K6) A language model whose causal attention reads the keys and values of earlier tokens from a cache."""
+"""(K6), (K7) A language model whose causal attention reads the keys and values of earlier tokens from a cache."""
 
 import inspect
 import itertools
@@ -17,8 +17,10 @@ from torch.func import functional_call
 
 from repro_mlir.frontends.torch.arguments import require_model
 from repro_mlir.frontends.torch.attention import ReplacedAttention
+from repro_mlir.frontends.torch.blocks import PARTS, dequantize, quantize, zeros
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.programs import capture
+from repro_mlir.precision.formats import Format
 from repro_mlir.program import Program
 
 _PIECE = 128
@@ -29,7 +31,7 @@ _DEVIATION = 1e-4
 
 
 def capture_generation(
-    model: nn.Module, slots: int, capacity: int, chunk: int, reaches: Sequence[int]
+    model: nn.Module, slots: int, capacity: int, chunk: int, reaches: Sequence[int], cache: Format | None = None
 ) -> list[tuple[Program, Program]]:
     """The programs by which a model reads a chunk of one request, and a token of each.
 
@@ -39,12 +41,13 @@ def capture_generation(
       chunk: how many tokens the first program reads; its inputs are all those of CachedModel.forward with one row,
         those of the second one tokens and positions with a row for each slot.
       reaches: for each two programs that are wanted, below which position all tokens are.
+      cache: the format of keys and values; None: f32.
     Returns:
       both for each of `reaches`, over one state.
     Raises:
       ReproError: as CachedModel and `capture`.
     """
-    cached = CachedModel(model, slots, capacity)
+    cached = CachedModel(model, slots, capacity, cache)
 
     def zeros(*shape: int) -> torch.Tensor:
         return torch.zeros(shape, dtype=torch.int64)
@@ -57,14 +60,14 @@ def capture_generation(
     return programs
 
 
-def capture_one_request(model: nn.Module, capacity: int) -> tuple[Program, list[str]]:
+def capture_one_request(model: nn.Module, capacity: int, cache: Format | None = None) -> tuple[Program, list[str]]:
     """The program by which a model reads one token of its only request, and the names of the state's caches.
 
     Arguments and errors are those of `capture_generation`, whose second program this is for one slot.
     """
-    cached = CachedModel(model, 1, capacity)
+    cached = CachedModel(model, 1, capacity, cache)
     token = torch.zeros((1, 1), dtype=torch.int64)
-    return capture(cached, (token, token.clone())), list(itertools.chain.from_iterable(cached.caches))
+    return capture(cached, (token, token.clone())), cached.cache_names()
 
 
 class CachedModel(nn.Module):
@@ -82,15 +85,18 @@ class CachedModel(nn.Module):
     Attributes:
       capacity: how many tokens a request has at most.
       reach: how many positions of the cache attention reads, by default all: those from there on have no token.
-      caches: the names of the buffers of keys and of values, one f32 [slots * heads, capacity + 1, size] for each call
-        of attention: the slice that a product reads of a head is one stretch of memory. Keys are scaled already. The
-        last position takes what belongs to no token.
+      caches: the names of the buffers of keys and of values for each call of attention: f32 [slots * heads, capacity +
+        1, size], or (K7) what `quantize` gives of that. The slice that a product reads of a head is one stretch of
+        memory. Keys are scaled already. The last position takes what belongs to no token.
     """
 
-    def __init__(self, model: nn.Module, slots: int, capacity: int) -> None:
+    def __init__(self, model: nn.Module, slots: int, capacity: int, cache: Format | None = None) -> None:
         """Tries the model in eager mode on as many tokens as a request may have, twice: its attention must be causal,
-        and a cache must not change its logits.
+        and a cache of f32 must not change its logits.
 
+        Args:
+          model, slots, capacity: see above.
+          cache: (K7) the format of keys and values; None: f32.
         Raises:
           CaptureError: a model that is none for generation, with the reason.
         """
@@ -99,6 +105,7 @@ class CachedModel(nn.Module):
         if model.training:
             raise CaptureError("the model is in training mode, in which dropout draws: model.eval() changes it")
         self.capacity = self.reach = capacity
+        self._format: Format | None = None
         self._calls = _caller(model)
         self._tensors: dict[str, tuple[str, bool]] = {}
         # A submodule is part of the model that is given, not of this one.
@@ -107,12 +114,12 @@ class CachedModel(nn.Module):
         try:
             with torch.no_grad():
                 logits, shapes = self._whole(model)
-                self.caches = [(f"keys{i}", f"values{i}") for i in range(len(shapes))]
-                for names, kinds in zip(self.caches, shapes, strict=True):
-                    for name, (heads, size) in zip(names, kinds, strict=True):
-                        self.register_buffer(name, torch.zeros(slots * heads, capacity + 1, size))
+                self._make_caches(slots, shapes)
                 self._require_tokens_apart()
                 self._check(logits)
+                # Codes would deviate by more than PyTorch does.
+                self._format = cache
+                self._make_caches(slots, shapes)
         except CaptureError:
             raise
         except Exception as error:
@@ -141,27 +148,27 @@ class CachedModel(nn.Module):
             **__: Any,
         ) -> torch.Tensor:
             # Masks are causal, which _require_causal saw, and positions say so again.
-            keys, values = map(self.get_buffer, next(calls))
+            keys, values = ([self.get_buffer(name) for name in names] for names in next(calls))
             rows, heads = key.shape[:2]
             first = (torch.arange(rows) if slots is None else slots) * heads
             entry = (first[:, None] + torch.arange(heads))[:, :, None]
             root = math.sqrt(1.0 / math.sqrt(query.shape[-1]) if scale is None else scale)
             # A value that is not finite would reach queries that do not see it, by its product with a weight of zero.
-            finite = torch.isfinite(value).all(-1, keepdim=True)
-            keys.index_put_((entry, entries), torch.where(finite, key * root, math.nan))
-            values.index_put_((entry, entries), torch.where(finite, value, 0.0))
-            keys, values = keys[:, : self.reach], values[:, : self.reach]
-            if len(keys) > rows * heads:
+            finite = torch.isfinite(self._load(self._store(value))).all(-1, keepdim=True)
+            _put(keys, (entry, entries), self._store(torch.where(finite, key * root, math.nan)))
+            _put(values, (entry, entries), self._store(torch.where(finite, value, 0.0)))
+            keys, values = ([part[:, : self.reach] for part in parts] for parts in (keys, values))
+            if len(keys[0]) > rows * heads:
                 read = entry.flatten()
-                keys, values = keys[read], values[read]
+                keys, values = ([part[read] for part in parts] for parts in (keys, values))
             # The heads of a group are as many more queries of one key.
             grouped = (query * root).reshape(rows * heads, -1, query.shape[-1])
-            scores = grouped @ keys.transpose(1, 2)
+            scores = grouped @ self._load(keys).transpose(1, 2)
             # Keys that a query does not see are chosen away, so that not even a NaN of theirs counts.
             seen = visible.repeat(1, 1, grouped.shape[1] // length, 1)
             chosen = torch.where(seen, scores.reshape(rows, heads, *scores.shape[1:]), -math.inf)
             weights = torch.softmax(chosen, -1).reshape(scores.shape)
-            result = weights @ values
+            result = weights @ self._load(values)
             return result.reshape(*query.shape[:3], -1)
 
         tensors = {
@@ -181,6 +188,39 @@ class CachedModel(nn.Module):
                 return select(self._calls(tokens, positions.clamp(min=0), tensors))
             with _before(*self._head, select):
                 return self._calls(tokens, positions.clamp(min=0), tensors)
+
+    def cache_names(self) -> list[str]:
+        """The names of all buffers of the cache."""
+        return [name for names in self.caches for part in names for name in part]
+
+    def _make_caches(self, slots: int, shapes: Sequence[tuple[tuple[int, int], tuple[int, int]]]) -> None:
+        """Registers buffers without tokens for calls of attention, whose heads and sizes are `shapes`."""
+        self.caches = []
+        for i, kinds in enumerate(shapes):
+            names = []
+            for name, (heads, size) in zip((f"keys{i}", f"values{i}"), kinds, strict=True):
+                if hasattr(self, name):
+                    del self._buffers[name]
+                shape = slots * heads, self.capacity + 1, size
+                parts = {name + part: value for part, value in self._empty(shape).items()}
+                for part, value in parts.items():
+                    self.register_buffer(part, value)
+                names.append(tuple(parts))
+            self.caches.append((names[0], names[1]))
+
+    def _empty(self, shape: tuple[int, int, int]) -> dict[str, torch.Tensor]:
+        """What the cache has before any token: zeros, under scales of 1; by the part of a name."""
+        if self._format is None:
+            return {"": torch.zeros(shape)}
+        return {f"_{part}": value for part, value in zip(PARTS, zeros(shape, self._format), strict=False)}
+
+    def _store(self, tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """What the cache keeps of keys or values."""
+        return (tensor,) if self._format is None else quantize(tensor, self._format)
+
+    def _load(self, parts: Sequence[torch.Tensor]) -> torch.Tensor:
+        """The keys or values that attention reads."""
+        return parts[0] if self._format is None else dequantize(parts, self._format)
 
     def _take_tensors(self, model: nn.Module) -> None:
         linear = {id(module.weight) for module in model.modules() if isinstance(module, nn.Linear)}
@@ -276,13 +316,17 @@ class CachedModel(nn.Module):
             knows = False
         if not knows:
             self._head = None
-        for name in itertools.chain.from_iterable(self.caches):
-            self.get_buffer(name).zero_()
 
     def _tokens(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Tokens and positions of a request of the greatest length, to try the model on."""
         positions = torch.arange(self.capacity)[None]
         return positions % 2, positions
+
+
+def _put(buffers: Sequence[torch.Tensor], places: tuple[torch.Tensor, ...], parts: Sequence[torch.Tensor]) -> None:
+    """Writes each part to the places of its buffer; the last one may have no dimension of elements."""
+    for buffer, part in zip(buffers, parts, strict=True):
+        buffer.index_put_(places, part)
 
 
 class _Linears:

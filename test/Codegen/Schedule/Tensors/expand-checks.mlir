@@ -95,7 +95,8 @@ func.func @step(%seed: tensor<i64>, %step: tensor<i64>) -> tensor<4xf32> {
 
 // -----
 
-// The indices of a scatter are checked before it, those of several once.
+// The indices of a scatter are checked before it, those of several once,
+// whatever else than the dimensions of the indices their tensors have.
 
 // CHECK-LABEL: func.func @scatters
 // CHECK: %[[OUT:.*]] = tensor.empty() : tensor<2x2xi1>
@@ -108,14 +109,17 @@ func.func @step(%seed: tensor<i64>, %step: tensor<i64>) -> tensor<4xf32> {
 // CHECK: repro.scatter
 // CHECK-NOT: cf.assert
 // CHECK: repro.scatter
+// CHECK-NOT: cf.assert
+// CHECK: repro.scatter
 // CHECK: cf.assert %{{.*}}, "scatter index out of range for a tensor of shape [9, 9, 3]"
 // CHECK: repro.scatter
-func.func @scatters(%u: tensor<2x3xf32>, %at: tensor<2x2xi32>, %a: tensor<4x5x3xf32>, %b: tensor<9x9x3xf32>)
-    -> (tensor<4x5x3xf32>, tensor<9x9x3xf32>) {
+func.func @scatters(%u: tensor<2x3xf32>, %v: tensor<2xi8>, %at: tensor<2x2xi32>, %a: tensor<4x5x3xf32>,
+    %b: tensor<9x9x3xf32>, %c: tensor<4x5xi8>) -> (tensor<4x5x3xf32>, tensor<9x9x3xf32>, tensor<4x5xi8>) {
   %0 = repro.scatter add ins(%u, %at : tensor<2x3xf32>, tensor<2x2xi32>) outs(%a : tensor<4x5x3xf32>) -> tensor<4x5x3xf32>
   %1 = repro.scatter replace ins(%u, %at : tensor<2x3xf32>, tensor<2x2xi32>) outs(%0 : tensor<4x5x3xf32>) -> tensor<4x5x3xf32>
+  %3 = repro.scatter replace ins(%v, %at : tensor<2xi8>, tensor<2x2xi32>) outs(%c : tensor<4x5xi8>) -> tensor<4x5xi8>
   %2 = repro.scatter add ins(%u, %at : tensor<2x3xf32>, tensor<2x2xi32>) outs(%b : tensor<9x9x3xf32>) -> tensor<9x9x3xf32>
-  return %1, %2 : tensor<4x5x3xf32>, tensor<9x9x3xf32>
+  return %1, %2, %3 : tensor<4x5x3xf32>, tensor<9x9x3xf32>, tensor<4x5xi8>
 }
 
 // -----

@@ -1,0 +1,181 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Inference whose weights are stored as the codes and scales that a recipe makes of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .. import ir
+from ..errors import ReproError
+from ..execute.executable import compile
+from ..program import Program
+from ..program.canonical import examine, read_module, write_module
+from ..program.program import read_signature
+from ..program.signatures import named, set_arguments, set_results, signed_arguments, signed_results
+
+_QUANTIZE = "repro.quantize"
+_PARTS = ("codes", "scales", "tensor")
+
+
+def store_codes(program: Program, target: str = "cpu", threads: int | None = None) -> Program:
+    """The program of inference that reads codes and scales (Q2) where a recipe quantizes weights in each run.
+
+    What `repro.quantize` makes of the state alone is computed once, and is state instead; a weight that nothing else
+    reads is state no more. The outputs are the same, bit for bit; the program is another one, with another hash.
+
+    Args:
+      program: inference under a recipe with weights in blocks (`apply_precision`), with its initial state.
+      target, threads: where the codes are computed, as for `repro_mlir.compile`; no bit depends on it.
+    Returns:
+      a program with the same inputs and outputs. Its state has, behind what is left of the former one, `<weight>.codes`
+      and `<weight>.scales` for each tensor in blocks, and `<weight>.tensor` where a scale takes the amax of more than a
+      block.
+    Raises:
+      ReproError: a program that changes its state, that has no weight in blocks, or that came without an initial state.
+    """
+    if not isinstance(program, Program):
+        raise ReproError(f"expected a program whose weights become codes, got a {type(program).__name__}")
+    if len(examine(program.data).kept) != len(program.state):
+        raise ReproError("expected inference, whose state stays as it is: codes would not follow weights that change")
+    weights = [*program.initial_state().values()]
+    with ir.Context(), ir.Location.unknown():
+        found = _find(program)
+        read = sorted(found.read)
+        making = read_signature(_making(found))
+        left, data = _reading(_find(program), len(program.state))
+    making = dataclasses.replace(making, untrusted=program.untrusted)
+    _, made = compile(making, target, threads)({}, *(weights[i] for i in read))
+    return dataclasses.replace(
+        program,
+        data=data,
+        state=(*(program.state[i] for i in left), *making.outputs),
+        initial=(*(program.initial[i] for i in left), *map(np.asarray, made.values())),
+    )
+
+
+@dataclass
+class _Codes:
+    """What a program quantizes of its state alone.
+
+    Attributes:
+      module: the program.
+      values: those that become state, by name.
+      read: the numbers of the states that they are made of.
+    """
+
+    module: ir.Module
+    values: dict[str, Any]
+    read: set[int]
+
+    @property
+    def main(self) -> Any:
+        """The function."""
+        return self.module.body.operations[0]
+
+    @property
+    def block(self) -> Any:
+        """Its block."""
+        return self.main.regions[0].blocks[0]
+
+
+def _find(program: Program) -> _Codes:
+    found = _Codes(read_module(program.data), {}, set())
+    names = {kind.name for kind in program.state}
+    # Of each value that is made of the state alone, of which states.
+    known = {found.block.arguments[i]: {i} for i in range(len(program.state))}
+    for op in found.block.operations:
+        read = _outside(op.operation)
+        if not all(value in known for value in read):
+            continue
+        origin = set().union(*(known[value] for value in read))
+        known |= dict.fromkeys(op.operation.results, origin)
+        if op.operation.name != _QUANTIZE or not origin:
+            continue
+        weight = program.state[min(origin)].name
+        base = next(each for each in _candidates(weight) if not any(f"{each}.{part}" in names for part in _PARTS))
+        for part, value in zip(_PARTS, [*op.operation.results, *_tensor(op.operation)], strict=False):
+            if value not in found.values.values():
+                found.values[f"{base}.{part}"] = value
+        names.update(found.values)
+        found.read |= origin
+    if not found.values:
+        raise ReproError(
+            "the program quantizes no state alone: expected inference under a recipe with weights in blocks"
+        )
+    return found
+
+
+def _candidates(name: str) -> Iterator[str]:
+    yield name
+    yield from (f"{name}.{number}" for number in itertools.count(1))
+
+
+def _tensor(quantize: ir.Operation) -> list[Any]:
+    """What a scale of the whole tensor is made of, where values are made of it too and it is computed."""
+    if not ir.DenseI32ArrayAttr(quantize.attributes["operandSegmentSizes"])[1]:
+        return []
+    value = quantize.operands[1]
+    is_kept = any(use.owner.operation.name != _QUANTIZE for use in value.uses)
+    return [value] if is_kept and not isinstance(value, ir.BlockArgument) else []
+
+
+def _outside(op: Any) -> set[Any]:
+    """The values that an operation reads, those in its regions too."""
+    read: set[Any] = set()
+    own: set[Any] = set()
+
+    def look(inner: Any) -> ir.WalkResult:
+        read.update(inner.operands)
+        own.update(inner.results)
+        own.update(value for region in inner.regions for block in region for value in block.arguments)
+        return ir.WalkResult.ADVANCE
+
+    op.walk(look)
+    return read - own
+
+
+def _making(found: _Codes) -> bytes:
+    """The program whose inputs are weights, and whose outputs are the values that become state."""
+    arguments = signed_arguments(found.main)
+    set_results(found.main, [named(value, name) for name, value in found.values.items()])
+    for op in list(found.block.operations)[:-1]:
+        # Checks (E1) stay where the inputs are.
+        if not list(op.operation.results):
+            op.operation.erase()
+    _erase_unread(found.block)
+    set_arguments(found.main, [each for i, each in enumerate(arguments) if i in found.read], 0)
+    return write_module(found.module)
+
+
+def _reading(found: _Codes, num_state: int) -> tuple[list[int], bytes]:
+    """The program that has these values as state, behind the former states that are named first: all but the weights
+    of which it only made them."""
+    arguments, results = signed_arguments(found.main), signed_results(found.main)
+    added = []
+    for name, value in found.values.items():
+        argument = found.block.add_argument(value.type, ir.Location.unknown())
+        value.replace_all_uses_with(argument)
+        added.append(named(argument, name))
+    _erase_unread(found.block)
+    # What is left of a weight that nothing reads is that it is returned.
+    left = [i for i in range(num_state) if i not in found.read or len([*arguments[i][0].uses]) > 1]
+    set_results(found.main, [*(results[i] for i in left), *added, *results[num_state:]])
+    state = [*(arguments[i] for i in left), *added]
+    set_arguments(found.main, [*state, *arguments[num_state:]], len(state))
+    return left, write_module(found.module)
+
+
+def _erase_unread(block: Any) -> None:
+    """Erases operations of whose results nothing is read, and what is read by them alone; checks (E1) stay."""
+    for op in reversed(list(block.operations)[:-1]):
+        results = list(op.operation.results)
+        if results and not any([*value.uses] for value in results):
+            op.operation.erase()
