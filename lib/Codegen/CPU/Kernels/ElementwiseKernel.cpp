@@ -334,6 +334,10 @@ void ElementwiseKernel::expand() {
   // Two independent chains keep a processor busy.
   if (body && hasLongChain(*body) && lanes && loops.back().size >= 2 * lanes)
     lanes *= 2;
+  // Short rows are vectors of their own: stores under a mask that miss the L1
+  // cache wait for each other on some processors.
+  while (lanes > 2 && loops.back().size <= lanes / 2)
+    lanes /= 2;
 
   // A work item is a part of a long innermost loop or a group of inner loops.
   unsigned first = loops.size();

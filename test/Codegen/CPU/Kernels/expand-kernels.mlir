@@ -256,3 +256,20 @@ func.func private @products(%a: memref<1024xf32>, %o: memref<1024xf32>, %scratch
   }
   return
 }
+
+// -----
+
+// Short rows, which are not one after the other in memory, are vectors of their own: no mask.
+// CHECK-LABEL: func.func private @short_rows
+// CHECK-NOT: vector.masked
+// CHECK: vector.load {{.*}} vector<2xf32>
+// CHECK: vector.store {{.*}} vector<2xf32>
+// CHECK: return
+func.func private @short_rows(%a: memref<64x2xf32, strided<[10, 1]>>, %o: memref<64x2xf32>, %scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index) {
+  linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%a : memref<64x2xf32, strided<[10, 1]>>) outs(%o : memref<64x2xf32>) {
+  ^bb0(%x: f32, %z: f32):
+    %r = arith.negf %x : f32
+    linalg.yield %r : f32
+  }
+  return
+}
