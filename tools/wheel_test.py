@@ -55,7 +55,8 @@ def main() -> int:
         return 1
     with zipfile.ZipFile(wheels[-1]) as archive:
         members = set(archive.namelist())
-    data = {path.relative_to(SOURCES).as_posix() for path in SOURCES.rglob("*") if path.suffix in (".c", ".css", ".js")}
+    suffixes = (".c", ".css", ".js", ".json")
+    data = {path.relative_to(SOURCES).as_posix() for path in SOURCES.rglob("*") if path.suffix in suffixes}
     if not data <= members:
         print(f"wheel_test: expected {', '.join(sorted(data - members))} in the wheel", file=sys.stderr)
         return 1

@@ -54,21 +54,46 @@ void reproCPURunnableLevels(MlirStringCallback callback, void *userData) {
   callback(toStringRef(names), userData);
 }
 
+/// What `make` makes for a level.
+template <typename Made>
+static FailureOr<Made>
+makeFor(ModuleOp op, MlirStringRef levelName,
+        llvm::function_ref<FailureOr<Made>(const Level &)> make) {
+  std::string error;
+  FailureOr<Level> level = getLevel(unwrap(levelName), error);
+  if (failed(level))
+    return op.emitError(error);
+  ::repro_runtime::FloatEnvironment environment; // Constants are computed.
+  return make(*level);
+}
+
 MlirLogicalResult reproCPUCompile(MlirModule module, MlirStringRef levelName,
                                   unsigned jobs, bool timing,
                                   MlirStringCallback callback, void *userData) {
   ModuleOp op = unwrap(module);
-  std::string error;
-  FailureOr<Level> level = getLevel(unwrap(levelName), error);
-  if (failed(level)) {
-    op.emitError(error);
-    return wrap(failure());
-  }
-  ::repro_runtime::FloatEnvironment environment; // Constants are computed.
-  FailureOr<std::string> artifact = compileForCPU(op, *level, jobs, timing);
+  FailureOr<std::string> artifact =
+      makeFor<std::string>(op, levelName, [&](const Level &level) {
+        return compileForCPU(op, level, jobs, timing);
+      });
   if (succeeded(artifact))
     callback(toStringRef(*artifact), userData);
   return wrap(success(succeeded(artifact)));
+}
+
+MlirLogicalResult reproCPUAnalyze(MlirModule module, MlirStringRef levelName,
+                                  unsigned jobs, MlirStringCallback callback,
+                                  void *userData) {
+  ModuleOp op = unwrap(module);
+  FailureOr<CPUAnalysis> analysis =
+      makeFor<CPUAnalysis>(op, levelName, [&](const Level &level) {
+        return analyzeForCPU(op, level, jobs);
+      });
+  if (failed(analysis))
+    return wrap(failure());
+  for (const std::string *text :
+       {&analysis->plan, &analysis->operands, &analysis->assembly})
+    callback(toStringRef(*text), userData);
+  return wrap(success());
 }
 
 ReproLoadedArtifact reproLoadedArtifactCreate(MlirStringRef artifact,

@@ -33,6 +33,12 @@ MLIR_CAPI_EXPORTED MlirLogicalResult
 reproCPUCompile(MlirModule module, MlirStringRef level, unsigned jobs,
                 bool timing, MlirStringCallback callback, void *userData);
 
+/** Hands plan, operands of the kernels and their assembly (Pipelines/CPU.h), in
+ * three calls, to `callback`. Errors are diagnostics. */
+MLIR_CAPI_EXPORTED MlirLogicalResult
+reproCPUAnalyze(MlirModule module, MlirStringRef level, unsigned jobs,
+                MlirStringCallback callback, void *userData);
+
 typedef struct {
   void *ptr;
 } ReproLoadedArtifact;

@@ -7,6 +7,8 @@
 
 #include "Pipelines/CPU.h"
 
+#include "Codegen/CPU/Analysis/BlockCounts.h"
+#include "Codegen/CPU/Analysis/KernelOperands.h"
 #include "Codegen/CPU/Lowering/EmitObject.h"
 #include "Codegen/CPU/Lowering/ReadPlan.h"
 #include "Codegen/CPU/Passes.h"
@@ -32,6 +34,8 @@
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Support/Timing.h"
 #include "mlir/Transforms/Passes.h"
+
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace mlir::repro;
@@ -93,6 +97,13 @@ static void buildCPUPipeline(OpPassManager &expand, OpPassManager &lower,
   buildCPULowerPipeline(lower, level);
 }
 
+static std::vector<std::string> getNames(const ::repro_runtime::Plan &plan) {
+  std::vector<std::string> kernels;
+  for (const ::repro_runtime::Kernel &kernel : plan.kernels)
+    kernels.push_back(kernel.name);
+  return kernels;
+}
+
 FailureOr<std::string> mlir::repro::translateToArtifact(ModuleOp module,
                                                         const Level &level,
                                                         unsigned jobs) {
@@ -105,11 +116,8 @@ FailureOr<std::string> mlir::repro::translateToArtifact(ModuleOp module,
   artifact.plan = std::move(translated->plan);
   artifact.constants = {translated->constants.data(),
                         translated->constants.size()};
-  std::vector<std::string> kernels;
-  for (const ::repro_runtime::Kernel &kernel : artifact.plan.kernels)
-    kernels.push_back(kernel.name);
   FailureOr<SmallVector<std::string>> objects =
-      emitObjects(module, kernels, level, jobs);
+      emitObjects(module, getNames(artifact.plan), level, jobs);
   if (failed(objects))
     return failure();
   for (const std::string &object : *objects)
@@ -137,6 +145,38 @@ FailureOr<std::string> mlir::repro::compileForCPU(ModuleOp canonical,
       failed(verify(*module)))
     return failure();
   return translateToArtifact(*module, level, jobs);
+}
+
+FailureOr<CPUAnalysis> mlir::repro::analyzeForCPU(ModuleOp canonical,
+                                                  const Level &level,
+                                                  unsigned jobs) {
+  OwningOpRef<ModuleOp> module = canonical.clone();
+  StringRef anchor = ModuleOp::getOperationName();
+  PassManager schedule(module->getContext(), anchor),
+      lower(module->getContext(), anchor);
+  buildSchedulePipeline(schedule, getCPUSchedule());
+  buildCPUExpandPipeline(lower, level);
+  buildCPULowerPipeline(lower, level);
+  CPUAnalysis analysis;
+  if (failed(schedule.run(*module)))
+    return failure();
+  analysis.operands = describeOperands(*module);
+  if (failed(lower.run(*module)))
+    return failure();
+  FailureOr<TranslatedPlan> translated = readPlan(*module);
+  if (failed(translated))
+    return failure();
+  analysis.plan = ::repro_runtime::writePlan(translated->plan);
+  llvm::StringMap<KernelWork> work;
+  for (const ::repro_runtime::Kernel &kernel : translated->plan.kernels)
+    work[kernel.name] = {kernel.items, kernel.scratchBytes};
+  FailureOr<SmallVector<std::string>> texts = emitAssembly(
+      *module, getNames(translated->plan), level, jobs,
+      [&](llvm::Module &code) { return nameBlocksByCount(code, work); });
+  if (failed(texts))
+    return failure();
+  analysis.assembly = llvm::join(*texts, "\n");
+  return analysis;
 }
 
 namespace {

@@ -31,6 +31,17 @@ FailureOr<std::string> translateToArtifact(ModuleOp module, const Level &level,
 FailureOr<std::string> compileForCPU(ModuleOp module, const Level &level,
                                      unsigned jobs, bool timing = false);
 
+/// What readers of compiled code want to know of it.
+struct CPUAnalysis {
+  std::string plan;     ///< its bytes (docs/plan.md)
+  std::string operands; ///< as of `describeOperands`
+  std::string assembly; ///< of the kernels; blocks are named by their counts
+};
+
+/// Describes the code that `compileForCPU` makes; errors are diagnostics.
+FailureOr<CPUAnalysis> analyzeForCPU(ModuleOp module, const Level &level,
+                                     unsigned jobs);
+
 /// Registers `cpu`, `cpu-expand` and `cpu-lower`.
 void registerCPUPipelines();
 

@@ -315,7 +315,7 @@ static FailureOr<T> readFile(StringRef path, ArrayRef<T> machines,
   FailureOr<llvm::json::Object> description =
       parseObject((*buffer)->getBuffer(), reason);
   if (failed(description) ||
-      failed(checkKeys(*description, "", {"extends", "sizes"},
+      failed(checkKeys(*description, "", {"extends", "sizes", "performance"},
                        {"extends", "sizes"}, reason)))
     return describe(reason);
   StringRef name = description->getString("extends").value_or("");

@@ -15,21 +15,42 @@ namespace nb = nanobind;
 
 namespace {
 
-nb::bytes compile(MlirModule module, const std::string &level, unsigned jobs,
-                  bool timing) {
-  std::string artifact;
+/// Runs `make` without the GIL. Raises ValueError with its first error.
+template <typename Make>
+void run(MlirModule module, Make make) {
   MlirLogicalResult result;
   FirstError error(mlirModuleGetContext(module));
   {
     nb::gil_scoped_release release;
-    result =
-        reproCPUCompile(module, mlirStringRefCreate(level.data(), level.size()),
-                        jobs, timing, append, &artifact);
+    result = make();
   }
   if (mlirLogicalResultIsFailure(result))
     throw nb::value_error(error.message.empty() ? "compilation failed"
                                                 : error.message.c_str());
+}
+
+nb::bytes compile(MlirModule module, const std::string &level, unsigned jobs,
+                  bool timing) {
+  MlirStringRef name = mlirStringRefCreate(level.data(), level.size());
+  std::string artifact;
+  run(module, [&] {
+    return reproCPUCompile(module, name, jobs, timing, append, &artifact);
+  });
   return nb::bytes(artifact.data(), artifact.size());
+}
+
+nb::tuple analyze(MlirModule module, const std::string &level, unsigned jobs) {
+  MlirStringRef name = mlirStringRefCreate(level.data(), level.size());
+  std::vector<std::string> texts;
+  run(module, [&] {
+    auto take = [](MlirStringRef text, void *taken) {
+      static_cast<std::vector<std::string> *>(taken)->emplace_back(text.data,
+                                                                   text.length);
+    };
+    return reproCPUAnalyze(module, name, jobs, take, &texts);
+  });
+  return nb::make_tuple(nb::bytes(texts[0].data(), texts[0].size()), texts[1],
+                        texts[2]);
 }
 
 class PyLoadedArtifact {
@@ -151,6 +172,11 @@ void bindCPU(nb::module_ &m) {
       nb::arg("timing") = false,
       "Compiles a canonical module for a CPU level; the result is an artifact. "
       "Raises ValueError with the first error.");
+  m.def("analyze_cpu", &analyze, nb::arg("module"), nb::arg("level"),
+        nb::arg("jobs") = 1,
+        "The plan of a canonical module for a CPU level, what its kernels read "
+        "and write, and their assembly. Raises ValueError with the first "
+        "error.");
   nb::class_<PyLoadedArtifact>(m, "LoadedArtifact",
                                "A loaded artifact. Raises ValueError if it is "
                                "damaged or made for another machine.")

@@ -11,6 +11,9 @@
 // RUN: echo '{"extends": "x86-64-v3", "sizes": {"line_bytes": {"value": 64, "source": "lscpu"}, "l1_bytes": {"value": 32768, "source": "lscpu"}, "l1_ways": {"value": 8, "source": "lscpu"}, "l2_bytes": {"value": 16777216, "source": "lscpu"}}}' > %t.json && %{read}
 // RUN: echo '{"extends": "x86-64-v3", "sizes": {}}' > %t.json && %{read}
 
+// What is for predictions alone.
+// RUN: echo '{"extends": "x86-64-v3", "sizes": {}, "performance": {"cores": {"value": 2, "source": "lscpu"}}}' > %t.json && %{read}
+
 // The form of the file.
 // RUN: echo '' > %t.json && %{refuse}=EMPTY
 // EMPTY: error: {{.*}}.json: expected JSON: {{.+$}}
@@ -35,7 +38,7 @@
 // RUN: echo '{"extends": 3, "sizes": {"l2_bytes": {"value": 1048576, "source": "lscpu"}}}' > %t.json && %{refuse}=NO-NAME
 // NO-NAME: error: {{.*}}.json: extends: expected one of x86-64-v2, x86-64-v3, x86-64-v4, x86-64-v4-vnni, aarch64, aarch64-dotprod, got ''{{$}}
 // RUN: echo '{"extends": "x86-64-v3", "sizes": {"l2_bytes": {"value": 1048576, "source": "lscpu"}}, "instructions": {}}' > %t.json && %{refuse}=INSTRUCTIONS
-// INSTRUCTIONS: error: {{.*}}.json: unknown key 'instructions', expected one of extends, sizes{{$}}
+// INSTRUCTIONS: error: {{.*}}.json: unknown key 'instructions', expected one of extends, sizes, performance{{$}}
 
 // Its sizes: unknown keys, wrong types, no source, numbers out of bounds.
 // RUN: echo '{"extends": "x86-64-v3", "sizes": 3}' > %t.json && %{refuse}=NUMBER

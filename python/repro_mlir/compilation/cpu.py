@@ -66,3 +66,25 @@ def compile(program: bytes | str, level: str = "native", *, jobs: int | None = N
         return _repro.compile_cpu(module, level, jobs or os.cpu_count() or 1, timing)
     except ValueError as error:
         raise CompileError(str(error)) from None
+
+
+def analyze(program: bytes | str, level: str) -> tuple[bytes, str, str]:
+    """Describes the code that `compile` makes.
+
+    Args:
+        program: as for `module_of`.
+        level: one of `levels()`, whether this machine runs it or not, or the path of a machine's file.
+
+    Returns:
+        The bytes of the launch plan (docs/plan.md); a line for each kernel with what it reads and writes; the assembly
+        of the kernels. Comments of the assembly name each block `runs.N.`: it runs N times in one call with all work
+        items.
+
+    Raises:
+        CompileError: the first error of the compiler.
+    """
+    module = module_of(program)
+    try:
+        return _repro.analyze_cpu(module, level, os.cpu_count() or 1)
+    except ValueError as error:
+        raise CompileError(str(error)) from None

@@ -81,6 +81,7 @@ ALLOWED = {
         "execute", "files", "frontends", "frontends.torch", "numerics", "precision", "program", "reference", "train",
     },
     "precision.stored_codes": {"execute", "program"},
+    "roofline": {"bundle.runner", "compilation", "execute", "files", "program"},
     "integrations": {
         "audit.receipts", "distributed", "files", "frontends.keras", "frontends.torch", "precision", "program",
         "programs", "train",
@@ -89,7 +90,7 @@ ALLOWED = {
         "audit.difference", "audit.dispute", "audit.receipts", "bundle", "bundle.runner", "certification",
         "compilation", "distributed", "execute", "files", "frontends.onnx", "frontends.tensorflow", "frontends.torch",
         "generation", "integrations", "numerics", "precision", "precision.report",
-        "precision.stored_codes", "program", "serving", "train",
+        "precision.stored_codes", "program", "roofline", "serving", "train",
     },
 }  # fmt: skip
 """What the rooms import of each other, lowest first. A part of a room that others import alone is a room of its own."""
@@ -263,8 +264,8 @@ def test_who_imports_the_frontend_of_torch() -> None:
     known.remove("frontends.keras.on_torch")
     assert {*known} == {
         "", "audit.difference.eager_side", "audit.difference.find", "audit.receipts.script_inputs", "bundle.writer",
-        "cli.compile", "cli.dispute", "cli.inputs", "cli.train", "cli.verify", "inference", "precision.report.compare",
-        "torch_compile", "integrations.transformers",
+        "cli.compile", "cli.dispute", "cli.inputs", "cli.roofline", "cli.train", "cli.verify", "inference",
+        "precision.report.compare", "torch_compile", "integrations.transformers",
         *USERS_OF_MODELS - {"train.result"},
     }  # fmt: skip
 

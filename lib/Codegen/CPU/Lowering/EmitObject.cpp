@@ -155,9 +155,10 @@ static std::string findUnknownExternal(StringRef object) {
   return {};
 }
 
-/// Optimizes `module` and makes its object code.
+/// Optimizes `module` and makes its object code or, of what `prepare` leaves,
+/// its assembly.
 static std::string compile(llvm::Module &module, const Level &level,
-                           std::string &error) {
+                           PrepareAssembly prepare, std::string &error) {
   std::unique_ptr<llvm::TargetMachine> machine =
       createTargetMachine(level, error);
   if (!machine)
@@ -192,13 +193,20 @@ static std::string compile(llvm::Module &module, const Level &level,
   pipeline.run(module, modules);
   // Last, as masks become constants on the way.
   replaceSingleLaneStores(module);
+  if (prepare) {
+    error = prepare(module);
+    if (!error.empty())
+      return {};
+    machine->Options.MCOptions.AsmVerbose = true;
+  }
 
   SmallVector<char, 0> bytes;
   llvm::raw_svector_ostream stream(bytes);
   llvm::legacy::PassManager emission;
-  if (machine->addPassesToEmitFile(emission, stream, nullptr,
-                                   llvm::CodeGenFileType::ObjectFile)) {
-    error = "the target emits no object code";
+  auto form = prepare ? llvm::CodeGenFileType::AssemblyFile
+                      : llvm::CodeGenFileType::ObjectFile;
+  if (machine->addPassesToEmitFile(emission, stream, nullptr, form)) {
+    error = "the target emits no code";
     return {};
   }
   emission.run(module);
@@ -228,16 +236,11 @@ divide(ModuleOp module, ArrayRef<std::string> kernels) {
   return parts;
 }
 
-FailureOr<SmallVector<std::string>>
-mlir::repro::emitObjects(ModuleOp module, ArrayRef<std::string> kernels,
-                         const Level &level, unsigned jobs) {
-  FailureOr<SmallVector<SmallVector<LLVM::LLVMFuncOp>>> divided =
-      divide(module, kernels);
-  if (failed(divided))
-    return failure();
-  // Each object has an MLIR module and an LLVM context of its own.
+/// Each object has an MLIR module and an LLVM context of its own.
+static SmallVector<OwningOpRef<ModuleOp>>
+separate(ModuleOp module, ArrayRef<SmallVector<LLVM::LLVMFuncOp>> divided) {
   SmallVector<OwningOpRef<ModuleOp>> parts;
-  for (ArrayRef<LLVM::LLVMFuncOp> functions : *divided) {
+  for (ArrayRef<LLVM::LLVMFuncOp> functions : divided) {
     OwningOpRef<ModuleOp> part = ModuleOp::create(module.getLoc());
     OpBuilder builder = OpBuilder::atBlockEnd(part->getBody());
     for (auto function : module.getOps<LLVM::LLVMFuncOp>())
@@ -247,9 +250,37 @@ mlir::repro::emitObjects(ModuleOp module, ArrayRef<std::string> kernels,
       builder.clone(*function);
     parts.push_back(std::move(part));
   }
+  return parts;
+}
 
-  SmallVector<std::string> objects(parts.size() + 1), errors(parts.size() + 1);
-  auto emit = [&](size_t index) {
+/// Calls `emit` with each index below `count` and the place of its error.
+static LogicalResult
+emitAll(ModuleOp module, size_t count, unsigned jobs,
+        llvm::function_ref<void(size_t, std::string &)> emit) {
+  SmallVector<std::string> errors(count);
+  auto one = [&](size_t index) { emit(index, errors[index]); };
+  if (jobs > 1 && module.getContext()->isMultithreadingEnabled()) {
+    parallelFor(module.getContext(), 0, count, one);
+  } else {
+    for (size_t i = 0; i < count; ++i)
+      one(i);
+  }
+  for (const std::string &error : errors)
+    if (!error.empty())
+      return module.emitError(error);
+  return success();
+}
+
+FailureOr<SmallVector<std::string>>
+mlir::repro::emitObjects(ModuleOp module, ArrayRef<std::string> kernels,
+                         const Level &level, unsigned jobs) {
+  FailureOr<SmallVector<SmallVector<LLVM::LLVMFuncOp>>> divided =
+      divide(module, kernels);
+  if (failed(divided))
+    return failure();
+  SmallVector<OwningOpRef<ModuleOp>> parts = separate(module, *divided);
+  SmallVector<std::string> objects(parts.size() + 1);
+  auto emit = [&](size_t index, std::string &error) {
     llvm::LLVMContext context;
     std::unique_ptr<llvm::Module> code;
     if (index == parts.size()) {
@@ -258,28 +289,45 @@ mlir::repro::emitObjects(ModuleOp module, ArrayRef<std::string> kernels,
     } else {
       code = translateModuleToLLVMIR(*parts[index], context, "kernels");
       if (!code) {
-        errors[index] = "translation to LLVM IR failed";
+        error = "translation to LLVM IR failed";
         return;
       }
       for (LLVM::LLVMFuncOp function : (*divided)[index])
         addEntry(*code, *code->getFunction(function.getName()));
     }
-    objects[index] = compile(*code, level, errors[index]);
-    if (errors[index].empty())
+    objects[index] = compile(*code, level, /*prepare=*/{}, error);
+    if (error.empty())
       if (std::string symbol = findUnknownExternal(
               index < parts.size() ? StringRef(objects[index]) : "");
           index < parts.size() && !symbol.empty())
-        errors[index] = "(V3) code generation for " + level.name + " calls '" +
-                        symbol + "', which is no exact routine of the runtime";
+        error = "(V3) code generation for " + level.name + " calls '" + symbol +
+                "', which is no exact routine of the runtime";
   };
-  if (jobs > 1 && module.getContext()->isMultithreadingEnabled()) {
-    parallelFor(module.getContext(), 0, objects.size(), emit);
-  } else {
-    for (size_t i = 0; i < objects.size(); ++i)
-      emit(i);
-  }
-  for (const std::string &error : errors)
-    if (!error.empty())
-      return module.emitError(error);
+  if (failed(emitAll(module, objects.size(), jobs, emit)))
+    return failure();
   return objects;
+}
+
+FailureOr<SmallVector<std::string>>
+mlir::repro::emitAssembly(ModuleOp module, ArrayRef<std::string> kernels,
+                          const Level &level, unsigned jobs,
+                          PrepareAssembly prepare) {
+  FailureOr<SmallVector<SmallVector<LLVM::LLVMFuncOp>>> divided =
+      divide(module, kernels);
+  if (failed(divided))
+    return failure();
+  SmallVector<OwningOpRef<ModuleOp>> parts = separate(module, *divided);
+  SmallVector<std::string> texts(parts.size());
+  auto emit = [&](size_t index, std::string &error) {
+    llvm::LLVMContext context;
+    std::unique_ptr<llvm::Module> code =
+        translateModuleToLLVMIR(*parts[index], context, "kernels");
+    if (code)
+      texts[index] = compile(*code, level, prepare, error);
+    else
+      error = "translation to LLVM IR failed";
+  };
+  if (failed(emitAll(module, texts.size(), jobs, emit)))
+    return failure();
+  return texts;
 }

@@ -12,6 +12,10 @@
 
 #include "mlir/IR/BuiltinOps.h"
 
+namespace llvm {
+class Module;
+} // namespace llvm
+
 namespace mlir::repro {
 
 /// Object code of a module whose kernels are `llvm.func`s of the kernel
@@ -22,6 +26,16 @@ FailureOr<SmallVector<std::string>> emitObjects(ModuleOp module,
                                                 ArrayRef<std::string> kernels,
                                                 const Level &level,
                                                 unsigned jobs);
+
+/// What is done to optimized code before its assembly is made; gives the empty
+/// string or an error.
+using PrepareAssembly = llvm::function_ref<std::string(llvm::Module &)>;
+
+/// Assembly of the same code without entries, for readers of it. Comments have
+/// the names of blocks.
+FailureOr<SmallVector<std::string>>
+emitAssembly(ModuleOp module, ArrayRef<std::string> kernels, const Level &level,
+             unsigned jobs, PrepareAssembly prepare);
 
 } // namespace mlir::repro
 

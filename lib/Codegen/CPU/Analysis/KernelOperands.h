@@ -1,0 +1,22 @@
+//===- KernelOperands.h - What kernels read and write -------- -*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_CODEGEN_CPU_ANALYSIS_KERNELOPERANDS_H
+#define REPRO_CODEGEN_CPU_ANALYSIS_KERNELOPERANDS_H
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace mlir::repro {
+
+/// A line of text for each kernel of the kernel contract
+/// (docs/architecture.md): its name, then `read:BYTES`, `write:BYTES` or
+/// `read|write:BYTES` of each buffer.
+std::string describeOperands(ModuleOp module);
+
+} // namespace mlir::repro
+
+#endif // REPRO_CODEGEN_CPU_ANALYSIS_KERNELOPERANDS_H

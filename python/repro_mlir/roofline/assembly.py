@@ -1,0 +1,69 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The assembly of kernels as the compiler describes it: blocks of instructions, and how often each runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+_KERNEL = re.compile(r"([A-Za-z_][\w.]*):\s+(?:#|//) @")
+_BLOCK = re.compile(r"(?:(?:#|//) %bb\.\d+|(\.LBB\d+_\d+)):")
+_RUNS = re.compile(r"runs\.(\d+)")
+_COMMENT = re.compile(r"\s*(?:#(?!-?\d)|//).*")
+_BRANCH = re.compile(r"(?:j\w+|b|b\.\w+|cbn?z|tbn?z)\b.*?(\.LBB\d+_\d+)")
+# What ends a block for a simulator of one, without work that counts.
+_CONTROL = re.compile(r"(?:callq?|retq?|bl|blr)\b")
+
+
+@dataclass(eq=False)
+class Block:
+    """Instructions that run one after the other.
+
+    Attributes:
+      runs: how often, in one call with all work items.
+      is_loop: whether the last one goes back to the first.
+      instructions: without calls and returns.
+    """
+
+    runs: int
+    is_loop: bool = False
+    instructions: list[str] = field(default_factory=list)
+
+
+def read_assembly(text: str) -> dict[str, list[Block]]:
+    """The blocks of each kernel, of what `repro_mlir.compilation.cpu.analyze` gives. A block that code generation has
+    put in between is taken to run as often as the one before it."""
+    kernels: dict[str, list[Block]] = {}
+    for name, lines in _functions(text):
+        blocks = [Block(1)]
+        label: str | None = None
+        for line in lines:
+            if found := _BLOCK.match(line):
+                runs = _RUNS.search(line)
+                blocks.append(Block(int(runs.group(1)) if runs else blocks[-1].runs))
+                label = found.group(1)
+            elif line.startswith("\t") and not line.startswith("\t."):
+                instruction = _COMMENT.sub("", line).strip()
+                if not _CONTROL.match(instruction):
+                    blocks[-1].instructions.append(instruction)
+                branch = _BRANCH.match(instruction)
+                if branch and branch.group(1) == label:
+                    blocks[-1].is_loop = True
+        kernels[name] = [block for block in blocks if block.instructions and block.runs]
+    return kernels
+
+
+def _functions(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Name and lines of each function."""
+    name, lines = "", list[str]()
+    for line in text.splitlines():
+        if found := _KERNEL.match(line):
+            name, lines = found.group(1), []
+        elif line.startswith(".Lfunc_end") and name:
+            yield name, lines
+            name = ""
+        elif name:
+            lines.append(line)

@@ -1,0 +1,248 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The machine that runs this, as data: measured by small programs of the compiler, and by nothing that is predicted."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..compilation import cpu
+from ..errors import ReproError
+from ..execute.cpu import CpuBackend
+from .machine import Machine
+from .prediction import predict, read_code
+from .throughput import tool
+
+_SECONDS = 0.4
+# Chains of dependent multiply-adds, which hide their latency, and their length.
+_CHAINS, _LENGTH = 8, 100
+_LAUNCHES = 32
+
+# By LLVM's name of this processor: the model that it is run with, and of what its vectors of 512 bits are taken to be.
+# Zen 5 has units of 512 bits where Zen 4, whose model LLVM gives it, has the same ones of 256 (Software Optimization
+# Guide for the AMD Zen5 Microarchitecture, 58455). The model of Sapphire Rapids lacks the second unit for
+# multiply-adds of 512 bits, port 5 (Intel 64 and IA-32 Architectures Optimization Reference Manual, Golden Cove).
+_MODELS = {
+    "znver5": ("znver4", 256, 8),
+    "sapphirerapids": ("sapphirerapids", 256, 6),
+    "emeraldrapids": ("sapphirerapids", 256, 6),
+    "graniterapids": ("sapphirerapids", 256, 6),
+}
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A machine, and where each number is from."""
+
+    machine: Machine
+    sources: dict[str, str]
+
+
+def calibrate(name: str, level: str | None = None, tell: Callable[[str], None] = lambda line: None) -> Calibration:
+    """Measures this machine, in less than a minute where it is idle.
+
+    Args:
+      name: of the machine.
+      level: the CPU level of the code; the best one by default.
+      tell: is told what is measured, a line each.
+    Raises:
+      ReproError: the sizes of caches are unknown, or there is no llvm-mca.
+    """
+    level = level or cpu.native_level()
+    host = _host()
+    model, bits, width = _MODELS.get(host, (host, 512, 4))
+    caches = _cache_sizes()
+    cores = len(os.sched_getaffinity(0))
+    # A first guess of the rest, so that cycles can be predicted.
+    machine = Machine(
+        name=name,
+        level=level,
+        l1_bytes=caches[0],
+        l2_bytes=caches[1],
+        l3_bytes=caches[2],
+        scheduling_model=model,
+        modelled_vector_bits=bits,
+        issue_width=width,
+        clock_hz=1e9,
+        cores=cores,
+        l2_bandwidth=1e12,
+        l3_bandwidth=1e12,
+        memory_bandwidth=1e12,
+        shared_l3_bandwidth=1e12,
+        shared_memory_bandwidth=1e12,
+        launch_seconds=0.0,
+        wake_seconds=0.0,
+    )
+    tell("clock")
+    machine = replace(machine, clock_hz=_clock(machine))
+    tell("launches")
+    machine = replace(machine, launch_seconds=_launch(machine))
+    for key, shared, size in (
+        ("l2_bandwidth", "", caches[1] / 2),
+        ("l3_bandwidth", "shared_l3_bandwidth", max(min(caches[2] / 4, 8 * caches[1]), 2 * caches[1])),
+        ("memory_bandwidth", "shared_memory_bandwidth", min(max(4 * caches[2], 64e6), 512e6)),
+    ):
+        tell(key)
+        one = _bandwidth(machine, int(size), 1)
+        changes: dict[str, Any] = {key: one}
+        if shared:
+            changes[shared] = max(one, _bandwidth(machine, int(size), cores)) if cores > 1 else one
+        machine = replace(machine, **changes)
+    if cores > 1:
+        tell("threads")
+        machine = replace(machine, wake_seconds=_wake(machine))
+    measured = f"measured by repro roofline calibrate on {_processor()}"
+    system = "/sys/devices/system/cpu/cpu0/cache"
+    sources = dict.fromkeys(
+        (
+            "clock_hz",
+            "l2_bandwidth",
+            "l3_bandwidth",
+            "memory_bandwidth",
+            "shared_l3_bandwidth",
+            "shared_memory_bandwidth",
+            "launch_seconds",
+            "wake_seconds",
+        ),
+        measured,
+    )
+    sources |= dict.fromkeys(("l1_bytes", "l2_bytes", "l3_bytes"), system)
+    sources |= {"cores": "the processors that this process may use"}
+    sources |= dict.fromkeys(
+        ("scheduling_model", "modelled_vector_bits", "issue_width"), f"LLVM knows this processor as {host}"
+    )
+    return Calibration(machine, sources)
+
+
+def _host() -> str:
+    """LLVM's name of this processor."""
+    done = subprocess.run([tool(), "--version"], capture_output=True, text=True, timeout=60)
+    found = re.search(r"Host CPU: (\S+)", done.stdout)
+    if not found:
+        raise ReproError("llvm-mca does not tell the name of this processor")
+    return found.group(1)
+
+
+def _processor() -> str:
+    """What the operating system calls this processor."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return "this machine"
+    found = re.search(r"model name\s*:\s*(.+)", text)
+    return found.group(1).strip() if found else "this machine"
+
+
+def _cache_sizes() -> tuple[int, int, int]:
+    """Bytes of the caches of data, as Linux knows them."""
+    sizes = {}
+    for folder in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
+        kind, level, size = ((folder / each).read_text().strip() for each in ("type", "level", "size"))
+        if kind != "Instruction":
+            sizes[int(level)] = int(size.removesuffix("K")) * 1024
+    if 1 not in sizes or 2 not in sizes:
+        raise ReproError("the sizes of this machine's caches are unknown: write its file by hand (docs/machines.md)")
+    return sizes[1], sizes[2], sizes.get(3, 0)
+
+
+def _elementwise(elements: int, body: str, result: str) -> str:
+    shape = f"tensor<{elements}xf32>"
+    return f"""
+#map = affine_map<(d0) -> (d0)>
+func.func @main(%in: {shape}) -> {shape} attributes {{repro.num_state = 0 : i64}} {{
+  %a = arith.constant 5.000000e-01 : f32
+  %empty = tensor.empty() : {shape}
+  %out = linalg.generic {{indexing_maps = [#map, #map], iterator_types = ["parallel"]}}
+      ins(%in : {shape}) outs(%empty : {shape}) {{
+  ^bb0(%x: f32, %unused: f32):
+    {body}
+    linalg.yield {result} : f32
+  }} -> {shape}
+  return %out : {shape}
+}}
+"""
+
+
+def _seconds(machine: Machine, text: str, threads: int) -> list[float]:
+    """The least seconds of each launch of a program of one input."""
+    executable = CpuBackend(cpu.compile(text, machine.level), threads)
+    inputs = [np.zeros(kind.shape, kind.dtype) for kind in executable.inputs]
+    end, best = time.perf_counter() + _SECONDS, np.inf
+    while True:
+        found = np.array([seconds for _, seconds in executable.profile([], inputs)])
+        best = np.minimum(best, found)
+        if time.perf_counter() > end:
+            return best.tolist()
+
+
+def _clock(machine: Machine) -> float:
+    """Cycles per second: those of multiply-adds on what lies in the first cache, by the time that they take."""
+    lines = [f"%x{i}_0 = arith.addf %x, %a : f32" for i in range(_CHAINS)]
+    for step in range(_LENGTH):
+        lines += [f"%x{i}_{step + 1} = math.fma %x{i}_{step}, %a, %x : f32" for i in range(_CHAINS)]
+    lines.append(f"%s0 = arith.addf %x0_{_LENGTH}, %x1_{_LENGTH} : f32")
+    lines += [f"%s{i} = arith.addf %s{i - 1}, %x{i + 1}_{_LENGTH} : f32" for i in range(1, _CHAINS - 1)]
+    text = _elementwise(4096, "\n    ".join(lines), f"%s{_CHAINS - 2}")
+    code = read_code(text, machine)
+    return predict(code, machine).seconds * machine.clock_hz / sum(_seconds(machine, text, 1))
+
+
+def _launch(machine: Machine) -> float:
+    """Seconds of a launch, beyond those of its instructions: of a chain of small products of matrices."""
+    shape = "tensor<4x4xf32>"
+    maps = ", ".join(f"affine_map<(d0, d1, d2) -> ({each})>" for each in ("d0, d2", "d2, d1", "d0, d1"))
+    order = "#repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential>"
+    lines, last = [], "%in"
+    for number in range(_LAUNCHES):
+        lines.append(
+            f"%{number} = repro.fold {order} maps [{maps}] iterators [parallel, parallel, reduction]\n"
+            f"      ins({last}, %in : {shape}, {shape}) outs(%zeros : {shape}) {{\n"
+            "  ^bb0(%a: f32, %b: f32, %c: f32):\n    %d = math.fma %a, %b, %c : f32\n    repro.yield %d : f32\n"
+            f"  }} -> {shape}"
+        )
+        last = f"%{number}"
+    body = "\n  ".join(lines)
+    text = f"""
+func.func @main(%in: {shape}) -> {shape} attributes {{repro.num_state = 0 : i64}} {{
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : {shape}
+  %zeros = linalg.generic {{indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>],
+                           iterator_types = ["parallel", "parallel"]}} outs(%empty : {shape}) {{
+  ^bb0(%unused: f32):
+    linalg.yield %zero : f32
+  }} -> {shape}
+  {body}
+  return {last} : {shape}
+}}
+"""
+    predicted = predict(read_code(text, machine), machine)
+    measured = _seconds(machine, text, 1)
+    beyond = [time - each.seconds for time, each in zip(measured, predicted.launches, strict=True)]
+    return max(0.0, float(np.median(beyond)))
+
+
+def _bandwidth(machine: Machine, size: int, threads: int) -> float:
+    """Bytes per second of an element-wise program whose input and output together are so large."""
+    elements = size // 8
+    text = _elementwise(elements, "%y = arith.addf %x, %a : f32", "%y")
+    (seconds,) = _seconds(machine, text, threads)
+    return 8 * elements / (seconds - machine.launch_seconds)
+
+
+def _wake(machine: Machine) -> float:
+    """Seconds that threads take to begin and to end a launch."""
+    text = _elementwise(1 << 13, "%y = arith.divf %a, %x : f32", "%y")
+    predicted = predict(read_code(text, machine), machine, machine.cores)
+    (launch,) = predicted.launches
+    (seconds,) = _seconds(machine, text, machine.cores)
+    return max(0.0, seconds - launch.seconds) if launch.threads > 1 else 0.0

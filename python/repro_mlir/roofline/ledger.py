@@ -1,0 +1,103 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The gap between how long a step takes and what is predicted, launch by launch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..compilation import cpu
+from ..errors import ReproError, StepFailed
+from ..execute.cpu import CpuBackend
+from ..program.program import Program
+from .machine import Machine
+from .prediction import CAUSES, LaunchPrediction, StepPrediction
+
+
+@dataclass(frozen=True)
+class LedgerEntry:
+    """A launch: what is predicted and what was measured.
+
+    Attributes:
+      predicted: by cause.
+      seconds: the least of the steps that were measured.
+    """
+
+    predicted: LaunchPrediction
+    seconds: float
+
+    @property
+    def unknown(self) -> float:
+        """Seconds that no cause explains; below 0 where a launch is faster than predicted."""
+        return self.seconds - self.predicted.seconds
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """A step.
+
+    Attributes:
+      entries: of its launches, in order.
+      steps: how many were measured.
+    """
+
+    entries: tuple[LedgerEntry, ...]
+    steps: int
+
+    @property
+    def seconds(self) -> float:
+        """What the launches took, one after the other."""
+        return sum(each.seconds for each in self.entries)
+
+    @property
+    def causes(self) -> dict[str, float]:
+        """Seconds by cause, and `unknown`: they add up to `seconds`."""
+        known = {cause: sum(each.predicted.causes[cause] for each in self.entries) for cause in CAUSES}
+        return {**known, "unknown": sum(each.unknown for each in self.entries)}
+
+    @property
+    def median_error(self) -> float:
+        """Of the launches, the median of the error of the prediction as a part of what was measured, each launch
+        counted by its time."""
+        errors = sorted((abs(each.unknown) / each.seconds, each.seconds) for each in self.entries if each.seconds)
+        half, passed = sum(seconds for _, seconds in errors) / 2, 0.0
+        for error, seconds in errors:
+            passed += seconds
+            if passed >= half:
+                return error
+        return 0.0
+
+
+def measure(
+    program: Program, prediction: StepPrediction, inputs: Sequence[np.ndarray] | None = None, seconds: float = 2.0
+) -> Ledger:
+    """Runs the step that was predicted, on this machine.
+
+    Args:
+      inputs: of the step; zeros by default.
+      seconds: for how long; at least two steps run.
+    Raises:
+      ReproError: this machine does not run the code of the prediction's machine, or a check of the step fails, or the
+        program has no initial state.
+    """
+    machine: Machine = prediction.machine
+    if machine.level not in cpu.runnable_levels():
+        raise ReproError(f"this machine does not run code for {machine.level}, of {machine.name}")
+    executable = CpuBackend(cpu.compile(program.data, machine.level), prediction.threads)
+    states = [*program.initial_state().values()]
+    given = [np.zeros(kind.shape, kind.dtype) for kind in executable.inputs] if inputs is None else inputs
+    best, steps, end = np.full(len(prediction.launches), np.inf), 0, time.perf_counter() + seconds
+    while steps < 2 or time.perf_counter() < end:
+        try:
+            found = executable.profile(states, given)
+        except RuntimeError as error:
+            raise StepFailed(str(error)) from None
+        best = np.minimum(best, [each for _, each in found])
+        steps += 1
+    entries = zip(prediction.launches, best.tolist(), strict=True)
+    return Ledger(tuple(LedgerEntry(*entry) for entry in entries), steps)

@@ -1,0 +1,166 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""How long a step takes on a CPU, from its compiled code and a machine's numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from ..bundle.runner.plan import Kernel, Plan, read_plan
+from ..compilation import cpu
+from ..errors import ReproError
+from .assembly import Block, read_assembly
+from .machine import Machine
+from .throughput import Cycles, cycles_of
+from .traffic import LEVELS, Operand, read_operands, traffic
+
+CAUSES = ("issue", "ports", "latency", "l2", "l3", "memory", "imbalance", "launch")
+"""What a launch takes its time for."""
+
+# Blocks with less than this part of a kernel's instructions are not simulated.
+_COUNTED = 0.005
+# Instructions of a block that is not, in a cycle.
+_WIDTH = 4
+
+
+@dataclass(frozen=True)
+class LaunchPrediction:
+    """A launch of a step.
+
+    Attributes:
+      kernel: its name.
+      threads: how many share it.
+      causes: seconds by `CAUSES`; they add up to `seconds`.
+      traffic: bytes by `traffic.LEVELS`.
+    """
+
+    kernel: str
+    threads: int
+    causes: dict[str, float]
+    traffic: dict[str, int]
+
+    @property
+    def seconds(self) -> float:
+        """How long it takes."""
+        return sum(self.causes.values())
+
+
+@dataclass(frozen=True)
+class Code:
+    """What is known of a compiled program whatever the machine's numbers."""
+
+    plan: Plan
+    operands: dict[str, list[Operand]]
+    kernels: dict[str, tuple[tuple[Block, Cycles | None], ...]]
+
+
+@dataclass(frozen=True)
+class StepPrediction:
+    """A step.
+
+    Attributes:
+      machine, threads: what was asked for.
+      launches: in their order.
+      arena_bytes, state_bytes: memory beside inputs and outputs.
+    """
+
+    machine: Machine
+    threads: int
+    launches: tuple[LaunchPrediction, ...]
+    arena_bytes: int
+    state_bytes: int
+
+    @cached_property
+    def seconds(self) -> float:
+        """How long the launches take, one after the other."""
+        return sum(each.seconds for each in self.launches)
+
+    @cached_property
+    def causes(self) -> dict[str, float]:
+        """The seconds of all launches by `CAUSES`."""
+        return {cause: sum(each.causes[cause] for each in self.launches) for cause in CAUSES}
+
+
+def read_code(program: bytes | str, machine: Machine) -> Code:
+    """Compiles a program for the machine's level and looks at the code.
+
+    Args:
+      program: canonical, as it is stored or as text.
+    Raises:
+      ReproError: an error of the compiler or of llvm-mca.
+    """
+    plan_bytes, operands, assembly = cpu.analyze(program, machine.level)
+    kernels = read_assembly(assembly)
+    chosen = [block for blocks in kernels.values() for block in _counted(blocks)]
+    cycles = cycles_of(chosen, machine)
+    known = dict(zip(map(id, chosen), cycles, strict=True))
+    return Code(
+        read_plan(plan_bytes, "cpu", "the program"),
+        read_operands(operands),
+        {name: tuple((block, known.get(id(block))) for block in blocks) for name, blocks in kernels.items()},
+    )
+
+
+def _counted(blocks: list[Block]) -> list[Block]:
+    total = sum(block.runs * len(block.instructions) for block in blocks)
+    return [block for block in blocks if block.runs * len(block.instructions) >= _COUNTED * total]
+
+
+def predict(code: Code, machine: Machine, threads: int = 1) -> StepPrediction:
+    """The time of a step like all others: caches hold what the step before has left there.
+
+    Args:
+      threads: from 1 to the machine's cores.
+    Raises:
+      ReproError: another number of threads.
+    """
+    if not 1 <= threads <= machine.cores:
+        raise ReproError(f"expected threads from 1 to the {machine.cores} cores of {machine.name}, got {threads}")
+    plan = code.plan
+    bytes_of = traffic(plan, code.operands, [int(machine.l1_bytes), int(machine.l2_bytes), int(machine.l3_bytes)])
+    cycles = {name: _core_cycles(blocks) for name, blocks in code.kernels.items()}
+    launches = tuple(
+        _launch(plan.kernels[launch.kernel], cycles[plan.kernels[launch.kernel].name], found, machine, threads)
+        for launch, found in zip(plan.launches, bytes_of, strict=True)
+    )
+    state = sum(kind.nbytes for kind in plan.states)
+    return StepPrediction(machine, threads, launches, plan.arena_size, state)
+
+
+def _core_cycles(blocks: tuple[tuple[Block, Cycles | None], ...]) -> tuple[float, float, float]:
+    """Cycles of issue, what execution units take beyond them, and what latencies take beyond both."""
+    issue = ports = latency = 0.0
+    for block, cycles in blocks:
+        if cycles is None:
+            issue += block.runs * len(block.instructions) / _WIDTH
+            continue
+        issue += block.runs * cycles.issue
+        ports += block.runs * (cycles.ports - cycles.issue)
+        latency += block.runs * (cycles.latency - cycles.ports if block.is_loop else 0.0)
+    return issue, ports, latency
+
+
+def _launch(
+    kernel: Kernel, cycles: tuple[float, float, float], bytes_of: dict[str, int], machine: Machine, threads: int
+) -> LaunchPrediction:
+    grains = -(-kernel.items // kernel.grain)
+    used = max(1, min(threads, grains))
+    shares = {cause: each / machine.clock_hz / used for cause, each in zip(CAUSES, cycles, strict=False)}
+    core = sum(shares.values())
+    # Each thread has caches of its own; beyond them threads share what there is.
+    rates = {
+        "l2": machine.l2_bandwidth * used,
+        "l3": min(machine.l3_bandwidth * used, machine.shared_l3_bandwidth),
+        "memory": min(machine.memory_bandwidth * used, machine.shared_memory_bandwidth),
+    }
+    transfers = {level: bytes_of[level] / rates[level] for level in LEVELS[1:]}
+    # Prefetching overlaps transfers and computation: what takes longer counts, the rest of a transfer beyond the core.
+    beyond = max(0.0, sum(transfers.values()) - core)
+    moved = sum(transfers.values())
+    waits = {level: beyond * seconds / moved if moved else 0.0 for level, seconds in transfers.items()}
+    work = core + beyond
+    imbalance = work * (-(-grains // used) * used / grains - 1) if grains else 0.0
+    launch = machine.launch_seconds + (machine.wake_seconds if used > 1 else 0.0)
+    return LaunchPrediction(kernel.name, used, {**shares, **waits, "imbalance": imbalance, "launch": launch}, bytes_of)

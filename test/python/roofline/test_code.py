@@ -1,0 +1,113 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""What the compiler tells of its code: how often blocks run, and what kernels read and write."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from repro_mlir.bundle.runner.plan import read_plan
+from repro_mlir.compilation import cpu
+from repro_mlir.errors import CompileError
+from repro_mlir.roofline.assembly import Block, read_assembly
+from support.predicted import doubled, product
+
+LANES = {"zmm": 16, "ymm": 8, "xmm": 4}
+SCATTER = """
+func.func @main(%u: tensor<9x4xf32>, %i: tensor<9x1xi64>, %x: tensor<5x4xf32>) -> tensor<5x4xf32>
+    attributes {repro.num_state = 0 : i64} {
+  %r = repro.scatter add ins(%u, %i : tensor<9x4xf32>, tensor<9x1xi64>) outs(%x : tensor<5x4xf32>) -> tensor<5x4xf32>
+  return %r : tensor<5x4xf32>
+}
+"""
+
+
+def multiply_adds(instruction: str) -> int:
+    """Of elements."""
+    if re.match(r"vfn?m\w+ps\b", instruction):
+        return LANES[re.findall(r"%([xyz]mm)", instruction)[-1]]
+    if found := re.match(r"fmla\s+v\d+\.(\d)s", instruction):
+        return int(found.group(1))
+    return int(re.match(r"(vfn?m\w+ss|fmadd)\b", instruction) is not None)
+
+
+@pytest.mark.parametrize("size", [32, 64, 160])
+@pytest.mark.parametrize("level", [level for level in cpu.levels() if level != "x86-64-v2"])
+def test_a_product_has_its_multiply_adds(level: str, size: int) -> None:
+    """Whether this machine runs the level or not."""
+    _, _, assembly = cpu.analyze(product(size), level)
+    (blocks,) = read_assembly(assembly).values()
+    counted = sum(block.runs * sum(map(multiply_adds, block.instructions)) for block in blocks)
+    assert counted == size**3
+
+
+def test_a_loop_that_ends_by_scratch_memory() -> None:
+    """The lists of a scatter: with zeros for them the kernel would not end."""
+    _, operands, assembly = cpu.analyze(SCATTER, "x86-64-v3")
+    assert read_assembly(assembly)
+    assert any(line.split()[1:4] == ["read:144", "read:72", "read|write:80"] for line in operands.splitlines())
+
+
+def test_operands_are_those_of_the_launches() -> None:
+    plan, operands, _ = cpu.analyze(doubled(1000), "x86-64-v3")
+    found = read_plan(plan, "cpu", "the program")
+    (line,) = operands.splitlines()
+    assert line == f"{found.kernels[0].name} read|write:4000" or line.endswith("read:4000 write:4000")
+    assert len(found.launches[0].arguments) == len(line.split()) - 1
+
+
+def test_the_code_does_not_depend_on_who_looks() -> None:
+    assert cpu.analyze(product(32), "x86-64-v3") == cpu.analyze(product(32), "x86-64-v3")
+
+
+def test_errors_are_those_of_compile() -> None:
+    with pytest.raises(CompileError, match="expected one of x86-64-v2"):
+        cpu.analyze(product(32), "x86-64-v9")
+    with pytest.raises(CompileError):
+        cpu.analyze("func.func @main() {", "x86-64-v3")
+
+
+X86 = """
+\t.text
+kernel_0:                               # @kernel_0
+# %bb.0:                                # %runs.1.
+\tpushq\t%rbp
+\tcallq\tmemcpy@PLT
+\tjmp\t.LBB0_3
+.LBB0_2:
+\tmovl\t$1, %eax                        # imm = 0x1
+.LBB0_3:                                # %runs.40.
+                                        # =>This Inner Loop Header: Depth=1
+\tvaddps\t(%rax,%rcx,4), %ymm0, %ymm1    # a comment
+\tjne\t.LBB0_3
+# %bb.4:                                # %runs.0.
+\tretq
+.Lfunc_end0:
+\t.size\tkernel_0, .Lfunc_end0-kernel_0
+"""
+AARCH64 = """
+kernel_1:                               // @kernel_1
+// %bb.0:                               // %runs.2.
+\tadd\tx0, x0, #8                       // =8
+.LBB0_1:                                // %runs.6.
+\tb.ne\t.LBB0_1
+.Lfunc_end0:
+"""
+
+
+def test_assembly_is_read() -> None:
+    (blocks,) = read_assembly(X86).values()
+    loop = Block(40, True, ["vaddps\t(%rax,%rcx,4), %ymm0, %ymm1", "jne\t.LBB0_3"])
+    # A block that code generation has put in between runs as often as the one before.
+    assert [vars(block) for block in blocks] == [
+        vars(Block(1, False, ["pushq\t%rbp", "jmp\t.LBB0_3"])),
+        vars(Block(1, False, ["movl\t$1, %eax"])),
+        vars(loop),
+    ]
+    (blocks,) = read_assembly(AARCH64).values()
+    assert [vars(block) for block in blocks] == [
+        vars(Block(2, False, ["add\tx0, x0, #8"])),
+        vars(Block(6, True, ["b.ne\t.LBB0_1"])),
+    ]

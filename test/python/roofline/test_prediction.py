@@ -1,0 +1,101 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Predictions add up, follow the machine's numbers, and say where bytes come from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from repro_mlir.bundle.runner.plan import Kernel, Launch, Plan
+from repro_mlir.errors import ReproError
+from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.roofline import CAUSES, NUMBERS, Code, predict, read_code
+from repro_mlir.roofline.traffic import Operand, traffic
+from support.predicted import MACHINE, doubled, product
+
+
+@pytest.fixture(scope="module")
+def code() -> Code:
+    return read_code(product(128), MACHINE)
+
+
+def test_causes_add_up(code: Code) -> None:
+    step = predict(code, MACHINE)
+    assert {cause for each in step.launches for cause in each.causes} == set(CAUSES)
+    assert sum(step.causes.values()) == pytest.approx(step.seconds)
+    assert all(seconds >= 0 for each in step.launches for seconds in each.causes.values())
+    # 2^21 multiply-adds of eight lanes, two in a cycle at most.
+    assert 128**3 / 16 / MACHINE.clock_hz < step.seconds < 128**3 / 4 / MACHINE.clock_hz
+    assert predict(code, MACHINE) == step
+
+
+@pytest.fixture(scope="module")
+def stream() -> Code:
+    """Of 4 MiB, which lie in the last cache of the machine."""
+    return read_code(doubled(1 << 20), MACHINE)
+
+
+@pytest.mark.parametrize("name", sorted({*NUMBERS} - {"cores", "modelled_vector_bits", "issue_width"}))
+@pytest.mark.parametrize("threads", [1, 4, 8])
+def test_no_better_number_makes_a_step_slower(name: str, threads: int, stream: Code) -> None:
+    """Twice a bandwidth, a cache or a clock, or half of an overhead."""
+    better = replace(MACHINE, **{name: getattr(MACHINE, name) * (0.5 if name.endswith("_seconds") else 2)})
+    before, after = (predict(stream, machine, threads).seconds for machine in (MACHINE, better))
+    # One thread reads as fast as a core may, eight as fast as all may together.
+    decides = {1: {"l3_bandwidth"}, 4: {"wake_seconds"}, 8: {"wake_seconds", "shared_l3_bandwidth"}}[threads]
+    if name in {"launch_seconds", *decides}:
+        assert after < before
+    else:
+        assert after <= before * (1 + 1e-12)
+
+
+def test_bandwidth_is_that_of_the_cache_that_holds_the_state() -> None:
+    sizes = {1 << 12: "l1", 1 << 16: "l2", 1 << 20: "l3", 1 << 23: "memory"}
+    for elements, level in sizes.items():
+        (launch,) = predict(read_code(doubled(elements), MACHINE), MACHINE).launches
+        assert launch.traffic[level] >= 0.9 * sum(launch.traffic.values()) >= 4 * 0.9 * elements, level
+
+
+def test_threads_share_the_work(code: Code) -> None:
+    one, four = (predict(code, MACHINE, threads) for threads in (1, 4))
+    assert one.seconds / 4 < four.seconds < one.seconds
+    assert [each.threads for each in four.launches] != [each.threads for each in one.launches]
+    for threads in (0, 9):
+        with pytest.raises(ReproError, match=f"threads from 1 to the 8 cores of made-up, got {threads}"):
+            predict(code, MACHINE, threads)
+
+
+def test_an_unknown_model_is_refused() -> None:
+    with pytest.raises(ReproError, match="llvm-mca of znver99"):
+        read_code(product(32), replace(MACHINE, scheduling_model="znver99"))
+
+
+def test_a_program_without_launches() -> None:
+    step = predict(
+        read_code("func.func @main() attributes {repro.num_state = 0 : i64} {\n  return\n}", MACHINE), MACHINE
+    )
+    assert (step.launches, step.seconds) == ((), 0)
+
+
+def test_where_bytes_come_from() -> None:
+    """By hand: a step of two launches on pages of 1,024 bytes."""
+    x, y = (TensorType(name, "f32", (512,)) for name in "xy")
+    kernels = (Kernel("first", 1, 1), Kernel("second", 1, 1))
+    launches = (
+        Launch(0, False, (("state", 0, 0), ("state", 1, 0))),
+        Launch(1, False, (("state", 0, 1024), ("state", 0, 0))),
+    )
+    plan = Plan("cpu", 0, 0, (x, y), (), (), (), kernels, launches)
+    whole, part, nothing = Operand(2048, True, False), Operand(1024, True, True), Operand(0, True, False)
+    operands = {"first": [whole, whole], "second": [part, nothing]}
+    # All four pages are in the second cache. The first one has what the second launch read last when a step begins.
+    found = traffic(plan, operands, [2048, 4096, 8192])
+    assert found == [{"l1": 1024, "l2": 3072, "l3": 0, "memory": 0}, {"l1": 0, "l2": 1024, "l3": 0, "memory": 0}]
+    found = traffic(plan, operands, [4096, 4096, 8192])
+    assert found == [{"l1": 4096, "l2": 0, "l3": 0, "memory": 0}, {"l1": 1024, "l2": 0, "l3": 0, "memory": 0}]
+    found = traffic(plan, operands, [1024, 1024, 1024])
+    assert sum(each["memory"] for each in found) == 5120
+    with pytest.raises(ReproError, match="launch 0 has 2 buffers, its kernel 1"):
+        traffic(plan, {"first": [whole], "second": [part, nothing]}, [1024, 1024, 1024])

@@ -1,0 +1,71 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Programs of the tests of predictions, and a machine that does not exist."""
+
+from __future__ import annotations
+
+from repro_mlir.roofline import Machine
+
+MACHINE = Machine(
+    name="made-up",
+    level="x86-64-v3",
+    l1_bytes=32768,
+    l2_bytes=1 << 20,
+    l3_bytes=1 << 24,
+    scheduling_model="znver4",
+    modelled_vector_bits=512,
+    issue_width=6,
+    clock_hz=4e9,
+    cores=8,
+    l2_bandwidth=1e11,
+    l3_bandwidth=5e10,
+    memory_bandwidth=1e10,
+    shared_l3_bandwidth=2e11,
+    shared_memory_bandwidth=4e10,
+    launch_seconds=2e-8,
+    wake_seconds=1e-6,
+)
+
+
+def product(size: int) -> str:
+    """The product of two square matrices."""
+    shape = f"tensor<{size}x{size}xf32>"
+    maps = ", ".join(f"affine_map<(i, j, k) -> ({each})>" for each in ("i, k", "k, j", "i, j"))
+    return f"""
+func.func @main(%a: {shape}, %b: {shape}) -> {shape} attributes {{repro.num_state = 0 : i64}} {{
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : {shape}
+  %zeros = linalg.generic {{indexing_maps = [affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}}
+      outs(%empty : {shape}) {{
+  ^bb0(%o: f32):
+    linalg.yield %zero : f32
+  }} -> {shape}
+  %r = repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential>
+    maps [{maps}] iterators [parallel, parallel, reduction] ins(%a, %b : {shape}, {shape}) outs(%zeros : {shape}) {{
+  ^bb0(%x: f32, %y: f32, %s: f32):
+    %f = math.fma %x, %y, %s : f32
+    repro.yield %f : f32
+  }} -> {shape}
+  return %r : {shape}
+}}
+"""
+
+
+def doubled(elements: int) -> str:
+    """An element-wise program with a state of its own, which is doubled in each step."""
+    shape = f"tensor<{elements}xf32>"
+    return f"""
+#map = affine_map<(i) -> (i)>
+func.func @main(%x: {shape} {{repro.name = "x"}}) -> ({shape} {{repro.name = "x"}})
+    attributes {{repro.num_state = 1 : i64}} {{
+  %empty = tensor.empty() : {shape}
+  %y = linalg.generic {{indexing_maps = [#map, #map], iterator_types = ["parallel"]}} ins(%x : {shape})
+      outs(%empty : {shape}) {{
+  ^bb0(%a: f32, %o: f32):
+    %s = arith.addf %a, %a : f32
+    linalg.yield %s : f32
+  }} -> {shape}
+  return %y : {shape}
+}}
+"""
