@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from repro_mlir.program import Program, read_signature
+from repro_mlir.program.canonical import to_bytes
 from repro_mlir.roofline import Machine
 
 MACHINE = Machine(
@@ -69,3 +71,8 @@ func.func @main(%x: {shape} {{repro.name = "x"}}) -> ({shape} {{repro.name = "x"
   return %y : {shape}
 }}
 """
+
+
+def program_of(text: str) -> Program:
+    """A program without an initial state."""
+    return read_signature(to_bytes(text))

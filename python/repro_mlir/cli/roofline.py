@@ -73,7 +73,7 @@ def _predict(options: argparse.Namespace) -> int:
         if options.exact_digits or options.precision:
             raise ReproError(f"{options.program}: expected a script with --exact-digits and --precision")
         program = read_program(options.program, options.size)
-    prediction = predict(read_code(program.data, machine), machine, options.threads)
+    prediction = predict(read_code(program, machine), machine, options.threads)
     ledger = measure(program, prediction, inputs) if options.measure else None
     if options.json:
         tell(json.dumps(as_json(prediction, ledger)))

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from ..files.cache import cached
 from ..program.canonical import compiler_identity
-from ..untrusted import compile_native
-from .cpu import compile, native_level
+from ..untrusted import analyze_native, compile_native
+from .cpu import Analysis, analyze, compile, native_level
 
 
 def cached_code(program: bytes, target: str, make: Callable[[], bytes]) -> bytes:
@@ -29,3 +29,17 @@ def cached_compile(program: bytes, level: str = "native", *, jobs: int | None = 
     if untrusted:
         return cached_code(program, level, lambda: compile_native(program, level))
     return cached_code(program, level, lambda: compile(program, level, jobs=jobs))
+
+
+def cached_analysis(program: bytes, level: str, *, untrusted: bool = False) -> Analysis:
+    """`analyze` with its result `cached`.
+
+    Args:
+      program, untrusted: as for `cached_compile`.
+      level: one of `levels()`.
+    """
+
+    def make() -> bytes:
+        return analyze_native(program, level) if untrusted else analyze(program, level).to_bytes()
+
+    return Analysis.from_bytes(cached_code(program, f"analysis {level}", make))

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import os
+import struct
+from dataclasses import dataclass
 
 from .. import ir
 from .._mlir_libs import _repro
@@ -68,23 +70,48 @@ def compile(program: bytes | str, level: str = "native", *, jobs: int | None = N
         raise CompileError(str(error)) from None
 
 
-def analyze(program: bytes | str, level: str) -> tuple[bytes, str, str]:
+_LENGTHS = struct.Struct("<QQ")
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """Compiled code, described.
+
+    Attributes:
+      plan: the bytes of the launch plan (docs/plan.md).
+      operands: a line for each kernel with what it reads and writes.
+      assembly: of the kernels. Comments name each block `runs.N.`: it runs N times in one call with all work items.
+    """
+
+    plan: bytes
+    operands: str
+    assembly: str
+
+    def to_bytes(self) -> bytes:
+        """What `from_bytes` reads."""
+        operands, assembly = self.operands.encode(), self.assembly.encode()
+        return _LENGTHS.pack(len(self.plan), len(operands)) + self.plan + operands + assembly
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Analysis:
+        """What `to_bytes` wrote."""
+        plan, operands = _LENGTHS.unpack_from(data)
+        begin, end = _LENGTHS.size + plan, _LENGTHS.size + plan + operands
+        return Analysis(data[_LENGTHS.size : begin], data[begin:end].decode(), data[end:].decode())
+
+
+def analyze(program: bytes | str, level: str) -> Analysis:
     """Describes the code that `compile` makes.
 
     Args:
         program: as for `module_of`.
         level: one of `levels()`, whether this machine runs it or not, or the path of a machine's file.
 
-    Returns:
-        The bytes of the launch plan (docs/plan.md); a line for each kernel with what it reads and writes; the assembly
-        of the kernels. Comments of the assembly name each block `runs.N.`: it runs N times in one call with all work
-        items.
-
     Raises:
-        CompileError: the first error of the compiler.
+        CompileError: the first error of the compiler, or a kernel whose loops end by the data of its buffers.
     """
     module = module_of(program)
     try:
-        return _repro.analyze_cpu(module, level, os.cpu_count() or 1)
+        return Analysis(*_repro.analyze_cpu(module, level, os.cpu_count() or 1))
     except ValueError as error:
         raise CompileError(str(error)) from None

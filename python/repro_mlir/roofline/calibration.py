@@ -20,7 +20,7 @@ from ..compilation import cpu
 from ..errors import ReproError
 from ..execute.cpu import CpuBackend
 from .machine import Machine
-from .prediction import predict, read_code
+from .prediction import code_of, predict
 from .throughput import tool
 
 _SECONDS = 0.4
@@ -126,7 +126,10 @@ def calibrate(name: str, level: str | None = None, tell: Callable[[str], None] =
 
 def _host() -> str:
     """LLVM's name of this processor."""
-    done = subprocess.run([tool(), "--version"], capture_output=True, text=True, timeout=60)
+    try:
+        done = subprocess.run([tool(), "--version"], capture_output=True, text=True, timeout=60)
+    except subprocess.TimeoutExpired:
+        raise ReproError("llvm-mca does not answer") from None
     found = re.search(r"Host CPU: (\S+)", done.stdout)
     if not found:
         raise ReproError("llvm-mca does not tell the name of this processor")
@@ -147,9 +150,12 @@ def _cache_sizes() -> tuple[int, int, int]:
     """Bytes of the caches of data, as Linux knows them."""
     sizes = {}
     for folder in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
-        kind, level, size = ((folder / each).read_text().strip() for each in ("type", "level", "size"))
-        if kind != "Instruction":
-            sizes[int(level)] = int(size.removesuffix("K")) * 1024
+        try:
+            kind, level, size = ((folder / each).read_text().strip() for each in ("type", "level", "size"))
+        except OSError:
+            continue
+        if kind != "Instruction" and size.endswith("K") and size[:-1].isdigit():
+            sizes[int(level)] = int(size[:-1]) * 1024
     if 1 not in sizes or 2 not in sizes:
         raise ReproError("the sizes of this machine's caches are unknown: write its file by hand (docs/machines.md)")
     return sizes[1], sizes[2], sizes.get(3, 0)
@@ -193,7 +199,7 @@ def _clock(machine: Machine) -> float:
     lines.append(f"%s0 = arith.addf %x0_{_LENGTH}, %x1_{_LENGTH} : f32")
     lines += [f"%s{i} = arith.addf %s{i - 1}, %x{i + 1}_{_LENGTH} : f32" for i in range(1, _CHAINS - 1)]
     text = _elementwise(4096, "\n    ".join(lines), f"%s{_CHAINS - 2}")
-    code = read_code(text, machine)
+    code = code_of(cpu.analyze(text, machine.level), machine)
     return predict(code, machine).seconds * machine.clock_hz / sum(_seconds(machine, text, 1))
 
 
@@ -225,7 +231,7 @@ func.func @main(%in: {shape}) -> {shape} attributes {{repro.num_state = 0 : i64}
   return {last} : {shape}
 }}
 """
-    predicted = predict(read_code(text, machine), machine)
+    predicted = predict(code_of(cpu.analyze(text, machine.level), machine), machine)
     measured = _seconds(machine, text, 1)
     beyond = [time - each.seconds for time, each in zip(measured, predicted.launches, strict=True)]
     return max(0.0, float(np.median(beyond)))
@@ -242,7 +248,7 @@ def _bandwidth(machine: Machine, size: int, threads: int) -> float:
 def _wake(machine: Machine) -> float:
     """Seconds that threads take to begin and to end a launch."""
     text = _elementwise(1 << 13, "%y = arith.divf %a, %x : f32", "%y")
-    predicted = predict(read_code(text, machine), machine, machine.cores)
+    predicted = predict(code_of(cpu.analyze(text, machine.level), machine), machine, machine.cores)
     (launch,) = predicted.launches
     (seconds,) = _seconds(machine, text, machine.cores)
     return max(0.0, seconds - launch.seconds) if launch.threads > 1 else 0.0

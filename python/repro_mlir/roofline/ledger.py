@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..compilation import cpu
+from ..compilation.cache import cached_compile
 from ..errors import ReproError, StepFailed
 from ..execute.cpu import CpuBackend
 from ..program.program import Program
@@ -88,7 +89,9 @@ def measure(
     machine: Machine = prediction.machine
     if machine.level not in cpu.runnable_levels():
         raise ReproError(f"this machine does not run code for {machine.level}, of {machine.name}")
-    executable = CpuBackend(cpu.compile(program.data, machine.level), prediction.threads)
+    executable = CpuBackend(
+        cached_compile(program.data, machine.level, untrusted=program.untrusted), prediction.threads
+    )
     states = [*program.initial_state().values()]
     given = [np.zeros(kind.shape, kind.dtype) for kind in executable.inputs] if inputs is None else inputs
     best, steps, end = np.full(len(prediction.launches), np.inf), 0, time.perf_counter() + seconds

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..bundle.runner.plan import Kernel, Plan, read_plan
-from ..compilation import cpu
+from ..compilation.cache import cached_analysis
+from ..compilation.cpu import Analysis
 from ..errors import ReproError
+from ..program.program import Program
 from .assembly import Block, read_assembly
 from .machine import Machine
 from .throughput import Cycles, cycles_of
@@ -83,22 +85,24 @@ class StepPrediction:
         return {cause: sum(each.causes[cause] for each in self.launches) for cause in CAUSES}
 
 
-def read_code(program: bytes | str, machine: Machine) -> Code:
+def read_code(program: Program, machine: Machine) -> Code:
     """Compiles a program for the machine's level and looks at the code.
 
-    Args:
-      program: canonical, as it is stored or as text.
     Raises:
       ReproError: an error of the compiler or of llvm-mca.
     """
-    plan_bytes, operands, assembly = cpu.analyze(program, machine.level)
-    kernels = read_assembly(assembly)
+    return code_of(cached_analysis(program.data, machine.level, untrusted=program.untrusted), machine)
+
+
+def code_of(analysis: Analysis, machine: Machine) -> Code:
+    """Looks at code for the machine's level. ReproError as `read_code`."""
+    kernels = read_assembly(analysis.assembly)
     chosen = [block for blocks in kernels.values() for block in _counted(blocks)]
     cycles = cycles_of(chosen, machine)
     known = dict(zip(map(id, chosen), cycles, strict=True))
     return Code(
-        read_plan(plan_bytes, "cpu", "the program"),
-        read_operands(operands),
+        read_plan(analysis.plan, "cpu", "the program"),
+        read_operands(analysis.operands),
         {name: tuple((block, known.get(id(block))) for block in blocks) for name, blocks in kernels.items()},
     )
 

@@ -6,6 +6,24 @@
 Whatever a program does to the reader or the compiler happens to a child: the end of the child is one ReproError here.
 """
 
-from .requests import NoProgram, admit, admit_text, compile_device, compile_native, import_module, interpret
+from .requests import (
+    NoProgram,
+    admit,
+    admit_text,
+    analyze_native,
+    compile_device,
+    compile_native,
+    import_module,
+    interpret,
+)
 
-__all__ = ["NoProgram", "admit", "admit_text", "compile_device", "compile_native", "import_module", "interpret"]
+__all__ = [
+    "NoProgram",
+    "admit",
+    "admit_text",
+    "analyze_native",
+    "compile_device",
+    "compile_native",
+    "import_module",
+    "interpret",
+]

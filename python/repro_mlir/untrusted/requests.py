@@ -87,6 +87,11 @@ def compile_native(data: bytes, level: str) -> bytes:
     return _SERVER.ask("compile_native", data, limits().compile_seconds, f"compiled for {level}", level=level)
 
 
+def analyze_native(data: bytes, level: str) -> bytes:
+    """`compilation.cpu.analyze` as bytes, in a child process. ReproError where that fails in any way."""
+    return _SERVER.ask("analyze_native", data, limits().compile_seconds, f"analyzed for {level}", level=level)
+
+
 def compile_device(data: bytes, architecture: str, assembled: bool) -> bytes:
     """As `compilation.device_code.compile_data`, in a child process. ReproError where that fails in any way."""
     return _SERVER.ask(

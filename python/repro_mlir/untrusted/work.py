@@ -89,6 +89,13 @@ def compile_native(data: bytes, *, level: str) -> bytes:
     return compile(data, level)
 
 
+def analyze_native(data: bytes, *, level: str) -> bytes:
+    """A description of the code of an artifact. ValueError with the first error of the compiler."""
+    from ..compilation.cpu import analyze
+
+    return analyze(data, level).to_bytes()
+
+
 def compile_device(data: bytes, *, architecture: str, assembled: bool) -> bytes:
     """Device code as the cache keeps it. ReproError where there is none."""
     from ..compilation.device_code import compile_data
@@ -118,6 +125,7 @@ WORK: dict[str, Callable[..., bytes]] = {
     "read_text": read_text,
     "import_module": import_module,
     "compile_native": compile_native,
+    "analyze_native": analyze_native,
     "compile_device": compile_device,
     "interpret": interpret,
 }

@@ -10,9 +10,12 @@ import re
 import pytest
 from repro_mlir.bundle.runner.plan import read_plan
 from repro_mlir.compilation import cpu
+from repro_mlir.compilation.cache import cached_analysis
+from repro_mlir.compilation.cpu import Analysis
 from repro_mlir.errors import CompileError
 from repro_mlir.roofline.assembly import Block, read_assembly
-from support.predicted import doubled, product
+from repro_mlir.untrusted import analyze_native
+from support.predicted import doubled, product, program_of
 
 LANES = {"zmm": 16, "ymm": 8, "xmm": 4}
 SCATTER = """
@@ -37,29 +40,32 @@ def multiply_adds(instruction: str) -> int:
 @pytest.mark.parametrize("level", [level for level in cpu.levels() if level != "x86-64-v2"])
 def test_a_product_has_its_multiply_adds(level: str, size: int) -> None:
     """Whether this machine runs the level or not."""
-    _, _, assembly = cpu.analyze(product(size), level)
-    (blocks,) = read_assembly(assembly).values()
+    (blocks,) = read_assembly(cpu.analyze(product(size), level).assembly).values()
     counted = sum(block.runs * sum(map(multiply_adds, block.instructions)) for block in blocks)
     assert counted == size**3
 
 
 def test_a_loop_that_ends_by_scratch_memory() -> None:
     """The lists of a scatter: with zeros for them the kernel would not end."""
-    _, operands, assembly = cpu.analyze(SCATTER, "x86-64-v3")
-    assert read_assembly(assembly)
-    assert any(line.split()[1:4] == ["read:144", "read:72", "read|write:80"] for line in operands.splitlines())
+    found = cpu.analyze(SCATTER, "x86-64-v3")
+    assert read_assembly(found.assembly)
+    assert any(line.split()[1:4] == ["read:144", "read:72", "read|write:80"] for line in found.operands.splitlines())
 
 
 def test_operands_are_those_of_the_launches() -> None:
-    plan, operands, _ = cpu.analyze(doubled(1000), "x86-64-v3")
-    found = read_plan(plan, "cpu", "the program")
-    (line,) = operands.splitlines()
-    assert line == f"{found.kernels[0].name} read|write:4000" or line.endswith("read:4000 write:4000")
+    analysis = cpu.analyze(doubled(1000), "x86-64-v3")
+    found = read_plan(analysis.plan, "cpu", "the program")
+    (line,) = analysis.operands.splitlines()
+    assert line == f"{found.kernels[0].name} read:4000 write:4000"
     assert len(found.launches[0].arguments) == len(line.split()) - 1
 
 
-def test_the_code_does_not_depend_on_who_looks() -> None:
-    assert cpu.analyze(product(32), "x86-64-v3") == cpu.analyze(product(32), "x86-64-v3")
+def test_a_child_process_tells_the_same() -> None:
+    """Of a stranger's program."""
+    program = program_of(product(32))
+    expected = cpu.analyze(program.data, "x86-64-v3")
+    assert Analysis.from_bytes(analyze_native(program.data, "x86-64-v3")) == expected
+    assert cached_analysis(program.data, "x86-64-v3", untrusted=True) == expected
 
 
 def test_errors_are_those_of_compile() -> None:

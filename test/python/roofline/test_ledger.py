@@ -28,7 +28,7 @@ def program(tmp_path: Path) -> Program:
 
 def test_the_ledger_adds_up(program: Program) -> None:
     machine = replace(MACHINE, level=cpu.runnable_levels()[0])
-    prediction = predict(read_code(program.data, machine), machine)
+    prediction = predict(read_code(program, machine), machine)
     ledger = measure(program, prediction, seconds=0.01)
     assert [entry.predicted for entry in ledger.entries] == [*prediction.launches] and ledger.steps >= 2
     assert [*ledger.causes] == [*CAUSES, "unknown"]
@@ -41,7 +41,7 @@ def test_code_that_this_machine_does_not_run_is_not_measured(program: Program) -
     if other is None:
         pytest.skip("this machine runs the code of every level")
     machine = replace(MACHINE, level=other, scheduling_model="neoverse-v2" if "aarch64" in other else "znver4")
-    prediction = predict(read_code(program.data, machine), machine)
+    prediction = predict(read_code(program, machine), machine)
     assert prediction.seconds > 0
     with pytest.raises(ReproError, match=f"this machine does not run code for {other}"):
         measure(program, prediction)
@@ -86,5 +86,5 @@ def test_a_measurement_leaves_the_program_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "doubled.mlir").write_text(doubled(16))
     program = replace(Program.load(tmp_path / "doubled.mlir"), initial=(np.ones(16, np.float32),))
     machine = replace(MACHINE, level=cpu.runnable_levels()[0])
-    measure(program, predict(read_code(program.data, machine), machine), seconds=0.01)
+    measure(program, predict(read_code(program, machine), machine), seconds=0.01)
     assert (program.initial[0] == 1).all()

@@ -13,12 +13,14 @@ from repro_mlir.errors import ReproError
 from repro_mlir.numerics.tensors import TensorType
 from repro_mlir.roofline import CAUSES, NUMBERS, Code, predict, read_code
 from repro_mlir.roofline.traffic import Operand, traffic
-from support.predicted import MACHINE, doubled, product
+from support.predicted import MACHINE, doubled, product, program_of
+
+EMPTY = "func.func @main() attributes {repro.num_state = 0 : i64} {\n  return\n}"
 
 
 @pytest.fixture(scope="module")
 def code() -> Code:
-    return read_code(product(128), MACHINE)
+    return read_code(program_of(product(128)), MACHINE)
 
 
 def test_causes_add_up(code: Code) -> None:
@@ -34,7 +36,7 @@ def test_causes_add_up(code: Code) -> None:
 @pytest.fixture(scope="module")
 def stream() -> Code:
     """Of 4 MiB, which lie in the last cache of the machine."""
-    return read_code(doubled(1 << 20), MACHINE)
+    return read_code(program_of(doubled(1 << 20)), MACHINE)
 
 
 @pytest.mark.parametrize("name", sorted({*NUMBERS} - {"cores", "modelled_vector_bits", "issue_width"}))
@@ -54,7 +56,7 @@ def test_no_better_number_makes_a_step_slower(name: str, threads: int, stream: C
 def test_bandwidth_is_that_of_the_cache_that_holds_the_state() -> None:
     sizes = {1 << 12: "l1", 1 << 16: "l2", 1 << 20: "l3", 1 << 23: "memory"}
     for elements, level in sizes.items():
-        (launch,) = predict(read_code(doubled(elements), MACHINE), MACHINE).launches
+        (launch,) = predict(read_code(program_of(doubled(elements)), MACHINE), MACHINE).launches
         assert launch.traffic[level] >= 0.9 * sum(launch.traffic.values()) >= 4 * 0.9 * elements, level
 
 
@@ -69,13 +71,11 @@ def test_threads_share_the_work(code: Code) -> None:
 
 def test_an_unknown_model_is_refused() -> None:
     with pytest.raises(ReproError, match="llvm-mca of znver99"):
-        read_code(product(32), replace(MACHINE, scheduling_model="znver99"))
+        read_code(program_of(product(32)), replace(MACHINE, scheduling_model="znver99"))
 
 
 def test_a_program_without_launches() -> None:
-    step = predict(
-        read_code("func.func @main() attributes {repro.num_state = 0 : i64} {\n  return\n}", MACHINE), MACHINE
-    )
+    step = predict(read_code(program_of(EMPTY), MACHINE), MACHINE)
     assert (step.launches, step.seconds) == ((), 0)
 
 
