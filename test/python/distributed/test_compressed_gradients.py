@@ -14,17 +14,10 @@ import torch
 from loopback_runs import Run, alone, captured, run
 from repro_mlir.errors import ReproError
 from repro_mlir.execute.microbatches import KeptMicrobatches
-from repro_mlir.gradient_compression import QSGD, Blocks, OneBit, PowerSGD, TopK
+from support.compression_methods import METHODS
 
 X = torch.randn(24, 6, generator=torch.Generator().manual_seed(1))
 Y = torch.arange(24) % 3
-METHODS: dict[str, Any] = {
-    "top_k": TopK(0.2),
-    "one_bit": OneBit(),
-    "qsgd": QSGD(4, 16),
-    "power_sgd": PowerSGD(1),
-    "blocks": Blocks.named("nvfp4"),
-}
 STEPS = 3
 
 

@@ -22,18 +22,10 @@ pytest.importorskip("torch_mlir")
 nn, F = torch.nn, torch.nn.functional
 
 from repro_mlir.frontends.torch.cached_attention import capture_generation  # noqa: E402
-from support.small_decoder import CAPACITY, VOCABULARY, WIDTH, Model  # noqa: E402
+from support.small_decoder import CAPACITY, VOCABULARY, WIDTH, Model, model  # noqa: E402
 
 REQUESTS = int(os.environ.get("REPRO_REQUESTS", "40"))
 """How many requests each way of working on them gets."""
-
-
-def model() -> Model:
-    torch.manual_seed(5)
-    made = Model().eval()
-    with torch.no_grad():
-        made.head.weight *= 6
-    return made
 
 
 @functools.cache

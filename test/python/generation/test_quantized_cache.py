@@ -31,7 +31,7 @@ nn, F = torch.nn, torch.nn.functional
 from repro_mlir.frontends.torch.attention import ReplacedAttention  # noqa: E402
 from repro_mlir.frontends.torch.blocks import dequantize, quantize  # noqa: E402
 from repro_mlir.frontends.torch.cached_attention import capture_generation  # noqa: E402
-from support.small_decoder import CAPACITY, HEADS, VOCABULARY, WIDTH, Model  # noqa: E402
+from support.small_decoder import CAPACITY, HEADS, VOCABULARY, WIDTH, Model, model  # noqa: E402
 
 FORMATS: dict[str, Any] = {
     "mxfp8": "mxfp8",
@@ -46,14 +46,6 @@ FORMATS: dict[str, Any] = {
 }
 PROMPTS = [[1, 2, 3, 4, 5, 6, 7], [3], [8, 8]]
 MOST = 5
-
-
-def model() -> Model:
-    torch.manual_seed(5)
-    made = Model().eval()
-    with torch.no_grad():
-        made.head.weight *= 6
-    return made
 
 
 def bits(values: object) -> np.ndarray:

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 import repro_mlir
 from repro_mlir.errors import ReproError
-from repro_mlir.gradient_compression import QSGD, Blocks, OneBit, PowerSGD, TopK
+from repro_mlir.gradient_compression import Blocks, OneBit, PowerSGD, TopK
+from support.compression_methods import METHODS
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")
@@ -22,13 +23,6 @@ ROWS = 24
 X = torch.randn(ROWS, 6, generator=torch.Generator().manual_seed(1))
 Y = torch.arange(ROWS) % 3
 LOSS = torch.nn.functional.cross_entropy
-METHODS: dict[str, Any] = {
-    "top_k": TopK(0.2),
-    "one_bit": OneBit(),
-    "qsgd": QSGD(4, 16),
-    "power_sgd": PowerSGD(1),
-    "blocks": Blocks.named("nvfp4"),
-}
 
 
 def network() -> Any:

@@ -28,6 +28,27 @@ _FLOATS = {
 _NAN_BITS = {"f64": 0x7FF8000000000000, "f32": 0x7FC00000, "f16": 0x7E00, "bf16": 0x7FC0}
 
 
+def canonical_bits(build: Builder, value: ir.Value, compared: ir.Value, kind: ir.Type, nan: int) -> ir.Value:
+    """(V4) The bits of a float as an integer.
+
+    Args:
+      compared: the value in a type that `arith.cmpf` takes.
+      kind: the integer's type.
+      nan: the bits of the canonical NaN, for every NaN.
+    """
+    bits = ir.Operation.create("arith.bitcast", operands=[value], results=[kind]).result
+    attributes = {"value": ir.IntegerAttr.get(kind, nan)}
+    canonical = ir.Operation.create("arith.constant", attributes=attributes, results=[kind]).result
+    unordered = ir.Operation.create(
+        "arith.cmpf",
+        operands=[compared, compared],
+        # uno
+        attributes={"predicate": build.i64(14)},
+        results=[ir.IntegerType.get_signless(1)],
+    ).result
+    return ir.Operation.create("arith.select", operands=[unordered, canonical, bits], results=[kind]).result
+
+
 def _write_bits(build: Builder, x: Any) -> Sequence[Any]:
     """(V4) the bits of the canonical NaN for one."""
     kind = ir.RankedTensorType(build.types[0])
@@ -35,19 +56,7 @@ def _write_bits(build: Builder, x: Any) -> Sequence[Any]:
 
     def compute(values: Sequence[ir.Value]) -> ir.Value:
         (value,) = values
-        bits = ir.Operation.create("arith.bitcast", operands=[value], results=[kind.element_type]).result
-        nan = ir.IntegerAttr.get(kind.element_type, _NAN_BITS[str(value.type)])
-        canonical = ir.Operation.create("arith.constant", attributes={"value": nan}, results=[kind.element_type]).result
-        unordered = ir.Operation.create(
-            "arith.cmpf",
-            operands=[value, value],
-            # uno
-            attributes={"predicate": build.i64(14)},
-            results=[ir.IntegerType.get_signless(1)],
-        ).result
-        return ir.Operation.create(
-            "arith.select", operands=[unordered, canonical, bits], results=[kind.element_type]
-        ).result
+        return canonical_bits(build, value, value, kind.element_type, _NAN_BITS[str(value.type)])
 
     return [build.generic([x], [identity], compute)]
 

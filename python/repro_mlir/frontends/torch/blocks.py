@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch_mlir import ir
 
+from repro_mlir.frontends.torch.bit_patterns import canonical_bits
 from repro_mlir.frontends.torch.operations import Builder, define
 from repro_mlir.precision.formats import Format
 
@@ -115,18 +116,8 @@ def _bytes(build: Builder, tensor: Any, element: str) -> Any:
     def compute(value: Any) -> Any:
         if stored != element:
             value = _convert("arith.extf", value, stored)
-        bits = _convert("arith.bitcast", value, "i8")
         wide = _convert("arith.extf", value, "f32")
-        nan = ir.IntegerAttr.get(bits.type, _BYTES[stored])
-        canonical = ir.Operation.create("arith.constant", attributes={"value": nan}, results=[bits.type]).result
-        unordered = ir.Operation.create(
-            "arith.cmpf",
-            operands=[wide, wide],
-            # uno
-            attributes={"predicate": build.i64(14)},
-            results=[ir.IntegerType.get_signless(1)],
-        ).result
-        return ir.Operation.create("arith.select", operands=[unordered, canonical, bits], results=[bits.type]).result
+        return canonical_bits(build, value, wide, ir.IntegerType.get_signless(8), _BYTES[stored])
 
     return _mapped(build, tensor, "i8", compute)
 
