@@ -30,6 +30,9 @@ MACHINE = Machine(
 )
 
 
+EMPTY = "func.func @main() attributes {repro.num_state = 0 : i64} {\n  return\n}"
+
+
 def product(size: int) -> str:
     """The product of two square matrices."""
     shape = f"tensor<{size}x{size}xf32>"

@@ -35,19 +35,21 @@ class FileKind:
     commands: str
 
 
-PROGRAM = FileKind("a program file", "repro run, repro inspect")
+PROGRAM = FileKind("a program file", "repro run, repro inspect, repro roofline predict")
 BUNDLE = FileKind("a bundle", "repro run-bundle, repro inspect")
 RECEIPT = FileKind("a receipt", "repro verify, repro inspect, repro diff, repro dispute, repro attest")
 ANSWER = FileKind("the receipt of an answer", "repro verify --model")
-SCRIPT = FileKind("a Python script", "repro train, repro compile, repro precision, repro diff --targets")
-ONNX = FileKind("an ONNX model", "repro compile, repro run, repro inspect")
-SAVED_MODEL = FileKind("a SavedModel", "repro compile, repro run, repro inspect")
+SCRIPT = FileKind(
+    "a Python script", "repro train, repro compile, repro precision, repro diff --targets, repro roofline predict"
+)
+ONNX = FileKind("an ONNX model", "repro compile, repro run, repro inspect, repro roofline predict")
+SAVED_MODEL = FileKind("a SavedModel", "repro compile, repro run, repro inspect, repro roofline predict")
 PART = FileKind("a file of a receipt", "no command: give the directory")
 STORED = FileKind("a stored module", "repro-opt")
 TENSORS = FileKind("a safetensors file", "repro run --state")
 ARRAYS = FileKind("an .npz file", "repro run --inputs")
 CHECKPOINT = FileKind("a file of torch.save", "no command: torch.load reads it")
-MODULE = FileKind("an MLIR module", "repro compile, repro run, repro inspect")
+MODULE = FileKind("an MLIR module", "repro compile, repro run, repro inspect, repro roofline predict")
 
 
 def kind_of(path: str | Path) -> FileKind | None:

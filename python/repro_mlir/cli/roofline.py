@@ -28,7 +28,8 @@ def register(commands: Commands) -> None:
     group.formatter_class = argparse.RawDescriptionHelpFormatter
     parts = group.add_subparsers(title="commands", required=True, metavar="COMMAND")
     command = add_command(parts, "predict", _predict, "predict a step of a script, a program file or a model")
-    command.add_argument("program", metavar="FILE", help="a script, or what repro inspect reads")
+    kinds = "a script, a program file, an ONNX model, a SavedModel or an MLIR module"
+    command.add_argument("program", metavar="FILE", help=kinds)
     add_numerics(command)
     add_sizes(command)
     command.add_argument(
@@ -70,7 +71,7 @@ def _predict(options: argparse.Namespace) -> int:
         program, steps = capture_steps(load_training(options.program, options.exact_digits, options.precision), 1)
         inputs = steps[0]
     else:
-        if options.exact_digits or options.precision:
+        if options.exact_digits is not None or options.precision is not None:
             raise ReproError(f"{options.program}: expected a script with --exact-digits and --precision")
         program = read_program(options.program, options.size)
     prediction = predict(read_code(program, machine), machine, options.threads)
@@ -88,6 +89,8 @@ def _calibrate(options: argparse.Namespace) -> int:
 
     from ..roofline import calibrate, write_machine
 
+    if not options.output.endswith(".json"):
+        raise ReproError(f"{options.output}: expected a name that ends with .json, by which --machine knows a file")
     found = calibrate(Path(options.output).stem, options.level, lambda line: tell(line, stream=sys.stderr))
     write_machine(options.output, found.machine, found.sources)
     if options.json:

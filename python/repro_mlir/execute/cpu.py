@@ -45,6 +45,11 @@ class CpuBackend:
         return self._executable.threads
 
     @property
+    def launches(self) -> list[str]:
+        """The kernel of each launch of a step."""
+        return list(self._executable.launches)
+
+    @property
     def arena_bytes(self) -> int:
         """Bytes of all temporary buffers together."""
         return self._executable.arena_bytes
@@ -111,7 +116,7 @@ class CpuBackend:
         """One step; returns the kernel and the seconds of each launch in order."""
         _, addresses = self._bind(states, inputs, None)
         times = self._executable.profile(addresses)
-        return [(name, time * 1e-9) for name, time in zip(self._executable.launches, times, strict=True)]
+        return [(name, time * 1e-9) for name, time in zip(self.launches, times, strict=True)]
 
     def _bind(
         self,

@@ -19,6 +19,7 @@ import numpy as np
 from ..compilation import cpu
 from ..errors import ReproError
 from ..execute.cpu import CpuBackend
+from ..field_checks import check_among
 from .machine import Machine
 from .prediction import code_of, predict
 from .throughput import tool
@@ -56,9 +57,10 @@ def calibrate(name: str, level: str | None = None, tell: Callable[[str], None] =
       level: the CPU level of the code; the best one by default.
       tell: is told what is measured, a line each.
     Raises:
-      ReproError: the sizes of caches are unknown, or there is no llvm-mca.
+      ReproError: a level that this machine does not run, caches of unknown sizes, or no llvm-mca.
     """
     level = level or cpu.native_level()
+    check_among("a level that this machine runs", level, cpu.runnable_levels())
     host = _host()
     model, bits, width = _MODELS.get(host, (host, 512, 4))
     caches = _cache_sizes()
@@ -246,9 +248,7 @@ def _bandwidth(machine: Machine, size: int, threads: int) -> float:
 
 
 def _wake(machine: Machine) -> float:
-    """Seconds that threads take to begin and to end a launch."""
-    text = _elementwise(1 << 13, "%y = arith.divf %a, %x : f32", "%y")
-    predicted = predict(code_of(cpu.analyze(text, machine.level), machine), machine, machine.cores)
-    (launch,) = predicted.launches
-    (seconds,) = _seconds(machine, text, machine.cores)
-    return max(0.0, seconds - launch.seconds) if launch.threads > 1 else 0.0
+    """Seconds that threads take to begin and to end a launch, beyond their part of its work."""
+    text = _elementwise(1 << 15, "%y = arith.divf %a, %x : f32", "%y")
+    (alone,), (shared,) = (_seconds(machine, text, threads) for threads in (1, machine.cores))
+    return max(0.0, shared - machine.launch_seconds - (alone - machine.launch_seconds) / machine.cores)

@@ -83,8 +83,9 @@ def measure(
       inputs: of the step; zeros by default.
       seconds: for how long; at least two steps run.
     Raises:
-      ReproError: this machine does not run the code of the prediction's machine, or a check of the step fails, or the
-        program has no initial state.
+      ReproError: this machine does not run the code of the prediction's machine, the prediction is of another program,
+        the program has no initial state, the inputs are others than its own.
+      StepFailed: a check of the step fails.
     """
     machine: Machine = prediction.machine
     if machine.level not in cpu.runnable_levels():
@@ -92,14 +93,19 @@ def measure(
     executable = CpuBackend(
         cached_compile(program.data, machine.level, untrusted=program.untrusted), prediction.threads
     )
+    kernels = [each.kernel for each in prediction.launches]
+    if executable.launches != kernels:
+        raise ReproError("the prediction is of another program")
     states = [*program.initial_state().values()]
     given = [np.zeros(kind.shape, kind.dtype) for kind in executable.inputs] if inputs is None else inputs
-    best, steps, end = np.full(len(prediction.launches), np.inf), 0, time.perf_counter() + seconds
+    best, steps, end = np.full(len(kernels), np.inf), 0, time.perf_counter() + seconds
     while steps < 2 or time.perf_counter() < end:
         try:
             found = executable.profile(states, given)
         except RuntimeError as error:
             raise StepFailed(str(error)) from None
+        except (TypeError, ValueError) as error:
+            raise ReproError(str(error)) from None
         best = np.minimum(best, [each for _, each in found])
         steps += 1
     entries = zip(prediction.launches, best.tolist(), strict=True)

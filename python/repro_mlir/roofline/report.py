@@ -26,7 +26,7 @@ def lines_of(prediction: StepPrediction, ledger: Ledger | None, most: int) -> li
         f"predicted  {_time(prediction.seconds)} a step, {len(prediction.launches)} launches",
     ]
     if ledger is not None:
-        error = (prediction.seconds / ledger.seconds - 1) * 100
+        error = (prediction.seconds / ledger.seconds - 1) * 100 if ledger.seconds else 0.0
         lines.append(
             f"measured   {_time(ledger.seconds)} a step, the least of {ledger.steps}; the prediction is off by "
             f"{error:+.1f} %, that of a launch by {ledger.median_error * 100:.1f} % (median by time)"
@@ -42,7 +42,7 @@ def lines_of(prediction: StepPrediction, ledger: Ledger | None, most: int) -> li
     for name, (launches, seconds) in sorted(kernels.items(), key=lambda item: -_weight(item[1]))[:most]:
         total = sum(each.seconds for each in launches)
         parts = {cause: sum(each.causes[cause] for each in launches) for cause in CAUSES}
-        main = sorted((cause for cause in CAUSES if parts[cause] >= total / 20), key=lambda cause: -parts[cause])
+        main = sorted((each for each in CAUSES if parts[each] > total / 20), key=lambda cause: -parts[cause])
         text = ", ".join(f"{cause} {parts[cause] / total:.0%}" for cause in main)
         lines.append(f"{name:12} {len(launches):8} {_time(total):>10} {_time(seconds) if ledger else '':>10} {text}")
     if len(kernels) > most:

@@ -25,13 +25,14 @@ COMMANDS = {
     "diff": ({"script"}, []),
 }
 KINDS = {
-    "program": "a program file (taken by repro run, repro inspect)",
+    "program": "a program file (taken by repro run, repro inspect, repro roofline predict)",
     "bundle": "a bundle (taken by repro run-bundle, repro inspect)",
     "receipt": "a receipt (taken by repro verify, repro inspect, repro diff, repro dispute, repro attest)",
-    "script": "a Python script (taken by repro train, repro compile, repro precision, repro diff --targets)",
-    "onnx": "an ONNX model (taken by repro compile, repro run, repro inspect)",
+    "script": "a Python script (taken by repro train, repro compile, repro precision, repro diff --targets, "
+    "repro roofline predict)",
+    "onnx": "an ONNX model (taken by repro compile, repro run, repro inspect, repro roofline predict)",
     "part": "a file of a receipt (taken by no command: give the directory)",
-    "module": "an MLIR module (taken by repro compile, repro run, repro inspect)",
+    "module": "an MLIR module (taken by repro compile, repro run, repro inspect, repro roofline predict)",
     "stored": "a stored module (taken by repro-opt)",
     "state": "a safetensors file (taken by repro run --state)",
     "arrays": "an .npz file (taken by repro run --inputs)",

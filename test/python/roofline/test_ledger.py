@@ -16,7 +16,8 @@ from repro_mlir.cli.main import main
 from repro_mlir.compilation import cpu
 from repro_mlir.errors import ReproError
 from repro_mlir.roofline import CAUSES, measure, predict, read_code, write_machine
-from support.predicted import MACHINE, doubled, product
+from repro_mlir.roofline.report import lines_of
+from support.predicted import EMPTY, MACHINE, doubled, product, program_of
 from test_machines import SOURCES
 
 
@@ -47,6 +48,21 @@ def test_code_that_this_machine_does_not_run_is_not_measured(program: Program) -
         measure(program, prediction)
 
 
+def test_what_does_not_belong_together_is_refused(program: Program) -> None:
+    machine = replace(MACHINE, level=cpu.runnable_levels()[0])
+    prediction = predict(read_code(program, machine), machine)
+    other = predict(read_code(program_of(EMPTY), machine), machine)
+    with pytest.raises(ReproError, match="the prediction is of another program"):
+        measure(program, other)
+    with pytest.raises(ReproError, match="expected 2 inputs, got 1"):
+        measure(program, prediction, [np.zeros((64, 64), np.float32)])
+    assert "0 launches" in "\n".join(lines_of(other, None, 3))
+    free = replace(machine, launch_seconds=0.0)
+    empty = program_of(doubled(0))
+    prediction = predict(read_code(empty, free), free)
+    assert lines_of(prediction, measure(empty.with_initial([np.zeros(0, np.float32)]), prediction, seconds=0.01), 3)
+
+
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "product.mlir").write_text(product(64))
     write_machine(tmp_path / "here.json", replace(MACHINE, level=cpu.runnable_levels()[0]), SOURCES)
@@ -63,10 +79,14 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     for wrong, message in (
         (["--set", "speed=2x"], "expected what is set among"),
         (["--threads", "9"], "expected threads from 1 to the 8 cores of here, got 9"),
-        (["--precision", "mxfp8"], "expected a script with --exact-digits and --precision"),
+        (["--precision", ""], "expected a script with --exact-digits and --precision"),
     ):
         assert main([*command, *wrong]) == 2
         assert message in capsys.readouterr().err
+    assert main(["roofline", "calibrate", "-o", str(tmp_path / "here")]) == 2
+    assert "expected a name that ends with .json" in capsys.readouterr().err
+    assert main(["roofline", "calibrate", "-o", str(tmp_path / "a.json"), "--level", "x86-64-v9"]) == 2
+    assert "expected a level that this machine runs among" in capsys.readouterr().err
 
 
 def test_a_script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

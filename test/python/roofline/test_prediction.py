@@ -13,9 +13,7 @@ from repro_mlir.errors import ReproError
 from repro_mlir.numerics.tensors import TensorType
 from repro_mlir.roofline import CAUSES, NUMBERS, Code, predict, read_code
 from repro_mlir.roofline.traffic import Operand, traffic
-from support.predicted import MACHINE, doubled, product, program_of
-
-EMPTY = "func.func @main() attributes {repro.num_state = 0 : i64} {\n  return\n}"
+from support.predicted import EMPTY, MACHINE, doubled, product, program_of
 
 
 @pytest.fixture(scope="module")
