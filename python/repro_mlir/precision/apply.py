@@ -20,7 +20,7 @@ from ..program.accumulators import Accumulator, set_accumulators
 from ..program.canonical import examine, read_module, write_module
 from ..program.contractions import Contraction
 from ..program.microbatches import MicrobatchProgram
-from ..program.passes import change
+from ..program.passes import run_passes
 from .formats import ELEMENTS, F32, FORWARD, NUMBERS, Format
 from .recipe import Recipe, RolePrecision
 from .recipe_json import recipe_of
@@ -161,7 +161,7 @@ def _quantized(
                 text = _attribute(each, precision, described, written, is_evaluation)
                 each.operation.attributes["repro.precision"] = ir.Attribute.parse(text)
         options = "" if random is None else f"{{random={random[0]},{random[1]}}}"
-        change(module, f"repro-quantize-contractions{options}", "a contraction cannot have the precision")
+        run_passes(module, f"repro-quantize-contractions{options}", "a contraction cannot have the precision")
         return write_module(module), asked
 
 

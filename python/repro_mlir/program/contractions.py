@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .canonical import read_module, write_module
-from .passes import change
+from .passes import run_passes
 
 if TYPE_CHECKING:
     from . import Program
@@ -66,7 +66,7 @@ def with_sums(program: Program, passes: Sequence[str], refused: str) -> Program:
 
     with ir.Context():
         module = read_module(program.data)
-        change(module, ",".join(passes), refused)
+        run_passes(module, ",".join(passes), refused)
         return dataclasses.replace(program, data=write_module(module))
 
 

@@ -31,7 +31,7 @@ def collect_errors(context: ir.Context) -> list[str]:
     return errors
 
 
-def change(module: ir.Module, passes: str, refused: str) -> None:
+def run_passes(module: ir.Module, passes: str, refused: str) -> None:
     """Runs passes, as repro-opt names them, with commas between.
 
     Raises:
