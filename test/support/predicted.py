@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from repro_mlir.program import Program, read_signature
 from repro_mlir.program.canonical import to_bytes
-from repro_mlir.roofline import Machine
+from repro_mlir.roofline import NUMBERS, CpuMachine
 
-MACHINE = Machine(
+MACHINE = CpuMachine(
     name="made-up",
     level="x86-64-v3",
     l1_bytes=32768,
@@ -28,7 +28,7 @@ MACHINE = Machine(
     launch_seconds=2e-8,
     wake_seconds=1e-6,
 )
-
+SOURCES = dict.fromkeys((*NUMBERS, "scheduling_model"), "made up")
 
 EMPTY = "func.func @main() attributes {repro.num_state = 0 : i64} {\n  return\n}"
 

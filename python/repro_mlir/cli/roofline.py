@@ -87,12 +87,12 @@ def _calibrate(options: argparse.Namespace) -> int:
     import sys
     from pathlib import Path
 
-    from ..roofline import calibrate, write_machine
+    from ..roofline import calibrate, write_cpu_machine
 
     if not options.output.endswith(".json"):
         raise ReproError(f"{options.output}: expected a name that ends with .json, by which --machine knows a file")
     found = calibrate(Path(options.output).stem, options.level, lambda line: tell(line, stream=sys.stderr))
-    write_machine(options.output, found.machine, found.sources)
+    write_cpu_machine(options.output, found.machine, found.sources)
     if options.json:
         tell(json.dumps({"file": options.output}))
     else:

@@ -3,20 +3,20 @@
 
 """Predicts the time of a step from its compiled code and a machine's numbers (docs/roofline.md)."""
 
-from .calibration import Calibration, calibrate
-from .ledger import Ledger, LedgerEntry, measure
-from .machine import NUMBERS, Machine, machine_names, read_machine, write_machine
-from .prediction import CAUSES, Code, LaunchPrediction, StepPrediction, predict, read_code
+from .cpu.calibration import Calibration, calibrate
+from .cpu.ledger import Ledger, LedgerEntry, measure
+from .cpu.prediction import CAUSES, Code, LaunchPrediction, StepPrediction, predict, read_code
+from .machines import NUMBERS, CpuMachine, machine_names, read_machine, write_cpu_machine
 
 __all__ = [
     "CAUSES",
     "NUMBERS",
     "Calibration",
     "Code",
+    "CpuMachine",
     "LaunchPrediction",
     "Ledger",
     "LedgerEntry",
-    "Machine",
     "StepPrediction",
     "calibrate",
     "machine_names",
@@ -24,5 +24,5 @@ __all__ = [
     "predict",
     "read_code",
     "read_machine",
-    "write_machine",
+    "write_cpu_machine",
 ]

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from .ledger import Ledger
-from .prediction import CAUSES, LaunchPrediction, StepPrediction
+from .cpu.ledger import Ledger
+from .cpu.prediction import CAUSES, LaunchPrediction, StepPrediction
 
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 

@@ -13,12 +13,11 @@ import jsonschema
 import pytest
 from repro_mlir.compilation import cpu
 from repro_mlir.errors import ReproError
-from repro_mlir.roofline import NUMBERS, calibrate, machine_names, read_machine, write_machine
-from support.predicted import MACHINE, product
+from repro_mlir.roofline import NUMBERS, calibrate, machine_names, read_machine, write_cpu_machine
+from support.predicted import MACHINE, SOURCES, product
 
 ROOT = Path(__file__).resolve().parents[3]
 SCHEMA = json.loads((ROOT / "docs" / "machine.schema.json").read_text())
-SOURCES = dict.fromkeys((*NUMBERS, "scheduling_model"), "made up")
 
 
 def check_schema(path: Path) -> None:
@@ -27,7 +26,7 @@ def check_schema(path: Path) -> None:
 
 @pytest.mark.parametrize("name", machine_names())
 def test_the_machines_of_the_package(name: str) -> None:
-    path = ROOT / "python/repro_mlir/roofline/machines" / f"{name}.json"
+    path = ROOT / "python/repro_mlir/roofline/machines/data" / f"{name}.json"
     check_schema(path)
     assert read_machine(name) == read_machine(str(path))
     # The compiler takes the same file.
@@ -36,7 +35,7 @@ def test_the_machines_of_the_package(name: str) -> None:
 
 def test_a_file_is_the_machine(tmp_path: Path) -> None:
     path = tmp_path / "made-up.json"
-    write_machine(path, MACHINE, SOURCES)
+    write_cpu_machine(path, MACHINE, SOURCES)
     check_schema(path)
     assert read_machine(str(path)) == MACHINE
 
@@ -113,7 +112,7 @@ def test_this_machine_is_measured(tmp_path: Path) -> None:
     found = calibrate("here", tell=told.append)
     assert told[:2] == ["clock", "launches"]
     path = tmp_path / "here.json"
-    write_machine(path, found.machine, found.sources)
+    write_cpu_machine(path, found.machine, found.sources)
     check_schema(path)
     assert read_machine(str(path)) == found.machine
     assert found.machine.level == cpu.native_level()

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The machine that runs this, as data: measured by small programs of the compiler, and by nothing that is predicted."""
+"""The machine that runs this, as data: measured by small programs of the compiler."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from ..compilation import cpu
-from ..errors import ReproError
-from ..execute.cpu import CpuBackend
-from ..field_checks import check_among
-from .machine import Machine
+from ...compilation import cpu
+from ...errors import ReproError
+from ...execute.cpu import CpuBackend
+from ...field_checks import check_among
+from ..machines.cpu import CpuMachine
 from .prediction import code_of, predict
 from .throughput import tool
 
@@ -45,7 +45,7 @@ _MODELS = {
 class Calibration:
     """A machine, and where each number is from."""
 
-    machine: Machine
+    machine: CpuMachine
     sources: dict[str, str]
 
 
@@ -66,7 +66,7 @@ def calibrate(name: str, level: str | None = None, tell: Callable[[str], None] =
     caches = _cache_sizes()
     cores = len(os.sched_getaffinity(0))
     # A first guess of the rest, so that cycles can be predicted.
-    machine = Machine(
+    machine = CpuMachine(
         name=name,
         level=level,
         l1_bytes=caches[0],
@@ -181,7 +181,7 @@ func.func @main(%in: {shape}) -> {shape} attributes {{repro.num_state = 0 : i64}
 """
 
 
-def _seconds(machine: Machine, text: str, threads: int) -> list[float]:
+def _seconds(machine: CpuMachine, text: str, threads: int) -> list[float]:
     """The least seconds of each launch of a program of one input."""
     executable = CpuBackend(cpu.compile(text, machine.level), threads)
     inputs = [np.zeros(kind.shape, kind.dtype) for kind in executable.inputs]
@@ -193,7 +193,7 @@ def _seconds(machine: Machine, text: str, threads: int) -> list[float]:
             return best.tolist()
 
 
-def _clock(machine: Machine) -> float:
+def _clock(machine: CpuMachine) -> float:
     """Cycles per second: those of multiply-adds on what lies in the first cache, by the time that they take."""
     lines = [f"%x{i}_0 = arith.addf %x, %a : f32" for i in range(_CHAINS)]
     for step in range(_LENGTH):
@@ -205,7 +205,7 @@ def _clock(machine: Machine) -> float:
     return predict(code, machine).seconds * machine.clock_hz / sum(_seconds(machine, text, 1))
 
 
-def _launch(machine: Machine) -> float:
+def _launch(machine: CpuMachine) -> float:
     """Seconds of a launch, beyond those of its instructions: of a chain of small products of matrices."""
     shape = "tensor<4x4xf32>"
     maps = ", ".join(f"affine_map<(d0, d1, d2) -> ({each})>" for each in ("d0, d2", "d2, d1", "d0, d1"))
@@ -239,7 +239,7 @@ func.func @main(%in: {shape}) -> {shape} attributes {{repro.num_state = 0 : i64}
     return max(0.0, float(np.median(beyond)))
 
 
-def _bandwidth(machine: Machine, size: int, threads: int) -> float:
+def _bandwidth(machine: CpuMachine, size: int, threads: int) -> float:
     """Bytes per second of an element-wise program whose input and output together are so large."""
     elements = size // 8
     text = _elementwise(elements, "%y = arith.addf %x, %a : f32", "%y")
@@ -247,7 +247,7 @@ def _bandwidth(machine: Machine, size: int, threads: int) -> float:
     return 8 * elements / (seconds - machine.launch_seconds)
 
 
-def _wake(machine: Machine) -> float:
+def _wake(machine: CpuMachine) -> float:
     """Seconds that threads take to begin and to end a launch, beyond their part of its work."""
     text = _elementwise(1 << 15, "%y = arith.divf %a, %x : f32", "%y")
     (alone,), (shared,) = (_seconds(machine, text, threads) for threads in (1, machine.cores))

@@ -12,7 +12,7 @@ from repro_mlir.bundle.runner.plan import Kernel, Launch, Plan
 from repro_mlir.errors import ReproError
 from repro_mlir.numerics.tensors import TensorType
 from repro_mlir.roofline import CAUSES, NUMBERS, Code, predict, read_code
-from repro_mlir.roofline.traffic import Operand, traffic
+from repro_mlir.roofline.cpu.traffic import Operand, traffic
 from support.predicted import EMPTY, MACHINE, doubled, product, program_of
 
 
@@ -65,6 +65,15 @@ def test_threads_share_the_work(code: Code) -> None:
     for threads in (0, 9):
         with pytest.raises(ReproError, match=f"threads from 1 to the 8 cores of made-up, got {threads}"):
             predict(code, MACHINE, threads)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("issue_width", 4), ("modelled_vector_bits", 256), ("level", "x86-64-v4"), ("scheduling_model", "a")],
+)
+def test_other_execution_units_need_the_code_again(name: str, value: object, code: Code) -> None:
+    with pytest.raises(ReproError, match=f"the code was read for {name} .*: expected read_code with this machine"):
+        predict(code, replace(MACHINE, **{name: value}))
 
 
 def test_an_unknown_model_is_refused() -> None:

@@ -9,8 +9,8 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ..bundle.runner.plan import Plan
-from ..errors import ReproError
+from ...bundle.runner.plan import Plan
+from ...errors import ReproError
 
 LEVELS = ("l1", "l2", "l3", "memory")
 _LEAST_PAGE = 1024

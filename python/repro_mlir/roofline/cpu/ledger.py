@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..compilation import cpu
-from ..compilation.cache import cached_compile
-from ..errors import ReproError, StepFailed
-from ..execute.cpu import CpuBackend
-from ..program.program import Program
-from .machine import Machine
+from ...compilation import cpu
+from ...compilation.cache import cached_compile
+from ...errors import ReproError, StepFailed
+from ...execute.cpu import CpuBackend
+from ...program.program import Program
+from ..machines.cpu import CpuMachine
 from .prediction import CAUSES, LaunchPrediction, StepPrediction
 
 
@@ -87,7 +87,7 @@ def measure(
         the program has no initial state, the inputs are others than its own.
       StepFailed: a check of the step fails.
     """
-    machine: Machine = prediction.machine
+    machine: CpuMachine = prediction.machine
     if machine.level not in cpu.runnable_levels():
         raise ReproError(f"this machine does not run code for {machine.level}, of {machine.name}")
     executable = CpuBackend(

@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..bundle.runner.plan import Kernel, Plan, read_plan
-from ..compilation.cache import cached_analysis
-from ..compilation.cpu import Analysis
-from ..errors import ReproError
-from ..program.program import Program
+from ...bundle.runner.plan import Kernel, Plan, read_plan
+from ...compilation.cache import cached_analysis
+from ...compilation.cpu import Analysis
+from ...errors import ReproError
+from ...program.program import Program
+from ..machines.cpu import UNITS, CpuMachine
 from .assembly import Block, read_assembly
-from .machine import Machine
 from .throughput import Cycles, cycles_of
 from .traffic import LEVELS, Operand, read_operands, traffic
 
@@ -51,8 +51,15 @@ class LaunchPrediction:
 
 @dataclass(frozen=True)
 class Code:
-    """What is known of a compiled program whatever the machine's numbers."""
+    """What is known of a compiled program whatever a machine's caches, bandwidths, clock and overheads.
 
+    Attributes:
+      machine: whose level and execution units it is for.
+      operands: by kernel.
+      kernels: the blocks of each; without cycles those that hardly count.
+    """
+
+    machine: CpuMachine
     plan: Plan
     operands: dict[str, list[Operand]]
     kernels: dict[str, tuple[tuple[Block, Cycles | None], ...]]
@@ -68,7 +75,7 @@ class StepPrediction:
       arena_bytes, state_bytes: memory beside inputs and outputs.
     """
 
-    machine: Machine
+    machine: CpuMachine
     threads: int
     launches: tuple[LaunchPrediction, ...]
     arena_bytes: int
@@ -85,7 +92,7 @@ class StepPrediction:
         return {cause: sum(each.causes[cause] for each in self.launches) for cause in CAUSES}
 
 
-def read_code(program: Program, machine: Machine) -> Code:
+def read_code(program: Program, machine: CpuMachine) -> Code:
     """Compiles a program for the machine's level and looks at the code.
 
     Raises:
@@ -94,16 +101,17 @@ def read_code(program: Program, machine: Machine) -> Code:
     return code_of(cached_analysis(program.data, machine.level, untrusted=program.untrusted), machine)
 
 
-def code_of(analysis: Analysis, machine: Machine) -> Code:
+def code_of(analysis: Analysis, machine: CpuMachine) -> Code:
     """Looks at code for the machine's level. ReproError as `read_code`."""
     kernels = read_assembly(analysis.assembly)
     chosen = [block for blocks in kernels.values() for block in _counted(blocks)]
     cycles = cycles_of(chosen, machine)
-    known = dict(zip(map(id, chosen), cycles, strict=True))
+    known = dict(zip(chosen, cycles, strict=True))
     return Code(
+        machine,
         read_plan(analysis.plan, "cpu", "the program"),
         read_operands(analysis.operands),
-        {name: tuple((block, known.get(id(block))) for block in blocks) for name, blocks in kernels.items()},
+        {name: tuple((block, known.get(block)) for block in blocks) for name, blocks in kernels.items()},
     )
 
 
@@ -112,14 +120,20 @@ def _counted(blocks: list[Block]) -> list[Block]:
     return [block for block in blocks if block.runs * len(block.instructions) >= _COUNTED * total]
 
 
-def predict(code: Code, machine: Machine, threads: int = 1) -> StepPrediction:
+def predict(code: Code, machine: CpuMachine, threads: int = 1) -> StepPrediction:
     """The time of a step like all others: caches hold what the step before has left there.
 
     Args:
       threads: from 1 to the machine's cores.
     Raises:
-      ReproError: another number of threads.
+      ReproError: another number of threads; a machine of another level or other execution units than the code is for.
     """
+    for name in UNITS:
+        if getattr(machine, name) != getattr(code.machine, name):
+            raise ReproError(
+                f"the code was read for {name} {getattr(code.machine, name)}, and {machine.name} has "
+                f"{getattr(machine, name)}: expected read_code with this machine"
+            )
     if not 1 <= threads <= machine.cores:
         raise ReproError(f"expected threads from 1 to the {machine.cores} cores of {machine.name}, got {threads}")
     plan = code.plan
@@ -147,7 +161,7 @@ def _core_cycles(blocks: tuple[tuple[Block, Cycles | None], ...]) -> tuple[float
 
 
 def _launch(
-    kernel: Kernel, cycles: tuple[float, float, float], bytes_of: dict[str, int], machine: Machine, threads: int
+    kernel: Kernel, cycles: tuple[float, float, float], bytes_of: dict[str, int], machine: CpuMachine, threads: int
 ) -> LaunchPrediction:
     grains = -(-kernel.items // kernel.grain)
     used = max(1, min(threads, grains))

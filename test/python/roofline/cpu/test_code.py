@@ -13,7 +13,7 @@ from repro_mlir.compilation import cpu
 from repro_mlir.compilation.cache import cached_analysis
 from repro_mlir.compilation.cpu import Analysis
 from repro_mlir.errors import CompileError
-from repro_mlir.roofline.assembly import Block, read_assembly
+from repro_mlir.roofline.cpu.assembly import Block, read_assembly
 from repro_mlir.untrusted import analyze_native
 from support.predicted import doubled, product, program_of
 

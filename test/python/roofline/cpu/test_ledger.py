@@ -15,10 +15,9 @@ from repro_mlir import Program
 from repro_mlir.cli.main import main
 from repro_mlir.compilation import cpu
 from repro_mlir.errors import ReproError
-from repro_mlir.roofline import CAUSES, measure, predict, read_code, write_machine
+from repro_mlir.roofline import CAUSES, measure, predict, read_code, write_cpu_machine
 from repro_mlir.roofline.report import lines_of
-from support.predicted import EMPTY, MACHINE, doubled, product, program_of
-from test_machines import SOURCES
+from support.predicted import EMPTY, MACHINE, SOURCES, doubled, product, program_of
 
 
 @pytest.fixture
@@ -65,7 +64,7 @@ def test_what_does_not_belong_together_is_refused(program: Program) -> None:
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "product.mlir").write_text(product(64))
-    write_machine(tmp_path / "here.json", replace(MACHINE, level=cpu.runnable_levels()[0]), SOURCES)
+    write_cpu_machine(tmp_path / "here.json", replace(MACHINE, level=cpu.runnable_levels()[0]), SOURCES)
     command = ["roofline", "predict", str(tmp_path / "product.mlir"), "--machine", str(tmp_path / "here.json")]
     assert main([*command, "--json", "--measure"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -97,7 +96,7 @@ def test_a_script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "    batch = torch.ones(4, 8), torch.ones(4, dtype=torch.long)\n"
         "    return model, torch.nn.functional.cross_entropy, optimizer, [batch] * 9\n"
     )
-    write_machine(tmp_path / "here.json", replace(MACHINE, level=cpu.runnable_levels()[0]), SOURCES)
+    write_cpu_machine(tmp_path / "here.json", replace(MACHINE, level=cpu.runnable_levels()[0]), SOURCES)
     assert main(["roofline", "predict", str(script), "--machine", str(tmp_path / "here.json"), "--measure"]) == 0
     assert "unknown" in capsys.readouterr().out
 

@@ -15,9 +15,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..errors import ReproError
+from ...errors import ReproError
+from ..machines.cpu import CpuMachine
 from .assembly import Block
-from .machine import Machine
 
 # What a pipeline takes to fill is in both, so the difference is that of iterations alone.
 _FEW, _MANY = 8, 24
@@ -43,7 +43,7 @@ class Cycles:
     operations: float
 
 
-def cycles_of(blocks: Sequence[Block], machine: Machine) -> list[Cycles]:
+def cycles_of(blocks: Sequence[Block], machine: CpuMachine) -> list[Cycles]:
     """The cycles of blocks.
 
     Raises:
@@ -63,7 +63,7 @@ def cycles_of(blocks: Sequence[Block], machine: Machine) -> list[Cycles]:
     return [_cycles(*pair, machine) for pair in zip(few, many, strict=True)]
 
 
-def _cycles(few: dict[str, Any], many: dict[str, Any], machine: Machine) -> Cycles:
+def _cycles(few: dict[str, Any], many: dict[str, Any], machine: CpuMachine) -> Cycles:
     operations = many["TotaluOps"] / _MANY
     issue = operations / machine.issue_width
     ports = max(issue, many["BlockRThroughput"])
@@ -86,7 +86,7 @@ def _halved(instruction: str) -> str:
     return broadcast.replace("%zmm", "%ymm")
 
 
-def _simulate(text: str, machine: Machine, iterations: int) -> list[dict[str, Any]]:
+def _simulate(text: str, machine: CpuMachine, iterations: int) -> list[dict[str, Any]]:
     command = [tool(), f"-mtriple={machine.triple}", f"-mcpu={machine.scheduling_model}"]
     command += [f"-dispatch={machine.issue_width}", f"-iterations={iterations}"]
     command += ["--json", "--resource-pressure=false", "--instruction-info=false"]

@@ -1,0 +1,153 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Files of machines: numbers by name, each with a source (docs/machine.schema.json)."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...errors import ReproError
+from ...field_checks import check_among, shown
+from ...files import json_text
+from ...files.regular import read_regular, write_file
+
+_FOLDER = Path(__file__).parent / "data"
+_LIMIT = 1 << 16
+# Larger than any machine's, so that times and pages are finite numbers.
+_MOST = 1e18
+
+
+@dataclass(frozen=True)
+class MachineFile:
+    """What a file says.
+
+    Attributes:
+      name: the file's, without its ending.
+      where: how errors name the file.
+      extends: the level or architecture whose code the machine runs; None for one that runs no code of the compiler.
+      sizes, performance: values by name.
+    """
+
+    name: str
+    where: str
+    extends: str | None
+    sizes: dict[str, Any]
+    performance: dict[str, Any]
+
+
+def machine_names() -> list[str]:
+    """The machines that come with the package."""
+    return sorted(path.stem for path in _FOLDER.glob("*.json"))
+
+
+def read_file(name: str) -> MachineFile:
+    """The file of a machine of `machine_names`, or another one.
+
+    Args:
+      name: a path where it ends with `.json`.
+    Raises:
+      ReproError: no such machine, or a file that describes none.
+    """
+    if name.endswith(".json"):
+        data, where = read_regular(name, _LIMIT), name
+    else:
+        check_among("machine", name, machine_names())
+        data, where = (_FOLDER / f"{name}.json").read_bytes(), name
+    try:
+        given = json_text.parse(data, where, _LIMIT)
+        check_keys("the file", given, ("extends", "sizes", "performance"), ("performance",))
+        extends = given.get("extends")
+        if extends is not None and not isinstance(extends, str):
+            raise ReproError(f"expected extends as a level or an architecture, got {shown(extends)}")
+        sizes, performance = (_values(each, given.get(each, {})) for each in ("sizes", "performance"))
+    except ReproError as error:
+        raise ReproError(_prefixed(where, str(error))) from None
+    return MachineFile(Path(name).stem, where, extends, sizes, performance)
+
+
+def _values(what: str, given: Any) -> dict[str, Any]:
+    if not isinstance(given, dict):
+        raise ReproError(f"expected {what} as an object, got {shown(given)}")
+    found = {}
+    for key, entry in given.items():
+        check_keys(key, entry, ("value", "source"), ("value", "source"))
+        if not isinstance(entry["source"], str) or not entry["source"].strip():
+            raise ReproError(f"{key}: expected a source that says where the value is from")
+        found[key] = entry["value"]
+    return found
+
+
+def _prefixed(where: str, message: str) -> str:
+    return message if message.startswith(where) else f"{where}: {message}"
+
+
+def in_file(file: MachineFile, error: ReproError) -> ReproError:
+    """The error, with the name of the file."""
+    return ReproError(_prefixed(file.where, str(error)))
+
+
+def check_keys(what: str, given: Any, known: Collection[str], required: Collection[str]) -> None:
+    """ReproError where `given` is no object, has a key that is not `known`, or lacks one that is `required`."""
+    if not isinstance(given, dict):
+        raise ReproError(f"expected {what} as an object, got {shown(given)}")
+    for key in given:
+        check_among(f"a key of {what}", key, known)
+    for key in required:
+        if key not in given:
+            raise ReproError(f"expected the key {key} in {what}")
+
+
+def check_number(name: str, value: object, least: float = 1e-12) -> None:
+    """ReproError for anything but a number from `least` to 1e18."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not least <= value <= _MOST:  # type: ignore[operator]
+        raise ReproError(f"expected {name} as a number from {least:g} to {_MOST:g}, got {shown(value)}")
+
+
+def changed_numbers(
+    current: Mapping[str, float], changes: Mapping[str, str], whole: Sequence[str]
+) -> dict[str, Any]:
+    """Other numbers of a machine.
+
+    Args:
+      current: its numbers.
+      changes: by name a number, or a factor as `2x` or `0.5x`.
+      whole: the names of whole numbers.
+    Raises:
+      ReproError: a name that is not among `current`, or another text.
+    """
+    found: dict[str, Any] = {}
+    for name, text in changes.items():
+        check_among("what is set", name, current)
+        match = re.fullmatch(r"([0-9.]+(?:[eE][+-]?[0-9]+)?)(x?)", text)
+        try:
+            value = float(match.group(1)) if match else math.nan
+        except ValueError:
+            value = math.nan
+        if not match or not math.isfinite(value):
+            raise ReproError(f"{name}: expected a number, or a factor such as 2x, got {shown(text)}")
+        changed = current[name] * value if match.group(2) else value
+        found[name] = int(changed) if name in whole and changed == int(changed) else changed
+    return found
+
+
+def write_entries(
+    path: str | Path, extends: str | None, sizes: Mapping[str, Any], performance: Mapping[str, Any],
+    sources: Mapping[str, str],
+) -> None:  # fmt: skip
+    """Writes the file of a machine.
+
+    Args:
+      sources: by name, where a value is from.
+    """
+    found: dict[str, Any] = {} if extends is None else {"extends": extends}
+    for part, values in (("sizes", sizes), ("performance", performance)):
+        found[part] = {key: {"value": value, "source": sources[key]} for key, value in values.items()}
+    write_file(path, (json.dumps(found, indent=2) + "\n").encode())
