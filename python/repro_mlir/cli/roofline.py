@@ -56,11 +56,13 @@ def _change(text: str) -> tuple[str, str]:
 
 
 def _predict(options: argparse.Namespace) -> int:
-    from ..roofline import measure, predict, read_code, read_machine
+    from ..roofline import CpuMachine, measure, predict, read_code, read_machine
     from ..roofline.report import as_json, lines_of
 
     kind = expect(options.program, SCRIPT, PROGRAM, MODULE, ONNX, SAVED_MODEL)
     machine = read_machine(options.machine).with_changes(dict(options.set))
+    if not isinstance(machine, CpuMachine):
+        raise ReproError(f"{options.machine}: expected a CPU")
     inputs = None
     if kind is SCRIPT:
         from ..bundle.writer import capture_steps

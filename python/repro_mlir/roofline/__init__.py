@@ -6,11 +6,12 @@
 from .cpu.calibration import Calibration, calibrate
 from .cpu.ledger import Ledger, LedgerEntry, measure
 from .cpu.prediction import CAUSES, Code, LaunchPrediction, StepPrediction, predict, read_code
-from .machines import NUMBERS, CpuMachine, machine_names, read_machine, write_cpu_machine
+from .machines import NUMBERS, Accelerator, CpuMachine, machine_names, read_machine, write_cpu_machine
 
 __all__ = [
     "CAUSES",
     "NUMBERS",
+    "Accelerator",
     "Calibration",
     "Code",
     "CpuMachine",

@@ -3,11 +3,13 @@
 
 """Machines as data: how fast a processor is (docs/machines.md)."""
 
+from ...compilation.gpu import architectures
+from .accelerator import ACCELERATOR_NUMBERS, Accelerator, accelerator
 from .cpu import NUMBERS, CpuMachine, cpu_machine, write_cpu_machine
 from .files import machine_names, read_file
 
 
-def read_machine(name: str) -> CpuMachine:
+def read_machine(name: str) -> CpuMachine | Accelerator:
     """A machine of `machine_names`, or that of a file.
 
     Args:
@@ -15,7 +17,18 @@ def read_machine(name: str) -> CpuMachine:
     Raises:
       ReproError: no such machine, or a file that describes none.
     """
-    return cpu_machine(read_file(name))
+    file = read_file(name)
+    if file.extends is None or file.extends in architectures():
+        return accelerator(file)
+    return cpu_machine(file)
 
 
-__all__ = ["NUMBERS", "CpuMachine", "machine_names", "read_machine", "write_cpu_machine"]
+__all__ = [
+    "ACCELERATOR_NUMBERS",
+    "NUMBERS",
+    "Accelerator",
+    "CpuMachine",
+    "machine_names",
+    "read_machine",
+    "write_cpu_machine",
+]

@@ -111,9 +111,7 @@ def check_number(name: str, value: object, least: float = 1e-12) -> None:
         raise ReproError(f"expected {name} as a number from {least:g} to {_MOST:g}, got {shown(value)}")
 
 
-def changed_numbers(
-    current: Mapping[str, float], changes: Mapping[str, str], whole: Sequence[str]
-) -> dict[str, Any]:
+def changed_numbers(current: Mapping[str, float], changes: Mapping[str, str], whole: Sequence[str]) -> dict[str, Any]:
     """Other numbers of a machine.
 
     Args:
