@@ -25,7 +25,7 @@ Lines = dict[Path, dict[int, int]]
 def build(jobs: int) -> None:
     """Builds the package with counters."""
     command = [sys.executable, str(ROOT / "tools" / "build.py"), "--folder", str(BUILD), "--jobs", str(jobs), "--"]
-    definitions = {"CMAKE_UNITY_BUILD": "ON", "CMAKE_CXX_FLAGS": FLAGS, "CMAKE_C_FLAGS": FLAGS}
+    definitions = {"CMAKE_CXX_FLAGS": FLAGS, "CMAKE_C_FLAGS": FLAGS}
     subprocess.run([*command, *(f"-D{name}={value}" for name, value in definitions.items())], check=True)
 
 

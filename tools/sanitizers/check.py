@@ -81,8 +81,7 @@ def build_package(jobs: int, sample: bool) -> Path:
     names = [] if sample else sorted(p.name for p in (ROOT / "build" / libraries).iterdir() if p.suffix == ".so")
     for target in ("repro-opt", "ReproNativeTests", *(f"{libraries}/{name}" for name in names)):
         command += ["--target", target]
-    # Half of the time to compile is that of the headers.
-    definitions = {"CMAKE_UNITY_BUILD": "ON", "CMAKE_CXX_FLAGS": flags, "CMAKE_C_FLAGS": flags}
+    definitions = {"CMAKE_CXX_FLAGS": flags, "CMAKE_C_FLAGS": flags}
     subprocess.run([*command, "--", *(f"-D{name}={value}" for name, value in definitions.items())], check=True)
     shutil.rmtree(PACKAGES, ignore_errors=True)
     for source in (ROOT / "build" / "python_packages").rglob("*"):
