@@ -14,7 +14,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup lock build test unit-test lit-test coverage coverage-keras coverage-tosa coverage-tensorflow models-test tensorflow-test mpi-test serve-load check-functions check-block-formats check-tensor-cores gfloat-test fuzz check-sanitizers sanitizer-sample coverage-report demo bench format lint tidy docs wheel wheel-test clean
+.PHONY: setup lock build test unit-test exhaustive-test lit-test coverage coverage-keras coverage-tosa coverage-tensorflow models-test tensorflow-test mpi-test serve-load check-functions check-block-formats check-tensor-cores gfloat-test fuzz check-sanitizers sanitizer-sample coverage-report demo bench format lint tidy docs wheel wheel-test clean
 
 setup: $(READY)
 
@@ -39,6 +39,10 @@ lit-test: build
 
 unit-test: build
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal test/python test/Codegen test/fuzz
+
+# The cases that unit-test takes samples of, too: those marked `sampled` (test/conftest.py).
+exhaustive-test: build
+	REPRO_TESTS=all $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal test/python test/Codegen test/fuzz
 
 # Every operator of PyTorch's own tests, and every backend test of ONNX; unit-test takes a sample.
 coverage: build

@@ -16,6 +16,7 @@ EXAMPLES = int(os.environ.get("REPRO_EXAMPLES", "60"))
 
 
 @pytest.mark.parametrize("case", list(catalogue.cases()), ids=lambda case: case.name)
+@pytest.mark.sampled(5)
 def test_catalogue(case: catalogue.Case) -> None:
     kit.check(case.program, case.inputs)
 

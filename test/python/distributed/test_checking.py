@@ -47,6 +47,7 @@ def nothing(values: Any) -> Any:
 
 
 @pytest.mark.parametrize("seed", range(50))
+@pytest.mark.sampled(3)
 def test_a_flipped_bit_of_a_gradient_or_an_activation_is_found(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 3 ranks, each of which is checked whole: the rank that was wrong once is named by all."""
     # Of several microbatches in a leaf, a sum may round to what it would have been.

@@ -59,6 +59,7 @@ def small(name: str = "AdamW", clip_norm: float | None = None) -> Run:
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 @pytest.mark.parametrize("clip_norm", [None, 0.1])
+@pytest.mark.sampled(4)
 def test_one_hash_for_any_number_of_ranks_that_share_the_optimizer(name: str, clip_norm: float | None) -> None:
     given = small(name, clip_norm)
     # Where nothing has to be compiled, but for one of them.

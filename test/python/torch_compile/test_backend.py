@@ -94,6 +94,7 @@ def square(model: Any, x: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.sampled(2)
 def test_models_as_in_eager_and_equal_on_all_targets(name: str) -> None:
     make, inputs = MODELS[name]
     model, x = make(), inputs()
@@ -152,6 +153,7 @@ def test_steps_are_those_of_the_trainer(dropout: float) -> None:
     ],
     ids=["sgd", "adam", "adamw", "rmsprop", "adagrad", "nadam"],
 )
+@pytest.mark.sampled(2)
 def test_compiled_optimizer_steps(make: Any) -> None:
     found = []
     weight = torch.randn(6, 5)
@@ -240,6 +242,7 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("name", VIEWS)
 @pytest.mark.parametrize("gradient", [False, True])
+@pytest.mark.sampled(3)
 def test_results_are_the_views_and_strides_of_eager(name: str, gradient: bool) -> None:
     function = VIEWS[name]
     outputs = []
@@ -273,6 +276,7 @@ DTYPES = (torch.int32, torch.int16, torch.int64, torch.uint8, torch.complex64)
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("part", [slice(None), slice(1, 3), slice(1, None, 2)], ids=str)
+@pytest.mark.sampled(3)
 def test_an_argument_is_viewed_as_another_type(dtype: torch.dtype, part: slice) -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         return x.view(dtype)[part]
@@ -331,6 +335,7 @@ PARTS = {
 
 @pytest.mark.parametrize("name", PARTS)
 @pytest.mark.parametrize("gradient", [False, True])
+@pytest.mark.sampled(2)
 def test_parts_of_tensors_of_any_size(name: str, gradient: bool) -> None:
     function = PARTS[name]
     run = compiled(function, dynamic=True)

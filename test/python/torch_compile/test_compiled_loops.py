@@ -238,6 +238,7 @@ LOOPS = [
 
 
 @pytest.mark.parametrize("loop", LOOPS, ids=lambda loop: loop.__name__)
+@pytest.mark.sampled(3)
 def test_loops(loop: Callable[[Compile], list[Any]]) -> None:
     found = []
     for target in TARGETS:

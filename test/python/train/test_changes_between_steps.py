@@ -199,6 +199,7 @@ CHANGES = [
     ],
     ids=lambda value: "+".join(change.__name__ for change in value) if isinstance(value, tuple) else None,
 )
+@pytest.mark.sampled(3)
 def test_as_in_pytorch(changes: tuple[Callable, ...], optimizer: Callable, first: int) -> None:
     """Changes before the step number `first` and every second one after it; the state is compared without sync."""
     trainer, model, made = new_trainer(optimizer, target="reference")

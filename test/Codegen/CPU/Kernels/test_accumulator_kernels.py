@@ -44,12 +44,14 @@ E4M3 = Accumulator.named("hopper", "f8E4M3FN")
     ],
     ids=lambda value: ordering(value)[12:-1] if isinstance(value, Accumulator) else None,
 )
+@pytest.mark.sampled(4)
 def test_long_and_packed_M4(by: Accumulator, t: str, sizes: dict[str, int], maps: tuple[str, str, str]) -> None:
     product = Product(by, sizes, (t, t, "f32"), maps)
     kit.check(product.program(), product.operands(OPERANDS["normal"], 7), WHERE, runs=1)
 
 
 @pytest.mark.parametrize("seed", range(EXAMPLES))
+@pytest.mark.sampled(3)
 def test_made_up_rules_M4(seed: int) -> None:
     choose = random.Random(seed)
     product, kind = random_product(choose)

@@ -46,6 +46,7 @@ def test_row_fold_run_F1(extents: tuple[int, int, int], op: str) -> None:
 
 @pytest.mark.parametrize("n", [0, 1, 3, 511, 512, 513, 1300])
 @pytest.mark.parametrize("columns", [1, 5, 70])
+@pytest.mark.sampled(3)
 def test_column_fold_F3(n: int, columns: int) -> None:
     case = fold(
         COLUMN,
@@ -67,6 +68,7 @@ def test_any_order_float_F5(op: str, dims: str) -> None:
 
 @pytest.mark.parametrize("op", ["addi", "muli", "maxsi", "minui", "andi", "xori"])
 @pytest.mark.parametrize("kind", ["i32", "i64", "i8"])
+@pytest.mark.sampled(4)
 def test_any_order_integer_F5(op: str, kind: str) -> None:
     case = fold(
         "#repro.any_order",
@@ -115,6 +117,7 @@ def test_low_precision_fold_F7(n: int) -> None:
 @pytest.mark.parametrize("name", ["max", "min"])
 @pytest.mark.parametrize("dimension", [0, 1])
 @pytest.mark.parametrize("shape", [(19, 45), (64, 3), (2, 1)])
+@pytest.mark.sampled(5)
 def test_arg_reduce_D2(kind: str, name: str, dimension: int, shape: tuple[int, int]) -> None:
     kept, whole = shape[1 - dimension], f"{shape[0]}x{shape[1]}x{kind}"
     outs = f"outs(%a1, %a2 : tensor<{kept}x{kind}>, tensor<{kept}xi64>)"
@@ -130,6 +133,7 @@ def test_arg_reduce_D2(kind: str, name: str, dimension: int, shape: tuple[int, i
 @pytest.mark.parametrize("combine", ["add", "mul", "maximum", "minimum", "replace"])
 @pytest.mark.parametrize("kind", ["f32", "i64", "bf16"])
 @pytest.mark.parametrize("n", [0, 1, 40, 1500])
+@pytest.mark.sampled(5)
 def test_scatter_D1(combine: str, kind: str, n: int) -> None:
     operands = f"ins(%a0, %a1 : tensor<{n}x77x{kind}>, tensor<{n}x1xi64>) outs(%a2 : tensor<13x77x{kind}>)"
     text = f"repro.scatter {combine} {operands}"
@@ -151,6 +155,7 @@ def test_scatter_elements_D1() -> None:
 @pytest.mark.parametrize("kind", ["f32", "bf16", "i64"])
 @pytest.mark.parametrize("shape", [(3, 5), (2, 512), (2, 1100), (1100, 2), (600, 37)])
 @pytest.mark.parametrize("dimension", [0, 1])
+@pytest.mark.sampled(5)
 def test_scan_D3(combine: str, kind: str, shape: tuple[int, int], dimension: int) -> None:
     t = f"{shape[0]}x{shape[1]}x{kind}"
     case = Case(f"repro.scan {combine} dimension = {dimension} ins(%a0 : tensor<{t}>) outs(%a1 : tensor<{t}>)", [t, t])

@@ -19,7 +19,7 @@ from receipt_runs import same_files
 from repro_mlir import Receipt, ReproError, compile
 from repro_mlir.files import storage
 
-KILLS = 50
+KILLS = 15
 STEPS, LONG = 16, 150
 
 

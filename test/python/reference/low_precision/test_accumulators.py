@@ -124,6 +124,7 @@ def check(by: Accumulator, of: BinaryFormat, count: int, blocks: int, seed: int 
 
 
 @pytest.mark.parametrize("name, of, result", [each for each in NAMED if "mx" not in each[0] and "nv" not in each[0]])
+@pytest.mark.sampled(2)
 def test_named_M3(name: str, of: str, result: str) -> None:
     check(named_accumulator(name, FORMATS[of], FORMATS[result]), FORMATS[of], 250, 2)
 
