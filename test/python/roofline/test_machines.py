@@ -5,15 +5,24 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
-from repro_mlir.compilation import cpu
+from repro_mlir.compilation import cpu, gpu
 from repro_mlir.errors import ReproError
-from repro_mlir.roofline import NUMBERS, calibrate, machine_names, read_machine, write_cpu_machine
+from repro_mlir.roofline import (
+    NUMBERS,
+    Accelerator,
+    CpuMachine,
+    calibrate,
+    machine_names,
+    read_machine,
+    write_cpu_machine,
+)
 from support.predicted import MACHINE, SOURCES, product
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -28,9 +37,13 @@ def check_schema(path: Path) -> None:
 def test_the_machines_of_the_package(name: str) -> None:
     path = ROOT / "python/repro_mlir/roofline/machines/data" / f"{name}.json"
     check_schema(path)
-    assert read_machine(name) == read_machine(str(path))
+    machine = read_machine(name)
+    assert machine == read_machine(str(path))
     # The compiler takes the same file.
-    assert cpu.compile(product(16), str(path))
+    if isinstance(machine, CpuMachine):
+        assert cpu.compile(product(16), str(path))
+    elif machine.architecture is not None:
+        assert gpu.compile(product(16), str(path))
 
 
 def test_a_file_is_the_machine(tmp_path: Path) -> None:
@@ -78,6 +91,63 @@ def test_wrong_files(text: bytes, message: str, tmp_path: Path) -> None:
     with pytest.raises(ReproError, match=message) as caught:
         read_machine(str(path))
     assert str(caught.value).startswith(str(path)) and len(str(caught.value)) < 1000
+
+
+A100 = json.loads((ROOT / "python/repro_mlir/roofline/machines/data/a100.json").read_text())
+
+
+def changed_device(part: str = "performance", left_out: str | None = None, **values: Any) -> dict[str, Any]:
+    """An accelerator's file with other numbers, or without one."""
+    given: dict[str, Any] = copy.deepcopy(A100)
+    for name, value in values.items():
+        given[part][name] = {"value": value, "source": "made up"}
+    if left_out is not None:
+        del given[part][left_out]
+    return given
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"performance": A100["performance"]}, "expected the key multiprocessors in sizes"),
+        (A100 | {"extends": "sm_99"}, "expected a key of sizes among line_bytes"),
+        (changed_device(left_out="watts"), "expected the key watts in performance"),
+        (changed_device(cores=8), "expected a key of performance among .*, got 'cores'"),
+        (changed_device("sizes", l2_bytes=1 << 20), "expected a key of sizes among multiprocessors, got 'l2_bytes'"),
+        (
+            changed_device("sizes", multiprocessors=0),
+            "expected multiprocessors as a whole number from 1 to 40.., got 0",
+        ),
+        (changed_device("sizes", multiprocessors=5000), "expected multiprocessors as a whole number from 1 to 4096"),
+        (changed_device(f32_flops=0), "expected f32_flops as a number from 1e-12"),
+        (changed_device(memory_bandwidth=-1), "expected memory_bandwidth as a number from 1e-12"),
+        (changed_device(f8_matrix_flops=-1), "expected f8_matrix_flops as a number from 0 "),
+        (changed_device(watts=1e19), "expected watts as a number from 0 to 1e.18"),
+        (changed_device(threads=0), "expected threads as a whole number from 1 to 1048576"),
+        (changed_device(node_devices=1.5), "expected node_devices as a whole number"),
+        (changed_device(matrix_efficiency=1.5), "expected matrix_efficiency as a part of 1, got 1.5"),
+        (changed_device(link_efficiency=0), "expected link_efficiency as a number from 1e-12"),
+    ],
+)
+def test_wrong_accelerators(given: dict[str, Any], message: str, tmp_path: Path) -> None:
+    """The reader refuses them, and so does the schema."""
+    path = tmp_path / "wrong.json"
+    path.write_text(json.dumps(given))
+    with pytest.raises(ReproError, match=message) as caught:
+        read_machine(str(path))
+    assert str(caught.value).startswith(str(path)) and "\n" not in str(caught.value)
+    with pytest.raises(jsonschema.ValidationError):
+        check_schema(path)
+
+
+def test_devices_without_code() -> None:
+    found = {name: read_machine(name) for name in machine_names()}
+    devices = {name: each for name, each in found.items() if isinstance(each, Accelerator)}
+    assert {name: each.architecture for name, each in devices.items()} == {
+        "a100": "sm_80", "b200": "sm_100", "h100": "sm_90", "h200": "sm_90", "mi300x": None, "spinnaker2": None,
+        "tpu-v5p": None, "v100": None,
+    }  # fmt: skip
+    assert devices["a100"].with_changes({"node_devices": "2x"}).node_devices == 16
 
 
 def test_unknown_machines(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ class Accelerator:
         for name in ACCELERATOR_NUMBERS:
             check_number(name, getattr(self, name), 1e-12 if name in _POSITIVE else 0.0)
         for name in _WHOLE:
-            check_whole(name, getattr(self, name), 1, 1 << 20)
+            check_whole(name, getattr(self, name), 1, 4096 if name == "multiprocessors" else 1 << 20)
         for name in ACCELERATOR_NUMBERS:
             if name.endswith("_efficiency") and getattr(self, name) > 1:
                 raise ReproError(f"expected {name} as a part of 1, got {getattr(self, name)}")
