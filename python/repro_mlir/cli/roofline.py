@@ -18,6 +18,8 @@ _NOTES = """examples:
   repro roofline calibrate -o here.json
   repro roofline predict examples/digits_cnn.py --machine here.json --measure
   repro roofline predict digits.repro --machine here.json --threads 2 --set memory_bandwidth=2x
+  repro roofline transformer llama3-70b --machine h100 --tensor 8 --pipeline 4 --data 2 --batch 64 --precision fp8
+  repro roofline transformer llama3-8b --machine h100 --decode --batch 16 --sequence 4096
 """
 
 
@@ -36,16 +38,58 @@ def register(commands: Commands) -> None:
         "--machine", required=True, metavar="M", help="the name of a machine, or a .json file that describes one"
     )
     command.add_argument("--threads", type=positive, default=1, metavar="N", help="threads of a step (1)")
-    command.add_argument(
-        "--set", action="append", default=[], type=_change, metavar="NAME=V", help="another number of the machine, or "
-        "a factor such as 2x; may be given again",
-    )  # fmt: skip
+    _add_set(command)
     command.add_argument("--measure", action="store_true", help="run the step here, and show the gap")
     command.add_argument("--kernels", type=positive, default=20, metavar="N", help="kernels in the table (20)")
     add_no_cache(command)
     command = add_command(parts, "calibrate", _calibrate, "measure this machine, and write its file")
     command.add_argument("-o", "--output", required=True, metavar="FILE", help="the file to write, NAME.json")
     command.add_argument("--level", metavar="L", help="the CPU level of the code (the best one)")
+    _register_transformer(parts)
+
+
+def _register_transformer(parts: Commands) -> None:
+    command = add_command(parts, "transformer", _transformer, "predict a step of a transformer that nobody compiles")
+    command.add_argument("transformer", metavar="NAME", help="a published one, or a .json file of its sizes")
+    command.add_argument("--machine", required=True, metavar="M", help="an accelerator, or a .json file of one")
+    _add_set(command)
+    command.add_argument(
+        "--batch", type=positive, metavar="N", help="sequences of all devices (one microbatch of each)"
+    )
+    command.add_argument(
+        "--microbatch", type=positive, default=1, metavar="N", help="sequences of a device at once (1)"
+    )
+    command.add_argument(
+        "--sequence", type=positive, metavar="N", help="tokens of a sequence (those of the transformer)"
+    )
+    command.add_argument("--precision", default="bf16", metavar="P", help="format that projections read (bf16)")
+    command.add_argument("--recompute", default="none", metavar="R", help="what backward computes again (none)")
+    for degree, text in _DEGREES.items():
+        command.add_argument(degree, type=positive, default=1, metavar="N", help=f"{text} (1)")
+    command.add_argument("--sharding", default="none", metavar="S", help="what --data shares (none)")
+    command.add_argument(
+        "--sequence-parallel", action="store_true", help="--tensor shares tokens of norms and sums too"
+    )
+    command.add_argument("--overlap-tensor", action="store_true", help="exchanges of --tensor go beside products")
+    command.add_argument("--unfused", action="store_true", help="chains of element-wise operations are many kernels")
+    command.add_argument("--decode", action="store_true", help="one more token of each sequence, without training")
+
+
+_DEGREES = {
+    "--tensor": "devices that share each layer",
+    "--pipeline": "stages of layers",
+    "--virtual-stages": "parts of a stage, which interleave",
+    "--context": "devices that share a sequence",
+    "--data": "devices with other sequences",
+    "--expert": "devices of --data that share experts",
+}
+
+
+def _add_set(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--set", action="append", default=[], type=_change, metavar="NAME=V", help="another number of the machine, or "
+        "a factor such as 2x; may be given again",
+    )  # fmt: skip
 
 
 def _change(text: str) -> tuple[str, str]:
@@ -82,6 +126,53 @@ def _predict(options: argparse.Namespace) -> int:
         tell(json.dumps(as_json(prediction, ledger)))
     else:
         tell(*lines_of(prediction, ledger, options.kernels))
+    return 0
+
+
+def _transformer(options: argparse.Namespace) -> int:
+    from dataclasses import replace
+
+    from ..roofline import Accelerator, read_machine
+    from ..roofline.transformer import (
+        Parallelism,
+        Training,
+        predict_decoding,
+        predict_training,
+        read_transformer,
+        report,
+    )
+
+    config = read_transformer(options.transformer)
+    machine = read_machine(options.machine).with_changes(dict(options.set))
+    if not isinstance(machine, Accelerator):
+        raise ReproError(f"{options.machine}: expected an accelerator")
+    if options.sequence is not None:
+        config = replace(config, sequence=options.sequence)
+    if options.decode:
+        decoding = predict_decoding(
+            config, machine, options.batch or 1, config.sequence, options.precision, options.tensor, options.pipeline
+        )
+        if options.json:
+            tell(json.dumps(report.decoding_json(decoding)))
+        else:
+            tell(*report.decoding_lines(options.transformer, decoding))
+        return 0
+    degrees = [degree.removeprefix("--").replace("-", "_") for degree in _DEGREES]
+    parallelism = Parallelism(
+        **{degree: getattr(options, degree) for degree in degrees},
+        sequence_parallel=options.sequence_parallel,
+        sharding=options.sharding,
+        overlaps_tensor=options.overlap_tensor,
+    )
+    batch = options.batch or options.data * options.microbatch
+    training = Training(
+        batch, options.microbatch, options.precision, options.recompute, parallelism, not options.unfused
+    )
+    prediction = predict_training(config, machine, training)
+    if options.json:
+        tell(json.dumps(report.training_json(prediction)))
+    else:
+        tell(*report.training_lines(options.transformer, prediction))
     return 0
 
 

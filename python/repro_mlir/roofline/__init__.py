@@ -7,6 +7,14 @@ from .cpu.calibration import Calibration, calibrate
 from .cpu.ledger import Ledger, LedgerEntry, measure
 from .cpu.prediction import CAUSES, Code, LaunchPrediction, StepPrediction, predict, read_code
 from .machines import NUMBERS, Accelerator, CpuMachine, machine_names, read_machine, write_cpu_machine
+from .transformer import (
+    Parallelism,
+    Training,
+    TransformerConfig,
+    predict_decoding,
+    predict_training,
+    read_transformer,
+)
 
 __all__ = [
     "CAUSES",
@@ -18,12 +26,18 @@ __all__ = [
     "LaunchPrediction",
     "Ledger",
     "LedgerEntry",
+    "Parallelism",
     "StepPrediction",
+    "Training",
+    "TransformerConfig",
     "calibrate",
     "machine_names",
     "measure",
     "predict",
+    "predict_decoding",
+    "predict_training",
     "read_code",
     "read_machine",
+    "read_transformer",
     "write_cpu_machine",
 ]

@@ -1,0 +1,167 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Predicts steps whose times others have published, and writes docs/roofline-published.md.
+
+python benchmarks/published_steps.py [-o FILE]
+"""
+
+import argparse
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from repro_mlir.roofline import Accelerator, read_machine
+from repro_mlir.roofline.transformer import (
+    Operation,
+    Parallelism,
+    Product,
+    Training,
+    operation_seconds,
+    predict_training,
+    read_transformer,
+    training_memory,
+)
+
+FOLDER = Path(__file__).resolve().parent
+GIB = 1 << 30
+UNITS = {"seconds": "s", "device_tokens_per_second": "tokens/s/device"}
+
+HEAD = """\
+# Predictions beside published figures
+
+`python benchmarks/published_steps.py` writes this page from benchmarks/published_steps.json, which has each row's
+configuration and source. [roofline.md](roofline.md) says what is predicted. An error above zero is a time, a speed or a
+memory that is predicted too large.
+
+Nothing is fitted to a row. The parts of the peaks that products reach are settings of others, one for each machine (see
+`matrix_efficiency` in its file). Where two of them are published, a row was looked at to choose, which its line says;
+all others are hold-outs.
+
+"""
+
+TAIL = """\
+
+## Where the prediction is blind
+
+- **Software.** Rates are those of good kernels. Kernels of the MI300X were far from them when torchao's rows were
+  measured, and LLMCompass' large products are faster than products within a step.
+- **Configurations that a source does not state.** They are assumed as the rows say; nanoGPT's says neither how many
+  sequences nor how many devices there are.
+- **Power.** A limit below the rated power is taken to lower the peaks in proportion.
+- **Network.** Links have a latency and a bandwidth; congestion, slow devices and exchanges that take multiprocessors
+  from kernels are not known, which the largest runs show.
+- **Host.** Launches follow each other; a host that is late is not predicted.
+- **Experts.** Tokens are spread evenly, each device's experts are one kernel, and the host never waits for how many
+  tokens an expert has. The source itself has 2.6 times the speed of the B200 on a GB200, whose host is another one.
+- **Memory.** Buffers of libraries, fragments of the allocator, and what a framework keeps beside the activations that
+  the gradient needs.
+"""
+
+
+@dataclass(frozen=True)
+class Result:
+    """A row of the file and its prediction, in the unit of the row."""
+
+    row: dict[str, Any]
+    predicted: float
+
+    @property
+    def error(self) -> float:
+        """The part by which the prediction is too large."""
+        return self.predicted / float(self.row["published"]) - 1
+
+
+def accelerator(row: dict[str, Any]) -> Accelerator:
+    machine = read_machine(row["machine"])
+    assert isinstance(machine, Accelerator)
+    return machine.with_changes(row.get("set", {}))
+
+
+def predict(row: dict[str, Any]) -> float:
+    """The figure of a row."""
+    machine = accelerator(row)
+    if row["kind"] == "product":
+        m, n, k = row["product"]
+        moved = 2 * (m * k + k * n + m * n)
+        return operation_seconds(Operation("product", "projection", moved, (Product(1, m, n, k, "bf16"),)), machine)
+    config = replace(read_transformer(row["transformer"]), **row.get("config", {}))
+    training = Training(**row["training"], parallelism=Parallelism(**row["parallelism"]))
+    if row["kind"] == "memory":
+        memory = training_memory(config, training)
+        state = memory.weights + memory.gradients + memory.optimizer
+        return {"state": state, "activations": memory.activations, "total": memory.total}[row["quantity"]] / GIB
+    return float(getattr(predict_training(config, machine, training), row["quantity"]))
+
+
+def results() -> list[Result]:
+    """All rows in the order of the file."""
+    rows = json.loads((FOLDER / "published_steps.json").read_text())
+    return [Result(row, predict(row)) for row in rows]
+
+
+def mean_error(found: Iterable[Result]) -> float:
+    """The mean of the errors' sizes."""
+    errors = [abs(each.error) for each in found]
+    return sum(errors) / len(errors)
+
+
+def seen(found: list[Result]) -> list[Result]:
+    """Training steps of what the prediction knows: dense ones with good kernels and a configuration."""
+    return [each for each in found if each.row["kind"] == "training" and "blind" not in each.row]
+
+
+def page(found: list[Result]) -> str:
+    """docs/roofline-published.md."""
+    groups = list(dict.fromkeys(each.row["group"] for each in found))
+    lines = ["| figures | rows | mean error | mean of hold-outs |", "| --- | --- | --- | --- |"]
+    for group in groups:
+        lines.append(summary(group, [each for each in found if each.row["group"] == group]))
+    steps = [each for each in found if each.row["kind"] == "training"]
+    lines.append(summary("**all training steps**", steps))
+    lines.append(summary("**those that are not marked as blind**", seen(found)))
+    lines.append(summary("**all rows**", found))
+    for group in groups:
+        lines += ["", f"## {group}", ""]
+        of_group = [each for each in found if each.row["group"] == group]
+        sources = dict.fromkeys(each.row["source"] for each in of_group)
+        assumed = dict.fromkeys(each.row["assumed"] for each in of_group if "assumed" in each.row)
+        lines += [f"Source: {'; '.join(sources)}."]
+        lines += [f"Assumed ({number}): {text}." for number, text in enumerate(assumed, 1)]
+        lines += ["", "| row | published | predicted | error | |", "| --- | --- | --- | --- | --- |"]
+        lines += [line(each, list(assumed)) for each in of_group]
+    return HEAD + "\n".join(lines) + "\n" + TAIL
+
+
+def summary(name: str, found: list[Result]) -> str:
+    held_out = [each for each in found if "looked_at" not in each.row]
+    return f"| {name} | {len(found)} | {mean_error(found) * 100:.1f} % | {mean_error(held_out) * 100:.1f} % |"
+
+
+def line(result: Result, assumed: list[str]) -> str:
+    row = result.row
+    notes = [f"assumed ({assumed.index(row['assumed']) + 1})"] if "assumed" in row else []
+    notes += [f"blind: {row['blind']}"] if "blind" in row else []
+    notes += [f"looked at {row['looked_at']}"] if "looked_at" in row else []
+    unit = UNITS.get(row["quantity"], "GiB")
+    published, predicted = shown(float(row["published"]), unit), shown(result.predicted, unit)
+    return f"| {row['name']} | {published} | {predicted} | {result.error * 100:+.1f} % | {'; '.join(notes)} |"
+
+
+def shown(value: float, unit: str) -> str:
+    if unit == "s" and value < 0.5:
+        return f"{value * 1e3:.4g} ms"
+    return f"{value:,.0f} {unit}" if value >= 1000 else f"{value:.4g} {unit}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("-o", "--output", type=Path, default=FOLDER.parent / "docs" / "roofline-published.md")
+    options = parser.parse_args()
+    options.output.write_text(page(results()))
+
+
+if __name__ == "__main__":
+    main()

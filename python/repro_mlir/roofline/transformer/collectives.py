@@ -1,0 +1,85 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""How long devices take to exchange bytes, by the formulas of Thakur et al. (2005): latencies and bandwidths.
+
+The elements move as they are (T2); gradients that are added on the way take as long in the order of the tree (B2),
+which is that of recursive halving.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..machines import Accelerator
+
+
+@dataclass(frozen=True)
+class Group:
+    """Devices that exchange bytes.
+
+    Attributes:
+      machine: what they are.
+      size: how many.
+      stride: the distance of neighbours in the order of all devices, of which nodes hold `node_devices` one after the
+        other.
+    """
+
+    machine: Accelerator
+    size: int
+    stride: int = 1
+
+    @property
+    def node_members(self) -> int:
+        """How many of them are in a node."""
+        return max(1, min(self.size, self.machine.node_devices // self.stride))
+
+    @property
+    def nodes(self) -> int:
+        """Over how many nodes they are."""
+        return -(-self.size // self.node_members)
+
+    @property
+    def bandwidth(self) -> float:
+        """Bytes per second of a ring: the members of a node use their network ports side by side."""
+        machine = self.machine
+        found = machine.node_bandwidth
+        if self.nodes > 1:
+            network = machine.network_bandwidth * self.node_members
+            found = min(found, network) if self.node_members > 1 else network
+        return max(found * machine.link_efficiency, 1e-12)
+
+    @property
+    def hop_seconds(self) -> float:
+        """The longest of a message without bytes."""
+        return self.machine.network_seconds if self.nodes > 1 else self.machine.node_seconds
+
+    def gather_seconds(self, bytes: float) -> float:
+        """All-gather or reduce-scatter, of so many bytes in all: (p-1)/p n/B, and hops of a ring or of halving."""
+        if self.size == 1:
+            return 0.0
+        between = self.nodes if self.nodes > 1 else 0
+        ring = (self.size - 1 - between) * self.machine.node_seconds + between * self.machine.network_seconds
+        halving = (self.size - 1).bit_length() * self.hop_seconds
+        return (self.size - 1) / self.size * bytes / self.bandwidth + min(ring, halving)
+
+    def all_reduce_seconds(self, bytes: float) -> float:
+        """A reduce-scatter and an all-gather: 2 (p-1)/p n/B."""
+        return 2 * self.gather_seconds(bytes)
+
+    def all_to_all_seconds(self, bytes: float) -> float:
+        """Each device sends so many bytes in equal parts to all."""
+        if self.size == 1:
+            return 0.0
+        machine, members = self.machine, self.node_members
+        within = (members - 1) / self.size * bytes / max(machine.node_bandwidth * machine.link_efficiency, 1e-12)
+        network = max(machine.network_bandwidth * machine.link_efficiency, 1e-12)
+        beyond = (self.size - members) / self.size * bytes / network if self.nodes > 1 else 0.0
+        return max(within, beyond) + self.hop_seconds
+
+    def send_seconds(self, bytes: float) -> float:
+        """From a device to its neighbour, whose node is another one where not all are in one."""
+        if self.size == 1:
+            return 0.0
+        rate = self.machine.network_bandwidth if self.nodes > 1 else self.machine.node_bandwidth
+        return bytes / max(rate * self.machine.link_efficiency, 1e-12) + self.hop_seconds

@@ -1,0 +1,74 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""How long a kernel takes on an accelerator: what bounds it, and what does not fill it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from ..machines import Accelerator
+from .number_formats import NUMBER_FORMATS
+from .operations import Operation, Product
+
+# Rows and columns of a tile, and the multiprocessors that share its operands.
+_TILES = ((64, 64, 1), (128, 64, 1), (64, 128, 1), (128, 128, 1), (256, 128, 1), (128, 256, 1), (256, 256, 2))
+# A sum is divided among tiles down to so many terms.
+_LEAST_TERMS = 256
+
+
+def operation_seconds(operation: Operation, machine: Accelerator) -> float:
+    """The time of a kernel.
+
+    That of its arithmetic or of its bytes, whichever is longer (Williams et al., 2009), and of its launches. Matrix and
+    vector units of one kernel wait for each other.
+    """
+    memory = operation.bytes / (machine.memory_bandwidth * machine.memory_efficiency)
+    vector = operation.vector_flops / (machine.f32_flops * machine.vector_efficiency)
+    special_rate = machine.special_rate * machine.multiprocessors * machine.clock_hz
+    if operation.exponentials:
+        vector += operation.exponentials / (special_rate or machine.f32_flops)
+    if len(operation.products) == 1:
+        matrix = product_seconds(operation.products[0], machine)
+    else:
+        matrix = sum(each.flops / _rate(each, machine) for each in operation.products)
+    return max(matrix + vector, memory) + operation.launches * machine.launch_seconds
+
+
+def total_seconds(operations: Iterable[Operation], machine: Accelerator) -> float:
+    """The time of kernels one after the other."""
+    return sum(operation_seconds(each, machine) for each in operations)
+
+
+@lru_cache(maxsize=4096)
+def product_seconds(product: Product, machine: Accelerator) -> float:
+    """The time of the arithmetic of a product, in the tiles that take least.
+
+    Tiles are computed in waves of as many as there are multiprocessors, the last of which may not be full; each reads
+    its operands from the L2 cache. Where there are few tiles, several share a sum, whose parts go through memory.
+    """
+    operand = NUMBER_FORMATS[product.format].operand_bytes
+    found = []
+    for rows, columns, group in _TILES:
+        tiles = product.batch * -(-product.m // rows) * -(-product.n // columns)
+        workers = max(1, machine.multiprocessors // group)
+        rate = _rate(product, machine) / workers
+        parts = 1
+        while True:
+            terms = product.k / parts
+            waves = -(-tiles * parts // workers)
+            compute = waves * 2 * rows * columns * terms / rate
+            cached = tiles * parts * (rows + columns) * terms * operand / max(machine.l2_bandwidth, 1e-12)
+            sums = 0.0 if parts == 1 else 8.0 * parts * product.batch * product.m * product.n
+            sums /= machine.memory_bandwidth * machine.memory_efficiency
+            found.append(max(compute, cached if machine.l2_bandwidth else 0.0) + sums)
+            parts *= 2
+            if tiles * parts > 2 * workers or product.k / parts < _LEAST_TERMS:
+                break
+    return min(found)
+
+
+def _rate(product: Product, machine: Accelerator) -> float:
+    """Operations per second."""
+    return NUMBER_FORMATS[product.format].peak(machine) * machine.matrix_efficiency

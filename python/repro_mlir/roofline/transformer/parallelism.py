@@ -1,0 +1,143 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""How a training step is divided among devices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...errors import ReproError
+from ...field_checks import check_among, check_flag, check_whole
+from ..machines import Accelerator
+from .collectives import Group
+from .config import TransformerConfig
+from .number_formats import NUMBER_FORMATS
+
+SHARDINGS = ("none", "optimizer", "full")
+"""What devices of the same weights share: nothing, the optimizer's state, or weights and gradients too."""
+
+RECOMPUTATIONS = ("none", "selective", "operators", "full")
+"""What is computed again in the backward pass: nothing; attention from queries to its output; every second product and
+all between products; or all of a layer."""
+
+_MOST = 1 << 20
+
+
+@dataclass(frozen=True)
+class Parallelism:
+    """Degrees, whose product is the number of devices; neighbours share tensors, then context, data and pipeline.
+
+    Attributes:
+      tensor: devices that share each layer (Shoeybi et al., arXiv:1909.08053).
+      sequence_parallel: they share the tokens of what is not divided so (Korthikanti et al., arXiv:2205.05198).
+      overlaps_tensor: the exchange of a layer goes on beside its products.
+      context: devices that share a sequence.
+      pipeline, virtual_stages: stages, and the parts of the layers that each has (Narayanan et al., arXiv:2104.04473).
+      data: devices with other sequences.
+      expert: those among them that share the experts.
+      sharding: of `SHARDINGS`.
+      overlaps_data: gradients and weights are exchanged beside the backward and the forward pass.
+    """
+
+    tensor: int = 1
+    pipeline: int = 1
+    data: int = 1
+    context: int = 1
+    expert: int = 1
+    virtual_stages: int = 1
+    sequence_parallel: bool = False
+    sharding: str = "none"
+    overlaps_tensor: bool = False
+    overlaps_data: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("tensor", "pipeline", "data", "context", "expert", "virtual_stages"):
+            check_whole(name, getattr(self, name), 1, _MOST)
+        for name in ("sequence_parallel", "overlaps_tensor", "overlaps_data"):
+            check_flag(name, getattr(self, name))
+        check_among("sharding", self.sharding, SHARDINGS)
+        if self.data % self.expert:
+            raise ReproError(f"expected data as a multiple of expert, got {self.data} and {self.expert}")
+        if self.virtual_stages > 1 and self.pipeline == 1:
+            raise ReproError(f"expected a pipeline with virtual_stages, got {self.virtual_stages} and one stage")
+
+    @property
+    def devices(self) -> int:
+        """How many there are."""
+        return self.tensor * self.context * self.pipeline * self.data
+
+    @property
+    def shards(self) -> int:
+        """Devices with the same weights."""
+        return self.data * self.context
+
+    def groups(self, machine: Accelerator) -> dict[str, Group]:
+        """Who exchanges bytes with whom: by degrees, `data` being all with the same weights; and `experts`, all with
+        the same experts."""
+        inner = self.tensor * self.context
+        return {
+            "tensor": Group(machine, self.tensor),
+            "context": Group(machine, self.context, self.tensor),
+            "expert": Group(machine, self.expert, inner),
+            "data": Group(machine, self.shards, self.tensor),
+            "experts": Group(machine, self.shards // self.expert, inner * self.expert),
+            "pipeline": Group(machine, self.pipeline, inner * self.data),
+        }
+
+    def check(self, config: TransformerConfig) -> None:
+        """ReproError where a degree does not divide what it has to."""
+        divided = {"heads": self.tensor, "ffn": self.tensor, "sequence": self.context}
+        if config.experts:
+            divided["experts"] = self.expert
+        elif self.expert > 1:
+            raise ReproError(f"expected experts, which {self.expert} devices share, got a dense transformer")
+        for name, degree in divided.items():
+            if getattr(config, name) % degree:
+                raise ReproError(f"expected {name} as a multiple of {degree} devices, got {getattr(config, name)}")
+        if config.kv_heads % self.tensor and self.tensor % config.kv_heads:
+            raise ReproError(f"expected kv_heads that fit {self.tensor} devices, got {config.kv_heads}")
+        stages = self.pipeline * self.virtual_stages
+        if stages > config.layers:
+            raise ReproError(f"expected at most {config.layers} stages, one for each layer, got {stages}")
+        if self.context > 1 and not config.is_blocked:
+            raise ReproError("expected attention by blocks where devices share a sequence")
+
+
+@dataclass(frozen=True)
+class Training:
+    """A step of training.
+
+    Attributes:
+      batch: sequences of all devices.
+      microbatch: sequences of a device at once.
+      precision: of `NUMBER_FORMATS`, that of the projections of layers.
+      recomputation: of `RECOMPUTATIONS`.
+      parallelism: how it is divided.
+      is_fused: whether chains of element-wise operations are one kernel.
+      gradient_bytes: of an element as gradients are added and exchanged.
+    """
+
+    batch: int
+    microbatch: int = 1
+    precision: str = "bf16"
+    recomputation: str = "none"
+    parallelism: Parallelism = Parallelism()
+    is_fused: bool = True
+    gradient_bytes: int = 4
+
+    def __post_init__(self) -> None:
+        check_whole("batch", self.batch, 1, 1 << 24)
+        check_whole("microbatch", self.microbatch, 1, 1 << 24)
+        check_whole("gradient_bytes", self.gradient_bytes, 1, 8)
+        check_among("precision", self.precision, NUMBER_FORMATS)
+        check_among("recomputation", self.recomputation, RECOMPUTATIONS)
+        check_flag("is_fused", self.is_fused)
+        if self.batch % (self.microbatch * self.parallelism.data):
+            whole = f"{self.parallelism.data} devices with microbatches of {self.microbatch}"
+            raise ReproError(f"expected batch as a multiple of {whole}, got {self.batch}")
+
+    @property
+    def microbatches(self) -> int:
+        """Of a device and step."""
+        return self.batch // (self.microbatch * self.parallelism.data)

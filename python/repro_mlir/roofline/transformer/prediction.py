@@ -1,0 +1,333 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""How long a step of a transformer takes on accelerators, training or decoding, and what it takes its time for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from ...field_checks import check_among, check_whole
+from ..machines import Accelerator
+from .config import TransformerConfig
+from .kernel_time import operation_seconds, total_seconds
+from .memory import DeviceParameters, TrainingMemory, device_parameters, stage_layers, training_memory
+from .number_formats import NUMBER_FORMATS
+from .operations import Kernels, Operation, Share
+from .parallelism import Parallelism, Training
+
+CAUSES = (
+    "projection", "attention", "vector", "head", "recomputation", "tensor", "context", "expert", "pipeline", "bubble",
+    "data", "optimizer",
+)  # fmt: skip
+"""What a step takes its time for: kernels by their group, exchanges by the degree that makes them, the bubble of a
+pipeline, and the update of weights."""
+
+# Bytes read and written for a parameter: the gradient for the norm of all, then it, the weight, two moments in f32.
+_UPDATE_BYTES = 4 + 4 * 4 + 3 * 4
+
+
+@dataclass(frozen=True)
+class TrainingPrediction:
+    """A step of training.
+
+    Attributes:
+      machine, config, training: what was asked for.
+      causes: seconds by `CAUSES`, of the device that takes longest; they add up to `seconds`.
+      memory: of the first device.
+    """
+
+    machine: Accelerator
+    config: TransformerConfig
+    training: Training
+    causes: dict[str, float]
+    memory: TrainingMemory
+
+    @property
+    def seconds(self) -> float:
+        """Of a step."""
+        return sum(self.causes.values())
+
+    @property
+    def devices(self) -> int:
+        """How many take part."""
+        return self.training.parallelism.devices
+
+    @property
+    def device_tokens_per_second(self) -> float:
+        """Tokens of a step by its time, for each device."""
+        return self.training.batch * self.config.sequence / self.seconds / self.devices
+
+    @property
+    def device_model_flops(self) -> float:
+        """Operations per second of a device, recomputed ones not counted: three times the products of the forward pass
+        (arXiv:2204.02311, appendix B). Of attention by blocks those of the blocks are counted, else all."""
+        kernels = Kernels(self.config, Share(1))
+        layer = sum(product.flops for operation in kernels.layer() for product in operation.products)
+        head = sum(product.flops for operation in kernels.head() for product in operation.products)
+        whole = 3 * self.training.batch * (layer * self.config.layers + head)
+        return whole / self.seconds / self.devices
+
+    @property
+    def utilization(self) -> float:
+        """Of the peak of the precision's products, by `device_model_flops`."""
+        return self.device_model_flops / NUMBER_FORMATS[self.training.precision].peak(self.machine)
+
+    @property
+    def joules(self) -> float:
+        """Of a step of all devices, at the power under load."""
+        return self.machine.watts * self.seconds * self.devices
+
+    @property
+    def fits(self) -> bool:
+        """Whether the memory of a device is enough, beside buffers that are not predicted."""
+        return self.memory.total <= self.machine.memory_bytes
+
+
+@dataclass(frozen=True)
+class DecodingPrediction:
+    """A step that gives each of some sequences one more token.
+
+    Attributes:
+      machine, config: what was asked for.
+      batch, cached_tokens: sequences, and tokens that each already has.
+      devices: that share the layers, by tensors and in stages.
+      causes: seconds by `CAUSES`; they add up to `seconds`.
+      weights, cache: bytes of a device.
+    """
+
+    machine: Accelerator
+    config: TransformerConfig
+    batch: int
+    cached_tokens: int
+    devices: int
+    causes: dict[str, float]
+    weights: float
+    cache: float
+
+    @property
+    def seconds(self) -> float:
+        """Until all have their token."""
+        return sum(self.causes.values())
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Of all sequences."""
+        return self.batch / self.seconds
+
+    @property
+    def joules(self) -> float:
+        """Of a step of all devices, at the power under load."""
+        return self.machine.watts * self.seconds * self.devices
+
+    @property
+    def fits(self) -> bool:
+        """Whether the memory of a device is enough."""
+        return self.weights + self.cache <= self.machine.memory_bytes
+
+
+def predict_training(config: TransformerConfig, machine: Accelerator, training: Training) -> TrainingPrediction:
+    """The time of a training step.
+
+    A device computes its kernels one after the other. Of a pipeline, the stage that takes longest has all microbatches,
+    and the others fill and drain it: (p-1)/v of a microbatch (Narayanan et al., arXiv:2104.04473, section 2.2).
+
+    Raises:
+      ReproError: a degree that does not divide what it has to.
+    """
+    parallelism = training.parallelism
+    parallelism.check(config)
+    stage = _Stage(config, machine, training)
+    count, pipeline = training.microbatches, parallelism.pipeline
+    most = stage_layers(config, training)
+    last = config.layers - most * (pipeline - 1)
+    if last < 1:
+        last = config.layers // pipeline
+    first, final = stage.layers(most), _sum((stage.layers(last), stage.ends))
+    longest = max(first, final, key=_total)
+    everything = _total(stage.layers(config.layers)) + _total(stage.ends)
+    causes = dict.fromkeys(CAUSES, 0.0)
+    for cause, seconds in longest.items():
+        causes[cause] += count * seconds
+    causes["bubble"] += (everything - _total(longest)) / parallelism.virtual_stages
+    causes["pipeline"] += stage.sends(count)
+    causes["data"] += stage.exchange(most, count)
+    causes["optimizer"] += stage.update()
+    return TrainingPrediction(machine, config, training, causes, training_memory(config, training))
+
+
+class _Stage:
+    """Times of the parts of a stage, for one microbatch."""
+
+    def __init__(self, config: TransformerConfig, machine: Accelerator, training: Training) -> None:
+        parallelism = training.parallelism
+        self._config, self._machine, self._training = config, machine, training
+        self._groups = parallelism.groups(machine)
+        share = Share(
+            sequences=training.microbatch,
+            precision=training.precision,
+            tensor=parallelism.tensor,
+            sequence_parallel=parallelism.sequence_parallel,
+            context=parallelism.context,
+            expert=parallelism.expert,
+            is_fused=training.is_fused,
+            # They are added to those of other microbatches.
+            gradient_bytes=training.gradient_bytes * (2 if training.microbatches > 1 else 1),
+        )
+        self._kernels = Kernels(config, share)
+        self._forward = self._by_group(self._kernels.layer())
+        self._backward = self._by_group(self._kernels.layer_gradient())
+        self._again = self._recomputed()
+        self._exchanges = self._layer_exchanges()
+        self.ends = self._by_group(
+            (
+                *self._kernels.embedding(), *self._kernels.head(), *self._kernels.head_gradient(),
+                *self._kernels.embedding_gradient(),
+            )
+        )  # fmt: skip
+
+    def layers(self, count: int) -> dict[str, float]:
+        """Kernels and exchanges of so many layers, both ways."""
+        found = _sum((self._forward, self._backward, {"recomputation": self._again}, self._exchanges))
+        return {cause: seconds * count for cause, seconds in found.items()}
+
+    def sends(self, count: int) -> float:
+        """What a stage waits for activations and gradients of its neighbours; parts of stages send beside kernels."""
+        parallelism = self._training.parallelism
+        elements = self._kernels.tokens * self._config.hidden / parallelism.tensor
+        once = 2 * self._groups["pipeline"].send_seconds(elements * self._stored)
+        steady = count if parallelism.virtual_stages == 1 else 0
+        return once * (steady + parallelism.pipeline - 1)
+
+    def exchange(self, layers: int, count: int) -> float:
+        """Of gradients and weights among devices with the same weights, as far as it is not beside kernels."""
+        training = self._training
+        parallelism = training.parallelism
+        own = device_parameters(self._config, training)
+        # Weights are gathered as products read them.
+        read = min(self._stored, NUMBER_FORMATS[training.precision].operand_bytes)
+        forward = _total(self._forward) + self._exchanges["tensor"] / 2
+        backward = _total(self._backward) + self._again + self._exchanges["tensor"] / 2
+        last = self._groups["data"].gather_seconds(own.ends * training.gradient_bytes)
+        scatter = self._gather(own, training.gradient_bytes)
+        if parallelism.sharding == "full":
+            gather = self._gather(own, read)
+            hidden = (forward * layers, backward * layers) if parallelism.overlaps_data else (0.0, 0.0)
+            exposed = max(0.0, gather - hidden[0]) + max(0.0, gather + scatter - hidden[1])
+            # In a pipeline weights stay from the first microbatch to the last.
+            times = 1 if parallelism.pipeline > 1 else count
+            return times * (exposed + last + self._groups["data"].gather_seconds(own.ends * self._stored))
+        gather = scatter if parallelism.sharding == "none" else self._gather(own, read)
+        if not parallelism.overlaps_data:
+            return scatter + gather
+        # The last microbatch hides one, and the first of the next step the other; the embedding's gradient is last.
+        parts = layers / parallelism.virtual_stages
+        if parallelism.sharding == "none":
+            return max(last, scatter + gather - backward * parts)
+        return max(last, scatter - backward * parts) + max(0.0, gather - forward * parts)
+
+    def update(self) -> float:
+        """The optimizer, and weights as operands of the next step."""
+        training = self._training
+        own = device_parameters(self._config, training)
+        parameters = own.total if training.parallelism.sharding == "none" else own.sharded(training)
+        moved = parameters * (_UPDATE_BYTES + self._stored)
+        operation = Operation("update", "vector", moved, vector_flops=12 * parameters)
+        quantization = total_seconds(self._kernels.weight_quantization(), self._machine)
+        return operation_seconds(operation, self._machine) + quantization * stage_layers(self._config, training)
+
+    def _gather(self, own: DeviceParameters, bytes: float) -> float:
+        """Of all parameters of a device, of so many bytes each, among those that have the same."""
+        dense = self._groups["data"].gather_seconds(own.layers * bytes)
+        return dense + (self._groups["experts"].gather_seconds(own.experts * bytes) if own.experts else 0.0)
+
+    @property
+    def _stored(self) -> int:
+        return NUMBER_FORMATS[self._training.precision].stored_bytes
+
+    def _by_group(self, operations: Iterable[Operation]) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for each in operations:
+            found[each.group] = found.get(each.group, 0.0) + operation_seconds(each, self._machine)
+        return found
+
+    def _recomputed(self) -> float:
+        """Seconds of what a layer computes again."""
+        mode = self._training.recomputation
+        if mode == "full":
+            return _total(self._forward)
+        if mode == "selective":
+            return total_seconds(self._kernels.attention_core(), self._machine)
+        if mode == "operators":
+            return self._forward["projection"] / 2 + self._forward["vector"]
+        return 0.0
+
+    def _layer_exchanges(self) -> dict[str, float]:
+        """Seconds of a layer's exchanges, forward, backward and again."""
+        training, config, tokens = self._training, self._config, self._kernels.tokens
+        passes = 3 if training.recomputation == "full" else 2
+        activations = tokens * config.hidden * self._stored
+        # Before and after attention and perceptron: a gather and a reduce-scatter, or an all-reduce of both.
+        tensor = 2 * passes * self._groups["tensor"].all_reduce_seconds(activations)
+        if training.parallelism.overlaps_tensor:
+            products = self._forward["projection"] + self._backward["projection"]
+            tensor = max(0.0, tensor - products) + self._groups["tensor"].hop_seconds * 2 * passes
+        # Keys and values forward and again in the backward pass, and their gradients.
+        heads = self._kernels.kv_heads * config.head_size
+        whole = training.microbatch * config.sequence * 2 * heads * self._stored
+        context = (passes + 1) * self._groups["context"].gather_seconds(whole)
+        expert = 0.0
+        if config.experts:
+            sent = activations * config.active_experts / training.parallelism.tensor
+            expert = 2 * passes * self._groups["expert"].all_to_all_seconds(sent)
+        return {"tensor": tensor, "context": context, "expert": expert}
+
+
+def predict_decoding(
+    config: TransformerConfig, machine: Accelerator, batch: int, cached_tokens: int, precision: str = "bf16",
+    tensor: int = 1, pipeline: int = 1,
+) -> DecodingPrediction:  # fmt: skip
+    """The time of a step that adds one token to each sequence.
+
+    Args:
+      batch: sequences.
+      cached_tokens: of each, whose keys and values are in memory.
+      precision: of `NUMBER_FORMATS`, that of the weights of layers.
+      tensor, pipeline: devices that share each layer, and stages, through which a step goes one after the other.
+    Raises:
+      ReproError: a degree that does not divide what it has to, or a number out of its bounds.
+    """
+    check_whole("batch", batch, 1, 1 << 24)
+    check_whole("cached_tokens", cached_tokens, 1, 1 << 24)
+    check_among("precision", precision, NUMBER_FORMATS)
+    parallelism = Parallelism(tensor=tensor, pipeline=pipeline)
+    one = replace(config, sequence=1)
+    parallelism.check(one)
+    kernels = Kernels(one, Share(batch, precision, tensor))
+    groups, format = parallelism.groups(machine), NUMBER_FORMATS[precision]
+    causes = dict.fromkeys(CAUSES, 0.0)
+    for operation in kernels.layer(cached_tokens):
+        causes[operation.group] += config.layers * operation_seconds(operation, machine)
+    for operation in (*kernels.embedding(), *kernels.head()):
+        causes[operation.group] += operation_seconds(operation, machine)
+    activations = batch * config.hidden * format.stored_bytes
+    causes["tensor"] = 2 * config.layers * groups["tensor"].all_reduce_seconds(activations)
+    causes["pipeline"] = (pipeline - 1) * groups["pipeline"].send_seconds(activations)
+    layers = -(-config.layers // pipeline)
+    outside = (config.embedding_parameters + config.head_parameters) * format.stored_bytes / tensor
+    weights = layers * config.layer_parameters * format.operand_bytes / tensor + outside
+    cache = 2.0 * layers * batch * cached_tokens * kernels.kv_heads * config.head_size * format.stored_bytes
+    return DecodingPrediction(machine, config, batch, cached_tokens, parallelism.devices, causes, weights, cache)
+
+
+def _sum(parts: Iterable[dict[str, float]]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for part in parts:
+        for cause, seconds in part.items():
+            found[cause] = found.get(cause, 0.0) + seconds
+    return found
+
+
+def _total(part: dict[str, float]) -> float:
+    return sum(part.values())

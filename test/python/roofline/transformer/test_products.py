@@ -1,0 +1,154 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The products of a transformer are those of the program that is captured of the same model."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import repro_mlir
+import torch
+import torch.nn.functional as F
+from repro_mlir import Program, ir
+from repro_mlir._mlir_libs import _repro
+from repro_mlir.program.canonical import read_module
+from repro_mlir.roofline.transformer import TransformerConfig, training_products
+from torch import nn
+
+ROWS, LENGTH = 2, 10
+GPT = TransformerConfig(
+    layers=2, hidden=24, heads=3, kv_heads=3, head_size=8, ffn=40, vocabulary=17, sequence=LENGTH, gated=False,
+    rotary=False, attention_block=0,
+)  # fmt: skip
+LLAMA = TransformerConfig(
+    layers=2, hidden=24, heads=4, kv_heads=2, head_size=6, ffn=40, vocabulary=17, sequence=LENGTH, attention_block=0,
+    fused_projections=False,
+)  # fmt: skip
+EXPERTS = TransformerConfig(
+    layers=2, hidden=24, heads=4, kv_heads=4, head_size=6, ffn=16, vocabulary=17, sequence=LENGTH, attention_block=0,
+    experts=5, active_experts=2, fused_projections=False,
+)  # fmt: skip
+
+
+class Attention(nn.Module):
+    """Causal attention with a fused projection, or one for each of queries, keys and values."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.config = config
+        sizes = [config.query_size, config.kv_size, config.kv_size]
+        parts = [sum(sizes)] if config.fused_projections else sizes
+        self.before = nn.ModuleList(nn.Linear(config.hidden, part) for part in parts)
+        self.after = nn.Linear(config.query_size, config.hidden)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        config = self.config
+        found = torch.cat([part(x) for part in self.before], 2)
+        sizes = [config.query_size, config.kv_size, config.kv_size]
+        q, k, v = (part.view(ROWS, LENGTH, -1, config.head_size).transpose(1, 2) for part in found.split(sizes, dim=2))
+        attended = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=config.kv_heads != config.heads)
+        return self.after(attended.transpose(1, 2).reshape(ROWS, LENGTH, config.query_size))
+
+
+class Perceptron(nn.Module):
+    """With one inner projection, or two of which one is the gate of the other."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.widen = nn.Linear(config.hidden, config.ffn)
+        self.gate = nn.Linear(config.hidden, config.ffn) if config.gated else None
+        self.narrow = nn.Linear(config.ffn, config.hidden)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        inner = self.widen(x)
+        return self.narrow(F.gelu(inner) if self.gate is None else inner * F.silu(self.gate(x)))
+
+
+class Experts(nn.Module):
+    """Each expert takes the tokens that have most of it (Zhou et al., arXiv:2202.09368), so that all have as many."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.taken = ROWS * LENGTH * config.active_experts // config.experts
+        self.router = nn.Linear(config.hidden, config.experts, bias=False)
+        self.widen, self.gate = (nn.Parameter(torch.randn(config.experts, config.hidden, config.ffn)) for _ in range(2))
+        self.narrow = nn.Parameter(torch.randn(config.experts, config.ffn, config.hidden))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        tokens = x.flatten(0, 1)
+        weights, chosen = self.router(tokens).softmax(1).topk(self.taken, dim=0)
+        rows = tokens[chosen.t()]
+        inner = torch.bmm(rows, self.widen) * F.silu(torch.bmm(rows, self.gate))
+        found = torch.bmm(inner, self.narrow) * weights.t()[..., None]
+        return torch.zeros_like(tokens).index_add(0, chosen.t().flatten(), found.flatten(0, 1)).view_as(x)
+
+
+class Decoder(nn.Module):
+    """Tokens i64 [ROWS, LENGTH] to scores f32 [ROWS, LENGTH, vocabulary]."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        inner = Experts if config.experts else Perceptron
+        self.tokens = nn.Embedding(config.vocabulary, config.hidden)
+        self.attention = nn.ModuleList(Attention(config) for _ in range(config.layers))
+        self.inner = nn.ModuleList(inner(config) for _ in range(config.layers))
+        self.norms = nn.ModuleList(nn.LayerNorm(config.hidden) for _ in range(2 * config.layers + 1))
+        self.head = nn.Linear(config.hidden, config.vocabulary, bias=False)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        x = self.tokens(tokens)
+        norms = iter(self.norms)
+        for attention, inner in zip(self.attention, self.inner, strict=True):
+            x = x + attention(next(norms)(x))
+            x = x + inner(next(norms)(x))
+        return self.head(next(norms)(x))
+
+
+def loss(scores: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    return F.cross_entropy(scores.flatten(0, 1), target.flatten())
+
+
+def captured(config: TransformerConfig) -> Program:
+    torch.manual_seed(1)
+    model, tokens = Decoder(config), torch.zeros(ROWS, LENGTH, dtype=torch.int64)
+    optimizer = torch.optim.AdamW(model.parameters())
+    block = config.attention_block or None
+    program = repro_mlir.capture(model, loss, optimizer, (tokens, tokens), attention_block=block)
+    assert isinstance(program, Program)
+    return program
+
+
+def products_of(program: Program) -> Iterator[tuple[int, int, int, int]]:
+    """Of each contraction."""
+    with ir.Context():
+        for function in read_module(program.data).body.operations:
+            for operation in function.regions[0].blocks[0].operations:
+                if _repro.multiplied_types(operation.operation):
+                    yield product_of(operation)
+
+
+def product_of(contraction: Any) -> tuple[int, int, int, int]:
+    """Batch, the smaller and the larger of m and n, and k of a contraction of two matrices."""
+    maps = [str(each).split("-> (")[1].split(")")[0] for each in contraction.attributes["indexing_maps"]]
+    left, right, result = (set(each.split(", ")) for each in maps)
+    sizes: dict[str, int] = {}
+    for dimensions, value in zip(maps, contraction.operands, strict=True):
+        sizes |= dict(zip(dimensions.split(", "), value.type.shape, strict=True))
+    extents = (left & right & result, left & result - right, right & result - left, left & right - result)
+    batch, m, n, k = (math.prod(sizes[name] for name in names) for names in extents)
+    return batch, min(m, n), max(m, n), k
+
+
+@pytest.mark.parametrize("block", [0, 4, 16])
+@pytest.mark.parametrize("config", [GPT, LLAMA, EXPERTS], ids=["gpt", "llama", "experts"])
+def test_products_are_those_of_the_compiler(config: TransformerConfig, block: int) -> None:
+    """Forward and backward, attention whole and by blocks, up to the transposition of a product."""
+    config = TransformerConfig(**{**vars(config), "attention_block": block})
+    found = training_products(config, ROWS, "f32")
+    expected = Counter(products_of(captured(config)))
+    assert Counter((each.batch, min(each.m, each.n), max(each.m, each.n), each.k) for each in found) == expected

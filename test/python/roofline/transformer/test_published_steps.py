@@ -1,0 +1,35 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""docs/roofline-published.md is what the code says, and how far off it is."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[4]
+_SPEC = importlib.util.spec_from_file_location("published_steps", ROOT / "benchmarks" / "published_steps.py")
+assert _SPEC is not None and _SPEC.loader is not None
+published = importlib.util.module_from_spec(_SPEC)
+sys.modules["published_steps"] = published
+_SPEC.loader.exec_module(published)
+
+
+def test_the_page_is_what_the_code_says() -> None:
+    assert (ROOT / "docs" / "roofline-published.md").read_text() == published.page(published.results())
+
+
+def test_errors_of_what_the_prediction_knows() -> None:
+    """Dense training steps with a configuration: below 15 % in the mean, and those that were not looked at too."""
+    found = published.seen(published.results())
+    held_out = [each for each in found if "looked_at" not in each.row]
+    assert len(found) >= 25 and len(found) - len(held_out) == 2
+    assert published.mean_error(held_out) < 0.15
+    assert max(abs(each.error) for each in found) < 0.25
+
+
+def test_every_row_has_a_source() -> None:
+    for each in published.results():
+        assert each.row["source"] and each.row["published"] > 0 and each.predicted > 0

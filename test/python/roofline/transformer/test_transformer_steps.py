@@ -1,0 +1,307 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Steps of transformers: memory and times by formulas of their own, what is refused, the command."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from repro_mlir.cli.main import main
+from repro_mlir.errors import ReproError
+from repro_mlir.roofline import Accelerator, read_machine
+from repro_mlir.roofline.transformer import (
+    PRESETS,
+    Kernels,
+    Operation,
+    Parallelism,
+    Product,
+    Share,
+    Training,
+    TransformerConfig,
+    operation_seconds,
+    predict_decoding,
+    predict_training,
+    read_transformer,
+    training_memory,
+)
+from repro_mlir.roofline.transformer.collectives import Group
+
+A100 = read_machine("a100")
+assert isinstance(A100, Accelerator)
+LLAMA, GPT = PRESETS["llama3-8b"], PRESETS["megatron-22b"]
+
+
+def test_parameters_are_those_that_were_published() -> None:
+    published = {
+        "gpt2-124m": 124e6, "llama2-7b": 6.74e9, "llama3-8b": 8.03e9, "llama3-70b": 70.6e9, "llama3-405b": 405.9e9,
+        "mixtral-8x7b": 46.7e9, "qwen3-30b-a3b": 30.5e9, "gpt3-175b": 175e9,
+    }  # fmt: skip
+    for name, parameters in published.items():
+        assert PRESETS[name].parameters == pytest.approx(parameters, rel=0.005), name
+
+
+@pytest.mark.parametrize("tensor", [1, 2, 8])
+@pytest.mark.parametrize("sequence_parallel", [False, True])
+def test_activations_are_those_of_the_paper(tensor: int, sequence_parallel: bool) -> None:
+    """Table 2 of arXiv:2205.05198: bytes of a layer by s b h."""
+    parallelism = Parallelism(tensor=tensor, sequence_parallel=sequence_parallel)
+    scores = 5 * GPT.heads * GPT.sequence / GPT.hidden
+    whole = 10 / tensor if sequence_parallel else 10
+    unit = 4 * GPT.sequence * GPT.hidden * GPT.layers
+    for recomputation, expected in (
+        ("none", whole + 24 / tensor + scores / tensor),
+        ("selective", whole + 24 / tensor),
+    ):
+        training = Training(4, 4, recomputation=recomputation, parallelism=parallelism)
+        assert training_memory(GPT, training).activations == pytest.approx(expected * unit)
+
+
+def test_forward_products_are_two_operations_for_each_parameter_and_token() -> None:
+    """And those of scores: 2 s h for each of two products."""
+    kernels = Kernels(replace(GPT, attention_block=0), Share(1))
+    flops = sum(product.flops for operation in kernels.layer() for product in operation.products)
+    weights = 12 * GPT.hidden**2
+    assert flops == 2 * GPT.sequence * weights + 4 * GPT.sequence**2 * GPT.hidden
+
+
+@pytest.mark.parametrize("config", [LLAMA, GPT], ids=["llama", "gpt"])
+@pytest.mark.parametrize("tensor", [2, 8])
+def test_devices_share_the_products(config: TransformerConfig, tensor: int) -> None:
+    def flops(share: Share) -> int:
+        kernels = Kernels(config, share)
+        operations = [*kernels.layer(), *kernels.layer_gradient(), *kernels.head()]
+        return sum(product.flops for operation in operations for product in operation.products)
+
+    assert flops(Share(2, tensor=tensor)) * tensor == flops(Share(2))
+
+
+def test_devices_of_a_sequence_have_the_same_work() -> None:
+    def flops(context: int) -> int:
+        kernels = Kernels(LLAMA, Share(1, context=context))
+        return sum(product.flops for operation in kernels.attention_core() for product in operation.products)
+
+    assert flops(4) * 4 == pytest.approx(flops(1), rel=0.01)
+
+
+def test_collectives_are_their_formulas() -> None:
+    rate = A100.node_bandwidth * A100.link_efficiency
+    for size in (2, 4, 8):
+        group = Group(A100, size)
+        expected = 2 * (size - 1) / size * 1e9 / rate
+        assert group.nodes == 1
+        assert group.all_reduce_seconds(1e9) == pytest.approx(expected, rel=0.01)
+    assert Group(A100, 1).all_reduce_seconds(1e9) == 0
+    # 16 devices of which two are in a node: each node sends through the ports of two devices.
+    group = Group(A100, 16, stride=4)
+    assert (group.node_members, group.nodes) == (2, 8)
+    assert group.bandwidth == pytest.approx(2 * A100.network_bandwidth * A100.link_efficiency)
+    # Without bytes, hops of a tree: fewer than those of a ring.
+    assert Group(A100, 64, stride=8).gather_seconds(0) == pytest.approx(6 * A100.network_seconds)
+
+
+def test_kernels_are_bound_by_arithmetic_memory_or_launch() -> None:
+    large = Operation("large", "projection", 0, (Product(1, 1 << 14, 1 << 14, 1 << 14, "bf16"),))
+    expected = 2 * (1 << 42) / (A100.f16_matrix_flops * A100.matrix_efficiency)
+    assert operation_seconds(large, A100) == pytest.approx(expected, rel=0.05)
+    bytes = Operation("bytes", "vector", 1e9)
+    expected = 1e9 / (A100.memory_bandwidth * A100.memory_efficiency) + A100.launch_seconds
+    assert operation_seconds(bytes, A100) == pytest.approx(expected)
+    assert operation_seconds(Operation("nothing", "vector", 0, launches=3), A100) == 3 * A100.launch_seconds
+    # A wave more for one more row of tiles.
+    one = Operation("one", "projection", 0, (Product(108, 128, 128, 4096, "bf16"),))
+    more = Operation("more", "projection", 0, (Product(109, 128, 128, 4096, "bf16"),))
+    assert operation_seconds(more, A100) > 1.2 * operation_seconds(one, A100)
+
+
+def test_a_format_that_a_device_lacks_is_a_wider_one() -> None:
+    product = Operation("product", "projection", 0, (Product(1, 1 << 13, 1 << 13, 1 << 13, "fp8"),))
+    assert A100.f8_matrix_flops == 0
+    wide = replace(product, products=(replace(product.products[0], format="bf16"),))
+    assert operation_seconds(product, A100) == operation_seconds(wide, A100)
+
+
+def test_a_pipeline_has_its_bubble() -> None:
+    """(p-1)/m of the time where stages have the same work, v times less where they interleave."""
+    config = replace(GPT, vocabulary=1, dropout=False)
+    found = {}
+    for parts in (1, 2):
+        parallelism = Parallelism(pipeline=4, virtual_stages=parts)
+        prediction = predict_training(config, A100, Training(16, 1, parallelism=parallelism))
+        work = sum(prediction.causes[each] for each in ("projection", "attention", "vector", "head"))
+        found[parts] = prediction.causes["bubble"] / work
+    assert found[1] == pytest.approx(3 / 16, rel=0.02)
+    assert found[2] == pytest.approx(3 / 32, rel=0.02)
+
+
+def test_what_takes_longer() -> None:
+    def seconds(**changes: Any) -> float:
+        given = {"batch": 64, "parallelism": Parallelism(data=8)} | changes
+        return predict_training(LLAMA, A100, Training(**given)).seconds
+
+    base = seconds()
+    assert seconds(recomputation="full") > seconds(recomputation="operators") > base
+    assert seconds(is_fused=False) > base
+    assert seconds(parallelism=Parallelism(data=8, overlaps_data=False)) > base
+    assert seconds(batch=128) > 1.9 * base
+    tensor = Parallelism(tensor=8)
+    assert seconds(parallelism=tensor) > seconds(parallelism=replace(tensor, overlaps_tensor=True))
+    assert seconds(parallelism=tensor) > seconds(parallelism=replace(tensor, sequence_parallel=True))
+    assert seconds(precision="f32") > seconds(precision="tf32") > base
+    far = replace(A100, node_devices=1)
+    assert predict_training(LLAMA, far, Training(64, parallelism=tensor)).seconds > seconds(parallelism=tensor)
+
+
+def test_sharding_needs_less_memory() -> None:
+    def memory(sharding: str) -> float:
+        parallelism = Parallelism(data=8, sharding=sharding)
+        return training_memory(LLAMA, Training(8, parallelism=parallelism)).total
+
+    assert memory("none") > memory("optimizer") > memory("full")
+    expert = Parallelism(data=8, expert=8, sharding="optimizer")
+    found = training_memory(PRESETS["mixtral-8x7b"], Training(8, parallelism=expert))
+    # An eighth of the experts, which no other device has, and an eighth of the state of all else.
+    assert found.optimizer == pytest.approx(12 * PRESETS["mixtral-8x7b"].parameters / 8)
+
+
+def test_decoding_reads_weights_and_cache() -> None:
+    prediction = predict_decoding(LLAMA, A100, 1, 4096)
+    layers = LLAMA.parameters - LLAMA.embedding_parameters
+    expected = (2 * layers + prediction.cache) / (A100.memory_bandwidth * A100.memory_efficiency)
+    assert prediction.seconds == pytest.approx(expected, rel=0.1)
+    assert prediction.cache == 2 * 32 * 4096 * 1024 * 2
+    assert prediction.weights == 2 * LLAMA.parameters
+    many = predict_decoding(LLAMA, A100, 64, 4096)
+    assert many.tokens_per_second > 10 * prediction.tokens_per_second
+    # Eight experts of 128 are read for one token.
+    few, all_ = (predict_decoding(PRESETS["qwen3-30b-a3b"], A100, batch, 1).seconds for batch in (1, 64))
+    assert few < all_ / 3
+    assert predict_decoding(LLAMA, A100, 1, 4096, tensor=8).seconds < prediction.seconds / 2
+
+
+def test_numbers_of_a_prediction() -> None:
+    prediction = predict_training(LLAMA, A100, Training(64, parallelism=Parallelism(data=8)))
+    assert set(prediction.causes) == {
+        "projection", "attention", "vector", "head", "recomputation", "tensor", "context", "expert", "pipeline",
+        "bubble", "data", "optimizer",
+    }  # fmt: skip
+    assert prediction.device_tokens_per_second == pytest.approx(64 * 8192 / 8 / prediction.seconds)
+    assert prediction.joules == pytest.approx(400 * 8 * prediction.seconds)
+    tokens = 6 * (LLAMA.parameters - LLAMA.embedding_parameters) + 6 * LLAMA.layers * 4096 * 8192
+    assert prediction.device_model_flops == pytest.approx(prediction.device_tokens_per_second * tokens, rel=0.01)
+    assert 0.3 < prediction.utilization < 0.75
+    assert not prediction.fits
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"layers": 0}, "expected layers as a whole number from 1 to 16384, got 0"),
+        ({"layers": 10**30}, "expected layers as a whole number from 1 to 16384, got a number of 100 bits"),
+        ({"hidden": 1.5}, "expected hidden as a whole number from 1"),
+        ({"gated": 1}, "expected gated as true or false, got 1"),
+        ({"kv_heads": 5}, "expected heads as a multiple of kv_heads, got 32 and 5"),
+        ({"experts": 4}, "expected active_experts up to 4, got 0"),
+        ({"active_experts": 1}, "expected active_experts up to 0, got 1"),
+        ({"sequence": 1 << 24, "attention_block": 1}, "expected at most 4096 blocks of attention, got 16777216 tokens"),
+        ({"speed": 1}, "expected a key of the transformer among .*, got 'speed'"),
+    ],
+)
+def test_wrong_transformers(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    path = tmp_path / "wrong.json"
+    path.write_text(json.dumps(asdict(LLAMA) | changes))
+    with pytest.raises(ReproError, match=message) as caught:
+        read_transformer(str(path))
+    assert str(caught.value).startswith(str(path)) and "\n" not in str(caught.value)
+
+
+def test_transformers_of_files(tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps(asdict(LLAMA)))
+    assert read_transformer(str(path)) == LLAMA
+    path.write_text(json.dumps({"layers": 1}))
+    with pytest.raises(ReproError, match="expected the key hidden in the transformer"):
+        read_transformer(str(path))
+    with pytest.raises(ReproError, match="expected a transformer among gpt2-124m"):
+        read_transformer("gpt5")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--tensor", "3"], "expected heads as a multiple of 3 devices, got 32"),
+        (["--tensor", "16"], None),
+        (["--pipeline", "33"], "expected at most 32 stages, one for each layer, got 33"),
+        (["--virtual-stages", "2"], "expected a pipeline with virtual_stages"),
+        (["--expert", "2"], "expected data as a multiple of expert, got 1 and 2"),
+        (["--data", "2", "--expert", "2"], "expected experts, which 2 devices share, got a dense transformer"),
+        (["--data", "3", "--batch", "4"], "expected batch as a multiple of 3 devices with microbatches of 1, got 4"),
+        (["--batch", "1" + "0" * 30], "expected batch as a whole number from 1"),
+        (["--tensor", "1" + "0" * 30], "expected tensor as a whole number from 1"),
+        (["--sequence", "1" + "0" * 30], "expected sequence as a whole number from 1"),
+        (["--precision", "fp3"], "expected precision among f32, .*, got 'fp3'"),
+        (["--recompute", "some"], "expected recomputation among none, selective, operators, full, got 'some'"),
+        (["--sharding", "half"], "expected sharding among none, optimizer, full, got 'half'"),
+        (["--machine", "epyc-zen5"], "epyc-zen5: expected an accelerator"),
+        (["--set", "watts=1e30"], "expected watts as a number from 0"),
+        (["--decode", "--tensor", "3"], "expected heads as a multiple of 3 devices, got 32"),
+        (["--decode", "--precision", "fp3"], "expected precision among"),
+    ],
+)
+def test_the_command_refuses(options: list[str], message: str | None, capsys: pytest.CaptureFixture[str]) -> None:
+    begin = time.monotonic()
+    given = ["roofline", "transformer", "llama3-8b", "--machine", "h100", *options]
+    assert main(given) == (0 if message is None else 2)
+    assert time.monotonic() - begin < 5
+    error = capsys.readouterr().err
+    assert error.count("\n") == (message is not None)
+    if message is not None:
+        assert re.search(message, error), error
+
+
+def test_hostile_numbers_take_bounded_time(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "huge.json"
+    huge = {
+        "layers": 1 << 14, "hidden": 1 << 20, "heads": 1 << 14, "kv_heads": 1 << 14, "head_size": 1 << 14,
+        "ffn": 1 << 22, "vocabulary": 1 << 24, "sequence": 1 << 24, "attention_block": 4096, "experts": 1 << 14,
+        "active_experts": 1 << 14,
+    }  # fmt: skip
+    path.write_text(json.dumps(huge))
+    begin = time.monotonic()
+    for extra in ([], ["--decode"], ["--data", str(1 << 20), "--sharding", "full"]):
+        for machine in ("h100", "spinnaker2"):
+            assert main(["roofline", "transformer", str(path), "--machine", machine, "--json", *extra]) == 0
+            assert json.loads(capsys.readouterr().out)["fits"] is False
+    assert time.monotonic() - begin < 20
+
+
+def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["roofline", "transformer", "llama3-70b", "--machine", "h100", "--tensor", "8", "--pipeline", "4", "--data"]
+    given += ["2", "--batch", "64", "--precision", "fp8", "--recompute", "full", "--sequence-parallel"]
+    assert main(given) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("transformer llama3-70b, 70,") and "64 x h100, tensor 8, pipeline 4, data 2" in text
+    assert main([*given, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["seconds"] == pytest.approx(sum(found["causes"].values())) and found["devices"] == 64
+    assert main([*given, "--json", "--set", "f8_matrix_flops=2x"]) == 0
+    assert json.loads(capsys.readouterr().out)["seconds"] < found["seconds"]
+    decode = ["roofline", "transformer", "llama3-8b", "--machine", "h200", "--decode", "--batch", "16"]
+    assert main(decode) == 0
+    assert "a token of 16 sequences, each behind 8,192" in capsys.readouterr().out
+    assert main([*decode, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["tokens_per_second"] > 0
+
+
+@pytest.mark.parametrize("machine", ["a100", "b200", "h100", "h200", "mi300x", "spinnaker2", "tpu-v5p", "v100"])
+def test_every_accelerator_has_a_prediction(machine: str) -> None:
+    found = read_machine(machine)
+    assert isinstance(found, Accelerator)
+    for precision in ("f32", "tf32", "bf16", "fp8", "int8", "mxfp8", "nvfp4"):
+        assert predict_training(LLAMA, found, Training(1, precision=precision)).seconds > 0
