@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 from repro_mlir.roofline import Accelerator, read_machine
@@ -20,6 +21,7 @@ from repro_mlir.roofline.transformer import (
     Product,
     Training,
     operation_seconds,
+    predict_decoding,
     predict_training,
     read_transformer,
     training_memory,
@@ -27,7 +29,7 @@ from repro_mlir.roofline.transformer import (
 
 FOLDER = Path(__file__).resolve().parent
 GIB = 1 << 30
-UNITS = {"seconds": "s", "device_tokens_per_second": "tokens/s/device"}
+UNITS = {"seconds": "s", "device_tokens_per_second": "tokens/s/device", "tokens_per_second": "tokens/s"}
 
 HEAD = """\
 # Predictions beside published figures
@@ -88,6 +90,8 @@ def predict(row: dict[str, Any]) -> float:
         moved = 2 * (m * k + k * n + m * n)
         return operation_seconds(Operation("product", "projection", moved, (Product(1, m, n, k, "bf16"),)), machine)
     config = replace(read_transformer(row["transformer"]), **row.get("config", {}))
+    if row["kind"] == "decoding":
+        return predict_decoding(config, machine, **row["decoding"]).tokens_per_second
     training = Training(**row["training"], parallelism=Parallelism(**row["parallelism"]))
     if row["kind"] == "memory":
         memory = training_memory(config, training)
@@ -128,8 +132,9 @@ def page(found: list[Result]) -> str:
         of_group = [each for each in found if each.row["group"] == group]
         sources = dict.fromkeys(each.row["source"] for each in of_group)
         assumed = dict.fromkeys(each.row["assumed"] for each in of_group if "assumed" in each.row)
-        lines += [f"Source: {'; '.join(sources)}."]
-        lines += [f"Assumed ({number}): {text}." for number, text in enumerate(assumed, 1)]
+        lines += wrap(f"Source: {'; '.join(sources)}.", 120)
+        for number, text in enumerate(assumed, 1):
+            lines += wrap(f"Assumed ({number}): {text}.", 120)
         lines += ["", "| row | published | predicted | error | |", "| --- | --- | --- | --- | --- |"]
         lines += [line(each, list(assumed)) for each in of_group]
     return HEAD + "\n".join(lines) + "\n" + TAIL

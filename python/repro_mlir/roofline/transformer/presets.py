@@ -31,8 +31,11 @@ def _llama3(layers: int, hidden: int, heads: int, ffn: int) -> TransformerConfig
     )
 
 
-_LLAMA2 = TransformerConfig(
+_LLAMA2_7B = TransformerConfig(
     layers=32, hidden=4096, heads=32, kv_heads=32, head_size=128, ffn=11008, vocabulary=32000, sequence=4096
+)
+_LLAMA2_70B = TransformerConfig(
+    layers=80, hidden=8192, heads=64, kv_heads=8, head_size=128, ffn=28672, vocabulary=32000, sequence=4096
 )
 _MIXTRAL = TransformerConfig(
     layers=32, hidden=4096, heads=32, kv_heads=8, head_size=128, ffn=14336, vocabulary=32000, sequence=4096, experts=8,
@@ -50,7 +53,8 @@ _GPT2 = TransformerConfig(
 PRESETS = {
     "gpt2-124m": _GPT2,
     "gpt3-175b": _megatron(96, 12288, 96),
-    "llama2-7b": _LLAMA2,
+    "llama2-70b": _LLAMA2_70B,
+    "llama2-7b": _LLAMA2_7B,
     "llama3-405b": _llama3(126, 16384, 128, 53248),
     "llama3-70b": _llama3(80, 8192, 64, 28672),
     "llama3-8b": _llama3(32, 4096, 32, 14336),
