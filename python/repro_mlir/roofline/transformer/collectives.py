@@ -3,8 +3,8 @@
 
 """How long devices take to exchange bytes, by the formulas of Thakur et al. (2005): latencies and bandwidths.
 
-The elements move as they are (T2); gradients that are added on the way take as long in the order of the tree (B2),
-which is that of recursive halving.
+The compiler's own sums of gradients (B2) send as many bytes wherever each rank has one node of the tree, and p-1
+messages (docs/distributed.md).
 """
 
 from __future__ import annotations

@@ -106,13 +106,13 @@ class Kernels:
     """The kernels of one device for one microbatch.
 
     Args:
-      config: the whole transformer, whose sizes the degrees of `share` divide.
+      config: the whole transformer; the degrees of `share` divide its sizes, as `Parallelism.check` makes sure.
       share: what the device has of it.
     """
 
     def __init__(self, config: TransformerConfig, share: Share) -> None:
         self.config, self.share = config, share
-        self.tokens = share.sequences * _divided(config.sequence, share.context)
+        self.tokens = share.sequences * (config.sequence // share.context)
         self._stored = NUMBER_FORMATS[share.precision].stored_bytes
         self._wide = _UNQUANTIZED.get(share.precision, "bf16")
         self._own_tokens = self.tokens / (share.tensor if share.sequence_parallel else 1)
@@ -120,7 +120,7 @@ class Kernels:
     @cached_property
     def heads(self) -> int:
         """Of queries."""
-        return _divided(self.config.heads, self.share.tensor)
+        return self.config.heads // self.share.tensor
 
     @cached_property
     def kv_heads(self) -> int:
@@ -130,7 +130,7 @@ class Kernels:
     @cached_property
     def ffn(self) -> int:
         """The inner width."""
-        return _divided(self.config.ffn, self.share.tensor)
+        return self.config.ffn // self.share.tensor
 
     def embedding(self) -> tuple[Operation, ...]:
         """Rows of the table of tokens."""
@@ -444,11 +444,6 @@ def _moved(product: Product, output: float) -> float:
     operand = NUMBER_FORMATS[product.format].operand_bytes
     read = (product.m + product.n) * product.k * operand
     return product.batch * (read + product.m * product.n * output)
-
-
-def _divided(whole: int, parts: int) -> int:
-    """Of a size that the parts divide, which `Parallelism.check` has made sure of."""
-    return whole // parts
 
 
 def training_products(config: TransformerConfig, sequences: int, precision: str = "bf16") -> list[Product]:

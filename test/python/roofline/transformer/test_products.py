@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,11 +17,13 @@ import torch
 import torch.nn.functional as F
 from repro_mlir import Program, ir
 from repro_mlir._mlir_libs import _repro
+from repro_mlir.frontends.torch.cached_attention import capture_generation
 from repro_mlir.program.canonical import read_module
-from repro_mlir.roofline.transformer import TransformerConfig, training_products
+from repro_mlir.roofline.transformer import Kernels, Share, TransformerConfig, training_products
 from torch import nn
 
 ROWS, LENGTH = 2, 10
+SLOTS, CAPACITY = 3, 16
 GPT = TransformerConfig(
     layers=2, hidden=24, heads=3, kv_heads=3, head_size=8, ffn=40, vocabulary=17, sequence=LENGTH, gated=False,
     rotary=False, attention_block=0,
@@ -50,9 +53,9 @@ class Attention(nn.Module):
         config = self.config
         found = torch.cat([part(x) for part in self.before], 2)
         sizes = [config.query_size, config.kv_size, config.kv_size]
-        q, k, v = (part.view(ROWS, LENGTH, -1, config.head_size).transpose(1, 2) for part in found.split(sizes, dim=2))
+        q, k, v = (part.unflatten(2, (-1, config.head_size)).transpose(1, 2) for part in found.split(sizes, dim=2))
         attended = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=config.kv_heads != config.heads)
-        return self.after(attended.transpose(1, 2).reshape(ROWS, LENGTH, config.query_size))
+        return self.after(attended.transpose(1, 2).flatten(2))
 
 
 class Perceptron(nn.Module):
@@ -89,19 +92,20 @@ class Experts(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Tokens i64 [ROWS, LENGTH] to scores f32 [ROWS, LENGTH, vocabulary]."""
+    """Tokens i64 [rows, length] to scores f32 [rows, length, vocabulary]."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         inner = Experts if config.experts else Perceptron
         self.tokens = nn.Embedding(config.vocabulary, config.hidden)
+        self.places = nn.Embedding(CAPACITY, config.hidden)
         self.attention = nn.ModuleList(Attention(config) for _ in range(config.layers))
         self.inner = nn.ModuleList(inner(config) for _ in range(config.layers))
         self.norms = nn.ModuleList(nn.LayerNorm(config.hidden) for _ in range(2 * config.layers + 1))
         self.head = nn.Linear(config.hidden, config.vocabulary, bias=False)
 
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        x = self.tokens(tokens)
+    def forward(self, tokens: torch.Tensor, positions: torch.Tensor | None = None) -> torch.Tensor:
+        x = self.tokens(tokens) if positions is None else self.tokens(tokens) + self.places(positions)
         norms = iter(self.norms)
         for attention, inner in zip(self.attention, self.inner, strict=True):
             x = x + attention(next(norms)(x))
@@ -148,7 +152,19 @@ def product_of(contraction: Any) -> tuple[int, int, int, int]:
 @pytest.mark.parametrize("config", [GPT, LLAMA, EXPERTS], ids=["gpt", "llama", "experts"])
 def test_products_are_those_of_the_compiler(config: TransformerConfig, block: int) -> None:
     """Forward and backward, attention whole and by blocks, up to the transposition of a product."""
-    config = TransformerConfig(**{**vars(config), "attention_block": block})
+    config = replace(config, attention_block=block)
     found = training_products(config, ROWS, "f32")
     expected = Counter(products_of(captured(config)))
+    assert Counter((each.batch, min(each.m, each.n), max(each.m, each.n), each.k) for each in found) == expected
+
+
+@pytest.mark.parametrize("cached_tokens", [8, 16])
+def test_products_of_decoding_are_those_of_the_generator(cached_tokens: int) -> None:
+    """A token of each of some sequences."""
+    model = Decoder(GPT).eval()
+    ((_, program),) = capture_generation(model, SLOTS, CAPACITY, 4, [cached_tokens])
+    kernels = Kernels(replace(GPT, sequence=1), Share(SLOTS, "f32"))
+    operations = [*kernels.layer(cached_tokens) * GPT.layers, *kernels.head()]
+    found = [each for operation in operations for each in operation.products]
+    expected = Counter(products_of(program))
     assert Counter((each.batch, min(each.m, each.n), max(each.m, each.n), each.k) for each in found) == expected
