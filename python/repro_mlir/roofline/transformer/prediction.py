@@ -92,6 +92,7 @@ class DecodingPrediction:
     Attributes:
       machine, config: what was asked for.
       batch, cached_tokens: sequences, and tokens that each already has.
+      precision: of `NUMBER_FORMATS`, that of the projections of layers.
       devices: that share the layers, by tensors and in stages.
       causes: seconds by `CAUSES`; they add up to `seconds`.
       weights, cache: bytes of a device.
@@ -101,6 +102,7 @@ class DecodingPrediction:
     config: TransformerConfig
     batch: int
     cached_tokens: int
+    precision: str
     devices: int
     causes: dict[str, float]
     weights: float
@@ -293,7 +295,7 @@ def predict_decoding(
     Args:
       batch: sequences.
       cached_tokens: of each, whose keys and values are in memory.
-      precision: of `NUMBER_FORMATS`, that of the weights of layers.
+      precision: of `NUMBER_FORMATS`, that of the projections of layers.
       tensor, pipeline: devices that share each layer, and stages, through which a step goes one after the other.
     Raises:
       ReproError: a degree that does not divide what it has to, or a number out of its bounds.
@@ -318,7 +320,9 @@ def predict_decoding(
     outside = (config.embedding_parameters + config.head_parameters) * format.stored_bytes / tensor
     weights = layers * config.layer_parameters * format.operand_bytes / tensor + outside
     cache = 2.0 * layers * batch * cached_tokens * kernels.kv_heads * config.head_size * format.stored_bytes
-    return DecodingPrediction(machine, config, batch, cached_tokens, parallelism.devices, causes, weights, cache)
+    return DecodingPrediction(
+        machine, config, batch, cached_tokens, precision, parallelism.devices, causes, weights, cache
+    )
 
 
 def _sum(parts: Iterable[dict[str, float]]) -> dict[str, float]:

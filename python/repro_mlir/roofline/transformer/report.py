@@ -48,7 +48,7 @@ def decoding_lines(name: str, prediction: DecodingPrediction) -> list[str]:
     machine, used = prediction.machine, prediction.weights + prediction.cache
     fits = "" if prediction.fits else "; it does not fit"
     return [
-        f"transformer {name}, {prediction.config.parameters:,} parameters",
+        f"transformer {name}, {prediction.config.parameters:,} parameters, {prediction.precision}",
         f"machine     {prediction.devices} x {machine.name}",
         f"step        {prediction.seconds * 1e3:,.3f} ms for a token of {prediction.batch:,} sequences, each behind "
         f"{prediction.cached_tokens:,}",
@@ -86,6 +86,7 @@ def decoding_json(prediction: DecodingPrediction) -> dict[str, Any]:
         "transformer": dataclasses.asdict(prediction.config) | {"parameters": prediction.config.parameters},
         "batch": prediction.batch,
         "cached_tokens": prediction.cached_tokens,
+        "precision": prediction.precision,
         "devices": prediction.devices,
         "seconds": prediction.seconds,
         "causes": prediction.causes,

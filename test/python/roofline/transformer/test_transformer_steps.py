@@ -16,6 +16,7 @@ import pytest
 from repro_mlir.cli.main import main
 from repro_mlir.errors import ReproError
 from repro_mlir.roofline import Accelerator, read_machine
+from repro_mlir.roofline.machines import ACCELERATOR_NUMBERS
 from repro_mlir.roofline.transformer import (
     PRESETS,
     Kernels,
@@ -279,6 +280,22 @@ def test_hostile_numbers_take_bounded_time(capsys: pytest.CaptureFixture[str], t
             assert main(["roofline", "transformer", str(path), "--machine", machine, "--json", *extra]) == 0
             assert json.loads(capsys.readouterr().out)["fits"] is False
     assert time.monotonic() - begin < 20
+
+
+def test_devices_with_the_least_numbers() -> None:
+    """Without links, caches, matrix units and power, and as slow as a file may say."""
+    least = {name: 0.0 for name in ACCELERATOR_NUMBERS if isinstance(getattr(A100, name), float)}
+    least |= {name: 0.0 for name in ("f8_matrix_flops", "watts", "l2_bytes", "shared_bytes")}
+    positive = ("clock_hz", "f32_flops", "memory_bytes", "memory_bandwidth")
+    efficiencies = [name for name in ACCELERATOR_NUMBERS if name.endswith("_efficiency")]
+    least |= dict.fromkeys((*positive, *efficiencies), 1e-12)
+    machine = replace(A100, **least)
+    parallelism = Parallelism(tensor=8, pipeline=4, data=64, context=2, sharding="full")
+    for seconds in (
+        predict_training(LLAMA, machine, Training(64, parallelism=parallelism)).seconds,
+        predict_decoding(LLAMA, machine, 1, 1, tensor=8, pipeline=2).seconds,
+    ):
+        assert 0 < seconds < 1e100
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
