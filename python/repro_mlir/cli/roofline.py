@@ -71,6 +71,9 @@ def _register_transformer(parts: Commands) -> None:
         "--sequence-parallel", action="store_true", help="--tensor shares tokens of norms and sums too"
     )
     command.add_argument("--overlap-tensor", action="store_true", help="exchanges of --tensor go beside products")
+    command.add_argument(
+        "--gather-operands", action="store_true", help="--decode with --tensor, without added sums (T2)"
+    )
     command.add_argument("--unfused", action="store_true", help="chains of element-wise operations are many kernels")
     command.add_argument("--decode", action="store_true", help="one more token of each sequence, without training")
 
@@ -148,10 +151,13 @@ def _transformer(options: argparse.Namespace) -> int:
         raise ReproError(f"{options.machine}: expected an accelerator")
     if options.sequence is not None:
         config = replace(config, sequence=options.sequence)
+    if options.gather_operands and not options.decode:
+        raise ReproError("expected --decode with --gather-operands")
     if options.decode:
         decoding = predict_decoding(
-            config, machine, options.batch or 1, config.sequence, options.precision, options.tensor, options.pipeline
-        )
+            config, machine, options.batch or 1, config.sequence, options.precision, options.tensor, options.pipeline,
+            options.gather_operands,
+        )  # fmt: skip
         if options.json:
             tell(json.dumps(report.decoding_json(decoding)))
         else:

@@ -73,6 +73,8 @@ class Share:
       precision: of `NUMBER_FORMATS`, that of the projections of layers.
       tensor: devices that share heads and inner widths.
       sequence_parallel: those share the tokens of what is not divided so.
+      gathers_operands: those of `tensor` gather what a product reads and have columns of each weight, so that no sum is
+        of several devices (T2); else they have rows of every second weight, and add.
       context: devices that share the tokens of a sequence.
       expert: devices that share the experts.
       is_fused: whether chains of element-wise operations are one kernel.
@@ -83,6 +85,7 @@ class Share:
     precision: str = "bf16"
     tensor: int = 1
     sequence_parallel: bool = False
+    gathers_operands: bool = False
     context: int = 1
     expert: int = 1
     is_fused: bool = True
@@ -131,6 +134,13 @@ class Kernels:
     def ffn(self) -> int:
         """The inner width."""
         return self.config.ffn // self.share.tensor
+
+    def gathered_elements(self) -> tuple[int, ...]:
+        """What devices gather in a layer where they gather operands: attention, its projection, the inner activations
+        and what the perceptron gives."""
+        config, rows = self.config, self.config.active_experts or 1
+        widths = (config.query_size, config.hidden, config.ffn * rows, config.hidden * rows)
+        return tuple(self.tokens * width for width in widths)
 
     def embedding(self) -> tuple[Operation, ...]:
         """Rows of the table of tokens."""
@@ -210,7 +220,14 @@ class Kernels:
         if self.config.fused_projections:
             widths = {"query, key and value": sum(widths.values())}
         before = tuple(_Projection(name, self.tokens, width, hidden) for name, width in widths.items())
-        return before, _Projection("attention output", self.tokens, hidden, self.heads * size)
+        return before, self._divided("attention output", self.tokens, hidden, self.heads * size)
+
+    def _divided(self, name: str, rows: int, outputs: int, inputs: int, batch: int = 1) -> _Projection:
+        """A projection of which the device has so many inputs, or its part of the outputs and all inputs."""
+        tensor = self.share.tensor
+        if self.share.gathers_operands:
+            return _Projection(name, rows, outputs // tensor, inputs * tensor, batch)
+        return _Projection(name, rows, outputs, inputs, batch)
 
     @cached_property
     def _perceptron_projections(self) -> tuple[_Projection, ...]:
@@ -225,7 +242,7 @@ class Kernels:
         if config.fused_projections and config.gated:
             widths = {"gate and widen": 2 * self.ffn}
         widen = tuple(_Projection(name, rows, width, config.hidden, batch) for name, width in widths.items())
-        return (*widen, _Projection("narrow", rows, config.hidden, self.ffn, batch))
+        return (*widen, self._divided("narrow", rows, config.hidden, self.ffn, batch))
 
     @cached_property
     def _inner_rows(self) -> int:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from ...field_checks import check_among, check_whole
+from ...errors import ReproError
+from ...field_checks import check_among, check_flag, check_whole
 from ..machines import Accelerator
 from .config import TransformerConfig
 from .kernel_time import operation_seconds, total_seconds
@@ -288,7 +289,7 @@ class _Stage:
 
 def predict_decoding(
     config: TransformerConfig, machine: Accelerator, batch: int, cached_tokens: int, precision: str = "bf16",
-    tensor: int = 1, pipeline: int = 1,
+    tensor: int = 1, pipeline: int = 1, gathers_operands: bool = False,
 ) -> DecodingPrediction:  # fmt: skip
     """The time of a step that adds one token to each sequence.
 
@@ -297,6 +298,7 @@ def predict_decoding(
       cached_tokens: of each, whose keys and values are in memory.
       precision: of `NUMBER_FORMATS`, that of the projections of layers.
       tensor, pipeline: devices that share each layer, and stages, through which a step goes one after the other.
+      gathers_operands: devices of `tensor` exchange operands as the compiler's ranks do (T2), in place of sums.
     Raises:
       ReproError: a degree that does not divide what it has to, or a number out of its bounds.
     """
@@ -306,7 +308,10 @@ def predict_decoding(
     parallelism = Parallelism(tensor=tensor, pipeline=pipeline)
     one = replace(config, sequence=1)
     parallelism.check(one)
-    kernels = Kernels(one, Share(batch, precision, tensor))
+    check_flag("gathers_operands", gathers_operands)
+    if gathers_operands and config.hidden % tensor:
+        raise ReproError(f"expected hidden as a multiple of {tensor} devices, got {config.hidden}")
+    kernels = Kernels(one, Share(batch, precision, tensor, gathers_operands=gathers_operands))
     groups, format = parallelism.groups(machine), NUMBER_FORMATS[precision]
     causes = dict.fromkeys(CAUSES, 0.0)
     for operation in kernels.layer(cached_tokens):
@@ -314,7 +319,11 @@ def predict_decoding(
     for operation in (*kernels.embedding(), *kernels.head()):
         causes[operation.group] += operation_seconds(operation, machine)
     activations = batch * config.hidden * format.stored_bytes
-    causes["tensor"] = 2 * config.layers * groups["tensor"].all_reduce_seconds(activations)
+    exchange = 2 * groups["tensor"].all_reduce_seconds(activations)
+    if gathers_operands:
+        gathered = (elements * format.stored_bytes for elements in kernels.gathered_elements())
+        exchange = sum(groups["tensor"].gather_seconds(bytes) for bytes in gathered)
+    causes["tensor"] = config.layers * exchange
     causes["pipeline"] = (pipeline - 1) * groups["pipeline"].send_seconds(activations)
     layers = -(-config.layers // pipeline)
     outside = (config.embedding_parameters + config.head_parameters) * format.stored_bytes / tensor

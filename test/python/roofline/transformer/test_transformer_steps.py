@@ -186,6 +186,22 @@ def test_decoding_reads_weights_and_cache() -> None:
     assert predict_decoding(LLAMA, A100, 1, 4096, tensor=8).seconds < prediction.seconds / 2
 
 
+def test_operands_in_place_of_sums() -> None:
+    """28 n C (R - 1) / R bytes of a layer in f32 (docs/distributed.md), and as many operations."""
+    config = replace(PRESETS["gpt2-124m"], ffn=4 * 768)
+    for tensor in (2, 4):
+        kernels = Kernels(config, Share(1, "f32", tensor, gathers_operands=True))
+        assert sum(kernels.gathered_elements()) == 7 * config.sequence * config.hidden
+        flops = sum(product.flops for each in kernels.layer() for product in each.products)
+        whole = sum(product.flops for each in Kernels(config, Share(1)).layer() for product in each.products)
+        assert flops * tensor == whole
+    sums, operands = (
+        predict_decoding(LLAMA, A100, 64, 4096, tensor=8, gathers_operands=gathers) for gathers in (False, True)
+    )
+    assert 0.5 < operands.causes["tensor"] / sums.causes["tensor"] < 4
+    assert operands.causes["projection"] == pytest.approx(sums.causes["projection"], rel=0.2)
+
+
 def test_numbers_of_a_prediction() -> None:
     prediction = predict_training(LLAMA, A100, Training(64, parallelism=Parallelism(data=8)))
     assert set(prediction.causes) == {
@@ -253,6 +269,8 @@ def test_transformers_of_files(tmp_path: Path) -> None:
         (["--set", "watts=1e30"], "expected watts as a number from 0"),
         (["--decode", "--tensor", "3"], "expected heads as a multiple of 3 devices, got 32"),
         (["--decode", "--precision", "fp3"], "expected precision among"),
+        (["--gather-operands"], "expected --decode with --gather-operands"),
+        (["--decode", "--gather-operands", "--tensor", "8"], None),
     ],
 )
 def test_the_command_refuses(options: list[str], message: str | None, capsys: pytest.CaptureFixture[str]) -> None:
