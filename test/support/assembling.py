@@ -14,8 +14,8 @@ from pathlib import Path
 
 from repro_mlir.compilation.assembler import find_assembler
 
-SHARE = int(os.environ.get("REPRO_DEVICE_SHARE", "8"))
-"""One of so many programs goes through a check of device code; 1 for all."""
+SHARE = 1 if os.environ.get("REPRO_TESTS") == "all" else 16
+"""One of so many programs goes through a check of device code."""
 TOLERATED = {"sm_90": 16, "sm_100": 16}
 """Bytes that a kernel may spill: ptxas 13.0 gives up a few for more blocks per processor, though more are left."""
 

@@ -3,9 +3,8 @@
 
 """ptxas takes the PTX of every architecture, and no kernel spills.
 
-Each case of the catalogue goes to one architecture, the next case to the next one; with REPRO_DEVICE_SHARE=1 all cases
-to all of them. test/python/coverage does the same with PyTorch's operators, test/python/examples/test_golden.py with
-the examples.
+A part of the catalogue goes to each architecture, to each another one; with REPRO_TESTS=all all cases go to all of them.
+test/python/coverage does the same with PyTorch's operators, test/python/examples/test_golden.py with the examples.
 """
 
 from __future__ import annotations
@@ -15,14 +14,13 @@ from repro_mlir.compilation import gpu as device_code
 from support import assembling, catalogue
 
 ARCHITECTURES = device_code.architectures()
-SHARE = min(assembling.SHARE, len(ARCHITECTURES))
 BATCH = 20
 """How many modules one call of ptxas takes."""
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_catalogue(arch: str) -> None:
-    cases = list(catalogue.cases())[ARCHITECTURES.index(arch) % SHARE :: SHARE]
+    cases = list(catalogue.cases())[ARCHITECTURES.index(arch) % assembling.SHARE :: assembling.SHARE]
     for start in range(0, len(cases), BATCH):
         batch = cases[start : start + BATCH]
         modules = [device_code.compile(case.program, arch).ptx for case in batch]

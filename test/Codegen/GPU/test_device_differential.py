@@ -3,7 +3,7 @@
 
 """Device code gives the bits of the reference interpreter, for old and new architectures, in any order of threads.
 
-REPRO_DEVICE_SHARE (default 8) is the part of the catalogue that runs: every so many cases; 1 for all.
+Every so many cases of the catalogue run, and all with REPRO_TESTS=all.
 """
 
 from __future__ import annotations

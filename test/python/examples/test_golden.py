@@ -64,7 +64,7 @@ def test_state_hashes(example: Example, level: str) -> None:
 
 @pytest.mark.parametrize("architecture", device_code.architectures())
 def test_ptxas_takes_the_device_code(example: Example, architecture: str) -> None:
-    """One example for each architecture, and all with REPRO_DEVICE_SHARE=1."""
+    """One example for each architecture, and all with REPRO_TESTS=all."""
     name, program, _ = example
     turn = (list(GOLDEN).index(name) + device_code.architectures().index(architecture)) % len(GOLDEN)
     if turn == 0 or assembling.SHARE == 1:
