@@ -3,7 +3,7 @@
 
 """ptxas takes the PTX of every architecture, and no kernel spills.
 
-A part of the catalogue goes to each architecture, to each another one; with REPRO_TESTS=all all cases go to all of them.
+A part of the catalogue goes to each architecture, to each another one; with REPRO_TESTS=all all cases go to all.
 test/python/coverage does the same with PyTorch's operators, test/python/examples/test_golden.py with the examples.
 """
 
