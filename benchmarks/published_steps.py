@@ -38,9 +38,10 @@ HEAD = """\
 configuration and source. [roofline.md](roofline.md) says what is predicted. An error above zero is a time, a speed or a
 memory that is predicted too large.
 
-Nothing is fitted to a row. The parts of the peaks that products reach are settings of others, one for each machine (see
-`matrix_efficiency` in its file). Where two of them are published, a row was looked at to choose, which its line says;
-all others are hold-outs.
+No number is fitted to a row, but settings were chosen with rows in view. The part of the peak that products reach is a
+setting of somebody else, one for each machine (`matrix_efficiency` in its file). Where two of them are published, the
+one was taken that is nearer to a row, which says so; its neighbours were known too. Hold-outs are the rows that were
+added after all settings and assumptions had been made.
 
 """
 
@@ -120,7 +121,7 @@ def seen(found: list[Result]) -> list[Result]:
 def page(found: list[Result]) -> str:
     """docs/roofline-published.md."""
     groups = list(dict.fromkeys(each.row["group"] for each in found))
-    lines = ["| figures | rows | mean error | mean of hold-outs |", "| --- | --- | --- | --- |"]
+    lines = ["| figures | rows | mean error | hold-outs | their mean error |", "| --- | --- | --- | --- | --- |"]
     for group in groups:
         lines.append(summary(group, [each for each in found if each.row["group"] == group]))
     steps = [each for each in found if each.row["kind"] == "training"]
@@ -140,9 +141,15 @@ def page(found: list[Result]) -> str:
     return HEAD + "\n".join(lines) + "\n" + TAIL
 
 
+def held_out(found: list[Result]) -> list[Result]:
+    """Rows that were added after all settings and assumptions had been made."""
+    return [each for each in found if each.row.get("held_out")]
+
+
 def summary(name: str, found: list[Result]) -> str:
-    held_out = [each for each in found if "looked_at" not in each.row]
-    return f"| {name} | {len(found)} | {mean_error(found) * 100:.1f} % | {mean_error(held_out) * 100:.1f} % |"
+    others = held_out(found)
+    mean = f"{mean_error(others) * 100:.1f} %" if others else ""
+    return f"| {name} | {len(found)} | {mean_error(found) * 100:.1f} % | {len(others) or ''} | {mean} |"
 
 
 def line(result: Result, assumed: list[str]) -> str:
@@ -150,6 +157,7 @@ def line(result: Result, assumed: list[str]) -> str:
     notes = [f"assumed ({assumed.index(row['assumed']) + 1})"] if "assumed" in row else []
     notes += [f"blind: {row['blind']}"] if "blind" in row else []
     notes += [f"looked at {row['looked_at']}"] if "looked_at" in row else []
+    notes += ["hold-out"] if row.get("held_out") else []
     unit = UNITS.get(row["quantity"], "GiB")
     published, predicted = shown(float(row["published"]), unit), shown(result.predicted, unit)
     return f"| {row['name']} | {published} | {predicted} | {result.error * 100:+.1f} % | {'; '.join(notes)} |"
