@@ -71,7 +71,7 @@ def changed(**changes: Any) -> bytes:
         (b"", "expected JSON"),
         (b"[]", "expected the file as an object, got a list"),
         (b"{" * 100, "JSON"),
-        (changed(extends="x86-64-v9"), "expected level among .*, got 'x86-64-v9'"),
+        (changed(extends="x86-64-v9"), "expected extends among .*, got 'x86-64-v9'"),
         (changed(speed={"value": 1, "source": "x"}), "expected a key of performance among .*, got 'speed'"),
         (changed(clock_hz=4e9), "expected clock_hz as an object, got 4000000000.0"),
         (changed(clock_hz={"value": 4e9}), "expected the key source in clock_hz"),
@@ -110,7 +110,7 @@ def changed_device(part: str = "performance", left_out: str | None = None, **val
     ("given", "message"),
     [
         ({"performance": A100["performance"]}, "expected the key multiprocessors in sizes"),
-        (A100 | {"extends": "sm_99"}, "expected a key of sizes among line_bytes"),
+        (A100 | {"extends": "sm_99"}, "expected extends among x86-64-v2, .*, sm_120, got 'sm_99'"),
         (changed_device(left_out="watts"), "expected the key watts in performance"),
         (changed_device(cores=8), "expected a key of performance among .*, got 'cores'"),
         (changed_device("sizes", l2_bytes=1 << 20), "expected a key of sizes among multiprocessors, got 'l2_bytes'"),

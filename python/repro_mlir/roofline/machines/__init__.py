@@ -3,10 +3,13 @@
 
 """Machines as data: how fast a processor is (docs/machines.md)."""
 
+from ...compilation.cpu import levels
 from ...compilation.gpu import architectures
+from ...errors import ReproError
+from ...field_checks import check_among
 from .accelerator import ACCELERATOR_NUMBERS, Accelerator, accelerator
 from .cpu import NUMBERS, CpuMachine, cpu_machine, write_cpu_machine
-from .files import machine_names, read_file
+from .files import in_file, machine_names, read_file
 
 
 def read_machine(name: str) -> CpuMachine | Accelerator:
@@ -20,6 +23,10 @@ def read_machine(name: str) -> CpuMachine | Accelerator:
     file = read_file(name)
     if file.extends is None or file.extends in architectures():
         return accelerator(file)
+    try:
+        check_among("extends", file.extends, (*levels(), *architectures()))
+    except ReproError as error:
+        raise in_file(file, error) from None
     return cpu_machine(file)
 
 
