@@ -139,3 +139,28 @@ ReproEmulatorStatus reproEmulatorLaunch(
     error(wrap(fault.message), userData);
   return ReproEmulatorStatus(fault.status);
 }
+
+ReproEmulatorStatus reproEmulatorCount(
+    ReproEmulatorModule module, intptr_t kernel, const uint32_t grid[3],
+    const uint32_t block[3], uint32_t sharedBytes, const void *parameters,
+    uint64_t parameterBytes, ReproEmulatorMemory memory, const uint64_t *blocks,
+    intptr_t numBlocks, uint64_t most, ReproEmulatorCountCallbacks callbacks) {
+  LaunchSize size = {
+      {grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}, sharedBytes};
+  Counts counts;
+  Fault fault = unwrap(module).count(
+      size_t(kernel), size,
+      {static_cast<const char *>(parameters), size_t(parameterBytes)},
+      unwrap(memory), {blocks, blocks + numBlocks}, most, counts);
+  if (fault)
+    callbacks.error(wrap(fault.message), callbacks.userData);
+  for (const InstructionCount &each : counts.instructions)
+    callbacks.instruction(
+        {each.line, each.runs, each.sectors, each.newSectors, each.wavefronts},
+        callbacks.userData);
+  for (const BufferCount &each : counts.buffers)
+    callbacks.buffer({wrap(each.name), each.begin, each.end, each.newSectors,
+                      each.isRead, each.isWritten},
+                     callbacks.userData);
+  return ReproEmulatorStatus(fault.status);
+}

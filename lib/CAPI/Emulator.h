@@ -111,7 +111,9 @@ typedef enum {
   ReproEmulatorUninitialized = 5,
   /** A barrier or an operation of a warp that not all threads reach. */
   ReproEmulatorDivergence = 6,
-  ReproEmulatorTrap = 7
+  ReproEmulatorTrap = 7,
+  /** A counted block that runs more instructions than it may. */
+  ReproEmulatorUnfinished = 8
 } ReproEmulatorStatus;
 
 /** Runs all blocks of a kernel. On failure `error` receives a message that
@@ -121,6 +123,44 @@ MLIR_CAPI_EXPORTED ReproEmulatorStatus reproEmulatorLaunch(
     const uint32_t block[3], uint32_t sharedBytes, const void *parameters,
     uint64_t parameterBytes, ReproEmulatorMemory memory,
     ReproEmulatorOptions options, MlirStringCallback error, void *userData);
+
+/** What an instruction did, in the order of the code; several may be of one
+ * line. A sector is 32 bytes of global memory at a multiple of 32. */
+typedef struct {
+  int line;
+  /** Of warps, also with a guard that holds for no thread. */
+  uint64_t runs;
+  /** Asked for by a warp; of these, those that its block asks for first. */
+  uint64_t sectors, newSectors;
+  /** Cycles of shared memory, which has 32 banks of 4 bytes. */
+  uint64_t wavefronts;
+} ReproEmulatorInstructionCount;
+
+/** What blocks did with a buffer. */
+typedef struct {
+  MlirStringRef name;
+  /** The first byte of it and the one behind the last one; `begin` is greater
+   * where there is none. */
+  uint64_t begin, end;
+  /** Sectors that a block asks for first. */
+  uint64_t newSectors;
+  bool isRead, isWritten;
+} ReproEmulatorBufferCount;
+
+typedef struct {
+  void (*instruction)(ReproEmulatorInstructionCount, void *userData);
+  void (*buffer)(ReproEmulatorBufferCount, void *userData);
+  MlirStringCallback error;
+  void *userData;
+} ReproEmulatorCountCallbacks;
+
+/** Runs the blocks of these numbers alone, in lockstep, and counts what they
+ * do. A block of more than `most` instructions of warps fails. */
+MLIR_CAPI_EXPORTED ReproEmulatorStatus reproEmulatorCount(
+    ReproEmulatorModule module, intptr_t kernel, const uint32_t grid[3],
+    const uint32_t block[3], uint32_t sharedBytes, const void *parameters,
+    uint64_t parameterBytes, ReproEmulatorMemory memory, const uint64_t *blocks,
+    intptr_t numBlocks, uint64_t most, ReproEmulatorCountCallbacks callbacks);
 
 #ifdef __cplusplus
 }

@@ -123,6 +123,8 @@ void BlockRunner::startBlock(uint64_t number) {
   const LaunchSize &size = context.size;
   blockNumber = uint32_t(number);
   epoch = 0;
+  if (context.counter)
+    context.counter->startBlock();
   block[0] = uint32_t(number % size.grid[0]);
   block[1] = uint32_t(number / size.grid[0] % size.grid[1]);
   block[2] = uint32_t(number / size.grid[0] / size.grid[1]);
@@ -276,7 +278,8 @@ bool BlockRunner::runWarp(Warp &warp) {
     size_t index = pickGroup(warp);
     Group group = warp.ready[index];
     warp.ready.erase(warp.ready.begin() + std::ptrdiff_t(index));
-    if (!advance(warp, group))
+    if (!(context.counter ? advance<true>(warp, group)
+                          : advance<false>(warp, group)))
       return false;
   }
   // Here only threads at barriers may be parked.
@@ -352,8 +355,14 @@ bool BlockRunner::branchTable(Warp &warp, const Instruction &instruction,
   return true;
 }
 
+static bool isAccess(Kind kind) {
+  return kind == Kind::Load || kind == Kind::Store || kind == Kind::Atomic ||
+         kind == Kind::LoadMatrix || kind == Kind::AsyncCopy;
+}
+
 /// Runs a group until it is no longer the one furthest behind, waits, or has
 /// left the kernel.
+template <bool isCounted>
 bool BlockRunner::advance(Warp &warp, Group group) {
   auto findLimit = [&] {
     uint32_t limit = ~0u;
@@ -369,7 +378,12 @@ bool BlockRunner::advance(Warp &warp, Group group) {
       return true;
     }
     const Instruction *instruction = &kernel.code[group.place];
-    if (uint32_t run = instruction->run) {
+    uint32_t run = instruction->run;
+    if (isCounted && !context.counter->addRun(group.place, std::max(run, 1u)))
+      return fail(Status::Unfinished, warp, instruction->line,
+                  unsigned(__builtin_ctz(group.mask)),
+                  "the block runs more instructions than are counted");
+    if (run) {
       group.place += run;
       if (group.mask == warp.live)
         for (; run; --run, ++instruction)
@@ -385,6 +399,8 @@ bool BlockRunner::advance(Warp &warp, Group group) {
           getLanes<uint32_t>(warp, instruction->guard));
       mask &= instruction->guardNegated ? ~guard : guard;
     }
+    if (isCounted && mask && isAccess(instruction->kind))
+      countAccess(warp, *instruction, mask);
     switch (instruction->kind) {
     case Kind::Pure:
       computeMasked(warp, *instruction, mask);

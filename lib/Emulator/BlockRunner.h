@@ -8,7 +8,7 @@
 #ifndef REPRO_EMULATOR_BLOCKRUNNER_H
 #define REPRO_EMULATOR_BLOCKRUNNER_H
 
-#include "Emulator/Emulator.h"
+#include "Emulator/Counter.h"
 #include "Emulator/RaceDetector.h"
 
 #include <array>
@@ -26,6 +26,8 @@ struct LaunchContext {
   const MatrixUnit *matrixUnit; // has what the kernel multiplies
   /// Of the accesses to global memory of all blocks; in checked launches only.
   RaceDetector *globalAccesses = nullptr;
+  /// Of launches that are counted.
+  Counter *counter = nullptr;
 
   uint32_t getBlockThreads() const {
     return size.block[0] * size.block[1] * size.block[2];
@@ -76,6 +78,7 @@ private:
   // Control (BlockRunner.cpp).
   void startBlock(uint64_t number);
   bool runWarp(Warp &warp);
+  template <bool isCounted>
   bool advance(Warp &warp, Group group);
   void computeMasked(Warp &warp, const Instruction &instruction, uint32_t mask);
   void addReady(Warp &warp, uint32_t place, uint32_t mask);
@@ -107,6 +110,7 @@ private:
   bool startCopies(Warp &warp, const Instruction &instruction, uint32_t mask);
   bool finishCopies(Warp &warp, uint32_t mask, uint32_t left, bool all);
   bool loadMatrix(Warp &warp, const Instruction &instruction);
+  void countAccess(Warp &warp, const Instruction &instruction, uint32_t mask);
 
   // Instructions of a warp (WarpOperations.cpp).
   bool meet(Warp &warp, const Instruction &instruction, Group &group);

@@ -151,20 +151,18 @@ static const MatrixUnit *chooseMatrixUnit(const Kernel &kernel,
   return unit;
 }
 
-Fault Module::launch(size_t index, const LaunchSize &size,
-                     std::string_view parameters, const Memory &memory,
-                     const LaunchOptions &options) {
-  const Kernel &kernel = kernels[index];
+LaunchContext Module::makeContext(const Kernel &kernel, const LaunchSize &size,
+                                  std::string_view parameters,
+                                  const Memory &memory,
+                                  const LaunchOptions &options,
+                                  Fault &fault) const {
   std::string wrong = checkLaunch(kernel, size, parameters);
   const MatrixUnit *unit = chooseMatrixUnit(
       kernel, options.matrixUnit.empty() ? target : options.matrixUnit, wrong);
   if (!wrong.empty())
-    return {Status::BadLaunch, "kernel '" + kernel.name + "': " + wrong};
-  std::lock_guard<std::mutex> lock(mutex);
-  ::repro_runtime::FloatEnvironment environment;
-
+    fault = {Status::BadLaunch, "kernel '" + kernel.name + "': " + wrong};
   LaunchContext context{kernel,     *operations,         size, options,
-                        parameters, memory.getRegions(), unit, nullptr};
+                        parameters, memory.getRegions(), unit};
   for (const ModuleVariable &variable : variables) {
     uint64_t begin = reinterpret_cast<uint64_t>(variable.begin);
     context.regions.push_back(
@@ -172,6 +170,47 @@ Fault Module::launch(size_t index, const LaunchSize &size,
   }
   std::sort(context.regions.begin(), context.regions.end(),
             [](auto &a, auto &b) { return a.begin < b.begin; });
+  return context;
+}
+
+Fault Module::count(size_t index, const LaunchSize &size,
+                    std::string_view parameters, const Memory &memory,
+                    const std::vector<uint64_t> &blocks, uint64_t most,
+                    Counts &counts) {
+  Fault fault;
+  LaunchContext context =
+      makeContext(kernels[index], size, parameters, memory, {}, fault);
+  uint64_t all = uint64_t(size.grid[0]) * size.grid[1] * size.grid[2];
+  for (uint64_t number : blocks)
+    if (!fault && number >= all)
+      fault = {Status::BadLaunch,
+               "expected a block of the " + std::to_string(all) +
+                   " of the grid, got " + std::to_string(number)};
+  if (fault)
+    return fault;
+  std::lock_guard<std::mutex> lock(mutex);
+  ::repro_runtime::FloatEnvironment environment;
+  Counter counter(context.kernel, context.regions, most);
+  context.counter = &counter;
+  BlockRunner runner(context);
+  for (uint64_t number : blocks)
+    if ((fault = runner.run(number)))
+      return fault;
+  counts = counter.take();
+  return fault;
+}
+
+Fault Module::launch(size_t index, const LaunchSize &size,
+                     std::string_view parameters, const Memory &memory,
+                     const LaunchOptions &options) {
+  const Kernel &kernel = kernels[index];
+  Fault fault;
+  LaunchContext context =
+      makeContext(kernel, size, parameters, memory, options, fault);
+  if (fault)
+    return fault;
+  std::lock_guard<std::mutex> lock(mutex);
+  ::repro_runtime::FloatEnvironment environment;
   RaceDetector globalAccesses;
   if (options.checked) {
     globalAccesses.reset(kernel.globalGranule, /*perBlock=*/false);

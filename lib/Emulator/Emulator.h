@@ -33,6 +33,7 @@ enum class Status : int {
   Uninitialized = 5,
   Divergence = 6,
   Trap = 7,
+  Unfinished = 8,
 };
 
 struct Fault {
@@ -83,6 +84,34 @@ struct LaunchSize {
   uint32_t sharedBytes; // dynamic
 };
 
+/// What one instruction of a kernel did in the blocks that were counted. A
+/// sector is 32 bytes of global memory at a multiple of 32.
+struct InstructionCount {
+  int line;
+  /// Of warps, also with a guard that holds for no thread.
+  uint64_t runs = 0;
+  /// Asked for by a warp; of these, those that the block asks for first.
+  uint64_t sectors = 0, newSectors = 0;
+  /// Cycles that shared memory takes, of 32 banks of 4 bytes.
+  uint64_t wavefronts = 0;
+};
+
+/// What the counted blocks did with a buffer.
+struct BufferCount {
+  std::string name;
+  /// The first byte and the one behind the last one, from the beginning.
+  uint64_t begin = ~uint64_t(0), end = 0;
+  uint64_t newSectors = 0;
+  bool isRead = false, isWritten = false;
+};
+
+struct Counts {
+  std::vector<InstructionCount> instructions; // of the code, in order
+  std::vector<BufferCount> buffers;           // in the order of addresses
+};
+
+struct LaunchContext;
+
 class Module {
 public:
   /// Null and a message in `error` if the text is malformed or has an opcode
@@ -98,8 +127,18 @@ public:
                std::string_view parameters, const Memory &memory,
                const LaunchOptions &options);
 
+  /// Runs only the blocks of these numbers, and counts. A block of more than
+  /// `most` instructions of warps is a fault.
+  Fault count(size_t kernel, const LaunchSize &size,
+              std::string_view parameters, const Memory &memory,
+              const std::vector<uint64_t> &blocks, uint64_t most,
+              Counts &counts);
+
 private:
   Module();
+  LaunchContext makeContext(const Kernel &kernel, const LaunchSize &size,
+                            std::string_view parameters, const Memory &memory,
+                            const LaunchOptions &options, Fault &fault) const;
 
   std::string target;
   const OperationTable *operations = nullptr;

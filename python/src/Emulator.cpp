@@ -101,6 +101,49 @@ public:
     return nb::make_tuple(int(status), error);
   }
 
+  nb::tuple count(intptr_t kernel, const std::vector<uint32_t> &grid,
+                  const std::vector<uint32_t> &block, uint32_t sharedBytes,
+                  nb::bytes parameters, const PyMemory &memory,
+                  const std::vector<uint64_t> &blocks, uint64_t most) const {
+    if (kernel < 0 || kernel >= reproEmulatorGetNumKernels(module))
+      throw nb::index_error("no such kernel");
+    if (grid.size() != 3 || block.size() != 3)
+      throw nb::value_error("expected three extents of grid and of block");
+    struct Found {
+      std::string error;
+      std::vector<ReproEmulatorInstructionCount> instructions;
+      std::vector<std::pair<std::string, ReproEmulatorBufferCount>> buffers;
+    } found;
+    ReproEmulatorCountCallbacks callbacks = {
+        [](ReproEmulatorInstructionCount count, void *to) {
+          static_cast<Found *>(to)->instructions.push_back(count);
+        },
+        [](ReproEmulatorBufferCount count, void *to) {
+          static_cast<Found *>(to)->buffers.emplace_back(
+              std::string(count.name.data, count.name.length), count);
+        },
+        [](MlirStringRef text, void *to) {
+          append(text, &static_cast<Found *>(to)->error);
+        },
+        &found};
+    ReproEmulatorStatus status;
+    {
+      nb::gil_scoped_release release;
+      status = reproEmulatorCount(
+          module, kernel, grid.data(), block.data(), sharedBytes,
+          parameters.c_str(), parameters.size(), memory.memory, blocks.data(),
+          intptr_t(blocks.size()), most, callbacks);
+    }
+    nb::list instructions, buffers;
+    for (const ReproEmulatorInstructionCount &each : found.instructions)
+      instructions.append(nb::make_tuple(each.line, each.runs, each.sectors,
+                                         each.newSectors, each.wavefronts));
+    for (const auto &[name, each] : found.buffers)
+      buffers.append(nb::make_tuple(name, each.begin, each.end, each.newSectors,
+                                    each.isRead, each.isWritten));
+    return nb::make_tuple(int(status), found.error, instructions, buffers);
+  }
+
 private:
   ReproEmulatorModule module;
 };
@@ -141,5 +184,13 @@ void bindEmulator(nb::module_ &m) {
            nb::arg("checked") = false, nb::arg("order") = 0,
            nb::arg("seed") = 0, nb::arg("matrix_unit") = "",
            "Runs all blocks without the GIL; returns a ReproEmulatorStatus "
-           "and its message.");
+           "and its message.")
+      .def("count", &PyModule::count, nb::arg("kernel"), nb::arg("grid"),
+           nb::arg("block"), nb::arg("shared_bytes"), nb::arg("parameters"),
+           nb::arg("memory"), nb::arg("blocks"), nb::arg("most"),
+           "Runs these blocks without the GIL; returns a ReproEmulatorStatus, "
+           "its message, (line, runs, sectors, sectors that are new to the "
+           "block, wavefronts of shared memory) of each instruction, and "
+           "(name, first byte, byte behind the last one, new sectors, whether "
+           "it is read, written) of each buffer.");
 }

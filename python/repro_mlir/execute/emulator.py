@@ -38,7 +38,7 @@ class KernelFault(ReproError):
     """A kernel that did what it must not.
 
     Attributes:
-      kind: "out of bounds", "misaligned", "race", "uninitialized", "divergence" or "trap".
+      kind: "out of bounds", "misaligned", "race", "uninitialized", "divergence", "trap" or "unfinished".
     """
 
     def __init__(self, kind: str, message: str) -> None:
@@ -50,7 +50,15 @@ class OrderDependence(ReproError):
     """A kernel whose results depend on the order in which its threads run."""
 
 
-_KINDS = {2: "out of bounds", 3: "misaligned", 4: "race", 5: "uninitialized", 6: "divergence", 7: "trap"}
+_KINDS = {
+    2: "out of bounds",
+    3: "misaligned",
+    4: "race",
+    5: "uninitialized",
+    6: "divergence",
+    7: "trap",
+    8: "unfinished",
+}
 _ORDERS = {"lockstep": 0, "ascending": 1, "descending": 2}
 _SHUFFLED = 3
 _ALIGNMENT = 256
@@ -71,6 +79,48 @@ class Entry:
     name: str
     parameters: tuple[tuple[int, int], ...]
     shared_bytes: int
+
+
+@dataclass(frozen=True)
+class LineCount:
+    """What a line of PTX did in the blocks that were counted. A sector is 32 bytes at a multiple of 32.
+
+    Attributes:
+      runs: instructions of warps, also with a guard that holds for no thread; of a line without a step of its own none.
+      sectors: of global memory, that warps ask for.
+      new_sectors: those of them that a block asks for first.
+      wavefronts: cycles of shared memory, which has 32 banks of 4 bytes.
+    """
+
+    runs: int = 0
+    sectors: int = 0
+    new_sectors: int = 0
+    wavefronts: int = 0
+
+
+@dataclass(frozen=True)
+class BufferCount:
+    """What the blocks that were counted did with a buffer.
+
+    Attributes:
+      begin, end: the first byte that they touch and the one behind the last one; both are 0 where there is none.
+      new_sectors: that a block asks for first.
+      reads, writes: whether they do.
+    """
+
+    begin: int
+    end: int
+    new_sectors: int
+    reads: bool
+    writes: bool
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What blocks of a launch did, by line of the PTX text (from 1) and by name of the buffer."""
+
+    lines: dict[int, LineCount]
+    buffers: dict[str, BufferCount]
 
 
 def levels() -> list[str]:
@@ -174,12 +224,11 @@ class Module:
           KernelFault: the kernel did what it must not; memory is as it was left.
           OrderDependence: two orders gave different results.
         """
-        if name not in self._indices:
-            raise LaunchError(f"no kernel {name!r} in this module, expected one of {', '.join(self._indices)}")
+        index = self._index(name)
 
         def run(one: Order) -> None:
             status, message = self._module.launch(
-                self._indices[name],
+                index,
                 list(grid),
                 list(block),
                 shared_bytes,
@@ -191,10 +240,7 @@ class Module:
                 0 if isinstance(one, str) else one,
                 matrix_unit,
             )
-            if status in _KINDS:
-                raise KernelFault(_KINDS[status], message)
-            if status:
-                raise LaunchError(message)
+            _check(status, message)
 
         if isinstance(order, str | int):
             run(order)
@@ -214,6 +260,55 @@ class Module:
                         f"kernel {name!r}: threads in order {one!r} leave another byte {different[0]} of buffer "
                         f"{key!r} than in order {order[0]!r} ({len(different)} bytes differ)"
                     )
+
+    def count(
+        self,
+        name: str,
+        grid: Sequence[int],
+        block: Sequence[int],
+        shared_bytes: int,
+        parameters: bytes,
+        memory: Memory,
+        blocks: Sequence[int],
+        most: int,
+    ) -> Counts:
+        """Runs some blocks of a kernel, in lockstep, and counts what they do.
+
+        Args:
+          name, grid, block, shared_bytes, parameters, memory: as of `launch`.
+          blocks: their numbers, x first; one that is given twice runs twice.
+          most: instructions of warps that a block may run.
+        Raises:
+          LaunchError: the launch cannot begin.
+          KernelFault: the kernel did what it must not, or ran more than it may ("unfinished").
+        """
+        status, message, instructions, buffers = self._module.count(
+            self._index(name), list(grid), list(block), shared_bytes, parameters, memory._memory, list(blocks), most
+        )
+        _check(status, message)
+        lines: dict[int, LineCount] = {}
+        for line, *numbers in instructions:
+            # One step after the other computes an instruction: it runs as often as each.
+            before = lines.get(line, LineCount())
+            runs, *others = numbers
+            sums = (a + b for a, b in zip((before.sectors, before.new_sectors, before.wavefronts), others, strict=True))
+            lines[line] = LineCount(max(runs, before.runs), *sums)
+        found = {}
+        for key, begin, end, *rest in buffers:
+            found[key] = BufferCount(begin if end else 0, end, *rest)
+        return Counts(lines, found)
+
+    def _index(self, name: str) -> int:
+        if name not in self._indices:
+            raise LaunchError(f"no kernel {name!r} in this module, expected one of {', '.join(self._indices)}")
+        return self._indices[name]
+
+
+def _check(status: int, message: str) -> None:
+    if status in _KINDS:
+        raise KernelFault(_KINDS[status], message)
+    if status:
+        raise LaunchError(message)
 
 
 def _bytes(array: np.ndarray) -> np.ndarray:

@@ -1,0 +1,51 @@
+//===- Counter.h - How often instructions run -------------------*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_EMULATOR_COUNTER_H
+#define REPRO_EMULATOR_COUNTER_H
+
+#include "Emulator/Emulator.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace repro_emulator {
+
+/// Counts what the blocks of one launch do, one block after the other.
+class Counter {
+public:
+  Counter(const Kernel &kernel, const std::vector<Region> &regions,
+          uint64_t most);
+
+  void startBlock();
+  /// A warp runs `run` instructions from `place` on. False if the block has run
+  /// more than it may.
+  bool addRun(uint32_t place, uint32_t run) {
+    ++starts[place];
+    --starts[place + run];
+    left -= std::min<uint64_t>(left, run);
+    return left != 0;
+  }
+  void addGlobal(uint32_t place, const uint64_t *addresses, uint32_t mask,
+                 unsigned bytes, bool reads, bool writes);
+  void addShared(uint32_t place, const uint64_t *addresses, uint32_t mask,
+                 unsigned bytes);
+
+  Counts take();
+
+private:
+  const std::vector<Region> &regions;
+  uint64_t most, left = 0;
+  /// Runs that begin at a place less those that end before it.
+  std::vector<int64_t> starts;
+  std::unordered_set<uint64_t> seen; // sectors of the block
+  Counts counts;
+};
+
+} // namespace repro_emulator
+
+#endif // REPRO_EMULATOR_COUNTER_H
