@@ -34,6 +34,7 @@ from repro_mlir.frontends.interface import CaptureOptions
 from repro_mlir.frontends.torch.programs import training_program
 from repro_mlir.frontends.torch.script import load_training
 from repro_mlir.numerics.hashing import tensor_hash
+from repro_mlir.program import Program
 from tensor_cores import Product
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -45,24 +46,33 @@ def _torch(values: list[np.ndarray]) -> tuple[Any, ...]:
     return tuple(torch.from_numpy(value) for value in values)
 
 
+def call_program(call: Call) -> Program:
+    """The program of a function."""
+    program = repro_mlir.capture(Module(call.function), _torch(arrays(call.arguments)))
+    return repro_mlir.exact_contractions(program, call.digits) if call.digits else program
+
+
 def prepare_call(call: Call, path: Path, architectures: list[str]) -> dict[str, Any]:
     """Writes a bundle; gives its hashes."""
     given = arrays(call.arguments)
-    program = repro_mlir.capture(Module(call.function), _torch(given))
-    if call.digits:
-        program = repro_mlir.exact_contractions(program, call.digits)
+    program = call_program(call)
     _, outputs = repro_mlir.compile(program)(program.initial_state(), *given)
     write_bundle(path, program, compile_for(program, architectures))
     return {"outputs": {kind.name: tensor_hash(outputs[kind.name], kind.element) for kind in program.outputs}}
 
 
+def step_program(training: Training) -> tuple[Program, list[np.ndarray]]:
+    """The program of a training step, and its hyperparameters."""
+    model = repro_mlir.initialize(training.model(), seed=0)
+    batch = _torch(arrays(training.arguments))
+    program, imported = training_program(model, None, training.optimizer(model), batch, CaptureOptions())
+    return program, [np.asarray(value) for value in imported.bindings.hyper_parameters()]
+
+
 def prepare_training(training: Training, path: Path, architectures: list[str]) -> dict[str, Any]:
     """Writes a bundle that expects what two steps on the same batch give, if that is to be checked."""
-    model = repro_mlir.initialize(training.model(), seed=0)
-    batch = arrays(training.arguments)
-    program, imported = training_program(model, None, training.optimizer(model), _torch(batch), CaptureOptions())
-    hyper = [np.asarray(value) for value in imported.bindings.hyper_parameters()]
-    steps = [[*hyper, *batch]] * 2
+    program, hyper = step_program(training)
+    steps = [[*hyper, *arrays(training.arguments)]] * 2
     expected = expect(program, steps) if training.check else None
     write_bundle(path, program, compile_for(program, architectures), expected=expected)
     return {"hyper": [value.item() for value in hyper]}
@@ -76,11 +86,10 @@ def prepare_example(name: str, steps: int, path: Path, architectures: list[str])
     return {"steps": steps}
 
 
-def prepare_product(product: Product, path: Path, architecture: str) -> dict[str, Any]:
-    """Writes a bundle with code of both kinds, with tensor cores and without; gives its hash."""
+def product_program(product: Product, architecture: str) -> Program:
+    """The program of a product in the accumulator of the architecture's class."""
     import torch
 
-    given = product.operands()
     kind = {"f16": torch.float16, "bf16": torch.bfloat16}[product.element]
     examples = tuple(torch.zeros(shape, dtype=kind) for shape in product.shapes)
 
@@ -89,7 +98,13 @@ def prepare_product(product: Product, path: Path, architecture: str) -> dict[str
         return torch.mm(left, right.t() if product.layout[1] == "T" else right)
 
     by = repro_mlir.Accumulator.named(unit_of(architecture).name, product.element, chunk=product.chunk)
-    program = repro_mlir.set_accumulators(repro_mlir.capture(Module(multiply), examples), by)
+    return repro_mlir.set_accumulators(repro_mlir.capture(Module(multiply), examples), by)
+
+
+def prepare_product(product: Product, path: Path, architecture: str) -> dict[str, Any]:
+    """Writes a bundle with code of both kinds, with tensor cores and without; gives its hash."""
+    given = product.operands()
+    program = product_program(product, architecture)
     (output,) = repro_mlir.compile(program)(program.initial_state(), *given)[1].values()
     architectures = [architecture, architecture + TENSOR_CORES]
     codes = compile_for(program, architectures)

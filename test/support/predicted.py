@@ -1,13 +1,13 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Programs of the tests of predictions, and a machine that does not exist."""
+"""Programs of the tests of predictions, and machines that do not exist."""
 
 from __future__ import annotations
 
 from repro_mlir.program import Program, read_signature
 from repro_mlir.program.canonical import to_bytes
-from repro_mlir.roofline import NUMBERS, CpuMachine
+from repro_mlir.roofline import NUMBERS, Accelerator, CpuMachine
 
 MACHINE = CpuMachine(
     name="made-up",
@@ -29,6 +29,41 @@ MACHINE = CpuMachine(
     wake_seconds=1e-6,
 )
 SOURCES = dict.fromkeys((*NUMBERS, "scheduling_model"), "made up")
+
+GPU = Accelerator(
+    name="made-up-gpu",
+    architecture="sm_90",
+    multiprocessors=100,
+    clock_hz=1e9,
+    f32_flops=100 * 128 * 2 * 1e9,
+    tf32_matrix_flops=4e14,
+    f16_matrix_flops=8e14,
+    f8_matrix_flops=1.6e15,
+    f4_matrix_flops=0.0,
+    int8_matrix_ops=1.6e15,
+    issue_width=4,
+    special_rate=16.0,
+    registers=65536,
+    threads=2048,
+    blocks=32,
+    shared_bytes=233472,
+    shared_bandwidth=128.0,
+    l2_bytes=4e7,
+    memory_bytes=8e10,
+    l2_bandwidth=5e12,
+    memory_bandwidth=2e12,
+    launch_seconds=2e-6,
+    node_devices=8,
+    node_bandwidth=4e11,
+    network_bandwidth=5e10,
+    node_seconds=3e-6,
+    network_seconds=1e-5,
+    matrix_efficiency=0.8,
+    vector_efficiency=0.9,
+    memory_efficiency=0.9,
+    link_efficiency=0.8,
+    watts=700.0,
+)
 
 EMPTY = "func.func @main() attributes {repro.num_state = 0 : i64} {\n  return\n}"
 

@@ -36,7 +36,7 @@ class FileKind:
 
 
 PROGRAM = FileKind("a program file", "repro run, repro inspect, repro roofline predict")
-BUNDLE = FileKind("a bundle", "repro run-bundle, repro inspect")
+BUNDLE = FileKind("a bundle", "repro run-bundle, repro inspect, repro roofline predict")
 RECEIPT = FileKind("a receipt", "repro verify, repro inspect, repro diff, repro dispute, repro attest")
 ANSWER = FileKind("the receipt of an answer", "repro verify --model")
 SCRIPT = FileKind(

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
 
 from ..command_line import positive
 from ..errors import ReproError
 from ..printing import tell
-from .file_kinds import MODULE, ONNX, PROGRAM, SAVED_MODEL, SCRIPT, expect
+from .file_kinds import BUNDLE, MODULE, ONNX, PROGRAM, SAVED_MODEL, SCRIPT, expect
 from .options import Commands, add_command, add_no_cache, add_numerics, add_sizes, read_program
 
 _NOTES = """examples:
@@ -20,6 +21,7 @@ _NOTES = """examples:
   repro roofline predict digits.repro --machine here.json --threads 2 --set memory_bandwidth=2x
   repro roofline transformer llama3-70b --machine h100 --tensor 8 --pipeline 4 --data 2 --batch 64 --precision fp8
   repro roofline transformer llama3-8b --machine h100 --decode --batch 16 --sequence 4096
+  repro roofline predict digits.rmb --machine h100
 """
 
 
@@ -30,7 +32,7 @@ def register(commands: Commands) -> None:
     group.formatter_class = argparse.RawDescriptionHelpFormatter
     parts = group.add_subparsers(title="commands", required=True, metavar="COMMAND")
     command = add_command(parts, "predict", _predict, "predict a step of a script, a program file or a model")
-    kinds = "a script, a program file, an ONNX model, a SavedModel or an MLIR module"
+    kinds = "a script, a program file, a bundle, an ONNX model, a SavedModel or an MLIR module"
     command.add_argument("program", metavar="FILE", help=kinds)
     add_numerics(command)
     add_sizes(command)
@@ -40,6 +42,9 @@ def register(commands: Commands) -> None:
     command.add_argument("--threads", type=positive, default=1, metavar="N", help="threads of a step (1)")
     _add_set(command)
     command.add_argument("--measure", action="store_true", help="run the step here, and show the gap")
+    command.add_argument(
+        "--measured", metavar="RESULTS", help="show the gap to the row of FILE in a file of benchmarks/gpu/run.py"
+    )
     command.add_argument("--kernels", type=positive, default=20, metavar="N", help="kernels in the table (20)")
     add_no_cache(command)
     command = add_command(parts, "calibrate", _calibrate, "measure this machine, and write its file")
@@ -103,13 +108,28 @@ def _change(text: str) -> tuple[str, str]:
 
 
 def _predict(options: argparse.Namespace) -> int:
-    from ..roofline import CpuMachine, measure, predict, read_code, read_machine
+    from ..bundle.runner.bundle import Bundle
+    from ..program import Program
+    from ..roofline import (
+        CpuMachine,
+        GpuLedger,
+        GpuStepPrediction,
+        Ledger,
+        measure,
+        predict,
+        read_code,
+        read_machine,
+        read_measured,
+    )  # fmt: skip
     from ..roofline.report import as_json, lines_of
 
-    kind = expect(options.program, SCRIPT, PROGRAM, MODULE, ONNX, SAVED_MODEL)
+    kind = expect(options.program, SCRIPT, PROGRAM, BUNDLE, MODULE, ONNX, SAVED_MODEL)
     machine = read_machine(options.machine).with_changes(dict(options.set))
-    if not isinstance(machine, CpuMachine):
-        raise ReproError(f"{options.machine}: expected a CPU")
+    is_cpu = isinstance(machine, CpuMachine)
+    if options.measured if is_cpu else options.measure:
+        wrong, right = ("--measured", "a GPU") if is_cpu else ("--measure", "a CPU")
+        raise ReproError(f"{options.machine}: expected {right} with {wrong}")
+    program: Program | Bundle
     inputs = None
     if kind is SCRIPT:
         from ..bundle.writer import capture_steps
@@ -119,12 +139,19 @@ def _predict(options: argparse.Namespace) -> int:
             raise ReproError(f"{options.program}: expected an ONNX model or a SavedModel with --size")
         program, steps = capture_steps(load_training(options.program, options.exact_digits, options.precision), 1)
         inputs = steps[0]
+    elif kind is BUNDLE:
+        program = Bundle(options.program)
     else:
         if options.exact_digits is not None or options.precision is not None:
             raise ReproError(f"{options.program}: expected a script with --exact-digits and --precision")
         program = read_program(options.program, options.size)
     prediction = predict(read_code(program, machine), machine, options.threads)
-    ledger = measure(program, prediction, inputs) if options.measure else None
+    ledger: Ledger | GpuLedger | None = None
+    if isinstance(prediction, GpuStepPrediction):
+        if options.measured:
+            ledger = read_measured(options.measured, Path(options.program).stem, prediction)
+    elif options.measure and isinstance(program, Program):
+        ledger = measure(program, prediction, inputs)
     if options.json:
         tell(json.dumps(as_json(prediction, ledger)))
     else:
@@ -184,7 +211,6 @@ def _transformer(options: argparse.Namespace) -> int:
 
 def _calibrate(options: argparse.Namespace) -> int:
     import sys
-    from pathlib import Path
 
     from ..roofline import calibrate, write_cpu_machine
 

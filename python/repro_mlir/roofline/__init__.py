@@ -5,8 +5,11 @@
 
 from .cpu.calibration import Calibration, calibrate
 from .cpu.ledger import Ledger, LedgerEntry, measure
-from .cpu.prediction import CAUSES, Code, LaunchPrediction, StepPrediction, predict, read_code
+from .cpu.prediction import CAUSES, Code, LaunchPrediction, StepPrediction
+from .gpu.ledger import GpuLedger, read_measured
+from .gpu.prediction import GPU_CAUSES, GpuCode, GpuLaunchPrediction, GpuStepPrediction
 from .machines import NUMBERS, Accelerator, CpuMachine, machine_names, read_machine, write_cpu_machine
+from .prediction import predict, read_code
 from .transformer import (
     Parallelism,
     Training,
@@ -18,11 +21,16 @@ from .transformer import (
 
 __all__ = [
     "CAUSES",
+    "GPU_CAUSES",
     "NUMBERS",
     "Accelerator",
     "Calibration",
     "Code",
     "CpuMachine",
+    "GpuCode",
+    "GpuLaunchPrediction",
+    "GpuLedger",
+    "GpuStepPrediction",
     "LaunchPrediction",
     "Ledger",
     "LedgerEntry",
@@ -38,6 +46,7 @@ __all__ = [
     "predict_training",
     "read_code",
     "read_machine",
+    "read_measured",
     "read_transformer",
     "write_cpu_machine",
 ]

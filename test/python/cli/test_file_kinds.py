@@ -26,7 +26,7 @@ COMMANDS = {
 }
 KINDS = {
     "program": "a program file (taken by repro run, repro inspect, repro roofline predict)",
-    "bundle": "a bundle (taken by repro run-bundle, repro inspect)",
+    "bundle": "a bundle (taken by repro run-bundle, repro inspect, repro roofline predict)",
     "receipt": "a receipt (taken by repro verify, repro inspect, repro diff, repro dispute, repro attest)",
     "script": "a Python script (taken by repro train, repro compile, repro precision, repro diff --targets, "
     "repro roofline predict)",

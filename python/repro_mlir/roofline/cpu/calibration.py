@@ -21,7 +21,7 @@ from ...errors import ReproError
 from ...execute.cpu import CpuBackend
 from ...field_checks import check_among
 from ..machines.cpu import CpuMachine
-from .prediction import code_of, predict
+from .prediction import code_of, predict_cpu
 from .throughput import tool
 
 _SECONDS = 0.4
@@ -202,7 +202,7 @@ def _clock(machine: CpuMachine) -> float:
     lines += [f"%s{i} = arith.addf %s{i - 1}, %x{i + 1}_{_LENGTH} : f32" for i in range(1, _CHAINS - 1)]
     text = _elementwise(4096, "\n    ".join(lines), f"%s{_CHAINS - 2}")
     code = code_of(cpu.analyze(text, machine.level), machine)
-    return predict(code, machine).seconds * machine.clock_hz / sum(_seconds(machine, text, 1))
+    return predict_cpu(code, machine).seconds * machine.clock_hz / sum(_seconds(machine, text, 1))
 
 
 def _launch(machine: CpuMachine) -> float:
@@ -233,7 +233,7 @@ func.func @main(%in: {shape}) -> {shape} attributes {{repro.num_state = 0 : i64}
   return {last} : {shape}
 }}
 """
-    predicted = predict(code_of(cpu.analyze(text, machine.level), machine), machine)
+    predicted = predict_cpu(code_of(cpu.analyze(text, machine.level), machine), machine)
     measured = _seconds(machine, text, 1)
     beyond = [time - each.seconds for time, each in zip(measured, predicted.launches, strict=True)]
     return max(0.0, float(np.median(beyond)))

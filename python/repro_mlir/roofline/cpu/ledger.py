@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -54,6 +55,16 @@ class Ledger:
     def seconds(self) -> float:
         """What the launches took, one after the other."""
         return sum(each.seconds for each in self.entries)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """How it was measured, by name."""
+        return {"measured_steps": self.steps}
+
+    @property
+    def how(self) -> str:
+        """The same in words."""
+        return f"the least of {self.steps}"
 
     @property
     def causes(self) -> dict[str, float]:

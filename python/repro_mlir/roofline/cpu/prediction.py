@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from ...bundle.runner.plan import Kernel, Plan, read_plan
 from ...compilation.cache import cached_analysis
@@ -14,12 +15,16 @@ from ...compilation.cpu import Analysis
 from ...errors import ReproError
 from ...program.program import Program
 from ..machines.cpu import UNITS, CpuMachine
+from ..traffic import traffic
 from .assembly import Block, read_assembly
+from .operands import Operand, read_operands, touches
 from .throughput import Cycles, cycles_of
-from .traffic import LEVELS, Operand, read_operands, traffic
 
 CAUSES = ("issue", "ports", "latency", "l2", "l3", "memory", "imbalance", "launch")
 """What a launch takes its time for."""
+
+LEVELS = ("l1", "l2", "l3", "memory")
+"""Where its bytes come from."""
 
 # Blocks with less than this part of a kernel's instructions are not simulated.
 _COUNTED = 0.005
@@ -35,7 +40,7 @@ class LaunchPrediction:
       kernel: its name.
       threads: how many share it.
       causes: seconds by `CAUSES`; they add up to `seconds`.
-      traffic: bytes by `traffic.LEVELS`.
+      traffic: bytes by `LEVELS`.
     """
 
     kernel: str
@@ -47,6 +52,11 @@ class LaunchPrediction:
     def seconds(self) -> float:
         """How long it takes."""
         return sum(self.causes.values())
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What there is to say beside times and bytes, by name."""
+        return {"threads": self.threads}
 
 
 @dataclass(frozen=True)
@@ -91,8 +101,18 @@ class StepPrediction:
         """The seconds of all launches by `CAUSES`."""
         return {cause: sum(each.causes[cause] for each in self.launches) for cause in CAUSES}
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What it was predicted for, by name."""
+        return {"level": self.machine.level, "threads": self.threads}
 
-def read_code(program: Program, machine: CpuMachine) -> Code:
+    @property
+    def setting(self) -> str:
+        """The same in words."""
+        return f"{self.machine.level}, {self.threads} threads"
+
+
+def read_cpu_code(program: Program, machine: CpuMachine) -> Code:
     """Compiles a program for the machine's level and looks at the code.
 
     Raises:
@@ -102,7 +122,7 @@ def read_code(program: Program, machine: CpuMachine) -> Code:
 
 
 def code_of(analysis: Analysis, machine: CpuMachine) -> Code:
-    """Looks at code for the machine's level. ReproError as `read_code`."""
+    """Looks at code for the machine's level. ReproError as `read_cpu_code`."""
     kernels = read_assembly(analysis.assembly)
     chosen = [block for blocks in kernels.values() for block in _counted(blocks)]
     cycles = cycles_of(chosen, machine)
@@ -120,7 +140,7 @@ def _counted(blocks: list[Block]) -> list[Block]:
     return [block for block in blocks if block.runs * len(block.instructions) >= _COUNTED * total]
 
 
-def predict(code: Code, machine: CpuMachine, threads: int = 1) -> StepPrediction:
+def predict_cpu(code: Code, machine: CpuMachine, threads: int = 1) -> StepPrediction:
     """The time of a step like all others: caches hold what the step before has left there.
 
     Args:
@@ -137,7 +157,8 @@ def predict(code: Code, machine: CpuMachine, threads: int = 1) -> StepPrediction
     if not 1 <= threads <= machine.cores:
         raise ReproError(f"expected threads from 1 to the {machine.cores} cores of {machine.name}, got {threads}")
     plan = code.plan
-    bytes_of = traffic(plan, code.operands, [int(machine.l1_bytes), int(machine.l2_bytes), int(machine.l3_bytes)])
+    sizes = [int(machine.l1_bytes), int(machine.l2_bytes), int(machine.l3_bytes)]
+    bytes_of = traffic(touches(plan, code.operands), LEVELS, sizes)
     cycles = {name: _core_cycles(blocks) for name, blocks in code.kernels.items()}
     launches = tuple(
         _launch(plan.kernels[launch.kernel], cycles[plan.kernels[launch.kernel].name], found, machine, threads)

@@ -12,7 +12,9 @@ from repro_mlir.bundle.runner.plan import Kernel, Launch, Plan
 from repro_mlir.errors import ReproError
 from repro_mlir.numerics.tensors import TensorType
 from repro_mlir.roofline import CAUSES, NUMBERS, Code, predict, read_code
-from repro_mlir.roofline.cpu.traffic import Operand, traffic
+from repro_mlir.roofline.cpu.operands import Operand, touches
+from repro_mlir.roofline.cpu.prediction import LEVELS
+from repro_mlir.roofline.traffic import traffic
 from support.predicted import EMPTY, MACHINE, doubled, product, program_of
 
 
@@ -98,11 +100,11 @@ def test_where_bytes_come_from() -> None:
     whole, part, nothing = Operand(2048, True, False), Operand(1024, True, True), Operand(0, True, False)
     operands = {"first": [whole, whole], "second": [part, nothing]}
     # All four pages are in the second cache. The first one has what the second launch read last when a step begins.
-    found = traffic(plan, operands, [2048, 4096, 8192])
+    found = traffic(touches(plan, operands), LEVELS, [2048, 4096, 8192])
     assert found == [{"l1": 1024, "l2": 3072, "l3": 0, "memory": 0}, {"l1": 0, "l2": 1024, "l3": 0, "memory": 0}]
-    found = traffic(plan, operands, [4096, 4096, 8192])
+    found = traffic(touches(plan, operands), LEVELS, [4096, 4096, 8192])
     assert found == [{"l1": 4096, "l2": 0, "l3": 0, "memory": 0}, {"l1": 1024, "l2": 0, "l3": 0, "memory": 0}]
-    found = traffic(plan, operands, [1024, 1024, 1024])
+    found = traffic(touches(plan, operands), LEVELS, [1024, 1024, 1024])
     assert sum(each["memory"] for each in found) == 5120
     with pytest.raises(ReproError, match="launch 0 has 2 buffers, its kernel 1"):
-        traffic(plan, {"first": [whole], "second": [part, nothing]}, [1024, 1024, 1024])
+        touches(plan, {"first": [whole], "second": [part, nothing]})

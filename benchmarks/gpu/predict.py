@@ -1,0 +1,116 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Predicts what run.py times, for machines that need not be here.
+
+    python benchmarks/gpu/predict.py --machine h100 h200 [--tiny] [--only TEXT ...] [--measured RESULTS] -o FILE.md
+
+Needs no GPU and no prepared directory. FILE.md has a row for each program: milliseconds of a step on each machine and
+what they are spent on. With --measured, the results of run.py on the first machine are beside them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import tensor_cores
+from cases import calls, trainings
+from prepare import call_program, product_program, step_program
+from repro_mlir.bundle.runner.certificates import TENSOR_CORES
+from repro_mlir.compilation.device_code import compile_for
+from repro_mlir.errors import ReproError
+from repro_mlir.program import Program
+from repro_mlir.roofline import Accelerator, GpuCode, GpuStepPrediction, predict, read_machine, read_measured
+from repro_mlir.roofline.gpu.prediction import gpu_code_of
+
+_SHARE = 0.1  # of a step, from which a cause is named
+
+
+def programs(tiny: bool, architecture: str) -> Iterator[tuple[str, str, Callable[[], Program]]]:
+    """Name of the row of run.py, architecture of the code, and how to make the program."""
+    for training in trainings(tiny):
+        yield training.name, architecture, lambda training=training: step_program(training)[0]
+    for call in calls(tiny):
+        yield call.name, architecture, lambda call=call: call_program(call)
+    for product in tensor_cores.products(tiny):
+        make = lambda product=product: product_program(product, architecture)  # noqa: E731
+        yield product.name, architecture + TENSOR_CORES, make
+
+
+def row(name: str, steps: list[GpuStepPrediction], measured: str | None) -> str:
+    """A line of the table."""
+    first = steps[0]
+    causes = sorted(first.causes.items(), key=lambda item: -item[1])
+    parts = ", ".join(
+        f"{cause} {seconds / first.seconds:.0%}" for cause, seconds in causes if seconds > _SHARE * first.seconds
+    )
+    cells = [name, str(len(first.launches)), *(f"{1e3 * step.seconds:.4g}" for step in steps)]
+    if measured is not None:
+        try:
+            ledger = read_measured(measured, name, first)
+            cells += [f"{1e3 * ledger.seconds:.4g}", f"{first.seconds / ledger.seconds - 1:+.0%}"]
+        except ReproError:
+            cells += ["", ""]
+    return f"| {' | '.join([*cells, parts])} |"
+
+
+def main() -> int:
+    """0, or 1 if something could not be predicted; the rest is."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--machine", nargs="+", required=True, metavar="M", help="of one architecture")
+    parser.add_argument("--tiny", action="store_true", help="small sizes")
+    parser.add_argument("--only", metavar="TEXT", nargs="+", default=[""], help="only what has a TEXT in its name")
+    parser.add_argument("--measured", metavar="RESULTS", help="the JSON file of run.py on the first machine")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE.md")
+    options = parser.parse_args()
+    machines = [read_machine(name) for name in options.machine]
+    gpus = [machine for machine in machines if isinstance(machine, Accelerator)]
+    architectures = {machine.architecture for machine in gpus}
+    if len(gpus) < len(machines) or len(architectures) > 1 or None in architectures:
+        parser.error("expected GPUs of one architecture")
+    architecture = str(gpus[0].architecture)
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, cwd=Path(__file__).parent
+    )
+    names = " ".join(machine.name for machine in gpus)
+    lines = [
+        "# Predictions for GPUs",
+        "",
+        "What [roofline.md](roofline.md) predicts for the programs of benchmarks/gpu: milliseconds of a step, and what",
+        "takes more than a tenth of them on the first machine. Written by",
+        "",
+        f"    python benchmarks/gpu/predict.py --machine {names} -o FILE.md",
+        "",
+        f"on {datetime.date.today()} at commit {commit.stdout.strip() or 'unknown'}.",
+        "",
+    ]
+    columns = ["program", "launches", *(machine.name for machine in gpus)]
+    columns += ["measured", "error"] if options.measured else []
+    lines += [f"| {' | '.join([*columns, 'spent on'])} |", f"|{' --- |' * (len(columns) + 1)}"]
+    failed = 0
+    for name, target, make in programs(options.tiny, architecture):
+        if not any(text in name for text in options.only):
+            continue
+        start = time.perf_counter()
+        try:
+            (code,) = compile_for(make(), [target])
+            found: GpuCode = gpu_code_of(code, architecture)
+            steps = [predict(found, machine) for machine in gpus]
+        except ReproError as error:
+            print(f"{name}: {error}", file=sys.stderr, flush=True)
+            failed += 1
+            continue
+        lines.append(row(name, steps, options.measured))
+        print(f"{lines[-1]} {time.perf_counter() - start:.1f} s", flush=True)
+    options.output.write_text("\n".join([*lines, ""]))
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

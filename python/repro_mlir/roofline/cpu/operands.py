@@ -1,0 +1,54 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""What kernels of CPUs read and write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...bundle.runner.plan import Plan
+from ...errors import ReproError
+from ..traffic import Touch
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A buffer of a kernel."""
+
+    size: int
+    reads: bool
+    writes: bool
+
+
+def read_operands(text: str) -> dict[str, list[Operand]]:
+    """The buffers of each kernel, of what `repro_mlir.compilation.cpu.analyze` gives."""
+    kernels = {}
+    for line in text.splitlines():
+        name, *buffers = line.split()
+        pairs = [buffer.rsplit(":", 1) for buffer in buffers]
+        kernels[name] = [Operand(int(size), "read" in access, "write" in access) for access, size in pairs]
+    return kernels
+
+
+def touches(plan: Plan, operands: dict[str, list[Operand]]) -> list[list[Touch]]:
+    """What each launch touches, each buffer once.
+
+    Args:
+      plan: of a CPU.
+      operands: of its kernels.
+    Raises:
+      ReproError: a kernel of other operands than its launch has.
+    """
+    return [[*_touches(plan, operands, number)] for number in range(len(plan.launches))]
+
+
+def _touches(plan: Plan, operands: dict[str, list[Operand]], number: int) -> Iterator[Touch]:
+    launch = plan.launches[number]
+    kernel = operands[plan.kernels[launch.kernel].name]
+    if len(kernel) != len(launch.arguments):
+        raise ReproError(f"launch {number} has {len(launch.arguments)} buffers, its kernel {len(kernel)}")
+    for operand, (space, index, offset) in zip(kernel, launch.arguments, strict=True):
+        if operand.size:
+            yield Touch(space, index, offset, operand.size)

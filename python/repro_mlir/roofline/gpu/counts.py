@@ -1,0 +1,270 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""What the blocks of a launch do: counted by the PTX emulator, with zeros as data."""
+
+from __future__ import annotations
+
+import math
+import mmap
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...bundle.runner.plan import Kernel, Launch, Plan
+from ...errors import ReproError
+from ...execute import emulator
+from ..traffic import Touch
+from .architecture import LATENCIES, SECTOR, WARP
+from .instructions import Cost, cost_of
+from .ptx import Block
+
+# Instructions of warps that are run for a launch, about; all blocks run where they are no more.
+_BUDGET = 200_000
+_FEWEST = 4
+# Of a block: beyond the first number a loop may end by data, beyond the second it is taken not to end.
+_DOUBTFUL, _MOST = 1 << 22, 1 << 28
+_PAGE = 4096
+ALIGNMENT = 256
+"""Bytes: launches whose arguments lie alike to multiples of it do the same (CUDA aligns what it allocates so)."""
+
+# Bytes of a buffer that get another value than zero at most.
+_FILLED = 1 << 26
+# MAP_NORESERVE of Linux, which the module mmap of Python 3.11 does not name.
+_NO_RESERVE = 0x4000
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a launch does, whatever the machine's numbers.
+
+    Attributes:
+      blocks: of the grid.
+      counted: how many of them were run; the others are taken to be as their neighbours.
+      kinds: instructions of warps by kind, of the whole launch.
+      issued: instructions of machine code that a block issues.
+      units: what a block asks of each unit: instructions of warps; cycles of `load_store`, at 128 bytes in a cycle;
+        operations of matrix units by format.
+      l2_bytes: that a block moves between L2 and its multiprocessor; what it asks for twice is in L1.
+      path: cycles of a warp whose every load hits L2, and whose every load goes to memory.
+      touched: of each argument the first byte that is read or written, from its beginning, how many are, and whether
+        they are read and whether they are written.
+      shared_bytes: of a block.
+      threads: of a block.
+    """
+
+    blocks: int
+    counted: int
+    kinds: dict[str, float]
+    issued: float
+    units: dict[str, float]
+    l2_bytes: float
+    path: tuple[float, float]
+    touched: tuple[tuple[int, int, bool, bool], ...]
+    shared_bytes: int
+    threads: int
+
+    def touches(self, launch: Launch) -> list[Touch]:
+        """What this or an equal launch reads or writes; arguments that are the same bytes are one."""
+        found: dict[tuple[str, int, int, int], tuple[bool, bool]] = {}
+        for (space, number, offset), (begin, size, reads, writes) in zip(launch.arguments, self.touched, strict=True):
+            if size:
+                place = space, number, offset + begin, size
+                before = found.get(place, (False, False))
+                found[place] = before[0] or reads, before[1] or writes
+        return [Touch(*place, times=1 + (reads and writes)) for place, (reads, writes) in found.items()]
+
+
+@dataclass
+class _Line:
+    runs: float = 0.0
+    sectors: float = 0.0
+    new_sectors: float = 0.0
+    wavefronts: float = 0.0
+
+
+def count(module: emulator.Module, blocks: Sequence[Block], plan: Plan, launch: Launch, constants: bytes) -> Work:
+    """Runs blocks of a launch. A kernel that does not end on zeros, such as one that follows a chain of indices, runs
+    on bytes of 255 instead: indices of -1 end a chain.
+
+    Args:
+      module: with the kernel.
+      blocks: its instructions.
+      plan: of the launch.
+      constants: the bytes of the space "constant".
+    Raises:
+      ReproError: a kernel that does what it must not, or does not end; buffers that are too large.
+    """
+    for fill, most in ((0, _DOUBTFUL), (255, _DOUBTFUL), (0, _MOST)):
+        try:
+            return _count(module, blocks, plan, launch, constants, fill, most)
+        except emulator.KernelFault as error:
+            fault = error
+            if error.kind != "unfinished":
+                break
+        except emulator.LaunchError as error:
+            raise ReproError(f"cannot count: {error}") from None
+    raise ReproError(f"cannot count: {fault}") from None
+
+
+def _count(
+    module: emulator.Module,
+    blocks: Sequence[Block],
+    plan: Plan,
+    launch: Launch,
+    constants: bytes,
+    fill: int,
+    most: int,
+) -> Work:
+    kernel = plan.kernels[launch.kernel]
+    memory, parameters = _memory(plan, launch, constants, fill)
+    total = math.prod(launch.grid)
+    lines: defaultdict[int, _Line] = defaultdict(_Line)
+    sizes: defaultdict[str, float] = defaultdict(float)
+    ranges: dict[str, tuple[int, int, bool, bool]] = {}
+    counted = 0
+
+    def run(numbers: Sequence[int], weight: float) -> float:
+        nonlocal counted
+        found = module.count(kernel.name, launch.grid, kernel.block, kernel.shared, parameters, memory, numbers, most)
+        counted += len(numbers)
+        for line, each in found.lines.items():
+            mine = lines[line]
+            mine.runs += weight * each.runs
+            mine.sectors += weight * each.sectors
+            mine.new_sectors += weight * each.new_sectors
+            mine.wavefronts += weight * each.wavefronts
+        for name, buffer in found.buffers.items():
+            if buffer.end:
+                begin, end, reads, writes = ranges.get(name, (buffer.begin, buffer.end, False, False))
+                begin, end = min(begin, buffer.begin), max(end, buffer.end)
+                ranges[name] = begin, end, reads or buffer.reads, writes or buffer.writes
+                sizes[name] += weight * buffer.new_sectors * SECTOR
+        return sum(each.runs for each in found.lines.values())
+
+    first = run([0], 1.0)
+    middle = total - 2
+    if total > 1:
+        run([total - 1], 1.0)
+    if middle > 0:
+        number = middle if middle * first <= _BUDGET else max(_FEWEST, int(_BUDGET / first))
+        # Without a period that those of tiles could have: multiples of the golden ratio.
+        chosen = (
+            range(middle) if number >= middle else sorted({int(i * 0.6180339887 % 1 * middle) for i in range(number)})
+        )
+        run([1 + each for each in chosen], middle / len(chosen))
+    touched = []
+    for index in map(str, range(len(launch.arguments))):
+        begin, end, reads, writes = ranges.get(index, (0, 0, False, False))
+        # What is read with gaps is less than its range, what several blocks read less than their sum.
+        touched.append((begin, min(end - begin, int(sizes[index])), reads, writes))
+    shared = kernel.shared + module.kernels[kernel.name].shared_bytes
+    return _work(blocks, lines, kernel, total, counted, tuple(touched), shared)
+
+
+def _memory(plan: Plan, launch: Launch, constants: bytes, fill: int) -> tuple[emulator.Memory, bytes]:
+    """A buffer of its own for each argument, up to the end of its space, and the parameters of the kernel."""
+    memory = emulator.Memory()
+    sizes = plan.sizes()
+    addresses = []
+    for index, (space, number, offset) in enumerate(launch.arguments):
+        size = sizes[space, number] - offset
+        try:
+            # Pages that nobody writes take no memory.
+            pages = mmap.mmap(-1, size + _PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE)
+        except (OSError, OverflowError, ValueError):
+            raise ReproError(f"a buffer of {size} bytes is more than can be counted on this machine") from None
+        array = np.frombuffer(pages, np.uint8)
+        # The distance from a multiple of ALIGNMENT that it has on a device.
+        array = array[offset % ALIGNMENT : offset % ALIGNMENT + size]
+        if fill:
+            array[:_FILLED] = fill
+        if space == "constant":
+            array[:] = np.frombuffer(constants, np.uint8)[offset:]
+        addresses.append(memory.add(array, str(index)))
+    addresses.append(int(memory.allocate(8, "error").ctypes.data))
+    memory.arrays["error"][:] = 0
+    return memory, np.array(addresses, np.uint64).tobytes()
+
+
+def _work(
+    blocks: Sequence[Block],
+    lines: dict[int, _Line],
+    kernel: Kernel,
+    total: int,
+    counted: int,
+    touched: tuple[tuple[int, int, bool, bool], ...],
+    shared: int,
+) -> Work:
+    kinds: defaultdict[str, float] = defaultdict(float)
+    units: defaultdict[str, float] = defaultdict(float)
+    issued = l2_bytes = 0.0
+    threads = math.prod(kernel.block)
+    warps = -(-threads // WARP)
+    path = [0.0, 0.0]
+    ready: list[dict[str, float]] = [{}, {}]
+    for block in blocks:
+        runs = max((lines[each.line].runs for each in block.instructions if each.line in lines), default=0.0)
+        if not runs:
+            continue
+        costs = [cost_of(each) for each in block.instructions]
+        for instruction, cost in zip(block.instructions, costs, strict=True):
+            kinds[cost.kind] += runs
+            issued += runs * cost.issued
+            for unit, number in cost.units.items():
+                units[unit] += runs * number
+            line = lines.get(instruction.line, _Line())
+            l2_bytes += line.new_sectors * SECTOR
+            units["load_store"] += line.wavefronts + line.sectors * SECTOR / 128
+        for number, behind in enumerate((LATENCIES["l2"], LATENCIES["memory"])):
+            latencies = [
+                cost.latency or _load_latency(each.opcode, lines.get(each.line), behind)
+                for each, cost in zip(block.instructions, costs, strict=True)
+            ]
+            cycles = _cycles(block, costs, latencies, ready[number])
+            if block.is_loop:
+                cycles = _cycles(block, costs, latencies, ready[number])
+            path[number] += runs / (total * warps) * cycles
+    per_block = {unit: number / total for unit, number in units.items() if number}
+    return Work(
+        total, counted, dict(kinds), issued / total, per_block, l2_bytes / total, (path[0], path[1]), touched, shared,
+        threads,
+    )  # fmt: skip
+
+
+def _load_latency(opcode: str, line: _Line | None, behind: float) -> float:
+    """Of an access to global memory: what is new to the block comes from behind L1."""
+    if not opcode.startswith(("ld.", "ldu.", "atom.")) or line is None or not line.sectors:
+        return 0.0
+    share = 1.0 if opcode.startswith("atom.") else line.new_sectors / line.sectors
+    return LATENCIES["l1"] + share * (behind - LATENCIES["l1"])
+
+
+def _cycles(block: Block, costs: Sequence[Cost], latencies: Sequence[float], ready: dict[str, float]) -> float:
+    """Cycles from the first to the last instruction of a block that one warp issues, one in a cycle, each as soon as
+    its operands are there: machine code has been put in such an order.
+
+    Args:
+      ready: when registers of the blocks before are there, from the beginning; becomes that from the end.
+    """
+    last = barrier = issued = 0.0
+    for instruction, cost, latency in zip(block.instructions, costs, latencies, strict=True):
+        begin = max((ready.get(register, 0.0) for register in instruction.sources), default=0.0)
+        begin = max(begin, barrier)
+        issued += cost.issued
+        if cost.kind == "barrier":
+            begin = max(begin, last, issued)
+            barrier = begin + latency
+        last = max(last, begin)
+        for register in instruction.results:
+            ready[register] = begin + max(latency, cost.issued)
+    cycles = max(last, issued, barrier)
+    for register in [*ready]:
+        left = ready[register] - cycles
+        if left > 0:
+            ready[register] = left
+        else:
+            del ready[register]
+    return cycles

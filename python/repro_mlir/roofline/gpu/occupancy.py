@@ -1,0 +1,81 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""How many blocks of a kernel a multiprocessor holds."""
+
+from __future__ import annotations
+
+import struct
+
+from ...errors import ReproError
+from ..machines.accelerator import Accelerator
+from .architecture import ARCHITECTURES, PARTS, REGISTER_UNIT, SHARED_UNIT, WARP
+
+# Of the section .nv.info of a cubin: a record of two words, a symbol and its registers.
+_REGISTERS = b"\x04\x2f"
+
+
+def blocks_per_multiprocessor(
+    kernel: str, threads: int, registers: int, shared_bytes: int, machine: Accelerator
+) -> int:
+    """The blocks of a kernel that are on a multiprocessor at a time, by the rules of the CUDA Occupancy Calculator.
+
+    Args:
+      kernel: names it in errors.
+      threads, shared_bytes: of a block.
+      registers: of a thread.
+      machine: with an architecture.
+    Raises:
+      ReproError: no block fits.
+    """
+    assert machine.architecture is not None
+    warps = -(-threads // WARP)
+    of_warp = -(-registers * WARP // REGISTER_UNIT) * REGISTER_UNIT
+    reserved = ARCHITECTURES[machine.architecture].shared_reserved
+    shared = -(-(shared_bytes + reserved) // SHARED_UNIT) * SHARED_UNIT
+    most = {
+        "blocks": machine.blocks,
+        "threads": machine.threads // (warps * WARP),
+        "registers": machine.registers // PARTS // max(of_warp, 1) * PARTS // warps if of_warp else machine.blocks,
+        "shared_bytes": int(machine.shared_bytes) // shared if shared else machine.blocks,
+    }
+    scarce = min(most, key=lambda name: most[name])
+    if not most[scarce]:
+        raise ReproError(
+            f"a block of {kernel} with {threads} threads, {registers} registers for each and {shared_bytes} bytes of "
+            f"shared memory is more than the {scarce} of {machine.name} allow"
+        )
+    return most[scarce]
+
+
+def registers_of(cubin: bytes) -> dict[str, int]:
+    """The registers of a thread of each kernel, of machine code as ptxas writes it; none where it is of another form.
+
+    The file is ELF of 64 bits; the record is EIATTR_REGCOUNT, as `cuobjdump -elf` calls it.
+    """
+    try:
+        (offset,) = struct.unpack_from("<Q", cubin, 0x28)
+        size, number, names = struct.unpack_from("<3H", cubin, 0x3A)
+        headers = [struct.unpack_from("<2I4Q2I2Q", cubin, offset + size * each) for each in range(number)]
+        text = headers[names]
+        sections = {_name(cubin, text[4] + header[0]): header for header in headers}
+        info, symbols = sections[".nv.info"], sections[".symtab"]
+        strings = headers[symbols[6]]
+        found = {}
+        data = cubin[info[4] : info[4] + info[5]]
+        at = 0
+        while at < len(data):
+            # A record has a value of two bytes, or as many bytes as that says.
+            length = struct.unpack_from("<H", data, at + 2)[0] if data[at] == 4 else 0
+            if data[at : at + 2] == _REGISTERS:
+                symbol, registers = struct.unpack_from("<2I", data, at + 4)
+                (name,) = struct.unpack_from("<I", cubin, symbols[4] + 24 * symbol)
+                found[_name(cubin, strings[4] + name)] = registers
+            at += 4 + length
+        return found
+    except (struct.error, IndexError, KeyError, OverflowError, ValueError):
+        return {}
+
+
+def _name(data: bytes, at: int) -> str:
+    return data[at : data.index(b"\0", at)].decode()

@@ -1,0 +1,260 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""How long a step takes on a GPU, from its PTX and a machine's numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ...bundle.runner.bundle import Bundle
+from ...bundle.runner.certificates import without_tensor_cores
+from ...bundle.runner.execution import TargetCode, choose_architecture
+from ...bundle.runner.plan import Plan
+from ...compilation.device_code import compile_for
+from ...errors import ReproError
+from ...execute import emulator
+from ...field_checks import shown
+from ...program.program import Program
+from ..machines.accelerator import Accelerator
+from ..traffic import traffic
+from .architecture import ARCHITECTURES, WARP, WAVEFRONT, Architecture
+from .counts import ALIGNMENT, Work, count
+from .occupancy import blocks_per_multiprocessor, registers_of
+from .ptx import most_live_registers, read_kernels
+
+GPU_CAUSES = ("issue", "units", "latency", "l2", "memory", "tail", "launch")
+"""What a launch takes its time for."""
+
+_MATRIX_RATES = {
+    "matrix tf32": "tf32_matrix_flops",
+    "matrix f16": "f16_matrix_flops",
+    "matrix f8": "f8_matrix_flops",
+    "matrix int8": "int8_matrix_ops",
+}
+
+
+@dataclass(frozen=True)
+class GpuLaunchPrediction:
+    """A launch of a step.
+
+    Attributes:
+      kernel: its name.
+      causes: seconds by `GPU_CAUSES`; they add up to `seconds`.
+      traffic: bytes between L2 and multiprocessors, `l2`, and between memory and L2, `memory`.
+      unit: the busiest unit, such as "f32".
+      blocks: of the grid.
+      resident: how many of them a multiprocessor holds at a time.
+      waves: how often all multiprocessors are filled; a last one in part counts as its part.
+    """
+
+    kernel: str
+    causes: dict[str, float]
+    traffic: dict[str, int]
+    unit: str
+    blocks: int
+    resident: int
+    waves: float
+
+    @property
+    def seconds(self) -> float:
+        """How long it takes."""
+        return sum(self.causes.values())
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What there is to say beside times and bytes, by name."""
+        return {"unit": self.unit, "blocks": self.blocks, "resident": self.resident, "waves": self.waves}
+
+
+@dataclass(frozen=True)
+class GpuCode:
+    """What is known of compiled code whatever a machine's numbers.
+
+    Attributes:
+      architecture: that it is for.
+      plan: its launches.
+      work: of each launch; equal launches share one.
+      registers: of a thread of each kernel.
+      is_assembled: whether `registers` are those of ptxas; otherwise the most values that are alive in the PTX.
+    """
+
+    architecture: str
+    plan: Plan
+    work: tuple[Work, ...]
+    registers: dict[str, int]
+    is_assembled: bool
+
+
+@dataclass(frozen=True)
+class GpuStepPrediction:
+    """A step.
+
+    Attributes:
+      machine: what was asked for.
+      launches: in their order.
+      arena_bytes, state_bytes: memory beside inputs and outputs.
+      is_assembled: whether registers are those of ptxas (`GpuCode`).
+    """
+
+    machine: Accelerator
+    launches: tuple[GpuLaunchPrediction, ...]
+    arena_bytes: int
+    state_bytes: int
+    is_assembled: bool
+
+    @cached_property
+    def seconds(self) -> float:
+        """How long the launches take, one after the other."""
+        return sum(each.seconds for each in self.launches)
+
+    @cached_property
+    def causes(self) -> dict[str, float]:
+        """The seconds of all launches by `GPU_CAUSES`."""
+        return {cause: sum(each.causes[cause] for each in self.launches) for cause in GPU_CAUSES}
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What it was predicted for, by name."""
+        registers = "ptxas" if self.is_assembled else "estimated"
+        return {"architecture": self.machine.architecture, "registers": registers}
+
+    @property
+    def setting(self) -> str:
+        """The same in words."""
+        return f"{self.machine.architecture}, registers {'of ptxas' if self.is_assembled else 'estimated'}"
+
+
+def read_gpu_code(source: Program | Bundle, machine: Accelerator) -> GpuCode:
+    """Compiles a program for the machine's architecture, or takes the best code of a bundle, and counts what its
+    launches do.
+
+    Raises:
+      ReproError: a machine without an architecture, an error of the compiler, a bundle without code for the machine, or
+        a kernel that cannot be counted.
+    """
+    if machine.architecture is None:
+        raise ReproError(
+            f"{machine.name} runs no code of the compiler: expected a machine that extends an architecture"
+        )
+    if isinstance(source, Program):
+        (code,) = compile_for(source, [machine.architecture])
+    else:
+        number = int(machine.architecture.removeprefix("sm_"))
+        names = source.architectures
+        code = source.code(choose_architecture(names, (number // 10, number % 10), source.path.name))
+    return gpu_code_of(code, machine.architecture)
+
+
+def gpu_code_of(code: TargetCode, architecture: str) -> GpuCode:
+    """Counts what the launches of compiled code do on an architecture, for which it may be PTX alone.
+
+    Raises:
+      ReproError: a kernel that cannot be counted.
+    """
+    text = code.ptx.decode(errors="replace")
+    module = emulator.load(text)
+    kernels = read_kernels(text)
+    for kernel in code.plan.kernels:
+        if kernel.name not in module.kernels or kernel.name not in kernels:
+            raise ReproError(f"expected a kernel {shown(kernel.name)} in the PTX")
+    is_own = without_tensor_cores(code.architecture) == architecture
+    registers = registers_of(code.cubin) if code.cubin and is_own else {}
+    is_assembled = registers.keys() >= kernels.keys()
+    if not is_assembled:
+        registers = {name: most_live_registers(blocks) for name, blocks in kernels.items()}
+    known: dict[tuple[object, ...], Work] = {}
+    work = []
+    plan = code.plan
+    for launch in plan.launches:
+        # Constants are data, which may be indices; all else is zero.
+        places = tuple(
+            (space, offset if space == "constant" else offset % ALIGNMENT) for space, _, offset in launch.arguments
+        )
+        key = (launch.kernel, launch.grid, places)
+        if key not in known:
+            known[key] = count(module, kernels[plan.kernels[launch.kernel].name], plan, launch, code.constants)
+        work.append(known[key])
+    return GpuCode(architecture, plan, tuple(work), registers, is_assembled)
+
+
+def predict_gpu(code: GpuCode, machine: Accelerator) -> GpuStepPrediction:
+    """The time of a step like all others: L2 holds what the step before has left there.
+
+    Raises:
+      ReproError: a machine of another architecture than the code is for, or one that a block does not fit.
+    """
+    if machine.architecture != code.architecture:
+        raise ReproError(
+            f"the code was read for architecture {code.architecture}, and {machine.name} has {machine.architecture}: "
+            "expected read_code with this machine"
+        )
+    plan = code.plan
+    touches = [work.touches(launch) for launch, work in zip(plan.launches, code.work, strict=True)]
+    bytes_of = traffic(touches, ("l2", "memory"), [int(machine.l2_bytes)])
+    launches = []
+    for launch, work, found in zip(plan.launches, code.work, bytes_of, strict=True):
+        name = plan.kernels[launch.kernel].name
+        resident = blocks_per_multiprocessor(name, work.threads, code.registers[name], work.shared_bytes, machine)
+        launches.append(_launch(name, work, resident, found["memory"], machine))
+    state = sum(kind.nbytes for kind in plan.states)
+    return GpuStepPrediction(machine, tuple(launches), plan.arena_size, state, code.is_assembled)
+
+
+def _launch(name: str, work: Work, resident: int, memory_bytes: int, machine: Accelerator) -> GpuLaunchPrediction:
+    """Each cause is what is added to the maximum of those before it, as what runs at the same time overlaps."""
+    l2_bytes = work.blocks * work.l2_bytes
+    missing = min(1.0, memory_bytes / l2_bytes) if l2_bytes else 0.0
+    path = (work.path[0] + missing * (work.path[1] - work.path[0])) / machine.clock_hz
+    issue = work.issued / (machine.issue_width * machine.clock_hz)
+    unit, busy = _busiest(name, work.units, machine)
+    share = work.blocks / machine.multiprocessors
+    waves = share / resident
+    transfers = {
+        "l2": l2_bytes / machine.l2_bandwidth if machine.l2_bandwidth else 0.0,
+        "memory": memory_bytes / (machine.memory_bandwidth * machine.memory_efficiency),
+    }
+    steps = {"issue": share * issue, "units": share * busy, "latency": max(1.0, waves) * path, **transfers}
+    causes, longest = {}, 0.0
+    for cause, seconds in steps.items():
+        causes[cause] = max(0.0, seconds - longest)
+        longest = max(longest, seconds)
+    # The multiprocessor with the most blocks has a whole number of them, and of waves.
+    most, whole = -(-work.blocks // machine.multiprocessors), -(-work.blocks // (machine.multiprocessors * resident))
+    causes["tail"] = max(0.0, most * issue - longest, most * busy - longest, whole * path - longest)
+    causes["launch"] = machine.launch_seconds
+    moved = {"l2": int(l2_bytes), "memory": memory_bytes}
+    return GpuLaunchPrediction(name, causes, moved, unit, work.blocks, resident, waves)
+
+
+def _busiest(name: str, units: dict[str, float], machine: Accelerator) -> tuple[str, float]:
+    """The unit that is busy longest with a block alone on a multiprocessor, and its seconds."""
+    assert machine.architecture is not None
+    rates = _rates(ARCHITECTURES[machine.architecture], machine)
+    found = {}
+    for unit, number in units.items():
+        if not rates.get(unit):
+            raise ReproError(f"{name} needs {unit}, which {machine.name} has not")
+        found[unit] = number / rates[unit]
+    unit = max(found, key=lambda each: found[each], default="none")
+    return unit, found.get(unit, 0.0)
+
+
+def _rates(architecture: Architecture, machine: Accelerator) -> dict[str, float]:
+    """Of a multiprocessor, per second: instructions of warps, wavefronts, or operations of matrix units."""
+    warps = machine.clock_hz / WARP
+    rates = {
+        # A multiply-add is two.
+        "f32": machine.f32_flops / machine.multiprocessors / (2 * WARP),
+        "integer": architecture.integer * warps,
+        "f64": architecture.f64 * warps,
+        "special": machine.special_rate * warps,
+        "conversion": architecture.conversion * warps,
+        "wide_conversion": architecture.wide_conversion * warps,
+        "load_store": machine.shared_bandwidth * machine.clock_hz / WAVEFRONT,
+    }
+    for unit, flops in _MATRIX_RATES.items():
+        rates[unit] = getattr(machine, flops) * architecture.mma_share / machine.multiprocessors
+    return rates

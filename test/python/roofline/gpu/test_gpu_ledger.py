@@ -1,0 +1,107 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Predictions of programs and bundles by the command, beside results of a GPU."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from repro_mlir.bundle.runner.bundle import Bundle
+from repro_mlir.bundle.writer import write_bundle
+from repro_mlir.cli.main import main
+from repro_mlir.compilation.device_code import compile_for
+from repro_mlir.errors import ReproError
+from repro_mlir.roofline import predict, read_code, read_measured
+from repro_mlir.roofline.machines import ACCELERATOR_NUMBERS
+from repro_mlir.roofline.machines.files import write_entries
+from support.predicted import GPU, MACHINE, product, program_of
+
+
+def write_gpu(path: Path, architecture: str | None) -> None:
+    values = {name: getattr(GPU, name) for name in ACCELERATOR_NUMBERS}
+    sizes = {"multiprocessors": values.pop("multiprocessors")}
+    write_entries(path, architecture, sizes, values, dict.fromkeys(ACCELERATOR_NUMBERS, "made up"))
+
+
+def write_results(path: Path, *rows: Any) -> Path:
+    path.write_text(json.dumps({"facts": {"device": "a GPU that is made up"}, "parts": {"speed": rows}}))
+    return path
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "product.mlir").write_text(product(128))
+    write_gpu(tmp_path / "fast.json", "sm_90")
+    command = ["roofline", "predict", str(tmp_path / "product.mlir"), "--machine", str(tmp_path / "fast.json")]
+    assert main([*command, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["architecture"] == "sm_90"
+    assert found["seconds"] == pytest.approx(sum(each["seconds"] for each in found["launches"]))
+    assert found["seconds"] == pytest.approx(sum(found["causes"].values()))
+    results = write_results(tmp_path / "r.json", {"name": "product", "ours_ms": 1.0}, {"name": "x", "ours_ms": 2.0})
+    assert main([*command, "--measured", str(results)]) == 0
+    text = capsys.readouterr().out
+    assert "machine    fast, sm_90, registers" in text and "kernel_0" in text
+    assert "measured   1.00 ms a step, on a GPU that is made up; the prediction is off by -9" in text
+    assert "unknown" in text
+    assert main([*command, "--json", "--measured", str(results), "--set", "launch_seconds=1"]) == 0
+    slow = json.loads(capsys.readouterr().out)
+    assert slow["measured_on"] == "a GPU that is made up"
+    assert slow["measured"] == 1e-3 and slow["ledger"]["unknown"] < -0.9
+    assert main([*command, "--measure"]) == 2
+    assert "expected a CPU with --measure" in capsys.readouterr().err
+    write_gpu(tmp_path / "other.json", None)
+    assert main([*command[:-1], str(tmp_path / "other.json")]) == 2
+    assert "other runs no code of the compiler" in capsys.readouterr().err
+
+
+def test_a_bundle(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program = program_of(product(64)).with_initial([])
+    path = tmp_path / "product_64.rmb"
+    write_bundle(path, program, compile_for(program, ["sm_75", "sm_80"], assembled=False))
+    own, of_bundle = (read_code(each, replace(GPU, architecture="sm_80")) for each in (program, Bundle(path)))
+    assert of_bundle.work == own.work
+    # PTX of sm_80 runs on an sm_90, which assembles it.
+    later = predict(read_code(Bundle(path), GPU), GPU)
+    assert (later.facts["registers"], len(later.launches)) == ("estimated", len(own.plan.launches))
+    with pytest.raises(ReproError, match=r"product_64\.rmb has code for GPUs, and made-up is a CPU"):
+        read_code(Bundle(path), MACHINE)
+    write_bundle(path, program, compile_for(program, ["sm_100"], assembled=False))
+    write_gpu(tmp_path / "fast.json", "sm_90")
+    assert main(["roofline", "predict", str(path), "--machine", str(tmp_path / "fast.json")]) == 2
+    assert "product_64.rmb has code for sm_100, which this GPU (sm_90) does not run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[]", "expected results of benchmarks/gpu/run.py"),
+        ('{"parts": []}', "expected results of benchmarks/gpu/run.py"),
+        ('{"parts": {"speed": {}}}', "expected results of benchmarks/gpu/run.py"),
+        ('{"parts": {"speed": [1, {"name": "b"}]}}', "expected one row 'a', got 0 among b"),
+        ('{"parts": {"speed": [{"name": "a"}, {"name": "a"}]}}', "expected one row 'a', got 2"),
+        ('{"parts": {"speed": [{"name": "a"}]}}', "expected ours_ms of 'a' as milliseconds, got None"),
+        ('{"parts": {"speed": [{"name": "a", "ours_ms": true}]}}', "as milliseconds, got True"),
+        ('{"parts": {"speed": [{"name": "a", "ours_ms": 0}]}}', "as milliseconds, got 0"),
+        ('{"parts": {"speed": [{"name": "a", "ours_ms": 1e300}]}}', "as milliseconds, got 1e"),
+        ("{", "JSON"),
+    ],
+)
+def test_results_that_are_refused(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "r.json").write_text(text)
+    step = predict(read_code(program_of(product(32)), GPU), GPU)
+    with pytest.raises(ReproError, match=message):
+        read_measured(tmp_path / "r.json", "a", step)
+
+
+def test_rows_are_found_by_the_names_of_bundles(tmp_path: Path) -> None:
+    step = predict(read_code(program_of(product(32)), GPU), GPU)
+    results = write_results(tmp_path / "r.json", {"name": "matmul 32x32x8 NT, 2 digits", "ours_ms": 3})
+    ledger = read_measured(results, "matmul_32x32x8_NT__2_digits", step)
+    assert ledger.seconds == 3e-3
+    assert sum(ledger.causes.values()) == pytest.approx(3e-3)
+    assert ledger.median_error == pytest.approx(1 - step.seconds / 3e-3)

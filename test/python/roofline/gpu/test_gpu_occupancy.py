@@ -1,0 +1,53 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Blocks of a multiprocessor, by hand as the CUDA Occupancy Calculator counts them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from repro_mlir.errors import ReproError
+from repro_mlir.roofline.gpu.occupancy import blocks_per_multiprocessor
+from support.predicted import GPU
+
+
+@pytest.mark.parametrize(
+    ("threads", "registers", "shared", "blocks"),
+    [
+        # 2048 threads, 64 warps of 1024 registers.
+        (256, 32, 0, 8),
+        # 33 registers of 32 threads are 1280: 12 warps in each of four parts, 6 blocks of 8.
+        (256, 33, 0, 6),
+        # 255: 8192 of a warp, 8 warps, 2 blocks of 4.
+        (128, 255, 0, 2),
+        # A warp that is not full takes the place of one: 32 blocks at most.
+        (20, 16, 0, 32),
+        (1024, 64, 0, 1),
+        # 48 KiB and 1 KiB of the driver's are 50,176 of 233,472.
+        (128, 32, 48 * 1024, 4),
+        # 1 byte and 1 KiB become 1152.
+        (32, 32, 1, 32),
+    ],
+)
+def test_by_hand(threads: int, registers: int, shared: int, blocks: int) -> None:
+    assert blocks_per_multiprocessor("k", threads, registers, shared, GPU) == blocks
+
+
+def test_other_architectures() -> None:
+    # sm_75 has 64 KiB, 1024 threads, 16 blocks, and no shared memory of the driver's.
+    small = replace(GPU, architecture="sm_75", threads=1024, blocks=16, shared_bytes=65536)
+    assert blocks_per_multiprocessor("k", 64, 32, 32768, small) == 2
+    assert blocks_per_multiprocessor("k", 64, 32, 32768, replace(small, architecture="sm_80")) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "scarce"),
+    [({"shared_bytes": 1000}, "shared_bytes"), ({"threads": 64}, "threads"), ({"registers": 4096}, "registers")],
+)
+def test_a_block_that_does_not_fit(change: dict[str, int], scarce: str) -> None:
+    with pytest.raises(
+        ReproError, match=f"a block of k with 128 threads, 64 registers .* more than the {scarce} of made-up"
+    ):
+        blocks_per_multiprocessor("k", 128, 64, 512, replace(GPU, **change))
