@@ -29,6 +29,7 @@ def opcodes(product: Product, arch: str) -> set[str]:
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.sampled(4)
 def test_products_M4(name: str, arch: str) -> None:
     """Whether or not the rule is that of the unit."""
     product, operands = CASES[name]
@@ -88,6 +89,7 @@ def test_turing_has_no_bf16() -> None:
 @pytest.mark.parametrize("kind", ["normal", "tiny", "special", "any-bits"])
 @pytest.mark.parametrize("k", [1, 8, 9, 16, 24, 31, 32, 33, 41, 63, 72])
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
+@pytest.mark.sampled(4)
 def test_ends_of_K_M1(arch: str, k: int, kind: str) -> None:
     """Zeros fill the last block; -0 stays -0, as no block has zeros alone."""
     by = dataclasses.replace(Accumulator.named(CLASSES[arch], "f16"), start="init" if k % 3 else "zero")
@@ -110,6 +112,7 @@ def test_negative_zeros_M4(arch: str, k: int) -> None:
 
 @pytest.mark.parametrize("chunk", [32, 64, 128])
 @pytest.mark.parametrize("k", [31, 32, 64, 95, 128, 200, 257, 512])
+@pytest.mark.sampled(3)
 def test_chunks_M4(chunk: int, k: int) -> None:
     product = Product(dataclasses.replace(HOPPER, chunk=chunk), {"m": 40, "n": 65, "k": k})
     assert opcodes(product, "sm_90")
@@ -119,6 +122,7 @@ def test_chunks_M4(chunk: int, k: int) -> None:
 
 @pytest.mark.parametrize("maps", LAYOUTS, ids="-".join)
 @pytest.mark.parametrize("n", [37, 64])
+@pytest.mark.sampled(2)
 def test_layouts_M4(maps: tuple[str, str, str], n: int) -> None:
     sizes = {"b": 3, "m": 72, "n": n, "k": 48, "l": 3}
     product = Product(HOPPER, {letter: sizes[letter] for letter in set("".join(maps))}, ("f16", "f16", "f32"), maps)
@@ -153,6 +157,7 @@ def test_no_race(k: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
+@pytest.mark.sampled(3)
 def test_random_products_M4(seed: int) -> None:
     choose = random.Random(seed)
     product, kind = random_product(choose)
@@ -169,6 +174,7 @@ def test_random_products_M4(seed: int) -> None:
 
 
 @pytest.mark.parametrize("arch", device_code.architectures())
+@pytest.mark.sampled(2)
 def test_ptxas_takes_the_code(arch: str) -> None:
     """No kernel spills, the largest tiles and those with totals of chunks included."""
     modules = []

@@ -63,6 +63,7 @@ def test_state_hashes(example: Example, level: str) -> None:
 
 
 @pytest.mark.parametrize("architecture", device_code.architectures())
+@pytest.mark.sampled(2)
 def test_ptxas_takes_the_device_code(example: Example, architecture: str) -> None:
     """One example for each architecture, and all with REPRO_TESTS=all."""
     name, program, _ = example

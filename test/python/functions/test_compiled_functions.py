@@ -56,6 +56,7 @@ def expected(name: str, count: int) -> NDArray[np.float32]:
 
 @pytest.mark.parametrize("level", available_levels())
 @pytest.mark.parametrize("name", UNARY)
+@pytest.mark.sampled(2)
 def test_unary(name: str, level: str) -> None:
     x = np.concatenate([SIGNED, hard_cases(name)])
     right = reference.evaluate(name, x)
