@@ -12,16 +12,19 @@ from pathlib import Path
 from ..command_line import positive
 from ..errors import ReproError
 from ..printing import tell
-from .file_kinds import BUNDLE, MODULE, ONNX, PROGRAM, SAVED_MODEL, SCRIPT, expect
-from .options import Commands, add_command, add_no_cache, add_numerics, add_sizes, read_program
+from . import roofline_sweep, roofline_transformer
+from .options import Commands, add_command
+from .roofline_options import add_step, read_machines, read_step
 
 _NOTES = """examples:
   repro roofline calibrate -o here.json
   repro roofline predict examples/digits_cnn.py --machine here.json --measure
   repro roofline predict digits.repro --machine here.json --threads 2 --set memory_bandwidth=2x
+  repro roofline predict digits.repro --machine here.json --machine epyc-zen5 --html digits.html
+  repro roofline predict digits.rmb --machine h100
+  repro roofline sweep digits.repro --machine epyc-zen5 --set memory_bandwidth=0.5x,1x,2x --set clock_hz=1x,2x
   repro roofline transformer llama3-70b --machine h100 --tensor 8 --pipeline 4 --data 2 --batch 64 --precision fp8
   repro roofline transformer llama3-8b --machine h100 --decode --batch 16 --sequence 4096
-  repro roofline predict digits.rmb --machine h100
 """
 
 
@@ -32,180 +35,58 @@ def register(commands: Commands) -> None:
     group.formatter_class = argparse.RawDescriptionHelpFormatter
     parts = group.add_subparsers(title="commands", required=True, metavar="COMMAND")
     command = add_command(parts, "predict", _predict, "predict a step of a script, a program file or a model")
-    kinds = "a script, a program file, a bundle, an ONNX model, a SavedModel or an MLIR module"
-    command.add_argument("program", metavar="FILE", help=kinds)
-    add_numerics(command)
-    add_sizes(command)
-    command.add_argument(
-        "--machine", required=True, metavar="M", help="the name of a machine, or a .json file that describes one"
-    )
-    command.add_argument("--threads", type=positive, default=1, metavar="N", help="threads of a step (1)")
-    _add_set(command)
+    add_step(command, "V")
     command.add_argument("--measure", action="store_true", help="run the step here, and show the gap")
     command.add_argument(
         "--measured", metavar="RESULTS", help="show the gap to the row of FILE in a file of benchmarks/gpu/run.py"
     )
     command.add_argument("--kernels", type=positive, default=20, metavar="N", help="kernels in the table (20)")
-    add_no_cache(command)
+    roofline_sweep.register(parts)
+    roofline_transformer.register(parts)
     command = add_command(parts, "calibrate", _calibrate, "measure this machine, and write its file")
     command.add_argument("-o", "--output", required=True, metavar="FILE", help="the file to write, NAME.json")
     command.add_argument("--level", metavar="L", help="the CPU level of the code (the best one)")
-    _register_transformer(parts)
-
-
-def _register_transformer(parts: Commands) -> None:
-    command = add_command(parts, "transformer", _transformer, "predict a step of a transformer that nobody compiles")
-    command.add_argument("transformer", metavar="NAME", help="a published one, or a .json file of its sizes")
-    command.add_argument("--machine", required=True, metavar="M", help="an accelerator, or a .json file of one")
-    _add_set(command)
-    command.add_argument(
-        "--batch", type=positive, metavar="N", help="sequences of all devices (one microbatch of each)"
-    )
-    command.add_argument(
-        "--microbatch", type=positive, default=1, metavar="N", help="sequences of a device at once (1)"
-    )
-    command.add_argument(
-        "--sequence", type=positive, metavar="N", help="tokens of a sequence (those of the transformer)"
-    )
-    command.add_argument("--precision", default="bf16", metavar="P", help="format that projections read (bf16)")
-    command.add_argument("--recompute", default="none", metavar="R", help="what backward computes again (none)")
-    for degree, text in _DEGREES.items():
-        command.add_argument(degree, type=positive, default=1, metavar="N", help=f"{text} (1)")
-    command.add_argument("--sharding", default="none", metavar="S", help="what --data shares (none)")
-    command.add_argument(
-        "--sequence-parallel", action="store_true", help="--tensor shares tokens of norms and sums too"
-    )
-    command.add_argument("--overlap-tensor", action="store_true", help="exchanges of --tensor go beside products")
-    command.add_argument(
-        "--gather-operands", action="store_true", help="--decode with --tensor, without added sums (T2)"
-    )
-    command.add_argument("--unfused", action="store_true", help="chains of element-wise operations are many kernels")
-    command.add_argument("--decode", action="store_true", help="one more token of each sequence, without training")
-
-
-_DEGREES = {
-    "--tensor": "devices that share each layer",
-    "--pipeline": "stages of layers",
-    "--virtual-stages": "parts of a stage, which interleave",
-    "--context": "devices that share a sequence",
-    "--data": "devices with other sequences",
-    "--expert": "devices of --data that share experts",
-}
-
-
-def _add_set(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--set", action="append", default=[], type=_change, metavar="NAME=V", help="another number of the machine, or "
-        "a factor such as 2x; may be given again",
-    )  # fmt: skip
-
-
-def _change(text: str) -> tuple[str, str]:
-    name, found, value = text.partition("=")
-    if not found:
-        raise argparse.ArgumentTypeError(f"expected NAME=V, got {text!r}")
-    return name, value
 
 
 def _predict(options: argparse.Namespace) -> int:
-    from ..bundle.runner.bundle import Bundle
+    from ..files.regular import write_file
     from ..program import Program
-    from ..roofline import (
-        CpuMachine,
-        GpuLedger,
-        GpuStepPrediction,
-        Ledger,
-        measure,
-        predict,
-        read_code,
-        read_machine,
-        read_measured,
-    )  # fmt: skip
-    from ..roofline.report import as_json, lines_of
+    from ..roofline import GpuLedger, GpuStepPrediction, Ledger, measure, predict, read_code, read_measured
+    from ..roofline.report import Case, case_as_json, comparison_lines, lines_of, prediction_page
 
-    kind = expect(options.program, SCRIPT, PROGRAM, BUNDLE, MODULE, ONNX, SAVED_MODEL)
-    machine = read_machine(options.machine).with_changes(dict(options.set))
-    is_cpu = isinstance(machine, CpuMachine)
-    if options.measured if is_cpu else options.measure:
-        wrong, right = ("--measured", "a GPU") if is_cpu else ("--measure", "a CPU")
-        raise ReproError(f"{options.machine}: expected {right} with {wrong}")
-    program: Program | Bundle
-    inputs = None
-    if kind is SCRIPT:
-        from ..bundle.writer import capture_steps
-        from ..frontends.torch.script import load_training
-
-        if options.size:
-            raise ReproError(f"{options.program}: expected an ONNX model or a SavedModel with --size")
-        program, steps = capture_steps(load_training(options.program, options.exact_digits, options.precision), 1)
-        inputs = steps[0]
-    elif kind is BUNDLE:
-        program = Bundle(options.program)
-    else:
-        if options.exact_digits is not None or options.precision is not None:
-            raise ReproError(f"{options.program}: expected a script with --exact-digits and --precision")
-        program = read_program(options.program, options.size)
-    prediction = predict(read_code(program, machine), machine, options.threads)
-    ledger: Ledger | GpuLedger | None = None
-    if isinstance(prediction, GpuStepPrediction):
-        if options.measured:
-            ledger = read_measured(options.measured, Path(options.program).stem, prediction)
-    elif options.measure and isinstance(program, Program):
-        ledger = measure(program, prediction, inputs)
+    machines = read_machines(options)
+    changed = [machine.with_changes(changes) for machine, changes in machines]
+    program, inputs = read_step(options, options.precision)
+    cases: list[Case] = []
+    for (machine, changes), other in zip(machines, changed, strict=True):
+        code = read_code(program, other)
+        prediction = predict(code, other, options.threads)
+        # What is measured is compared with the first machine, which stands for this one.
+        ledger: Ledger | GpuLedger | None = None
+        if isinstance(prediction, GpuStepPrediction):
+            if options.measure:
+                raise ReproError(f"{other.name}: expected a CPU with --measure")
+            if options.measured and not cases:
+                ledger = read_measured(options.measured, Path(options.program).stem, prediction)
+        elif options.measured:
+            raise ReproError(f"{other.name}: expected a GPU with --measured")
+        elif options.measure and not cases and isinstance(program, Program):
+            ledger = measure(program, prediction, inputs)
+        given = None
+        if changes:
+            given = predict(read_code(program, machine), machine, options.threads)
+        cases.append(Case(prediction, ledger, changes, given))
+    if options.html:
+        write_file(options.html, prediction_page(Path(options.program).name, cases).encode())
     if options.json:
-        tell(json.dumps(as_json(prediction, ledger)))
-    else:
-        tell(*lines_of(prediction, ledger, options.kernels))
-    return 0
-
-
-def _transformer(options: argparse.Namespace) -> int:
-    from dataclasses import replace
-
-    from ..roofline import Accelerator, read_machine
-    from ..roofline.transformer import (
-        Parallelism,
-        Training,
-        predict_decoding,
-        predict_training,
-        read_transformer,
-        report,
-    )
-
-    config = read_transformer(options.transformer)
-    machine = read_machine(options.machine).with_changes(dict(options.set))
-    if not isinstance(machine, Accelerator):
-        raise ReproError(f"{options.machine}: expected an accelerator")
-    if options.sequence is not None:
-        config = replace(config, sequence=options.sequence)
-    if options.gather_operands and not options.decode:
-        raise ReproError("expected --decode with --gather-operands")
-    if options.decode:
-        decoding = predict_decoding(
-            config, machine, options.batch or 1, config.sequence, options.precision, options.tensor, options.pipeline,
-            options.gather_operands,
-        )  # fmt: skip
-        if options.json:
-            tell(json.dumps(report.decoding_json(decoding)))
-        else:
-            tell(*report.decoding_lines(options.transformer, decoding))
+        found = [case_as_json(case) for case in cases]
+        tell(json.dumps(found[0] if len(found) == 1 else {"predictions": found}))
         return 0
-    degrees = [degree.removeprefix("--").replace("-", "_") for degree in _DEGREES]
-    parallelism = Parallelism(
-        **{degree: getattr(options, degree) for degree in degrees},
-        sequence_parallel=options.sequence_parallel,
-        sharding=options.sharding,
-        overlaps_tensor=options.overlap_tensor,
-    )
-    batch = options.batch or options.data * options.microbatch
-    training = Training(
-        batch, options.microbatch, options.precision, options.recompute, parallelism, not options.unfused
-    )
-    prediction = predict_training(config, machine, training)
-    if options.json:
-        tell(json.dumps(report.training_json(prediction)))
-    else:
-        tell(*report.training_lines(options.transformer, prediction))
+    tell(*lines_of(cases[0].prediction, cases[0].ledger, options.kernels))
+    if len(cases) > 1 or cases[0].given:
+        tell("", *comparison_lines(cases))
+    if options.html:
+        tell(f"page       {options.html}")
     return 0
 
 

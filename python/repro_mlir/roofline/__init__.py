@@ -3,6 +3,7 @@
 
 """Predicts the time of a step from its compiled code and a machine's numbers (docs/roofline.md)."""
 
+from .ceilings import Ceilings
 from .cpu.calibration import Calibration, calibrate
 from .cpu.ledger import Ledger, LedgerEntry, measure
 from .cpu.prediction import CAUSES, Code, LaunchPrediction, StepPrediction
@@ -10,6 +11,7 @@ from .gpu.ledger import GpuLedger, read_measured
 from .gpu.prediction import GPU_CAUSES, GpuCode, GpuLaunchPrediction, GpuStepPrediction
 from .machines import NUMBERS, Accelerator, CpuMachine, machine_names, read_machine, write_cpu_machine
 from .prediction import predict, read_code
+from .sweep_points import SweepPoint, sweep
 from .transformer import (
     Parallelism,
     Training,
@@ -25,6 +27,7 @@ __all__ = [
     "NUMBERS",
     "Accelerator",
     "Calibration",
+    "Ceilings",
     "Code",
     "CpuMachine",
     "GpuCode",
@@ -36,6 +39,7 @@ __all__ = [
     "LedgerEntry",
     "Parallelism",
     "StepPrediction",
+    "SweepPoint",
     "Training",
     "TransformerConfig",
     "calibrate",
@@ -48,5 +52,6 @@ __all__ = [
     "read_machine",
     "read_measured",
     "read_transformer",
+    "sweep",
     "write_cpu_machine",
 ]

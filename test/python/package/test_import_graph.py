@@ -33,6 +33,7 @@ GROUND = {
 
 ALLOWED = {
     "numerics": set(),
+    "pages": set(),
     "files": {"numerics"},
     "reference": {"numerics"},
     "frontends": {"numerics"},
@@ -78,10 +79,11 @@ ALLOWED = {
         "precision", "program",
     },
     "precision.report": {
-        "execute", "files", "frontends", "frontends.torch", "numerics", "precision", "program", "reference", "train",
+        "execute", "files", "frontends", "frontends.torch", "numerics", "pages", "precision", "program", "reference",
+        "train",
     },
     "precision.stored_codes": {"execute", "program"},
-    "roofline": {"bundle.runner", "compilation", "execute", "files", "program"},
+    "roofline": {"bundle.runner", "compilation", "execute", "files", "pages", "program"},
     "integrations": {
         "audit.receipts", "distributed", "files", "frontends.keras", "frontends.torch", "precision", "program",
         "programs", "train",
@@ -264,7 +266,7 @@ def test_who_imports_the_frontend_of_torch() -> None:
     known.remove("frontends.keras.on_torch")
     assert {*known} == {
         "", "audit.difference.eager_side", "audit.difference.find", "audit.receipts.script_inputs", "bundle.writer",
-        "cli.compile", "cli.dispute", "cli.inputs", "cli.roofline", "cli.train", "cli.verify", "inference",
+        "cli.compile", "cli.dispute", "cli.inputs", "cli.roofline_options", "cli.train", "cli.verify", "inference",
         "precision.report.compare", "torch_compile", "integrations.transformers",
         *USERS_OF_MODELS - {"train.result"},
     }  # fmt: skip

@@ -9,10 +9,7 @@ import dataclasses
 import json
 import math
 import re
-import shutil
-import subprocess
 from collections.abc import Iterator
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +25,10 @@ from repro_mlir.precision.report import Report, compare_recipes
 from repro_mlir.precision.report.compare import spread
 from repro_mlir.precision.report.page import page
 from repro_mlir.precision.report.results import Operand
+from support.browser import check_structure, needs_browser, used
 
 ROOT = Path(__file__).resolve().parents[3]
 SCHEMA = json.loads((ROOT / "docs" / "precision-report.schema.json").read_text())
-
-BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 
 SCRIPT = """
 import torch
@@ -301,39 +297,13 @@ def test_a_validation_that_is_not_used_is_not_computed(tmp_path: Path) -> None:
 # --- Files ---
 
 
-class Structure(HTMLParser):
-    """Elements that are open, and what a page would load."""
-
-    EMPTY = ("meta", "link", "br", "input")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.loads: list[str] = []
-        self.ids: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
-        if tag not in self.EMPTY:
-            self.open.append(tag)
-        self.loads += [value for name, value in attrs if name in ("src", "href")]
-        self.ids += [value for name, value in attrs if name == "id"]
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-
 def test_the_files(report: Report, tmp_path: Path) -> None:
     html, data = report.write(tmp_path / "one" / "folder")
     value = json.loads(data.read_text())
     assert value == json.loads(json.dumps(report.as_json()))
     jsonschema.validate(value, SCHEMA)
     text = html.read_text()
-    structure = Structure()
-    structure.feed(text)
-    assert structure.open == [] and structure.loads == ["data:,"]
-    # The script asks for no element that is not there, and none stands twice.
-    asked = set(re.findall(r'\$\("([\w-]+)"\)', text))
-    assert asked <= {*structure.ids} and len(structure.ids) == len({*structure.ids})
+    check_structure(text)
     (embedded,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text)
     assert json.loads(embedded) == value
     assert "http" not in re.sub("http-equiv|http://www.w3.org/2000/svg", "", text.replace(embedded, ""))
@@ -355,8 +325,6 @@ def test_names_end_no_element(report: Report) -> None:
 
 
 USE = """
-<script>
-const said = [], say = (name, value) => said.push(name + ": " + value);
 const change = (id, value) => {
   document.getElementById(id).value = value;
   document.getElementById(id).dispatchEvent(new Event("change"));
@@ -392,44 +360,27 @@ change("all-run", "1");
 say("all", document.querySelectorAll("#all tbody tr").length);
 say("weights", cells("weights", 0));
 say("left", [...document.querySelectorAll("#left summary")].map(each => each.textContent).join("; "));
-document.body.innerHTML = "<pre id=said></pre>";
-document.getElementById("said").textContent = said.join("\\n");
-</script>
-</body>
 """
 
 
 SHAPES = """
-<script>
-const said = [], svg = () => document.querySelector("#losses svg");
+const svg = () => document.querySelector("#losses svg");
 for (const view of ["loss", "log"]) {
   document.getElementById("loss-view").value = view;
   document.getElementById("loss-view").dispatchEvent(new Event("change"));
-  said.push(`${view}: ${svg().querySelectorAll("circle").length} dots, NaN ${/NaN|Infinity/.test(svg().outerHTML)}`);
+  say(view, `${svg().querySelectorAll("circle").length} dots, NaN ${/NaN|Infinity/.test(svg().outerHTML)}`);
 }
-said.push("titles: " + [...svg().querySelectorAll("text")].map(each => each.textContent)
+say("titles", [...svg().querySelectorAll("text")].map(each => each.textContent)
   .filter(text => /^[a-z]/.test(text)).join(", "));
-document.body.innerHTML = "<pre id=said></pre>";
-document.getElementById("said").textContent = said.join("\\n");
-</script>
-</body>
 """
 
 
-def used_page(report: Report, folder: Path, use: str) -> list[str]:
-    """What a page says that a script has used; the browser has nothing to complain of."""
-    html, _ = report.write(folder)
-    html.write_text(html.read_text().replace("</body>", use))
-    assert BROWSER is not None
-    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--dump-dom"]
-    profile = f"--user-data-dir={folder / 'profile'}"
-    done = subprocess.run([*command, profile, html.as_uri()], capture_output=True, text=True, timeout=120)
-    assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
-    (said,) = re.findall('<pre id="said">(.*?)</pre>', done.stdout, re.DOTALL)
-    return str(said).splitlines()
+def used_page(report: Report, folder: Path, script: str) -> list[str]:
+    """What a script says that uses the page of a report."""
+    return used(report.write(folder)[0], script)
 
 
-@pytest.mark.skipif(BROWSER is None, reason="there is no Chromium here")
+@needs_browser
 def test_losses_without_a_logarithm_in_a_browser(report: Report, tmp_path: Path) -> None:
     """Of a validation at and below 0."""
     held_out = ((1, 0.5), (2, 0.0), (3, -0.25), (4, None))
@@ -438,7 +389,7 @@ def test_losses_without_a_logarithm_in_a_browser(report: Report, tmp_path: Path)
     assert said == ["loss: 12 dots, NaN false", "log: 4 dots, NaN false", "titles: step, loss, logarithmic"]
 
 
-@pytest.mark.skipif(BROWSER is None, reason="there is no Chromium here")
+@needs_browser
 def test_the_page_in_a_browser(report: Report, tmp_path: Path) -> None:
     assert used_page(report, tmp_path, USE) == [
         "runs: f32 floor mxfp8 nvfp4",

@@ -20,10 +20,12 @@ from repro_mlir.roofline import (
     CpuMachine,
     calibrate,
     machine_names,
+    predict,
+    read_code,
     read_machine,
     write_cpu_machine,
 )
-from support.predicted import MACHINE, SOURCES, product
+from support.predicted import MACHINE, SOURCES, product, program_of
 
 ROOT = Path(__file__).resolve().parents[3]
 SCHEMA = json.loads((ROOT / "docs" / "machine.schema.json").read_text())
@@ -44,6 +46,22 @@ def test_the_machines_of_the_package(name: str) -> None:
         assert cpu.compile(product(16), str(path))
     elif machine.architecture is not None:
         assert gpu.compile(product(16), str(path))
+
+
+# Floating-point operations of a core in a cycle: its units for multiply-adds by their lanes.
+PEAKS = {"epyc-zen4": 32, "epyc-zen5": 64, "xeon-sapphire-rapids": 64, "neoverse-v2": 32, "apple-m2": 32}
+
+
+@pytest.mark.parametrize("name", PEAKS)
+def test_a_step_on_the_machines_of_the_package(name: str) -> None:
+    machine = read_machine(name)
+    assert isinstance(machine, CpuMachine)
+    code = read_code(program_of(product(128)), machine)
+    assert code.flops_per_cycle == pytest.approx(PEAKS[name])
+    step = predict(code, machine)
+    rate = step.launches[0].operations["floating_point"] / step.seconds
+    assert step.ceilings.arithmetic["floating_point"] / 4 < rate < step.ceilings.arithmetic["floating_point"]
+    assert predict(code, machine, machine.cores).seconds > 0
 
 
 def test_a_file_is_the_machine(tmp_path: Path) -> None:

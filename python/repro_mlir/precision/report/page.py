@@ -5,13 +5,11 @@
 
 from __future__ import annotations
 
-import html
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...printing import printable
+from ...pages import document, escaped
 
 _FOLDER = Path(__file__).parent
 _MEASURES = {
@@ -30,15 +28,15 @@ def page(data: Mapping[str, Any]) -> str:
     Args:
       data: what `Report.as_json` gives.
     """
-    script = html.escape(printable(str(data["script"])))
+    script = str(data["script"])
     facts = (
         ("steps", str(data["steps"])),
-        ("target", html.escape(str(data["target"]))),
+        ("target", escaped(str(data["target"]))),
         ("sampled steps", ", ".join(map(str, data["sampled"])) or "none"),
-        ("state at the beginning (H3)", f"<code>{html.escape(str(data['initial_state']))}</code>"),
+        ("state at the beginning (H3)", f"<code>{escaped(str(data['initial_state']))}</code>"),
     )
     shown = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts)
-    note = f'<p class="note">{html.escape(printable(str(data["note"])))}</p>' if data["note"] else ""
+    note = f'<p class="note">{escaped(str(data["note"]))}</p>' if data["note"] else ""
     marks = ["a cross is the first loss that is not finite"]
     if any(run["validation"] for run in data["runs"]):
         marks.append("dots are the validation")
@@ -46,24 +44,8 @@ def page(data: Mapping[str, Any]) -> str:
         marks.append("triangles are the sampled steps")
     legend = ", ".join(marks)
     measures = "".join(f'<option value="{name}">{text}</option>' for name, text in _MEASURES.items())
-    # No character of the data can end the element: those of tags are written as escapes of JSON.
-    text = json.dumps(data, allow_nan=False)
-    style, program = ((_FOLDER / name).read_text("utf-8") for name in ("page.css", "page.js"))
-    embedded = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy"
-  content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:">
-<link rel="icon" href="data:,">
-<title>Precision of {script}</title>
-<style>{style}</style>
-</head>
-<body>
-<header>
-<h1>Precision of {script}</h1>
+    body = f"""<header>
+<h1>Precision of {escaped(script)}</h1>
 <dl class="facts">{shown}</dl>
 {note}
 </header>
@@ -108,9 +90,5 @@ both.</p>
 <p class="soft">Contractions that a recipe leaves as they are.</p>
 <div id="left"></div>
 </section>
-</main>
-<script type="application/json" id="data">{embedded}</script>
-<script>{program}</script>
-</body>
-</html>
-"""
+</main>"""
+    return document(f"Precision of {script}", body, data, [_FOLDER / "page.css", _FOLDER / "page.js"])

@@ -33,11 +33,16 @@ _LAUNCHES = 32
 # Zen 5 has units of 512 bits where Zen 4, whose model LLVM gives it, has the same ones of 256 (Software Optimization
 # Guide for the AMD Zen5 Microarchitecture, 58455). The model of Sapphire Rapids lacks the second unit for
 # multiply-adds of 512 bits, port 5 (Intel 64 and IA-32 Architectures Optimization Reference Manual, Golden Cove).
+# That of Apple's processors has two units for multiply-adds in place of four, which Neoverse V2 has.
 _MODELS = {
+    "znver4": ("znver4", 512, 6),
     "znver5": ("znver4", 256, 8),
     "sapphirerapids": ("sapphirerapids", 256, 6),
     "emeraldrapids": ("sapphirerapids", 256, 6),
     "graniterapids": ("sapphirerapids", 256, 6),
+    "neoverse-v2": ("neoverse-v2", 512, 8),
+    "apple-m1": ("neoverse-v2", 512, 8),
+    "apple-m2": ("neoverse-v2", 512, 8),
 }
 
 

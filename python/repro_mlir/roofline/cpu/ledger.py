@@ -17,8 +17,9 @@ from ...compilation.cache import cached_compile
 from ...errors import ReproError, StepFailed
 from ...execute.cpu import CpuBackend
 from ...program.program import Program
+from ..causes import added_causes
 from ..machines.cpu import CpuMachine
-from .prediction import CAUSES, LaunchPrediction, StepPrediction
+from .prediction import LaunchPrediction, StepPrediction
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Ledger:
     @property
     def causes(self) -> dict[str, float]:
         """Seconds by cause, and `unknown`: they add up to `seconds`."""
-        known = {cause: sum(each.predicted.causes[cause] for each in self.entries) for cause in CAUSES}
+        known = added_causes(each.predicted.causes for each in self.entries)
         return {**known, "unknown": sum(each.unknown for each in self.entries)}
 
     @property

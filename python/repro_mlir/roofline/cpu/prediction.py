@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -14,10 +14,14 @@ from ...compilation.cache import cached_analysis
 from ...compilation.cpu import Analysis
 from ...errors import ReproError
 from ...program.program import Program
+from ..causes import added_causes
+from ..ceilings import Ceilings
 from ..machines.cpu import UNITS, CpuMachine
 from ..traffic import traffic
 from .assembly import Block, read_assembly
 from .operands import Operand, read_operands, touches
+from .operations import operations_of
+from .peak import bandwidths, ceilings_of, peak_block
 from .throughput import Cycles, cycles_of
 
 CAUSES = ("issue", "ports", "latency", "l2", "l3", "memory", "imbalance", "launch")
@@ -41,12 +45,14 @@ class LaunchPrediction:
       threads: how many share it.
       causes: seconds by `CAUSES`; they add up to `seconds`.
       traffic: bytes by `LEVELS`.
+      operations: by `operations.OPERATIONS`.
     """
 
     kernel: str
     threads: int
     causes: dict[str, float]
     traffic: dict[str, int]
+    operations: dict[str, int]
 
     @property
     def seconds(self) -> float:
@@ -67,12 +73,25 @@ class Code:
       machine: whose level and execution units it is for.
       operands: by kernel.
       kernels: the blocks of each; without cycles those that hardly count.
+      operations: of each kernel, by `operations.OPERATIONS`.
+      flops_per_cycle: floating-point operations of a core at most.
     """
 
     machine: CpuMachine
     plan: Plan
     operands: dict[str, list[Operand]]
     kernels: dict[str, tuple[tuple[Block, Cycles | None], ...]]
+    operations: dict[str, dict[str, int]]
+    flops_per_cycle: float
+    _traffic: dict[tuple[int, ...], list[dict[str, int]]] = field(default_factory=dict, repr=False, compare=False)
+
+    def traffic(self, machine: CpuMachine) -> list[dict[str, int]]:
+        """Bytes of each launch by level, as `traffic.traffic`; those of the last caches are kept."""
+        sizes = cache_sizes(machine)
+        if sizes not in self._traffic:
+            self._traffic.clear()
+            self._traffic[sizes] = traffic(touches(self.plan, self.operands), LEVELS, sizes)
+        return self._traffic[sizes]
 
 
 @dataclass(frozen=True)
@@ -83,6 +102,7 @@ class StepPrediction:
       machine, threads: what was asked for.
       launches: in their order.
       arena_bytes, state_bytes: memory beside inputs and outputs.
+      ceilings: of the machine with so many threads.
     """
 
     machine: CpuMachine
@@ -90,6 +110,7 @@ class StepPrediction:
     launches: tuple[LaunchPrediction, ...]
     arena_bytes: int
     state_bytes: int
+    ceilings: Ceilings
 
     @cached_property
     def seconds(self) -> float:
@@ -98,8 +119,8 @@ class StepPrediction:
 
     @cached_property
     def causes(self) -> dict[str, float]:
-        """The seconds of all launches by `CAUSES`."""
-        return {cause: sum(each.causes[cause] for each in self.launches) for cause in CAUSES}
+        """The seconds of all launches by cause."""
+        return added_causes(each.causes for each in self.launches)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -110,6 +131,11 @@ class StepPrediction:
     def setting(self) -> str:
         """The same in words."""
         return f"{self.machine.level}, {self.threads} threads"
+
+
+def cache_sizes(machine: CpuMachine) -> tuple[int, int, int]:
+    """Bytes of the caches, of the first level first."""
+    return int(machine.l1_bytes), int(machine.l2_bytes), int(machine.l3_bytes)
 
 
 def read_cpu_code(program: Program, machine: CpuMachine) -> Code:
@@ -125,13 +151,16 @@ def code_of(analysis: Analysis, machine: CpuMachine) -> Code:
     """Looks at code for the machine's level. ReproError as `read_cpu_code`."""
     kernels = read_assembly(analysis.assembly)
     chosen = [block for blocks in kernels.values() for block in _counted(blocks)]
-    cycles = cycles_of(chosen, machine)
+    peak = peak_block(machine)
+    *cycles, peak_cycles = cycles_of([*chosen, peak], machine)
     known = dict(zip(chosen, cycles, strict=True))
     return Code(
         machine,
         read_plan(analysis.plan, "cpu", "the program"),
         read_operands(analysis.operands),
         {name: tuple((block, known.get(block)) for block in blocks) for name, blocks in kernels.items()},
+        {name: operations_of(blocks) for name, blocks in kernels.items()},
+        operations_of([peak])["floating_point"] / peak_cycles.ports,
     )
 
 
@@ -157,15 +186,16 @@ def predict_cpu(code: Code, machine: CpuMachine, threads: int = 1) -> StepPredic
     if not 1 <= threads <= machine.cores:
         raise ReproError(f"expected threads from 1 to the {machine.cores} cores of {machine.name}, got {threads}")
     plan = code.plan
-    sizes = [int(machine.l1_bytes), int(machine.l2_bytes), int(machine.l3_bytes)]
-    bytes_of = traffic(touches(plan, code.operands), LEVELS, sizes)
+    bytes_of = code.traffic(machine)
     cycles = {name: _core_cycles(blocks) for name, blocks in code.kernels.items()}
-    launches = tuple(
-        _launch(plan.kernels[launch.kernel], cycles[plan.kernels[launch.kernel].name], found, machine, threads)
-        for launch, found in zip(plan.launches, bytes_of, strict=True)
-    )
+    launches = []
+    for launch, found in zip(plan.launches, bytes_of, strict=True):
+        kernel = plan.kernels[launch.kernel]
+        operations = code.operations[kernel.name]
+        launches.append(_launch(kernel, cycles[kernel.name], found, operations, machine, threads))
     state = sum(kind.nbytes for kind in plan.states)
-    return StepPrediction(machine, threads, launches, plan.arena_size, state)
+    ceilings = ceilings_of(machine, threads, code.flops_per_cycle)
+    return StepPrediction(machine, threads, tuple(launches), plan.arena_size, state, ceilings)
 
 
 def _core_cycles(blocks: tuple[tuple[Block, Cycles | None], ...]) -> tuple[float, float, float]:
@@ -182,18 +212,18 @@ def _core_cycles(blocks: tuple[tuple[Block, Cycles | None], ...]) -> tuple[float
 
 
 def _launch(
-    kernel: Kernel, cycles: tuple[float, float, float], bytes_of: dict[str, int], machine: CpuMachine, threads: int
+    kernel: Kernel,
+    cycles: tuple[float, float, float],
+    bytes_of: dict[str, int],
+    operations: dict[str, int],
+    machine: CpuMachine,
+    threads: int,
 ) -> LaunchPrediction:
     grains = -(-kernel.items // kernel.grain)
     used = max(1, min(threads, grains))
     shares = {cause: each / machine.clock_hz / used for cause, each in zip(CAUSES, cycles, strict=False)}
     core = sum(shares.values())
-    # Each thread has caches of its own; beyond them threads share what there is.
-    rates = {
-        "l2": machine.l2_bandwidth * used,
-        "l3": min(machine.l3_bandwidth * used, machine.shared_l3_bandwidth),
-        "memory": min(machine.memory_bandwidth * used, machine.shared_memory_bandwidth),
-    }
+    rates = bandwidths(machine, used)
     transfers = {level: bytes_of[level] / rates[level] for level in LEVELS[1:]}
     # Prefetching overlaps transfers and computation: what takes longer counts, the rest of a transfer beyond the core.
     beyond = max(0.0, sum(transfers.values()) - core)
@@ -202,4 +232,5 @@ def _launch(
     work = core + beyond
     imbalance = work * (-(-grains // used) * used / grains - 1) if grains else 0.0
     launch = machine.launch_seconds + (machine.wake_seconds if used > 1 else 0.0)
-    return LaunchPrediction(kernel.name, used, {**shares, **waits, "imbalance": imbalance, "launch": launch}, bytes_of)
+    causes = {**shares, **waits, "imbalance": imbalance, "launch": launch}
+    return LaunchPrediction(kernel.name, used, causes, bytes_of, operations)

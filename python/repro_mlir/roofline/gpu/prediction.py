@@ -18,6 +18,8 @@ from ...errors import ReproError
 from ...execute import emulator
 from ...field_checks import shown
 from ...program.program import Program
+from ..causes import added_causes
+from ..ceilings import Ceilings
 from ..machines.accelerator import Accelerator
 from ..traffic import traffic
 from .architecture import ARCHITECTURES, WARP, WAVEFRONT, Architecture
@@ -34,6 +36,7 @@ _MATRIX_RATES = {
     "matrix f8": "f8_matrix_flops",
     "matrix int8": "int8_matrix_ops",
 }
+_OPERATIONS = {"f32": "floating_point", **{unit: unit.replace(" ", "_") for unit in _MATRIX_RATES}}
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,7 @@ class GpuLaunchPrediction:
       kernel: its name.
       causes: seconds by `GPU_CAUSES`; they add up to `seconds`.
       traffic: bytes between L2 and multiprocessors, `l2`, and between memory and L2, `memory`.
+      operations: of `floating_point`, each instruction being a multiply-add, and of matrix units by format.
       unit: the busiest unit, such as "f32".
       blocks: of the grid.
       resident: how many of them a multiprocessor holds at a time.
@@ -53,6 +57,7 @@ class GpuLaunchPrediction:
     kernel: str
     causes: dict[str, float]
     traffic: dict[str, int]
+    operations: dict[str, int]
     unit: str
     blocks: int
     resident: int
@@ -97,6 +102,7 @@ class GpuStepPrediction:
       launches: in their order.
       arena_bytes, state_bytes: memory beside inputs and outputs.
       is_assembled: whether registers are those of ptxas (`GpuCode`).
+      ceilings: what the device reaches.
     """
 
     machine: Accelerator
@@ -104,6 +110,7 @@ class GpuStepPrediction:
     arena_bytes: int
     state_bytes: int
     is_assembled: bool
+    ceilings: Ceilings
 
     @cached_property
     def seconds(self) -> float:
@@ -112,8 +119,8 @@ class GpuStepPrediction:
 
     @cached_property
     def causes(self) -> dict[str, float]:
-        """The seconds of all launches by `GPU_CAUSES`."""
-        return {cause: sum(each.causes[cause] for each in self.launches) for cause in GPU_CAUSES}
+        """The seconds of all launches by cause."""
+        return added_causes(each.causes for each in self.launches)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -200,7 +207,7 @@ def predict_gpu(code: GpuCode, machine: Accelerator) -> GpuStepPrediction:
         resident = blocks_per_multiprocessor(name, work.threads, code.registers[name], work.shared_bytes, machine)
         launches.append(_launch(name, work, resident, found["memory"], machine))
     state = sum(kind.nbytes for kind in plan.states)
-    return GpuStepPrediction(machine, tuple(launches), plan.arena_size, state, code.is_assembled)
+    return GpuStepPrediction(machine, tuple(launches), plan.arena_size, state, code.is_assembled, _ceilings(machine))
 
 
 def _launch(name: str, work: Work, resident: int, memory_bytes: int, machine: Accelerator) -> GpuLaunchPrediction:
@@ -226,7 +233,21 @@ def _launch(name: str, work: Work, resident: int, memory_bytes: int, machine: Ac
     causes["tail"] = max(0.0, most * issue - longest, most * busy - longest, whole * path - longest)
     causes["launch"] = machine.launch_seconds
     moved = {"l2": int(l2_bytes), "memory": memory_bytes}
-    return GpuLaunchPrediction(name, causes, moved, unit, work.blocks, resident, waves)
+    asked = {_OPERATIONS[each]: work.blocks * number for each, number in work.units.items() if each in _OPERATIONS}
+    # Of an instruction of a warp.
+    asked["floating_point"] = asked.get("floating_point", 0.0) * 2 * WARP
+    operations = {each: round(number) for each, number in asked.items()}
+    return GpuLaunchPrediction(name, causes, moved, operations, unit, work.blocks, resident, waves)
+
+
+def _ceilings(machine: Accelerator) -> Ceilings:
+    architecture = ARCHITECTURES[str(machine.architecture)]
+    arithmetic = {"floating_point": machine.f32_flops}
+    for unit, flops in _MATRIX_RATES.items():
+        if getattr(machine, flops):
+            arithmetic[_OPERATIONS[unit]] = getattr(machine, flops) * architecture.mma_share
+    bandwidth = {"l2": machine.l2_bandwidth, "memory": machine.memory_bandwidth * machine.memory_efficiency}
+    return Ceilings(arithmetic, {level: rate for level, rate in bandwidth.items() if rate})
 
 
 def _busiest(name: str, units: dict[str, float], machine: Accelerator) -> tuple[str, float]:

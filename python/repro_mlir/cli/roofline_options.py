@@ -1,0 +1,117 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""What the commands of `repro roofline` take: a step, machines, and other numbers of them."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from typing import TYPE_CHECKING
+
+from ..command_line import positive
+from ..errors import ReproError
+from .file_kinds import BUNDLE, MODULE, ONNX, PROGRAM, SAVED_MODEL, SCRIPT, expect
+from .options import add_no_cache, add_numerics, add_sizes, read_program
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ..bundle.runner.bundle import Bundle
+    from ..program import Program
+    from ..roofline import Accelerator, CpuMachine
+
+KINDS = SCRIPT, PROGRAM, BUNDLE, MODULE, ONNX, SAVED_MODEL
+
+
+def add_step(command: argparse.ArgumentParser, values: str) -> None:
+    """Adds the options of a step and of machines.
+
+    Args:
+      values: what --set takes after NAME=.
+    """
+    kinds = "a script, a program file, a bundle, an ONNX model, a SavedModel or an MLIR module"
+    command.add_argument("program", metavar="FILE", help=kinds)
+    add_numerics(command)
+    add_sizes(command)
+    command.add_argument(
+        "--machine", required=True, action="append", metavar="M", help="the name of a machine, or a .json file that "
+        "describes one; may be given again",
+    )  # fmt: skip
+    command.add_argument("--threads", type=positive, default=1, metavar="N", help="threads of a step (1)")
+    add_set(command, f"[M:]NAME={values}", "machines, or of the machine M")
+    command.add_argument("--html", metavar="PAGE", help="write a page, too")
+    add_no_cache(command)
+
+
+def add_set(command: argparse.ArgumentParser, taken: str, whose: str) -> None:
+    """Adds `--set`.
+
+    Args:
+      taken: what it takes.
+      whose: of whom, in words.
+    """
+    command.add_argument(
+        "--set", action="append", default=[], type=_change, metavar=taken, help=f"another number of the {whose}, or a "
+        "factor such as 2x; may be given again",
+    )  # fmt: skip
+
+
+def _change(text: str) -> tuple[str, str]:
+    name, found, value = text.partition("=")
+    if not found:
+        raise argparse.ArgumentTypeError(f"expected NAME=V, got {text!r}")
+    return name, value
+
+
+def read_machines(options: argparse.Namespace) -> list[tuple[CpuMachine | Accelerator, dict[str, str]]]:
+    """The machines, and by name what is set of each.
+
+    Raises:
+      ReproError: a machine that is given twice, a value for a machine that is not given.
+    """
+    from ..roofline import read_machine
+
+    found: list[tuple[CpuMachine | Accelerator, dict[str, str]]] = []
+    for given in options.machine:
+        machine = read_machine(given)
+        if any(machine.name == other.name for other, _ in found):
+            raise ReproError(f"expected machines with names of their own, got {machine.name} twice")
+        found.append((machine, {}))
+    names = [machine.name for machine, _ in found]
+    for name, value in options.set:
+        where, colon, number = name.rpartition(":")
+        if colon and where not in names:
+            raise ReproError(f"--set {name}: expected a machine among {', '.join(names)}")
+        for machine, changes in found:
+            if not colon or machine.name == where:
+                changes[number] = value
+    return found
+
+
+def read_step(options: argparse.Namespace, precision: str | None) -> tuple[Program | Bundle, list[np.ndarray] | None]:
+    """The step of a file, and its inputs where the file is a script.
+
+    Args:
+      precision: the recipe of a script, or f32; by default what the script says.
+    """
+    kind = expect(options.program, *KINDS)
+    if kind is not SCRIPT:
+        if options.exact_digits is not None or precision is not None:
+            raise ReproError(f"{options.program}: expected a script with --exact-digits and --precision")
+        if kind is BUNDLE:
+            from ..bundle.runner.bundle import Bundle
+
+            return Bundle(options.program), None
+        return read_program(options.program, options.size), None
+    from ..bundle.writer import capture_steps
+    from ..frontends.torch.script import load_training
+    from ..precision.report.compare import F32
+
+    if options.size:
+        raise ReproError(f"{options.program}: expected an ONNX model or a SavedModel with --size")
+    given = load_training(options.program, options.exact_digits, None if precision == F32 else precision)
+    if precision == F32:
+        given = dataclasses.replace(given, options=given.options | {"precision": None})
+    program, steps = capture_steps(given, 1)
+    return program, steps[0]

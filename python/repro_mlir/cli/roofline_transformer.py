@@ -1,0 +1,106 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""repro roofline transformer: one step of a transformer on devices that are numbers of a data sheet."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from ..command_line import positive
+from ..errors import ReproError
+from ..printing import tell
+from .options import Commands, add_command
+from .roofline_options import add_set
+
+
+def register(parts: Commands) -> None:
+    """Adds the parser of `repro roofline transformer`."""
+    command = add_command(parts, "transformer", _transformer, "predict a step of a transformer that nobody compiles")
+    command.add_argument("transformer", metavar="NAME", help="a published one, or a .json file of its sizes")
+    command.add_argument("--machine", required=True, metavar="M", help="an accelerator, or a .json file of one")
+    add_set(command, "NAME=V", "machine")
+    command.add_argument(
+        "--batch", type=positive, metavar="N", help="sequences of all devices (one microbatch of each)"
+    )
+    command.add_argument(
+        "--microbatch", type=positive, default=1, metavar="N", help="sequences of a device at once (1)"
+    )
+    command.add_argument(
+        "--sequence", type=positive, metavar="N", help="tokens of a sequence (those of the transformer)"
+    )
+    command.add_argument("--precision", default="bf16", metavar="P", help="format that projections read (bf16)")
+    command.add_argument("--recompute", default="none", metavar="R", help="what backward computes again (none)")
+    for degree, text in _DEGREES.items():
+        command.add_argument(degree, type=positive, default=1, metavar="N", help=f"{text} (1)")
+    command.add_argument("--sharding", default="none", metavar="S", help="what --data shares (none)")
+    command.add_argument(
+        "--sequence-parallel", action="store_true", help="--tensor shares tokens of norms and sums too"
+    )
+    command.add_argument("--overlap-tensor", action="store_true", help="exchanges of --tensor go beside products")
+    command.add_argument(
+        "--gather-operands", action="store_true", help="--decode with --tensor, without added sums (T2)"
+    )
+    command.add_argument("--unfused", action="store_true", help="chains of element-wise operations are many kernels")
+    command.add_argument("--decode", action="store_true", help="one more token of each sequence, without training")
+
+
+_DEGREES = {
+    "--tensor": "devices that share each layer",
+    "--pipeline": "stages of layers",
+    "--virtual-stages": "parts of a stage, which interleave",
+    "--context": "devices that share a sequence",
+    "--data": "devices with other sequences",
+    "--expert": "devices of --data that share experts",
+}
+
+
+def _transformer(options: argparse.Namespace) -> int:
+    from dataclasses import replace
+
+    from ..roofline import Accelerator, read_machine
+    from ..roofline.transformer import (
+        Parallelism,
+        Training,
+        predict_decoding,
+        predict_training,
+        read_transformer,
+        report,
+    )
+
+    config = read_transformer(options.transformer)
+    machine = read_machine(options.machine).with_changes(dict(options.set))
+    if not isinstance(machine, Accelerator):
+        raise ReproError(f"{options.machine}: expected an accelerator")
+    if options.sequence is not None:
+        config = replace(config, sequence=options.sequence)
+    if options.gather_operands and not options.decode:
+        raise ReproError("expected --decode with --gather-operands")
+    if options.decode:
+        decoding = predict_decoding(
+            config, machine, options.batch or 1, config.sequence, options.precision, options.tensor, options.pipeline,
+            options.gather_operands,
+        )  # fmt: skip
+        if options.json:
+            tell(json.dumps(report.decoding_json(decoding)))
+        else:
+            tell(*report.decoding_lines(options.transformer, decoding))
+        return 0
+    degrees = [degree.removeprefix("--").replace("-", "_") for degree in _DEGREES]
+    parallelism = Parallelism(
+        **{degree: getattr(options, degree) for degree in degrees},
+        sequence_parallel=options.sequence_parallel,
+        sharding=options.sharding,
+        overlaps_tensor=options.overlap_tensor,
+    )
+    batch = options.batch or options.data * options.microbatch
+    training = Training(
+        batch, options.microbatch, options.precision, options.recompute, parallelism, not options.unfused
+    )
+    prediction = predict_training(config, machine, training)
+    if options.json:
+        tell(json.dumps(report.training_json(prediction)))
+    else:
+        tell(*report.training_lines(options.transformer, prediction))
+    return 0

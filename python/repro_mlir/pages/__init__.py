@@ -1,0 +1,59 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""HTML pages that need nothing else: data, and the script that draws it, in one file."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..printing import printable
+
+_FOLDER = Path(__file__).parent
+
+
+def escaped(text: str) -> str:
+    """Text of somebody else as a part of HTML: it ends no element and no line."""
+    return html.escape(printable(text))
+
+
+def document(title: str, body: str, data: Any, files: Sequence[Path]) -> str:
+    """A page as HTML text. It loads nothing, and its browser is told to load nothing.
+
+    Args:
+      title: any text.
+      body: HTML, in which text of others is `escaped`.
+      data: what the scripts find as `D`: JSON with finite numbers.
+      files: styles (.css) and scripts (.js) beyond those that all pages have, in their order.
+    Raises:
+      ValueError: a number of the data is not finite.
+    """
+    # No character of the data can end the element: those of tags are written as escapes of JSON.
+    text = json.dumps(data, allow_nan=False)
+    embedded = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    parts = [_FOLDER / "base.css", _FOLDER / "base.js", *files]
+    style, script = (
+        "\n".join(path.read_text("utf-8") for path in parts if path.suffix == suffix) for suffix in (".css", ".js")
+    )
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy"
+  content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:">
+<link rel="icon" href="data:,">
+<title>{escaped(title)}</title>
+<style>{style}</style>
+</head>
+<body>
+{body}
+<script type="application/json" id="data">{embedded}</script>
+<script>{script}</script>
+</body>
+</html>
+"""

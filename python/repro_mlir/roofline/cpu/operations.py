@@ -1,0 +1,92 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The arithmetic of instructions, counted by element."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+
+from .assembly import Block
+
+OPERATIONS = ("floating_point", "integer", "special")
+"""What is counted: additions, products, minima and maxima of numbers, a multiply-add being two; the same of vectors of
+integers; divisions, square roots and their estimates. Lanes that a mask leaves out count like the others."""
+
+_MNEMONIC = re.compile(r"(?:\{\w+\}\s+)?(\w+)")
+_VECTOR = re.compile(r"%([xyz])mm\d")
+_BITS = {"x": 128, "y": 256, "z": 512}
+
+# Of x86-64: kind, operations of an element, and the mnemonic with what says its elements.
+_X86 = tuple(
+    (kind, count, re.compile(pattern))
+    for kind, count, pattern in (
+        ("floating_point", 2, r"vfn?m(?:add|sub|addsub|subadd)(?:132|213|231)([sp])([shd])"),
+        ("floating_point", 1, r"v?h?(?:add|sub|addsub|mul|min|max)([sp])([shd])"),
+        ("floating_point", 4, r"v(dp)bf16p(s)"),
+        ("special", 1, r"v?(?:div|sqrt|rcp|rsqrt|rcp14|rsqrt14)([sp])([shd])"),
+        ("integer", 8, r"v(p)dpb[us][us](d)s?"),
+        ("integer", 4, r"v(p)dpw[us][us](d)s?"),
+        ("integer", 3, r"v?(p)maddubs(w)"),
+        ("integer", 3, r"v?(p)maddw(d)"),
+        ("integer", 1, r"v?(p)mulu?d(q)"),
+        ("integer", 1, r"v?(p)mulh(?:u|rs)?(w)"),
+        ("integer", 1, r"v?(p)h?(?:add|sub|mull|abs)(?:u?s)?([bwdq])"),
+        ("integer", 1, r"v?(p)(?:min|max)[us]([bwdq])"),
+    )
+)
+_X86_BITS = {"b": 8, "w": 16, "h": 16, "d": 32, "s": 32, "q": 64}
+
+# Of AArch64: kind, operations of an element of the first operand, and the mnemonic.
+_AARCH64 = tuple(
+    (kind, count, re.compile(pattern))
+    for kind, count, pattern in (
+        ("floating_point", 2, r"f(?:ml[as]|n?m(?:add|sub)|(?:rec|rsqrt)ps)"),
+        ("floating_point", 1, r"f(?:add|sub|n?mul|mulx|min|max|minnm|maxnm|abd|addp|minp|maxp|minnmp|maxnmp)"),
+        ("special", 1, r"f(?:div|sqrt|recpe|rsqrte)"),
+        ("integer", 8, r"(?:[us]|us|su)dot"),
+        ("integer", 2, r"ml[as]|[us]ml[as]l2?|[us]qdml[as]l2?"),
+        (
+            "integer",
+            1,
+            r"add|sub|mul|neg|abs|addp|[us](?:mull|addl|subl|addw|subw)2?|[us](?:min|max|abd|h?add|qadd|qsub)",
+        ),
+    )
+)
+_LANES = re.compile(r"v\d+\.(\d+)([bhsd])\b")
+_SCALAR = re.compile(r"\S+\s+([hsd])\d+,")
+
+
+def operations_of(blocks: Iterable[Block]) -> dict[str, int]:
+    """How many of each of `OPERATIONS` the blocks make in all their runs."""
+    found = dict.fromkeys(OPERATIONS, 0)
+    for block in blocks:
+        for instruction in block.instructions:
+            kind, count = _arithmetic(instruction)
+            if count:
+                found[kind] += block.runs * count
+    return found
+
+
+@lru_cache(maxsize=1 << 14)
+def _arithmetic(instruction: str) -> tuple[str, int]:
+    """What an instruction of either kind of processor computes, and how much of it."""
+    named = _MNEMONIC.match(instruction)
+    mnemonic = named.group(1) if named else ""
+    if vectors := _VECTOR.findall(instruction):
+        width = max(_BITS[each] for each in vectors)
+        for kind, count, pattern in _X86:
+            if found := pattern.fullmatch(mnemonic):
+                is_scalar, bits = found.group(1) == "s", _X86_BITS[found.group(2)]
+                # The same letter says a double among numbers and 32 bits among integers.
+                bits = 64 if kind != "integer" and found.group(2) == "d" else bits
+                return kind, count if is_scalar else count * width // bits
+        return "", 0
+    lanes, scalar = _LANES.search(instruction), _SCALAR.match(instruction)
+    if lanes or scalar:
+        for kind, count, pattern in _AARCH64:
+            if pattern.fullmatch(mnemonic):
+                return kind, count * (int(lanes.group(1)) if lanes and not scalar else 1)
+    return "", 0

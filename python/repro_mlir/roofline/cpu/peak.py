@@ -1,0 +1,45 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The instructions that make most floating-point operations, and what a machine's threads reach at most."""
+
+from __future__ import annotations
+
+from ..ceilings import Ceilings
+from ..machines.cpu import CpuMachine
+from .assembly import Block
+
+# By the beginning of a level's name, the longest first: an instruction of its widest vectors and their registers.
+_MULTIPLY_ADDS = {
+    "aarch64": (("fmla v{}.4s, v30.4s, v31.4s",), 24),
+    "x86-64-v4": (("vfmadd231ps %zmm30, %zmm31, %zmm{}",), 24),
+    "x86-64-v3": (("vfmadd231ps %ymm14, %ymm15, %ymm{}",), 14),
+    # Without multiply-adds: products and sums.
+    "x86-64-v2": (("mulps %xmm15, %xmm{}", "addps %xmm15, %xmm{}"), 14),
+}
+
+
+def peak_block(machine: CpuMachine) -> Block:
+    """Multiply-adds of f32 that wait for nothing, in the vectors of the machine's level."""
+    (found,) = (each for name, each in _MULTIPLY_ADDS.items() if machine.level.startswith(name))
+    patterns, registers = found
+    return Block(1, True, [patterns[i % len(patterns)].format(i) for i in range(registers)])
+
+
+def bandwidths(machine: CpuMachine, threads: int) -> dict[str, float]:
+    """Bytes per second of threads together, by the level that they come from: each has caches of its own, and beyond
+    them they share what there is."""
+    return {
+        "l2": machine.l2_bandwidth * threads,
+        "l3": min(machine.l3_bandwidth * threads, machine.shared_l3_bandwidth),
+        "memory": min(machine.memory_bandwidth * threads, machine.shared_memory_bandwidth),
+    }
+
+
+def ceilings_of(machine: CpuMachine, threads: int, flops_per_cycle: float) -> Ceilings:
+    """What threads reach together.
+
+    Args:
+      flops_per_cycle: of a core.
+    """
+    return Ceilings({"floating_point": flops_per_cycle * machine.clock_hz * threads}, bandwidths(machine, threads))

@@ -1,0 +1,20 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Predictions and sweeps as lines of text, as JSON and as pages."""
+
+from .data import Case, as_json, case_as_json, sweep_as_json
+from .page import prediction_page, sweep_page
+from .text import comparison_lines, lines_of, sweep_lines
+
+__all__ = [
+    "Case",
+    "as_json",
+    "case_as_json",
+    "comparison_lines",
+    "lines_of",
+    "prediction_page",
+    "sweep_as_json",
+    "sweep_lines",
+    "sweep_page",
+]

@@ -1,0 +1,84 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""A prediction, and a ledger where there is one, as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ..cpu.ledger import Ledger
+from ..cpu.prediction import LaunchPrediction, StepPrediction
+from ..gpu.ledger import GpuLedger
+from ..gpu.prediction import GpuLaunchPrediction, GpuStepPrediction
+from ..sweep_points import SweepPoint
+
+AnyLaunch = LaunchPrediction | GpuLaunchPrediction
+AnyStep = StepPrediction | GpuStepPrediction
+AnyLedger = Ledger | GpuLedger
+
+
+@dataclass(frozen=True)
+class Case:
+    """A prediction as it is shown.
+
+    Attributes:
+      prediction: with the changes.
+      ledger: where the step was measured.
+      changes: numbers of the machine that were set, by name.
+      given: the prediction without the changes; None where there are none.
+    """
+
+    prediction: AnyStep
+    ledger: AnyLedger | None = None
+    changes: Mapping[str, str] = field(default_factory=dict)
+    given: AnyStep | None = None
+
+    @property
+    def label(self) -> str:
+        """The machine, and what was set."""
+        return " ".join([self.prediction.machine.name, *(f"{name}={value}" for name, value in self.changes.items())])
+
+
+def as_json(prediction: AnyStep, ledger: AnyLedger | None) -> dict[str, Any]:
+    """All of it."""
+    launches = []
+    predicted: Sequence[AnyLaunch] = prediction.launches
+    for number, each in enumerate(predicted):
+        entry: dict[str, Any] = {"kernel": each.kernel, **each.facts, "seconds": each.seconds}
+        entry |= {"causes": each.causes, "bytes": each.traffic, "operations": each.operations}
+        if ledger is not None and ledger.entries:
+            entry["measured"] = ledger.entries[number].seconds
+        launches.append(entry)
+    ceilings = {"arithmetic": prediction.ceilings.arithmetic, "bandwidth": prediction.ceilings.bandwidth}
+    found: dict[str, Any] = {
+        "machine": prediction.machine.name,
+        **prediction.facts,
+        "seconds": prediction.seconds,
+        "causes": prediction.causes,
+        "ceilings": ceilings,
+        "state_bytes": prediction.state_bytes,
+        "arena_bytes": prediction.arena_bytes,
+        "launches": launches,
+    }
+    if ledger is not None:
+        found |= {"measured": ledger.seconds, **ledger.facts, "ledger": ledger.causes}
+    return found
+
+
+def case_as_json(case: Case) -> dict[str, Any]:
+    """As `as_json`, with what was set and the prediction without it."""
+    found = as_json(case.prediction, case.ledger)
+    if case.given is not None:
+        found |= {"changes": dict(case.changes), "given": as_json(case.given, None)}
+    return found
+
+
+def sweep_as_json(points: Sequence[SweepPoint], losses: Mapping[str, Sequence[float | None]]) -> dict[str, Any]:
+    """Points, and the losses of the steps that were trained by program."""
+    found: dict[str, Any] = {"points": [asdict(each) for each in points]}
+    if losses:
+        found["losses"] = {name: list(each) for name, each in losses.items()}
+    return found

@@ -1,0 +1,126 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""A prediction, and a ledger where there is one, as lines of text."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from ..causes import added_causes
+from ..sweep_points import SweepPoint
+from .data import AnyLaunch, AnyLedger, AnyStep, Case
+
+_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
+
+
+def lines_of(prediction: AnyStep, ledger: AnyLedger | None, most: int) -> list[str]:
+    """A table of the kernels that take longest, and the causes of the whole step.
+
+    Args:
+      most: kernels at most.
+    """
+    lines = [
+        f"machine    {prediction.machine.name}, {prediction.setting}",
+        f"predicted  {time_text(prediction.seconds)} a step, {len(prediction.launches)} launches",
+    ]
+    if ledger is not None:
+        error = (prediction.seconds / ledger.seconds - 1) * 100 if ledger.seconds else 0.0
+        launch = f", that of a launch by {ledger.median_error * 100:.1f} % (median by time)" if ledger.entries else ""
+        off = f"the prediction is off by {error:+.1f} %{launch}"
+        lines.append(f"measured   {time_text(ledger.seconds)} a step, {ledger.how}; {off}")
+    lines.append(f"memory     {prediction.state_bytes:,} bytes of state, {prediction.arena_bytes:,} of temporaries")
+    lines += _work_lines(prediction)
+    causes = prediction.causes if ledger is None else ledger.causes
+    whole = prediction.seconds if ledger is None else ledger.seconds
+    shown = (f"{cause} {time_text(seconds)} ({seconds / whole:.0%})" for cause, seconds in causes.items() if seconds)
+    lines += [f"time       {', '.join(shown)}", ""]
+    entries = ledger.entries if ledger else ()
+    measured = "measured  " if entries else ""
+    lines.append(f"{'kernel':12} {'launches':>8} {'predicted':>10} {measured:>10} causes")
+    kernels = _kernels(prediction, ledger)
+    for name, (launches, seconds) in sorted(kernels.items(), key=lambda item: -_weight(item[1]))[:most]:
+        total = sum(each.seconds for each in launches)
+        text = _shares(added_causes(each.causes for each in launches))
+        lines.append(
+            f"{name:12} {len(launches):8} {time_text(total):>10} {time_text(seconds) if entries else '':>10} {text}"
+        )
+    if len(kernels) > most:
+        lines.append(f"{len(kernels) - most} others")
+    return lines
+
+
+def _work_lines(prediction: AnyStep) -> list[str]:
+    """Operations by the unit that has a peak."""
+    lines = []
+    for unit, peak in prediction.ceilings.arithmetic.items():
+        work = sum(each.operations.get(unit, 0) for each in prediction.launches)
+        if work:
+            part = f", {work / prediction.seconds / peak:.0%} of the peak of {peak / 1e9:,.0f} G/s"
+            lines.append(f"work       {work:,} operations of {unit.replace('_', ' ')} a step{part}")
+    return lines
+
+
+def comparison_lines(cases: Sequence[Case]) -> list[str]:
+    """A line for each machine, and for what it would be with the numbers that were set."""
+    rows = []
+    for case in cases:
+        if case.given is not None:
+            rows.append((Case(case.given).label, case.given))
+        rows.append((case.label, case.prediction))
+    width = max(len("machine"), *(len(label) for label, _ in rows))
+    first = rows[0][1].seconds
+    lines = [f"{'machine':{width}} {'predicted':>10} {'times':>7}  causes"]
+    for label, found in rows:
+        times = f"{found.seconds / first:.2f}x" if first else ""
+        lines.append(f"{label:{width}} {time_text(found.seconds):>10} {times:>7}  {_shares(found.causes)}")
+    return lines
+
+
+def _kernels(prediction: AnyStep, ledger: AnyLedger | None) -> dict[str, tuple[list[AnyLaunch], float]]:
+    """Launches of each kernel, and what they took."""
+    launches: defaultdict[str, list[AnyLaunch]] = defaultdict(list)
+    seconds: defaultdict[str, float] = defaultdict(float)
+    predicted: Sequence[AnyLaunch] = prediction.launches
+    for number, each in enumerate(predicted):
+        launches[each.kernel].append(each)
+        seconds[each.kernel] += ledger.entries[number].seconds if ledger and ledger.entries else 0.0
+    return {name: (found, seconds[name]) for name, found in launches.items()}
+
+
+def _shares(causes: Mapping[str, float]) -> str:
+    """The causes of more than a twentieth, the largest first."""
+    whole = sum(causes.values())
+    main = sorted((cause for cause, part in causes.items() if part > whole / 20), key=lambda cause: -causes[cause])
+    return ", ".join(f"{cause} {causes[cause] / whole:.0%}" for cause in main)
+
+
+def _weight(kernel: tuple[list[AnyLaunch], float]) -> float:
+    launches, seconds = kernel
+    return max(seconds, sum(each.seconds for each in launches))
+
+
+def time_text(seconds: float) -> str:
+    """Seconds in the unit that suits them."""
+    for unit, name in _UNITS:
+        if abs(seconds) >= unit:
+            return f"{seconds / unit:.2f} {name}"
+    return f"{seconds * 1e9:.2f} ns"
+
+
+def sweep_lines(points: Sequence[SweepPoint], losses: Mapping[str, Sequence[float | None]]) -> list[str]:
+    """A line for each point; with losses the time of all steps that were trained, and the last loss."""
+    names = list(dict.fromkeys(name for each in points for name in each.given))
+    rows = [["machine", *(["recipe"] if any(each.program for each in points) else []), *names, "step"]]
+    rows[0] += ["training", "loss"] if losses else []
+    for each in points:
+        row = [each.machine, *([each.program] if "recipe" in rows[0] else [])]
+        row += [each.given.get(name, "") for name in names] + [time_text(each.seconds)]
+        if losses:
+            trained = losses[each.program]
+            row.append(time_text(each.seconds * len(trained)))
+            row.append("not finite" if trained[-1] is None else f"{trained[-1]:.6f}")
+        rows.append(row)
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return ["  ".join(f"{text:{width}}" for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]

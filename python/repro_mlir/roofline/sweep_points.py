@@ -1,0 +1,113 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""One step on many machines: those of files with all combinations of other numbers."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..bundle.runner.bundle import Bundle
+from ..errors import ReproError
+from ..program.program import Program
+from ..progress import Progress
+from .cpu.prediction import Code, cache_sizes
+from .gpu.prediction import GpuCode
+from .machines import Accelerator, CpuMachine
+from .machines.cpu import UNITS
+from .prediction import predict, read_code
+
+POINTS = 4096
+"""How many points a sweep has at most."""
+
+
+@dataclass(frozen=True)
+class SweepPoint:
+    """A step on a machine with other numbers.
+
+    Attributes:
+      program: its name among those of the sweep.
+      machine: the name of the machine.
+      given: what was set, by name, as it was written.
+      numbers: the numbers that the machine then has.
+      seconds: of the step.
+      causes: seconds by cause.
+    """
+
+    program: str
+    machine: str
+    given: dict[str, str]
+    numbers: dict[str, float]
+    seconds: float
+    causes: dict[str, float]
+
+
+Values = Mapping[str, Sequence[str]]
+"""By attribute of a machine, numbers or factors as `CpuMachine.with_changes` takes them."""
+
+
+def count_points(machines: Sequence[tuple[CpuMachine | Accelerator, Values]], programs: int = 1) -> int:
+    """How many points a sweep has.
+
+    Raises:
+      ReproError: more than `POINTS`, or a number of a machine without a value.
+    """
+    for machine, values in machines:
+        for name, texts in values.items():
+            if not texts:
+                raise ReproError(f"expected values of {name} of {machine.name}")
+    count = programs * sum(math.prod(len(texts) for texts in values.values()) for _, values in machines)
+    if count > POINTS:
+        raise ReproError(f"expected at most {POINTS} points of a sweep, got {count}")
+    return count
+
+
+def sweep(
+    programs: Mapping[str, Program | Bundle],
+    machines: Sequence[tuple[CpuMachine | Accelerator, Values]],
+    threads: int = 1,
+) -> list[SweepPoint]:
+    """The time of each program's step on each machine with each combination of values.
+
+    A program is compiled once for machines with the same level and execution units.
+
+    Args:
+      machines: each with what is set of it.
+      threads: from 1 to the cores of each machine.
+    Raises:
+      ReproError: more than `POINTS` points; else as `predict` and `read_code`.
+    """
+    count_points(machines, len(programs))
+    asked = [
+        (name, dict(zip(values, texts, strict=True)), machine.with_changes(dict(zip(values, texts, strict=True))))
+        for name in programs
+        for machine, values in machines
+        for texts in itertools.product(*values.values())
+    ]
+    # Machines with the same caches one after the other: where bytes come from takes longest to find out.
+    order = sorted(range(len(asked)), key=lambda i: (_code_key(asked[i][0], asked[i][2]), *_cache_sizes(asked[i][2])))
+    found: dict[int, SweepPoint] = {}
+    codes: dict[tuple[str, ...], Code | GpuCode] = {}
+    with Progress(len(asked), "predicting") as progress:
+        for i in order:
+            name, given, machine = asked[i]
+            key = _code_key(name, machine)
+            if key not in codes:
+                codes[key] = read_code(programs[name], machine)
+            step = predict(codes[key], machine, threads)
+            numbers = {each: float(getattr(machine, each)) for each in given}
+            found[i] = SweepPoint(name, machine.name, given, numbers, step.seconds, step.causes)
+            progress.advance()
+    return [found[i] for i in range(len(asked))]
+
+
+def _cache_sizes(machine: CpuMachine | Accelerator) -> tuple[int, ...]:
+    return cache_sizes(machine) if isinstance(machine, CpuMachine) else (int(machine.l2_bytes),)
+
+
+def _code_key(program: str, machine: CpuMachine | Accelerator) -> tuple[str, ...]:
+    units = UNITS if isinstance(machine, CpuMachine) else ("architecture",)
+    return program, *(str(getattr(machine, unit)) for unit in units)
