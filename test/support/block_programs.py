@@ -419,7 +419,7 @@ def contraction(number: int) -> Case:
     second = "i8" if first == "i8" else choose.choice(_FACTORS[:-1])
     rows = [choose.choice([1, 1, 1, 3, 16, 100]) for _ in range(2)]
     block = choose.choice([1, 2, 7, 16, 16, 32, 32, 32, 128, 8192])
-    return _contraction(choose, f"contraction-{number}", outer, (m, n, k), (first, second), block, rows)
+    return product(choose, f"contraction-{number}", outer, (m, n, k), (first, second), block, rows)
 
 
 def large_contractions() -> list[Case]:
@@ -427,7 +427,7 @@ def large_contractions() -> list[Case]:
     extents = ((600, 300, 512), (13, 40, 8192 + 96), (7, 5, 33000))
     pairs = (("i8", "i8"), ("f4E2M1FN", "f4E2M1FN"), ("f6E3M2FN", "f4E2M1FN"))
     return [
-        _contraction(random.Random(number), f"large-contraction-{number}", (), size, pair, 32, [1, 1])
+        product(random.Random(number), f"large-contraction-{number}", (), size, pair, 32, [1, 1])
         for number, (size, pair) in enumerate(zip(extents, pairs, strict=True))
     ]
 
@@ -436,7 +436,7 @@ def large_contractions() -> list[Case]:
 _EXTREMES = {"f4E2M1FN": (0x7, 0xF), "f6E2M3FN": (0x1F, 0x3F), "f6E3M2FN": (0x1F, 0x3F), "i8": (0x80, 0x7F)}
 
 
-def _extreme_codes(choose: random.Random, element: str, shape: tuple[int, ...]) -> np.ndarray:
+def extreme_codes(choose: random.Random, element: str, shape: tuple[int, ...]) -> np.ndarray:
     """Rows of one code alone, and rows of both."""
     codes = np.array(_EXTREMES[element], np.uint8)
     random_rows = np.random.default_rng(choose.getrandbits(32)).integers(0, 2, shape)
@@ -455,10 +455,10 @@ def extreme_contractions() -> Iterator[Case]:
             for block in (16, 32, 68, 136, 8192) if k == 200 else (8192,) if k > 8192 else (32,):
                 name = f"extreme-{first}-{second}-{m}-{n}-{k}-{block}"
                 choose = random.Random(number)
-                yield _contraction(choose, name, (), (m, n, k), (first, second), block, [1, 1], _extreme_codes)
+                yield product(choose, name, (), (m, n, k), (first, second), block, [1, 1], extreme_codes)
 
 
-def _contraction(
+def product(
     choose: random.Random,
     name: str,
     outer: tuple[int, ...],
@@ -468,6 +468,7 @@ def _contraction(
     rows: list[int],
     draw: Callable[[random.Random, str, tuple[int, ...]], np.ndarray] = _codes,
 ) -> Case:
+    """A contraction of tensors in blocks, of outer dimensions and extents m, n, k, and of codes that `draw` gives."""
     m, n, k = extents
     b = Builder()
     operands, arrays = [], []

@@ -4,14 +4,15 @@
 """What ptxas makes of the matrix products: registers, spills, and what the instructions of the main loop are.
 
     python tools/gpu/sass_statistics.py [--arch sm_90 ...] [--shape 4096x4096x4096 ...] [--layout nn nt tn]
-        [--digits 2 3] [--tensor-cores]
+        [--digits 2 3] [--tensor-cores] [--blocks mxfp4 nvfp4]
 
 Needs the extra "cuda" (ptxas and nvdisasm), no device. The main loop is the innermost loop with the most fused
 multiply-adds, of which an FFMA is one and an FFMA2 (sm_100) two. Exits with 1 where a main loop has fewer than 0.9 of
 them for each instruction, or a kernel spills. With --digits the products are exact ones (K4) of so many digits and the
 IMMA of the main loop are counted, each 16 x 8 x 32 multiply-adds of bytes; half of the instructions is good, as an IMMA
 keeps the tensor core busy for many cycles. With --tensor-cores they are products of f16 in the accumulator of the
-architecture's class (M4), and HMMA are counted.
+architecture's class (M4), and HMMA are counted. With --blocks they are contractions in blocks (Q4), of which IMMA are
+counted, too: 16 x 8 x 16 multiply-adds in nvfp4. Each block and result takes three instructions of f32 more.
 """
 
 from __future__ import annotations
@@ -44,6 +45,23 @@ func.func @main(%a: tensor<{a}x{t}>, %b: tensor<{b}x{t}>, %c: tensor<{m}x{n}xf32
   return %r : tensor<{m}x{n}xf32>
 }}
 """
+BLOCKS = """
+func.func @main(%x: tensor<{m}x{k}x{t}>, %sx: tensor<{m}x{blocks}x{s}>, %y: tensor<{n}x{k}x{t}>,
+    %sy: tensor<{n}x{blocks}x{s}>, %c: tensor<{m}x{n}xf32>) -> tensor<{m}x{n}xf32>
+    attributes {{repro.num_state = 0 : i64}} {{
+  %r = repro.block_contraction fused block = {block} rows = [1, 1]{bits}
+    ins(%x, %sx, %y, %sy : tensor<{m}x{k}x{t}>, tensor<{m}x{blocks}x{s}>, tensor<{n}x{k}x{t}>, tensor<{n}x{blocks}x{s}>)
+    outs(%c : tensor<{m}x{n}xf32>) -> tensor<{m}x{n}xf32>
+  return %r : tensor<{m}x{n}xf32>
+}}
+"""
+FORMATS = {
+    "mxfp4": ("f4E2M1FN", "f8E8M0FNU", 32),
+    "nvfp4": ("f4E2M1FN", "f8E4M3FN", 16),
+    "mxfp6": ("f6E2M3FN", "f8E8M0FNU", 32),
+    "mxint8": ("i8", "f8E8M0FNU", 32),
+}
+"""Element, scale and block of the formats."""
 EXTEND = "%xw = arith.extf %x : f16 to f32\n    %yw = arith.extf %y : f16 to f32"
 
 
@@ -60,6 +78,13 @@ def matmul(m: int, n: int, k: int, layout: str, digits: int = 0, unit: Unit | No
     b, bm = (f"{k}x{n}", "k, j") if layout[1] == "n" else (f"{n}x{k}", "j, k")
     element, extend, factors = ("f16", EXTEND, "%xw, %yw") if unit else ("f32", "", "%x, %y")
     return PROGRAM.format(m=m, n=n, a=a, b=b, am=am, bm=bm, order=order, t=element, extend=extend, factors=factors)
+
+
+def blocks(m: int, n: int, k: int, name: str) -> str:
+    """The program of C += X Y^T of codes in blocks."""
+    element, scale, block = FORMATS[name]
+    bits = " fraction_bits = 12" if element == "i8" else ""
+    return BLOCKS.format(m=m, n=n, k=k, t=element, s=scale, block=block, blocks=-(-k // block), bits=bits)
 
 
 class Statistics(NamedTuple):
@@ -109,6 +134,8 @@ def measure(assembler: str, program: str, arch: str) -> Statistics:
     wanted, least = "FFMA", 0.9
     if "#repro.exact" in program:
         wanted, least = "IMMA", 0.5
+    if "repro.block_contraction" in program:
+        wanted, least = "IMMA", 0.05
     if "#repro.fdpa" in program:
         wanted, least = "HMMA", 0.25
     code = device_code.compile(program, arch + (TENSOR_CORES if wanted == "HMMA" else ""))
@@ -132,6 +159,7 @@ def main() -> int:
     parser.add_argument("--layout", nargs="+", default=["nn", "nt", "tn"])
     parser.add_argument("--digits", nargs="+", type=int, default=[0], choices=[2, 3])
     parser.add_argument("--tensor-cores", action="store_true", help="of f16 in the accumulator of the class")
+    parser.add_argument("--blocks", nargs="+", default=[], choices=FORMATS, help="formats of contractions in blocks")
     options = parser.parse_args()
     assembler = find_assembler()
     if assembler is None:
@@ -140,10 +168,12 @@ def main() -> int:
     print(
         f"{'arch':8}{'shape':18}{'layout':8}{'digits':8}{'registers':>10}{'spills':>8}{'loop':>7}{'fma':>7}{'share':>8}"
     )
-    for arch, shape, layout, digits in itertools.product(options.arch, options.shape, options.layout, options.digits):
+    layouts = options.blocks or options.layout
+    for arch, shape, layout, digits in itertools.product(options.arch, options.shape, layouts, options.digits):
         m, n, k = (int(x) for x in shape.split("x"))
         unit = unit_of(arch) if options.tensor_cores else None
-        found = measure(assembler, matmul(m, n, k, layout, digits, unit), arch)
+        program = blocks(m, n, k, layout) if options.blocks else matmul(m, n, k, layout, digits, unit)
+        found = measure(assembler, program, arch)
         failed |= not found.is_good
         print(
             f"{arch:8}{shape:18}{layout:8}{digits or '-':<8}{found.registers:>10}{found.spills:>8}"

@@ -63,3 +63,11 @@ def test_tensor_cores(arch: str, layout: str, count: int) -> None:
     program = sass_statistics.matmul(4096, 4096, 4096, layout, unit=unit_of(arch))
     found = sass_statistics.measure(find_assembler(), program, arch)
     assert found.is_good and found.multiply_adds == count, found
+
+
+@pytest.mark.skipif(find_assembler() is None, reason="needs ptxas: pip install 'repro-mlir[cuda]'")
+@pytest.mark.parametrize(("arch", "name", "count"), [("sm_80", "mxfp4", 16), ("sm_90", "nvfp4", 32)])
+def test_blocks(arch: str, name: str, count: int) -> None:
+    """An instruction for each step of 32 elements, or each block of 16, of a slice of 64."""
+    found = sass_statistics.measure(find_assembler(), sass_statistics.blocks(4096, 4096, 4096, name), arch)
+    assert found.is_good and found.multiply_adds == count, found

@@ -96,6 +96,10 @@ gpu.binary @device [#gpu.object<#nvvm.target, assembly = "mma.sync.aligned.m16n8
 
 // -----
 
+gpu.binary @device [#gpu.object<#nvvm.target, assembly = "mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%r1, %r2, %r3, %r4}, {%r5, %r6}, {%r9}, {%r11, %r12, %r13, %r14};">]
+
+// -----
+
 // expected-error @below {{mma.sync.aligned.m16n8k32.row.col.satfinite.s32.s8.s8.s32}}
 gpu.binary @device [#gpu.object<#nvvm.target, assembly = "mma.sync.aligned.m16n8k32.row.col.satfinite.s32.s8.s8.s32\0A\09{%r1, %r2, %r3, %r4},\0A\09{%r5, %r6, %r7, %r8},\0A\09{%r9, %r10},\0A\09{%r11, %r12, %r13, %r14};\0A">]
 

@@ -91,6 +91,9 @@ LogicalResult expandAccumulators(DeviceKernelFactory &factory, FoldOp op);
 /// (K4) matrix products that repro-decompose-exact kept; failure where the fold
 /// is none.
 LogicalResult expandExact(DeviceKernelFactory &factory, FoldOp op);
+/// (Q4) contractions of bytes by matrix instructions, the others literally.
+LogicalResult expandBlockContraction(DeviceKernelFactory &factory,
+                                     BlockContractionOp op);
 /// Folds of one result by one operation, by groups of threads.
 LogicalResult expandFold(DeviceKernelFactory &factory, FoldOp op);
 LogicalResult expandScatter(DeviceKernelFactory &factory, ScatterOp op);

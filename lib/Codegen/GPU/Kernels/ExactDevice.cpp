@@ -11,19 +11,16 @@
 // of bytes. The products of digits p and q with the same p + q share an
 // accumulator; together they are T.
 //
-// Digits lie as the instructions take them: for each step of 32 elements of K
-// and each digit, lines of 16 words, each of a pair of rows r and r + 8. Thread
-// t of the four that share a line takes words 4 t to 4 t + 3: words 2 t and
-// 2 t + 1 of both rows' elements. Which k that is for the instruction does not
-// matter, as it is the same in both factors. Rows beyond the last repeat it.
+// Digits lie in memory as the parts of a tile of bytes do: for each step of K
+// and each digit, slots of words 2 t and 2 t + 1 of both rows' elements.
 //
 //===----------------------------------------------------------------------===//
 
 #include "Codegen/Common/Contraction.h"
+#include "Codegen/GPU/Kernels/ByteTile.h"
 #include "Codegen/GPU/Kernels/DeviceKernels.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -32,18 +29,10 @@ using namespace mlir::repro;
 using namespace mlir::repro::device;
 
 namespace {
-/// A block of 2 x 2 warps computes a tile of kTile x kTile results, a warp a
-/// quarter of it: kHigh x kWide instructions of 16 x 8 results.
-constexpr int64_t kTile = 64, kThreads = 128, kHigh = 2, kWide = 4;
 /// Threads that look for the largest magnitudes.
 constexpr int64_t kScaleThreads = 256;
-/// Elements of a step of K, and those of a row that a thread makes digits of.
-constexpr int64_t kStep = 32, kThreadElements = 16;
-/// Words of a line and of one access.
-constexpr int64_t kLine = 16, kAccess = 4;
-/// Words of a digit of a tile's rows in a step: an access for each thread.
-constexpr int64_t kTileWords = kTile / 2 * kLine;
-static_assert(kTileWords == kThreads * kAccess);
+/// Elements of a row that a thread makes digits of.
+constexpr int64_t kThreadElements = 16;
 
 /// Where the kernels leave their results in the workspace: for each factor.
 struct WorkspaceOffsets {
@@ -51,6 +40,9 @@ struct WorkspaceOffsets {
 };
 
 class ExactDevice : public Contraction {
+  static constexpr int64_t kTile = ByteTile::kTile, kStep = ByteTile::kStep,
+                           kLine = ByteTile::kLine, kSlot = ByteTile::kSlot;
+
 public:
   ExactDevice(DeviceBuilder &b, FoldOp op) : Contraction(b, op), b(b) {}
   LogicalResult match();
@@ -80,18 +72,16 @@ private:
   Value getExponent(Value magnitude);
   Value isFinite(Value magnitude);
 
-  SmallVector<Value> readSlice(unsigned f, Value slice);
-  void storeSlice(unsigned f, ArrayRef<Value> values, Value buffer);
-  SmallVector<Value> compute(Value buffer, ValueRange carried);
-  void storeResults(const WorkspaceOffsets &offsets, ValueRange sums);
+  SmallVector<Value> readSlice(const ByteTile &tile, Value slice);
+  SmallVector<Value> compute(ByteTile &tile, Value buffer, ValueRange carried);
+  void storeResults(ByteTile &tile, const WorkspaceOffsets &offsets,
+                    ValueRange sums);
 
   DeviceBuilder &b;
   int64_t digits, bits;
   int64_t steps;  ///< of a slice: as many as shared memory has room for
   int64_t slices; ///< of K
   int64_t batchSize;
-  // Of the block and thread that multiplies.
-  Value thread, batchIndex, begin[2], warpBegin[2], group, member, buffers;
   Value sources[2];
 };
 } // namespace
@@ -298,7 +288,7 @@ void ExactDevice::expandDigits(unsigned f, const WorkspaceOffsets &offsets) {
         item, along ? ArrayRef<int64_t>{batchSize, lines, shares}
                     : ArrayRef<int64_t>{batchSize, shares, lines});
     Value line = at[along ? 1 : 2], share = at[along ? 2 : 1];
-    Value upper = b.add(b.mul(b.div(line, 8), 16), b.rem(line, 8));
+    Value upper = ByteTile::getUpperRow(b, line);
     SmallVector<Value> words[2];
     for (int64_t half : {0, 1})
       words[half] = getDigits(
@@ -306,21 +296,20 @@ void ExactDevice::expandDigits(unsigned f, const WorkspaceOffsets &offsets) {
           share, offsets);
     constexpr int64_t perStep = kStep / kThreadElements;
     Value step = b.div(share, perStep), inStep = b.rem(share, perStep);
-    auto type = VectorType::get({kAccess}, b.getI32Type());
+    auto type = VectorType::get({kSlot}, b.getI32Type());
     for (int64_t d = 0; d < digits; ++d) {
       Value first =
           b.add(b.mul(b.add(b.mul(at[0], shares / perStep), step), digits), d);
       first = b.add(b.mul(b.add(b.mul(first, lines), line), kLine),
                     b.mul(inStep, kLine / perStep));
-      for (int64_t t = 0; t < kLine / perStep / kAccess; ++t) {
-        // A register of each row in turn, or both registers of a row.
-        auto get = [&](int64_t half, int64_t i) {
-          return words[half][d * (kThreadElements / 4) + 2 * t + i];
+      for (int64_t t = 0; t < kLine / perStep / kSlot; ++t) {
+        auto get = [&](int64_t half) {
+          return ArrayRef<Value>(words[half])
+              .slice(d * (kThreadElements / 4) + 2 * t, 2);
         };
-        SmallVector<Value> elements{get(0, 0), get(!f, !!f), get(!!f, !f),
-                                    get(1, 1)};
-        b.storeAligned(vector::FromElementsOp::create(b, type, elements),
-                       target, b.add(first, t * kAccess));
+        SmallVector<Value> slot = ByteTile::fillSlot(f, get(0), get(1));
+        b.storeAligned(vector::FromElementsOp::create(b, type, slot), target,
+                       b.add(first, t * kSlot));
       }
     }
   });
@@ -331,96 +320,65 @@ void ExactDevice::expandDigits(unsigned f, const WorkspaceOffsets &offsets) {
 // Products
 //===----------------------------------------------------------------------===//
 
-/// Of a slice of a factor's digits, what the thread copies.
-SmallVector<Value> ExactDevice::readSlice(unsigned f, Value slice) {
-  SmallVector<Value> values;
-  Value first = b.mul(b.add(b.mul(batchIndex, slices), slice), steps * digits);
-  for (int64_t i = 0; i < steps * digits; ++i) {
-    Value at = b.mul(b.add(b.mul(b.add(first, i), getPaddedSize(f)), begin[f]),
-                     kLine / 2);
-    values.push_back(b.loadAligned(sources[f], b.getI32Type(),
-                                   b.add(at, b.mul(thread, kAccess)), kAccess));
-  }
-  return values;
-}
-
-void ExactDevice::storeSlice(unsigned f, ArrayRef<Value> values, Value buffer) {
-  for (auto [i, value] : llvm::enumerate(values))
-    b.storeAligned(value, buffers,
-                   b.add(b.add(buffer, b.mul(thread, kAccess)),
-                         (f * steps * digits + int64_t(i)) * kTileWords));
-}
-
-/// Adds the products of a slice to the accumulators, which are numbered by sum
-/// of digits, row and column of instructions, and register.
-SmallVector<Value> ExactDevice::compute(Value buffer, ValueRange carried) {
-  SmallVector<Value> sums(carried);
-  Type i32 = b.getI32Type();
-  auto result = LLVM::LLVMStructType::getLiteral(b.getContext(),
-                                                 SmallVector<Type>(4, i32));
-  auto load = [&](unsigned f, int64_t step, int64_t digit, int64_t pair) {
-    Value line = b.add(b.div(warpBegin[f], 2), group);
-    Value at = b.add(b.mul(line, kLine), b.mul(member, kAccess));
-    int64_t first =
-        ((f * steps + step) * digits + digit) * kTileWords + pair * 8 * kLine;
-    Value loaded =
-        b.loadAligned(buffers, i32, b.add(b.add(buffer, at), first), kAccess);
-    SmallVector<Value> registers;
-    for (int64_t e = 0; e < kAccess; ++e)
-      registers.push_back(vector::ExtractOp::create(b, loaded, e));
-    return registers;
-  };
-  for (int64_t step = 0; step < steps; ++step) {
-    SmallVector<SmallVector<Value>> left, right;
-    for (int64_t d = 0; d < digits; ++d) {
-      for (int64_t high = 0; high < kHigh; ++high)
-        left.push_back(load(0, step, d, high));
-      for (int64_t wide = 0; wide < kWide; wide += 2)
-        right.push_back(load(1, step, d, wide / 2));
+/// Of a slice of both factors' digits, what the thread copies.
+SmallVector<Value> ExactDevice::readSlice(const ByteTile &tile, Value slice) {
+  SmallVector<Value> slots;
+  Value first =
+      b.mul(b.add(b.mul(tile.batchIndex, slices), slice), steps * digits);
+  for (unsigned f : {0, 1})
+    for (int64_t i = 0; i < steps * digits; ++i) {
+      Value at =
+          b.mul(b.add(b.mul(b.add(first, i), getPaddedSize(f)), tile.begin[f]),
+                kLine / 2);
+      slots.push_back(b.loadAligned(sources[f], b.getI32Type(),
+                                    b.add(at, b.mul(tile.thread, kSlot)),
+                                    kSlot));
     }
+  return slots;
+}
+
+/// Adds the products of a slice to the accumulators, of which the tile has a
+/// group for each sum of numbers of digits.
+SmallVector<Value> ExactDevice::compute(ByteTile &tile, Value buffer,
+                                        ValueRange carried) {
+  SmallVector<Value> sums(carried);
+  for (int64_t step = 0; step < steps; ++step) {
+    SmallVector<SmallVector<SmallVector<Value>>> slots[2];
+    for (int64_t d = 0; d < digits; ++d)
+      for (unsigned f : {0, 1})
+        slots[f].push_back(
+            tile.loadSlots(f, buffer, (f * steps + step) * digits + d));
     for (int64_t p = 0; p < digits; ++p)
       for (int64_t q = 0; q < digits; ++q)
-        for (int64_t high = 0; high < kHigh; ++high)
-          for (int64_t wide = 0; wide < kWide; ++wide) {
-            ArrayRef<Value> row = left[p * kHigh + high];
-            ArrayRef<Value> column = right[(q * kWide + wide) / 2];
-            MutableArrayRef<Value> sum(
-                &sums[(((p + q) * kHigh + high) * kWide + wide) * 4], 4);
-            Value product = NVVM::MmaOp::create(
-                b, result, row, column.slice(wide % 2 * 2, 2),
-                ArrayRef<Value>(sum), ArrayRef<int64_t>{16, 8, 32},
-                std::nullopt, NVVM::MMAIntOverflow::wrapped,
-                std::array{NVVM::MMATypes::s8, NVVM::MMATypes::s8},
-                std::array{NVVM::MMALayout::row, NVVM::MMALayout::col});
-            for (int64_t e = 0; e < 4; ++e)
-              sum[e] = LLVM::ExtractValueOp::create(b, product, e);
-          }
+        tile.multiply(slots[0][p], slots[1][q],
+                      MutableArrayRef<Value>(sums).slice(
+                          (p + q) * ByteTile::kResults, ByteTile::kResults));
   }
   return sums;
 }
 
-void ExactDevice::storeResults(const WorkspaceOffsets &offsets,
+void ExactDevice::storeResults(ByteTile &tile, const WorkspaceOffsets &offsets,
                                ValueRange sums) {
   Type f32 = b.getF32Type(), f64 = b.getF64Type();
   const Access &output = fold.outputs[0];
   unsigned accesses[] = {unsigned(rows.inputs.size()),
                          unsigned(columns.inputs.size())};
-  SmallVector<Value> batchAt = b.delinearize(batchIndex, getSizes(batch));
+  SmallVector<Value> batchAt = b.delinearize(tile.batchIndex, getSizes(batch));
   Value base =
       b.add(getLoopOffset(b, batch, batchAt, accesses[0] + accesses[1]),
             output.constant);
   /// A row or column of results.
   struct Line {
-    Value exists, scale, finite, offset;
+    ByteTile::Line line;
+    Value scale, finite, offset;
   };
-  auto getLine = [&](unsigned f, Value at) {
+  SmallVector<Line> lines[2];
+  auto addLine = [&](unsigned f, int64_t number) {
     const Factor &factor = getFactor(f);
     Line line;
-    if (factor.size % kTile) {
-      line.exists = b.less(at, b.index(factor.size));
-      at = b.min(at, b.index(factor.size - 1));
-    }
-    Value magnitude = loadMagnitude(f, offsets, batchIndex, at);
+    line.line = tile.getLine(f, number);
+    Value at = line.line.place;
+    Value magnitude = loadMagnitude(f, offsets, tile.batchIndex, at);
     line.finite = isFinite(magnitude);
     Value biased =
         arith::AddIOp::create(b, getExponent(magnitude), i64(1023 - bits));
@@ -429,110 +387,63 @@ void ExactDevice::storeResults(const WorkspaceOffsets &offsets,
     line.offset =
         getLoopOffset(b, factor.loops,
                       b.delinearize(at, getSizes(factor.loops)), accesses[f]);
-    return line;
+    lines[f].push_back(line);
   };
-  SmallVector<Line> lines[2];
-  for (int64_t i = 0; i < 2 * kHigh; ++i)
-    lines[0].push_back(
-        getLine(0, b.add(b.add(b.add(begin[0], warpBegin[0]), group), 8 * i)));
-  for (int64_t i = 0; i < 2 * kWide; ++i)
-    lines[1].push_back(
-        getLine(1, b.add(b.add(b.add(begin[1], warpBegin[1]), b.mul(member, 2)),
-                         i / 2 * 8 + i % 2)));
+  for (int64_t i = 0; i < 2 * ByteTile::kHigh; ++i)
+    addLine(0, i);
+  for (int64_t i = 0; i < 2 * ByteTile::kWide; ++i)
+    addLine(1, i);
   Value nan =
       b.constant(b.getFloatAttr(f32, APFloat::getQNaN(APFloat::IEEEsingle())));
-  for (int64_t high = 0; high < kHigh; ++high)
-    for (int64_t wide = 0; wide < kWide; ++wide)
-      for (int64_t e = 0; e < 4; ++e) {
-        const Line &row = lines[0][2 * high + e / 2];
-        const Line &column = lines[1][2 * wide + e % 2];
-        auto store = [&] {
-          Value total;
-          for (int64_t sum = 2 * digits - 1; sum-- > 0;) {
-            Value part = arith::ExtSIOp::create(
-                b, b.getI64Type(),
-                sums[((sum * kHigh + high) * kWide + wide) * 4 + e]);
-            if (total)
-              part = arith::AddIOp::create(
-                  b, arith::ShLIOp::create(b, total, i64(8)), part);
-            total = part;
-          }
-          Value real = arith::SIToFPOp::create(b, f64, total);
-          real = arith::MulFOp::create(b, real, row.scale);
-          real = arith::MulFOp::create(b, real, column.scale);
-          Value rounded = arith::TruncFOp::create(b, f32, real);
-          Value finite = arith::AndIOp::create(b, row.finite, column.finite);
-          rounded = b.select(finite, rounded, nan);
-          Value offset = b.add(b.add(base, row.offset), column.offset);
-          Value init = fold.getConstantInit(b, 0, /*lanes=*/0);
-          if (!init)
-            init = b.convertFloat(b.load(output.buffer, output.element, offset),
-                                  f32);
-          Value value = arith::AddFOp::create(b, init, rounded);
-          b.store(b.convertFloat(b.canonicalizeNaN(value), output.element),
-                  output.buffer, offset);
-        };
-        Value exists = row.exists;
-        if (column.exists)
-          exists =
-              exists
-                  ? arith::AndIOp::create(b, exists, column.exists).getResult()
-                  : column.exists;
-        if (exists)
-          b.when(exists, store);
-        else
-          store();
+  for (int64_t i = 0; i < ByteTile::kResults; ++i) {
+    const Line &row = lines[0][ByteTile::getRow(i)];
+    const Line &column = lines[1][ByteTile::getColumn(i)];
+    tile.whenExists(row.line, column.line, [&] {
+      Value total;
+      for (int64_t sum = 2 * digits - 1; sum-- > 0;) {
+        Value part = arith::ExtSIOp::create(b, b.getI64Type(),
+                                            sums[sum * ByteTile::kResults + i]);
+        if (total)
+          part = arith::AddIOp::create(
+              b, arith::ShLIOp::create(b, total, i64(8)), part);
+        total = part;
       }
+      Value real = arith::SIToFPOp::create(b, f64, total);
+      real = arith::MulFOp::create(b, real, row.scale);
+      real = arith::MulFOp::create(b, real, column.scale);
+      Value rounded = arith::TruncFOp::create(b, f32, real);
+      Value finite = arith::AndIOp::create(b, row.finite, column.finite);
+      rounded = b.select(finite, rounded, nan);
+      Value offset = b.add(b.add(base, row.offset), column.offset);
+      Value init = fold.getConstantInit(b, 0, /*lanes=*/0);
+      if (!init)
+        init =
+            b.convertFloat(b.load(output.buffer, output.element, offset), f32);
+      Value value = arith::AddFOp::create(b, init, rounded);
+      b.store(b.convertFloat(b.canonicalizeNaN(value), output.element),
+              output.buffer, offset);
+    });
+  }
 }
 
 void ExactDevice::expandProducts(const WorkspaceOffsets &offsets) {
-  Type i32Type = b.getI32Type();
-  int64_t rowTiles = getPaddedSize(0) / kTile;
-  int64_t columnTiles = getPaddedSize(1) / kTile;
-  LaunchShape launch;
-  launch.grid[0] = batchSize * rowTiles * columnTiles;
-  launch.block[0] = kThreads;
-  launch.blocksPerProcessor = 2;
-  b.setLaunch(launch);
   for (unsigned f : {0, 1})
-    sources[f] = b.getWorkspace(i32Type, getDigitBytes(f) / sizeof(int32_t),
-                                offsets.digits[f]);
-  int64_t bufferSize = 2 * steps * digits * kTileWords;
-  buffers = b.createTile(2 * bufferSize, i32Type);
-  thread = b.getThreadId();
-  SmallVector<Value> at =
-      b.delinearize(b.getBlockId(), {batchSize, rowTiles, columnTiles});
-  batchIndex = at[0];
-  Value warp = b.div(thread, kWarp), lane = b.rem(thread, kWarp);
-  for (unsigned f : {0, 1}) {
-    begin[f] = b.mul(at[1 + f], kTile);
-    warpBegin[f] = b.mul(f ? b.rem(warp, 2) : b.div(warp, 2), kTile / 2);
-  }
-  group = b.div(lane, 4);
-  member = b.rem(lane, 4);
-  for (unsigned f : {0, 1})
-    storeSlice(f, readSlice(f, b.index(0)), b.index(0));
-  b.barrier();
-  SmallVector<Value> state{b.index(0)};
-  state.append((2 * digits - 1) * kHigh * kWide * 4, i32(0));
-  state = b.loop(
-      b.index(0), b.index(slices), 1, state,
-      [&](Value slice, ValueRange carried) {
-        Value next = b.add(slice, 1);
-        Value isMore = b.less(next, b.index(slices));
-        Value other = b.sub(b.index(bufferSize), carried[0]);
-        SmallVector<Value> onTheWay[2];
-        for (unsigned f : {0, 1})
-          onTheWay[f] =
-              b.chooseOrAny(isMore, [&] { return readSlice(f, next); });
-        SmallVector<Value> result{other};
-        llvm::append_range(result, compute(carried[0], carried.drop_front()));
-        for (unsigned f : {0, 1})
-          storeSlice(f, onTheWay[f], other);
-        b.barrier();
-        return result;
+    sources[f] = b.getWorkspace(
+        b.getI32Type(), getDigitBytes(f) / sizeof(int32_t), offsets.digits[f]);
+  ByteTile tile(b, batchSize, {rows.size, columns.size},
+                2 * steps * digits * ByteTile::kPart,
+                /*blocksPerProcessor=*/2);
+  SmallVector<Value> zeros((2 * digits - 1) * ByteTile::kResults, i32(0));
+  SmallVector<Value> sums = tile.forSlices(
+      slices, zeros, [&](Value slice) { return readSlice(tile, slice); },
+      [&](ArrayRef<Value> slots, Value buffer) {
+        for (auto [part, slot] : llvm::enumerate(slots))
+          tile.storeSlot(slot, buffer, part);
+      },
+      [&](Value, Value buffer, ValueRange carried) {
+        return compute(tile, buffer, carried);
       });
-  storeResults(offsets, ArrayRef<Value>(state).drop_front());
+  storeResults(tile, offsets, sums);
 }
 
 LogicalResult device::expandExact(DeviceKernelFactory &factory, FoldOp op) {

@@ -49,8 +49,8 @@ void device::registerDeviceKernels(DialectRegistry &registry) {
       registry);
   registerKernels<MemRefDialect, memref::CopyOp, expandCopy>(registry);
   registerKernels<ReproDialect, ArgReduceOp, expandArgReduce>(registry);
-  registerKernels<ReproDialect, BlockContractionOp,
-                  expandLiteralBlockContraction>(registry);
+  registerKernels<ReproDialect, BlockContractionOp, expandBlockContraction>(
+      registry);
   registerKernels<ReproDialect, FoldOp, expandAnyFold>(registry);
   registerKernels<ReproDialect, ScanOp, expandScan>(registry);
   registerKernels<ReproDialect, ScatterOp, expandScatter>(registry);

@@ -1,0 +1,352 @@
+//===- BlockDevice.cpp - (Q4) by matrix instructions ----------------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Instructions that multiply matrices of bytes give the exact sum of a block of
+// integers; each thread then takes its results one step further in f32. A slice
+// of K has several blocks, or is a part of one.
+//
+// Where no sum is too large, sums begin with the bits of a float whose last
+// place is worth one unit of the products: what is added to the bits is added
+// to the float, and subtracting the float leaves the sum as an f32. Converting
+// an i32 has a fraction of the rate of that on GPUs.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Codegen/Common/FoldSupport.h"
+#include "Codegen/Common/StructuredKernels.h"
+#include "Codegen/GPU/Kernels/ByteTile.h"
+#include "Codegen/GPU/Kernels/DeviceKernels.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace mlir::repro;
+using namespace mlir::repro::device;
+
+namespace {
+class BlockDevice {
+  static constexpr int64_t kTile = ByteTile::kTile, kStep = ByteTile::kStep;
+
+public:
+  BlockDevice(DeviceBuilder &b, BlockContractionOp op);
+  LogicalResult match();
+  void expand();
+
+private:
+  Value getOffset(const Access &access, Value row, Value column);
+  Value loadSlot(unsigned f, Value k);
+  SmallVector<Value> readSlice(Value slice);
+  void storeSlice(ArrayRef<Value> values, Value buffer);
+  SmallVector<Value> compute(Value slice, Value buffer, ValueRange state);
+  /// One step of the chain of each result, by the block with that number among
+  /// those of the slice.
+  SmallVector<Value> addBlock(Value buffer, int64_t number,
+                              ArrayRef<Value> dots, ValueRange totals);
+  Value toFloat(Value dot);
+  void storeResults(ValueRange totals);
+
+  Value i32(int64_t value) { return b.constant(b.getI32IntegerAttr(value)); }
+  Value f32(float value) { return b.constant(b.getF32FloatAttr(value)); }
+  /// Numbers of scales of a factor that a slice has, and that a thread copies.
+  int64_t getScales() const { return kTile * sliceBlocks; }
+  int64_t getThreadScales() const {
+    return llvm::divideCeil(getScales(), ByteTile::kThreads);
+  }
+
+  DeviceBuilder &b;
+  BlockContractionOp op;
+  MemRefType results;
+  int64_t rank, k;
+  int64_t block; ///< elements of one
+  int64_t steps; ///< of a slice
+  int64_t slices, sliceBlocks;
+  int64_t blockSlices; ///< 1 where a slice has whole blocks
+  Access codes[2], scales[2], output;
+  int64_t sizes[2];
+  /// 1.5 times the float whose last place is a unit, and its bits; 0: none, as
+  /// sums may be too large.
+  float origin = 0;
+  int32_t start = 0;
+  std::optional<ByteTile> tile;
+  SmallVector<Value> batch; ///< coordinates
+  Value slotBegin[2][2];    ///< of the rows of the thread's slot, where K is 0
+  SmallVector<Value> scaleBegin[2], scalePlace[2];
+};
+} // namespace
+
+BlockDevice::BlockDevice(DeviceBuilder &b, BlockContractionOp op)
+    : b(b), op(op), results(cast<MemRefType>(op.getOutputs()[0].getType())),
+      rank(results.getRank()),
+      k(cast<MemRefType>(op.getInputs()[0].getType()).getDimSize(rank - 1)),
+      block(std::min<int64_t>(op.getBlock(), k)),
+      sizes{results.getDimSize(rank - 2), results.getDimSize(rank - 1)} {}
+
+LogicalResult BlockDevice::match() {
+  // As for (K4): fewer rows leave most of a tile without work.
+  constexpr int64_t kFewestRows = 8;
+  if (!b.getArchitecture().hasByteMatrices || !op.getFractionBits() ||
+      results.getNumElements() == 0 ||
+      std::min(sizes[0], sizes[1]) < kFewestRows)
+    return failure();
+  // Blocks are steps, or halves of one.
+  if (k == 0 || k % kStep || (block % kStep && block != kStep / 2))
+    return failure();
+  AffineMap identity = b.getMultiDimIdentityMap(rank);
+  constexpr int64_t kAccess = 8; // bytes
+  for (unsigned f : {0, 1}) {
+    Value operand = op.getInputs()[2 * f];
+    codes[f] = b.getAccess(operand, identity);
+    scales[f] = b.getAccess(op.getInputs()[2 * f + 1], identity);
+    ArrayRef<int64_t> coefficients = codes[f].coefficients;
+    if (!codes[f].element.isInteger(8) || !codes[f].linear ||
+        coefficients.back() != 1 || codes[f].constant % kAccess ||
+        llvm::any_of(coefficients.drop_back(),
+                     [](int64_t step) { return step % kAccess; }) ||
+        b.getAlignment(operand) % kAccess)
+      return failure();
+  }
+  output = b.getAccess(op.getOutputs()[0], identity);
+
+  steps = block > kStep ? (block % (2 * kStep) == 0 ? 2 : 1)
+                        : (k % (2 * kStep) == 0 ? 2 : 1);
+  slices = k / (steps * kStep);
+  sliceBlocks = std::max<int64_t>(steps * kStep / block, 1);
+  blockSlices = std::max<int64_t>(block / (steps * kStep), 1);
+  int64_t largest = block;
+  for (unsigned f : {0, 1})
+    largest *= op.getMagnitudes() ? (*op.getMagnitudes())[f] : -INT8_MIN;
+  if (largest < int64_t(1) << 22) {
+    origin = std::ldexp(1.5f, 23 - int(*op.getFractionBits()));
+    start = llvm::bit_cast<int32_t>(origin);
+  }
+  return success();
+}
+
+Value BlockDevice::getOffset(const Access &access, Value row, Value column) {
+  SmallVector<Value> at(batch);
+  at.append({row, column});
+  return b.getOffset(access, at);
+}
+
+//===----------------------------------------------------------------------===//
+// Slices
+//===----------------------------------------------------------------------===//
+
+/// The thread's slot of a part, from element k on.
+Value BlockDevice::loadSlot(unsigned f, Value k) {
+  Value member = b.rem(tile->thread, 4);
+  SmallVector<Value> words[2];
+  auto load = [&](int64_t row, Value offset, int64_t count) {
+    auto type = VectorType::get({count}, b.getI32Type());
+    Value bytes =
+        b.loadAligned(codes[f].buffer, codes[f].element,
+                      b.add(slotBegin[row][f], b.add(k, offset)), 4 * count);
+    Value loaded = vector::BitCastOp::create(b, type, bytes);
+    for (int64_t i = 0; i < count; ++i)
+      words[row].push_back(vector::ExtractOp::create(b, loaded, i));
+  };
+  for (int64_t row : {0, 1}) {
+    if (block >= kStep) {
+      load(row, b.mul(member, 8), 2);
+      continue;
+    }
+    for (int64_t half : {0, 1})
+      load(row, b.add(b.mul(member, 4), half * block), 1);
+  }
+  auto type = VectorType::get({ByteTile::kSlot}, b.getI32Type());
+  return vector::FromElementsOp::create(
+      b, type, ByteTile::fillSlot(f, words[0], words[1]));
+}
+
+/// What the thread copies: slots, then scales.
+SmallVector<Value> BlockDevice::readSlice(Value slice) {
+  SmallVector<Value> values;
+  for (unsigned f : {0, 1})
+    for (int64_t step = 0; step < steps; ++step)
+      values.push_back(
+          loadSlot(f, b.add(b.mul(slice, steps * kStep), step * kStep)));
+  Value firstBlock =
+      blockSlices > 1 ? b.div(slice, blockSlices) : b.mul(slice, sliceBlocks);
+  for (unsigned f : {0, 1})
+    for (Value begin : scaleBegin[f])
+      values.push_back(arith::BitcastOp::create(
+          b, b.getI32Type(),
+          b.load(scales[f].buffer, b.getF32Type(), b.add(begin, firstBlock))));
+  return values;
+}
+
+void BlockDevice::storeSlice(ArrayRef<Value> values, Value buffer) {
+  for (int64_t part = 0; part < 2 * steps; ++part)
+    tile->storeSlot(values[part], buffer, part);
+  values = values.drop_front(2 * steps);
+  auto storeScales = [&] {
+    for (unsigned f : {0, 1})
+      for (auto [i, place] : llvm::enumerate(scalePlace[f]))
+        b.store(values[f * getThreadScales() + i], tile->buffers,
+                b.add(buffer, place));
+  };
+  if (getScales() < ByteTile::kThreads)
+    b.when(b.less(tile->thread, b.index(getScales())), storeScales);
+  else
+    storeScales();
+}
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
+Value BlockDevice::toFloat(Value dot) {
+  if (origin)
+    return arith::SubFOp::create(
+        b, arith::BitcastOp::create(b, b.getF32Type(), dot), f32(origin));
+  Value real = arith::SIToFPOp::create(b, b.getF32Type(), dot);
+  return arith::MulFOp::create(
+      b, real, f32(std::ldexp(1.0f, -int(*op.getFractionBits()))));
+}
+
+SmallVector<Value> BlockDevice::addBlock(Value buffer, int64_t number,
+                                         ArrayRef<Value> dots,
+                                         ValueRange totals) {
+  SmallVector<Value> lines[2];
+  // Columns are neighbours in pairs.
+  for (unsigned f : {0, 1})
+    for (int64_t i = 0; i < 2 * (f ? ByteTile::kWide : ByteTile::kHigh);
+         i += 1 + f) {
+      Value at = b.add(b.add(buffer, tile->getLineOfTile(f, i)),
+                       2 * steps * ByteTile::kPart +
+                           (f * sliceBlocks + number) * kTile);
+      Value loaded = b.loadAligned(tile->buffers, b.getI32Type(), at, 1 + f);
+      for (unsigned e = 0; e <= f; ++e)
+        lines[f].push_back(arith::BitcastOp::create(
+            b, b.getF32Type(), vector::ExtractOp::create(b, loaded, e)));
+    }
+  SmallVector<Value> sums;
+  for (auto [i, dot] : llvm::enumerate(dots)) {
+    Value scale = arith::MulFOp::create(b, lines[0][ByteTile::getRow(i)],
+                                        lines[1][ByteTile::getColumn(i)]);
+    Value real = toFloat(dot);
+    if (op.getStep() == BlockStep::fused)
+      sums.push_back(math::FmaOp::create(b, real, scale, totals[i]));
+    else
+      sums.push_back(arith::AddFOp::create(
+          b, totals[i], arith::MulFOp::create(b, real, scale)));
+  }
+  return sums;
+}
+
+/// The state is the totals and, where a block has several slices, its sums.
+SmallVector<Value> BlockDevice::compute(Value slice, Value buffer,
+                                        ValueRange state) {
+  SmallVector<Value> totals(state.take_front(ByteTile::kResults));
+  SmallVector<Value> starts(ByteTile::kResults, i32(start)), dots = starts;
+  if (blockSlices > 1)
+    dots.assign(state.begin() + ByteTile::kResults, state.end());
+  int64_t number = 0;
+  auto endBlock = [&] {
+    totals = addBlock(buffer, number++, dots, totals);
+    dots = starts;
+  };
+  for (int64_t step = 0; step < steps; ++step) {
+    SmallVector<SmallVector<Value>> rows = tile->loadSlots(0, buffer, step),
+                                    columns = tile->loadSlots(1, buffer,
+                                                              steps + step);
+    if (block < kStep) {
+      for (int64_t half : {0, 1}) {
+        tile->multiply(rows, columns, dots, half);
+        endBlock();
+      }
+      continue;
+    }
+    tile->multiply(rows, columns, dots);
+    if (blockSlices == 1 && (step + 1) * kStep % block == 0)
+      endBlock();
+  }
+  if (blockSlices == 1)
+    return totals;
+  auto join = [&](ValueRange totals, ValueRange dots) {
+    SmallVector<Value> joined(totals);
+    llvm::append_range(joined, dots);
+    return joined;
+  };
+  Value inBlock = b.rem(slice, blockSlices);
+  return b.choose(
+      b.equal(inBlock, b.index(blockSlices - 1)),
+      [&] { return join(addBlock(buffer, 0, dots, totals), starts); },
+      [&] { return join(totals, dots); });
+}
+
+void BlockDevice::storeResults(ValueRange totals) {
+  for (int64_t i = 0; i < ByteTile::kResults; ++i) {
+    ByteTile::Line row = tile->getLine(0, ByteTile::getRow(i)),
+                   column = tile->getLine(1, ByteTile::getColumn(i));
+    tile->whenExists(row, column, [&] {
+      Value at = getOffset(output, row.place, column.place);
+      Value init = b.load(output.buffer, b.getF32Type(), at);
+      Value result = arith::AddFOp::create(b, init, totals[i]);
+      b.store(b.canonicalizeNaN(result), output.buffer, at);
+    });
+  }
+}
+
+void BlockDevice::expand() {
+  ArrayRef<int64_t> outer = results.getShape().drop_back(2);
+  int64_t words = 2 * (steps * ByteTile::kPart + getScales());
+  tile.emplace(b, getProduct(outer), sizes, words, /*blocksPerProcessor=*/3);
+  batch = b.delinearize(tile->batchIndex, outer);
+  Value zero = b.index(0);
+  for (unsigned f : {0, 1}) {
+    auto limit = [&](Value row) {
+      return sizes[f] % kTile ? b.min(row, b.index(sizes[f] - 1)) : row;
+    };
+    Value upper =
+        b.add(tile->begin[f], ByteTile::getUpperRow(b, b.div(tile->thread, 4)));
+    for (int64_t half : {0, 1})
+      slotBegin[half][f] =
+          getOffset(codes[f], limit(b.add(upper, 8 * half)), zero);
+    for (int64_t i = 0; i < getThreadScales(); ++i) {
+      // Again, if beyond.
+      Value item = b.add(tile->thread, i * ByteTile::kThreads);
+      if (getScales() < ByteTile::kThreads)
+        item = b.rem(item, getScales());
+      Value own = b.div(item, sliceBlocks), number = b.rem(item, sliceBlocks);
+      Value row = b.div(limit(b.add(tile->begin[f], own)), op.getRows()[f]);
+      scaleBegin[f].push_back(getOffset(scales[f], row, number));
+      scalePlace[f].push_back(
+          b.add(b.add(b.mul(number, kTile), own),
+                2 * steps * ByteTile::kPart + f * getScales()));
+    }
+  }
+  SmallVector<Value> state(ByteTile::kResults, f32(0));
+  if (blockSlices > 1)
+    state.append(ByteTile::kResults, i32(start));
+  state = tile->forSlices(
+      slices, state, [&](Value slice) { return readSlice(slice); },
+      [&](ArrayRef<Value> values, Value buffer) { storeSlice(values, buffer); },
+      [&](Value slice, Value buffer, ValueRange carried) {
+        return compute(slice, buffer, carried);
+      });
+  storeResults(ValueRange(state).take_front(ByteTile::kResults));
+}
+
+LogicalResult device::expandBlockContraction(DeviceKernelFactory &factory,
+                                             BlockContractionOp op) {
+  auto expandTile = [](DeviceBuilder &b, BlockContractionOp copy) {
+    BlockDevice kernel(b, copy);
+    if (failed(kernel.match()))
+      return failure();
+    kernel.expand();
+    return success();
+  };
+  if (succeeded(factory.tryCreate<BlockContractionOp>("", expandTile)))
+    return success();
+  factory.create<BlockContractionOp>("", expandLiteralBlockContraction);
+  return success();
+}
