@@ -12,7 +12,8 @@ them for each instruction, or a kernel spills. With --digits the products are ex
 IMMA of the main loop are counted, each 16 x 8 x 32 multiply-adds of bytes; half of the instructions is good, as an IMMA
 keeps the tensor core busy for many cycles. With --tensor-cores they are products of f16 in the accumulator of the
 architecture's class (M4), and HMMA are counted. With --blocks they are contractions in blocks (Q4), of which IMMA are
-counted, too: 16 x 8 x 16 multiply-adds in nvfp4. Each block and result takes three instructions of f32 more.
+counted, too: 16 x 8 x 16 multiply-adds in nvfp4. Each block and result takes three instructions of f32 more, at least;
+sm_75 has no IMMA of that shape.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ func.func @main(%x: tensor<{m}x{k}x{t}>, %sx: tensor<{m}x{blocks}x{s}>, %y: tens
 FORMATS = {
     "mxfp4": ("f4E2M1FN", "f8E8M0FNU", 32),
     "nvfp4": ("f4E2M1FN", "f8E4M3FN", 16),
-    "mxfp6": ("f6E2M3FN", "f8E8M0FNU", 32),
+    "mxfp6_e2m3": ("f6E2M3FN", "f8E8M0FNU", 32),
+    "mxfp6_e3m2": ("f6E3M2FN", "f8E8M0FNU", 32),
     "mxint8": ("i8", "f8E8M0FNU", 32),
 }
 """Element, scale and block of the formats."""
@@ -166,7 +168,7 @@ def main() -> int:
         raise SystemExit("expected ptxas: pip install 'repro-mlir[cuda]'")
     failed = False
     print(
-        f"{'arch':8}{'shape':18}{'layout':8}{'digits':8}{'registers':>10}{'spills':>8}{'loop':>7}{'fma':>7}{'share':>8}"
+        f"{'arch':8}{'shape':18}{'layout':12}{'digits':8}{'registers':>10}{'spills':>8}{'loop':>7}{'fma':>7}{'share':>8}"
     )
     layouts = options.blocks or options.layout
     for arch, shape, layout, digits in itertools.product(options.arch, options.shape, layouts, options.digits):
@@ -176,7 +178,7 @@ def main() -> int:
         found = measure(assembler, program, arch)
         failed |= not found.is_good
         print(
-            f"{arch:8}{shape:18}{layout:8}{digits or '-':<8}{found.registers:>10}{found.spills:>8}"
+            f"{arch:8}{shape:18}{layout:12}{digits or '-':<8}{found.registers:>10}{found.spills:>8}"
             f"{found.instructions:>7}{found.multiply_adds:>7}{found.share:>8.2f}"
         )
     return int(failed)

@@ -47,12 +47,25 @@ func.func @main(%x: tensor<20x512xi8>, %sx: tensor<20x2xf32>, %y: tensor<8x512xi
 
 // -----
 
-// What is no byte, few rows, and blocks that are no steps.
+// Two digits, of which the lower one is unsigned.
 // CHECK-LABEL: gpu.module @device
-// CHECK-NOT: nvvm.mma.sync
-func.func @main(%x: tensor<20x96xf6E3M2FN>, %sx: tensor<20x3xf32>, %y: tensor<8x96xf4E2M1FN>, %sy: tensor<8x3xf32>, %c: tensor<20x8xf32>, %z: tensor<7x96xf4E2M1FN>, %sz: tensor<7x3xf32>, %d: tensor<8x7xf32>, %sk: tensor<8x2xf32>, %e: tensor<8x8xf32>) -> (tensor<20x8xf32>, tensor<8x7xf32>, tensor<8x8xf32>) attributes {repro.num_state = 0 : i64} {
+// CHECK-COUNT-8: multiplicandAPtxType = #nvvm.mma_type<u8>, multiplicandBPtxType = #nvvm.mma_type<s8>
+// CHECK: multiplicandAPtxType = #nvvm.mma_type<s8>, multiplicandBPtxType = #nvvm.mma_type<s8>
+func.func @main(%x: tensor<20x96xf6E3M2FN>, %sx: tensor<20x3xf32>, %y: tensor<8x96xf4E2M1FN>, %sy: tensor<8x3xf32>, %c: tensor<20x8xf32>) -> tensor<20x8xf32> attributes {repro.num_state = 0 : i64} {
   %0 = repro.block_contraction fused block = 32 rows = [1, 1]
       ins(%x, %sx, %y, %sy : tensor<20x96xf6E3M2FN>, tensor<20x3xf32>, tensor<8x96xf4E2M1FN>, tensor<8x3xf32>)
+      outs(%c : tensor<20x8xf32>) -> tensor<20x8xf32>
+  return %0 : tensor<20x8xf32>
+}
+
+// -----
+
+// f8, few rows, and blocks that are no steps.
+// CHECK-LABEL: gpu.module @device
+// CHECK-NOT: nvvm.mma.sync
+func.func @main(%x: tensor<20x96xf8E4M3FN>, %sx: tensor<20x3xf32>, %y: tensor<8x96xf4E2M1FN>, %sy: tensor<8x3xf32>, %c: tensor<20x8xf32>, %z: tensor<7x96xf4E2M1FN>, %sz: tensor<7x3xf32>, %d: tensor<8x7xf32>, %sk: tensor<8x2xf32>, %e: tensor<8x8xf32>) -> (tensor<20x8xf32>, tensor<8x7xf32>, tensor<8x8xf32>) attributes {repro.num_state = 0 : i64} {
+  %0 = repro.block_contraction fused block = 32 rows = [1, 1]
+      ins(%x, %sx, %y, %sy : tensor<20x96xf8E4M3FN>, tensor<20x3xf32>, tensor<8x96xf4E2M1FN>, tensor<8x3xf32>)
       outs(%c : tensor<20x8xf32>) -> tensor<20x8xf32>
   %1 = repro.block_contraction fused block = 32 rows = [1, 1]
       ins(%y, %sy, %z, %sz : tensor<8x96xf4E2M1FN>, tensor<8x3xf32>, tensor<7x96xf4E2M1FN>, tensor<7x3xf32>)

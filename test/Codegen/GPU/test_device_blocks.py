@@ -15,6 +15,7 @@ from support import inputs as values
 from support.catalogue import Case
 
 NVFP4, MXFP6, MXINT8 = ("f4E2M1FN", "f4E2M1FN"), ("f6E2M3FN", "f6E2M3FN"), ("i8", "i8")
+DIGITS = ("f6E3M2FN", "f6E3M2FN")
 INSTRUCTION = "mma.sync.aligned.m16n8k{}.row.col.s32.s8.s8.s32"
 
 CASES = {
@@ -26,6 +27,9 @@ CASES = {
     "block-of-three-slices": ((), (33, 8, 288), MXFP6, 96, [1, 100]),
     "block-of-two-slices": ((3,), (10, 20, 256), MXINT8, 128, [1, 1]),
     "large-sums": ((), (9, 8, 512), MXINT8, 256, [1, 1]),
+    "digits": ((), (9, 70, 128), ("f6E3M2FN", "f4E2M1FN"), 32, [1, 1]),
+    "digits-of-columns": ((), (66, 8, 192), ("f4E2M1FN", "f6E3M2FN"), 96, [1, 1]),
+    "halves-of-digits": ((), (10, 12, 96), DIGITS, 16, [1, 1]),
 }
 
 
@@ -38,15 +42,17 @@ def test_shapes_Q4(name: str) -> None:
         device_kit.check(case.program, case.inputs, "sm_80", order="descending" if seed else "ascending")
 
 
-@pytest.mark.parametrize("name", ["odd-number-of-blocks", "halves-of-steps", "block-of-two-slices"])
+@pytest.mark.parametrize("name", ["odd-number-of-blocks", "halves-of-steps", "block-of-two-slices", "digits"])
 def test_no_race(name: str) -> None:
     case = block_programs.product(random.Random(name), name, *CASES[name])
     device_kit.check(case.program, case.inputs, "sm_80", checked=True)
 
 
-@pytest.mark.parametrize(("elements", "block"), [(NVFP4, 16), (MXFP6, 32), (MXINT8, 32), (MXINT8, 256), (MXINT8, 512)])
+@pytest.mark.parametrize(
+    ("elements", "block"), [(NVFP4, 16), (MXFP6, 32), (MXINT8, 32), (MXINT8, 256), (DIGITS, 16), (DIGITS, 512)]
+)
 def test_extreme_codes_Q4(elements: tuple[str, str], block: int) -> None:
-    """The largest sums of a block: 2^22 is the first that is no sum of bits of a float, 2^23 the largest of these."""
+    """The largest sums of a block: from 2^22 on they do not fit into a float's bits, beyond 2^24 they are rounded."""
     sizes = (9, 12, 512)
     case = block_programs.product(
         random.Random(block), "extreme", (), sizes, elements, block, [1, 1], block_programs.extreme_codes

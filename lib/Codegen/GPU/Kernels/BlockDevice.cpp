@@ -7,7 +7,9 @@
 //
 // Instructions that multiply matrices of bytes give the exact sum of a block of
 // integers; each thread then takes its results one step further in f32. A slice
-// of K has several blocks, or is a part of one.
+// of K has several blocks, or is a part of one. An i16 is two digits, its lower
+// byte, which is unsigned, and its higher one. Products of digits p and q with
+// the same p + q share a sum.
 //
 // Where no sum is too large, sums begin with the bits of a float whose last
 // place is worth one unit of the products: what is added to the bits is added
@@ -42,19 +44,33 @@ public:
 
 private:
   Value getOffset(const Access &access, Value row, Value column);
-  Value loadSlot(unsigned f, Value k);
+  SmallVector<Value> loadSlots(unsigned f, Value k);
   SmallVector<Value> readSlice(Value slice);
   void storeSlice(ArrayRef<Value> values, Value buffer);
   SmallVector<Value> compute(Value slice, Value buffer, ValueRange state);
   /// One step of the chain of each result, by the block with that number among
   /// those of the slice.
   SmallVector<Value> addBlock(Value buffer, int64_t number,
-                              ArrayRef<Value> dots, ValueRange totals);
-  Value toFloat(Value dot);
+                              ArrayRef<Value> sums, ValueRange totals);
+  /// Adds the products of a step or, with `half`, of half of it.
+  void multiply(Value buffer, int64_t step, std::optional<int64_t> half,
+                MutableArrayRef<Value> sums);
+  Value getDot(ArrayRef<Value> sums, int64_t result);
   void storeResults(ValueRange totals);
 
   Value i32(int64_t value) { return b.constant(b.getI32IntegerAttr(value)); }
   Value f32(float value) { return b.constant(b.getF32FloatAttr(value)); }
+  /// Of a slice.
+  int64_t getParts() const { return steps * (digits[0] + digits[1]); }
+  int64_t getPart(unsigned f, int64_t step, int64_t digit) const {
+    return f * steps * digits[0] + step * digits[f] + digit;
+  }
+  /// What sums begin with, a group of them for each number of p + q.
+  SmallVector<Value> getStarts() {
+    SmallVector<Value> starts(ByteTile::kResults, i32(start));
+    starts.append((digits[0] + digits[1] - 2) * ByteTile::kResults, i32(0));
+    return starts;
+  }
   /// Numbers of scales of a factor that a slice has, and that a thread copies.
   int64_t getScales() const { return kTile * sliceBlocks; }
   int64_t getThreadScales() const {
@@ -71,6 +87,7 @@ private:
   int64_t blockSlices; ///< 1 where a slice has whole blocks
   Access codes[2], scales[2], output;
   int64_t sizes[2];
+  int64_t digits[2]; ///< of a code
   /// 1.5 times the float whose last place is a unit, and its bits; 0: none, as
   /// sums may be too large.
   float origin = 0;
@@ -100,29 +117,33 @@ LogicalResult BlockDevice::match() {
   if (k == 0 || k % kStep || (block % kStep && block != kStep / 2))
     return failure();
   AffineMap identity = b.getMultiDimIdentityMap(rank);
-  constexpr int64_t kAccess = 8; // bytes
+  constexpr int64_t kAccess = 8;       // elements
+  constexpr int64_t kLargestI16 = 448; // where no magnitudes are given
+  int64_t largest = block;
   for (unsigned f : {0, 1}) {
     Value operand = op.getInputs()[2 * f];
     codes[f] = b.getAccess(operand, identity);
     scales[f] = b.getAccess(op.getInputs()[2 * f + 1], identity);
     ArrayRef<int64_t> coefficients = codes[f].coefficients;
-    if (!codes[f].element.isInteger(8) || !codes[f].linear ||
-        coefficients.back() != 1 || codes[f].constant % kAccess ||
+    digits[f] = codes[f].element.isInteger(8) ? 1 : 2;
+    if (op.getMagnitudes())
+      largest *= (*op.getMagnitudes())[f];
+    else
+      largest *= digits[f] == 1 ? -INT8_MIN : kLargestI16;
+    if (!codes[f].linear || coefficients.back() != 1 ||
+        codes[f].constant % kAccess ||
         llvm::any_of(coefficients.drop_back(),
                      [](int64_t step) { return step % kAccess; }) ||
-        b.getAlignment(operand) % kAccess)
+        b.getAlignment(operand) % (kAccess * digits[f]))
       return failure();
   }
   output = b.getAccess(op.getOutputs()[0], identity);
 
-  steps = block > kStep ? (block % (2 * kStep) == 0 ? 2 : 1)
-                        : (k % (2 * kStep) == 0 ? 2 : 1);
+  // Slices end where long blocks do, and where K does.
+  steps = (block > kStep ? block : k) % (2 * kStep) ? 1 : 2;
   slices = k / (steps * kStep);
   sliceBlocks = std::max<int64_t>(steps * kStep / block, 1);
   blockSlices = std::max<int64_t>(block / (steps * kStep), 1);
-  int64_t largest = block;
-  for (unsigned f : {0, 1})
-    largest *= op.getMagnitudes() ? (*op.getMagnitudes())[f] : -INT8_MIN;
   if (largest < int64_t(1) << 22) {
     origin = std::ldexp(1.5f, 23 - int(*op.getFractionBits()));
     start = llvm::bit_cast<int32_t>(origin);
@@ -140,30 +161,45 @@ Value BlockDevice::getOffset(const Access &access, Value row, Value column) {
 // Slices
 //===----------------------------------------------------------------------===//
 
-/// The thread's slot of a part, from element k on.
-Value BlockDevice::loadSlot(unsigned f, Value k) {
+/// The thread's slots of a step, one for each digit, from element k on.
+SmallVector<Value> BlockDevice::loadSlots(unsigned f, Value k) {
   Value member = b.rem(tile->thread, 4);
-  SmallVector<Value> words[2];
-  auto load = [&](int64_t row, Value offset, int64_t count) {
+  SmallVector<Value> words[2][2]; // by digit and row
+  auto load = [&](int64_t row, Value offset, int64_t elements) {
+    int64_t count = elements / 4 * digits[f];
     auto type = VectorType::get({count}, b.getI32Type());
-    Value bytes =
+    Value loaded = vector::BitCastOp::create(
+        b, type,
         b.loadAligned(codes[f].buffer, codes[f].element,
-                      b.add(slotBegin[row][f], b.add(k, offset)), 4 * count);
-    Value loaded = vector::BitCastOp::create(b, type, bytes);
+                      b.add(slotBegin[row][f], b.add(k, offset)), elements));
+    SmallVector<Value> parts;
     for (int64_t i = 0; i < count; ++i)
-      words[row].push_back(vector::ExtractOp::create(b, loaded, i));
+      parts.push_back(vector::ExtractOp::create(b, loaded, i));
+    if (digits[f] == 1) {
+      words[0][row].append(parts);
+      return;
+    }
+    // Bytes 0 and 2 of each word, then 1 and 3.
+    for (int64_t i = 0; i < count; i += 2)
+      for (int64_t digit : {0, 1})
+        words[digit][row].push_back(NVVM::PermuteOp::create(
+            b, b.getI32Type(), parts[i], parts[i + 1],
+            i32(digit ? 0x7531 : 0x6420), NVVM::PermuteMode::DEFAULT));
   };
   for (int64_t row : {0, 1}) {
     if (block >= kStep) {
-      load(row, b.mul(member, 8), 2);
+      load(row, b.mul(member, 8), 8);
       continue;
     }
     for (int64_t half : {0, 1})
-      load(row, b.add(b.mul(member, 4), half * block), 1);
+      load(row, b.add(b.mul(member, 4), half * block), 4);
   }
   auto type = VectorType::get({ByteTile::kSlot}, b.getI32Type());
-  return vector::FromElementsOp::create(
-      b, type, ByteTile::fillSlot(f, words[0], words[1]));
+  SmallVector<Value> slots;
+  for (int64_t digit = 0; digit < digits[f]; ++digit)
+    slots.push_back(vector::FromElementsOp::create(
+        b, type, ByteTile::fillSlot(f, words[digit][0], words[digit][1])));
+  return slots;
 }
 
 /// What the thread copies: slots, then scales.
@@ -171,8 +207,8 @@ SmallVector<Value> BlockDevice::readSlice(Value slice) {
   SmallVector<Value> values;
   for (unsigned f : {0, 1})
     for (int64_t step = 0; step < steps; ++step)
-      values.push_back(
-          loadSlot(f, b.add(b.mul(slice, steps * kStep), step * kStep)));
+      llvm::append_range(values, loadSlots(f, b.add(b.mul(slice, steps * kStep),
+                                                    step * kStep)));
   Value firstBlock =
       blockSlices > 1 ? b.div(slice, blockSlices) : b.mul(slice, sliceBlocks);
   for (unsigned f : {0, 1})
@@ -184,9 +220,9 @@ SmallVector<Value> BlockDevice::readSlice(Value slice) {
 }
 
 void BlockDevice::storeSlice(ArrayRef<Value> values, Value buffer) {
-  for (int64_t part = 0; part < 2 * steps; ++part)
+  for (int64_t part = 0; part < getParts(); ++part)
     tile->storeSlot(values[part], buffer, part);
-  values = values.drop_front(2 * steps);
+  values = values.drop_front(getParts());
   auto storeScales = [&] {
     for (unsigned f : {0, 1})
       for (auto [i, place] : llvm::enumerate(scalePlace[f]))
@@ -203,7 +239,31 @@ void BlockDevice::storeSlice(ArrayRef<Value> values, Value buffer) {
 // Products
 //===----------------------------------------------------------------------===//
 
-Value BlockDevice::toFloat(Value dot) {
+void BlockDevice::multiply(Value buffer, int64_t step,
+                           std::optional<int64_t> half,
+                           MutableArrayRef<Value> sums) {
+  SmallVector<SmallVector<SmallVector<Value>>> slots[2];
+  for (unsigned f : {0, 1})
+    for (int64_t digit = 0; digit < digits[f]; ++digit)
+      slots[f].push_back(tile->loadSlots(f, buffer, getPart(f, step, digit)));
+  auto getType = [&](unsigned f, int64_t digit) {
+    return digit + 1 < digits[f] ? NVVM::MMATypes::u8 : NVVM::MMATypes::s8;
+  };
+  for (int64_t p = 0; p < digits[0]; ++p)
+    for (int64_t q = 0; q < digits[1]; ++q)
+      tile->multiply(
+          slots[0][p], slots[1][q],
+          sums.slice((p + q) * ByteTile::kResults, ByteTile::kResults), half,
+          {getType(0, p), getType(1, q)});
+}
+
+/// The dot product of a block, rounded to f32.
+Value BlockDevice::getDot(ArrayRef<Value> sums, int64_t result) {
+  Value dot = sums[result];
+  for (int64_t i = result + ByteTile::kResults, shift = 8;
+       i < int64_t(sums.size()); i += ByteTile::kResults, shift += 8)
+    dot = arith::AddIOp::create(b, dot,
+                                arith::ShLIOp::create(b, sums[i], i32(shift)));
   if (origin)
     return arith::SubFOp::create(
         b, arith::BitcastOp::create(b, b.getF32Type(), dot), f32(origin));
@@ -213,7 +273,7 @@ Value BlockDevice::toFloat(Value dot) {
 }
 
 SmallVector<Value> BlockDevice::addBlock(Value buffer, int64_t number,
-                                         ArrayRef<Value> dots,
+                                         ArrayRef<Value> sums,
                                          ValueRange totals) {
   SmallVector<Value> lines[2];
   // Columns are neighbours in pairs.
@@ -221,66 +281,63 @@ SmallVector<Value> BlockDevice::addBlock(Value buffer, int64_t number,
     for (int64_t i = 0; i < 2 * (f ? ByteTile::kWide : ByteTile::kHigh);
          i += 1 + f) {
       Value at = b.add(b.add(buffer, tile->getLineOfTile(f, i)),
-                       2 * steps * ByteTile::kPart +
+                       getParts() * ByteTile::kPart +
                            (f * sliceBlocks + number) * kTile);
       Value loaded = b.loadAligned(tile->buffers, b.getI32Type(), at, 1 + f);
       for (unsigned e = 0; e <= f; ++e)
         lines[f].push_back(arith::BitcastOp::create(
             b, b.getF32Type(), vector::ExtractOp::create(b, loaded, e)));
     }
-  SmallVector<Value> sums;
-  for (auto [i, dot] : llvm::enumerate(dots)) {
+  SmallVector<Value> next;
+  for (auto [i, total] : llvm::enumerate(totals)) {
     Value scale = arith::MulFOp::create(b, lines[0][ByteTile::getRow(i)],
                                         lines[1][ByteTile::getColumn(i)]);
-    Value real = toFloat(dot);
+    Value dot = getDot(sums, i);
     if (op.getStep() == BlockStep::fused)
-      sums.push_back(math::FmaOp::create(b, real, scale, totals[i]));
+      next.push_back(math::FmaOp::create(b, dot, scale, total));
     else
-      sums.push_back(arith::AddFOp::create(
-          b, totals[i], arith::MulFOp::create(b, real, scale)));
+      next.push_back(arith::AddFOp::create(
+          b, total, arith::MulFOp::create(b, dot, scale)));
   }
-  return sums;
+  return next;
 }
 
 /// The state is the totals and, where a block has several slices, its sums.
 SmallVector<Value> BlockDevice::compute(Value slice, Value buffer,
                                         ValueRange state) {
   SmallVector<Value> totals(state.take_front(ByteTile::kResults));
-  SmallVector<Value> starts(ByteTile::kResults, i32(start)), dots = starts;
+  SmallVector<Value> starts = getStarts(), sums = starts;
   if (blockSlices > 1)
-    dots.assign(state.begin() + ByteTile::kResults, state.end());
+    sums.assign(state.begin() + ByteTile::kResults, state.end());
   int64_t number = 0;
   auto endBlock = [&] {
-    totals = addBlock(buffer, number++, dots, totals);
-    dots = starts;
+    totals = addBlock(buffer, number++, sums, totals);
+    sums = starts;
   };
   for (int64_t step = 0; step < steps; ++step) {
-    SmallVector<SmallVector<Value>> rows = tile->loadSlots(0, buffer, step),
-                                    columns = tile->loadSlots(1, buffer,
-                                                              steps + step);
     if (block < kStep) {
       for (int64_t half : {0, 1}) {
-        tile->multiply(rows, columns, dots, half);
+        multiply(buffer, step, half, sums);
         endBlock();
       }
       continue;
     }
-    tile->multiply(rows, columns, dots);
+    multiply(buffer, step, /*half=*/{}, sums);
     if (blockSlices == 1 && (step + 1) * kStep % block == 0)
       endBlock();
   }
   if (blockSlices == 1)
     return totals;
-  auto join = [&](ValueRange totals, ValueRange dots) {
+  auto join = [&](ValueRange totals, ValueRange sums) {
     SmallVector<Value> joined(totals);
-    llvm::append_range(joined, dots);
+    llvm::append_range(joined, sums);
     return joined;
   };
   Value inBlock = b.rem(slice, blockSlices);
   return b.choose(
       b.equal(inBlock, b.index(blockSlices - 1)),
-      [&] { return join(addBlock(buffer, 0, dots, totals), starts); },
-      [&] { return join(totals, dots); });
+      [&] { return join(addBlock(buffer, 0, sums, totals), starts); },
+      [&] { return join(totals, sums); });
 }
 
 void BlockDevice::storeResults(ValueRange totals) {
@@ -298,8 +355,9 @@ void BlockDevice::storeResults(ValueRange totals) {
 
 void BlockDevice::expand() {
   ArrayRef<int64_t> outer = results.getShape().drop_back(2);
-  int64_t words = 2 * (steps * ByteTile::kPart + getScales());
-  tile.emplace(b, getProduct(outer), sizes, words, /*blocksPerProcessor=*/3);
+  int64_t words = getParts() * ByteTile::kPart + 2 * getScales();
+  tile.emplace(b, getProduct(outer), sizes, words,
+               /*blocksPerProcessor=*/digits[0] + digits[1] > 2 ? 2 : 3);
   batch = b.delinearize(tile->batchIndex, outer);
   Value zero = b.index(0);
   for (unsigned f : {0, 1}) {
@@ -321,12 +379,12 @@ void BlockDevice::expand() {
       scaleBegin[f].push_back(getOffset(scales[f], row, number));
       scalePlace[f].push_back(
           b.add(b.add(b.mul(number, kTile), own),
-                2 * steps * ByteTile::kPart + f * getScales()));
+                getParts() * ByteTile::kPart + f * getScales()));
     }
   }
   SmallVector<Value> state(ByteTile::kResults, f32(0));
   if (blockSlices > 1)
-    state.append(ByteTile::kResults, i32(start));
+    llvm::append_range(state, getStarts());
   state = tile->forSlices(
       slices, state, [&](Value slice) { return readSlice(slice); },
       [&](ArrayRef<Value> values, Value buffer) { storeSlice(values, buffer); },

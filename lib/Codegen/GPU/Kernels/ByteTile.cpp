@@ -8,7 +8,6 @@
 #include "Codegen/GPU/Kernels/ByteTile.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -101,7 +100,8 @@ SmallVector<SmallVector<Value>> ByteTile::loadSlots(unsigned f, Value buffer,
 void ByteTile::multiply(ArrayRef<SmallVector<Value>> rows,
                         ArrayRef<SmallVector<Value>> columns,
                         MutableArrayRef<Value> sums,
-                        std::optional<int64_t> half) {
+                        std::optional<int64_t> half,
+                        std::array<NVVM::MMATypes, 2> types) {
   auto type = LLVM::LLVMStructType::getLiteral(
       b.getContext(), SmallVector<Type>(kQuad, b.getI32Type()));
   int64_t first = half.value_or(0), registers = half ? 1 : 2;
@@ -114,8 +114,7 @@ void ByteTile::multiply(ArrayRef<SmallVector<Value>> rows,
           b, type, row.slice(2 * first, 2 * registers),
           column.slice(wide % 2 * 2 + first, registers), ArrayRef<Value>(sum),
           ArrayRef<int64_t>{16, 8, 16 * registers}, std::nullopt,
-          NVVM::MMAIntOverflow::wrapped,
-          std::array{NVVM::MMATypes::s8, NVVM::MMATypes::s8},
+          NVVM::MMAIntOverflow::wrapped, types,
           std::array{NVVM::MMALayout::row, NVVM::MMALayout::col});
       for (int64_t e = 0; e < kQuad; ++e)
         sum[e] = LLVM::ExtractValueOp::create(b, product, e);

@@ -20,6 +20,8 @@
 
 #include "Codegen/GPU/Kernels/DeviceBuilder.h"
 
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+
 namespace mlir::repro::device {
 
 /// A block of 2 x 2 warps that computes a tile of kTile x kTile results, a warp
@@ -69,7 +71,9 @@ public:
   /// 16 or 32 elements: with `half` the first or the second word of each row.
   void multiply(ArrayRef<SmallVector<Value>> rows,
                 ArrayRef<SmallVector<Value>> columns,
-                MutableArrayRef<Value> sums, std::optional<int64_t> half = {});
+                MutableArrayRef<Value> sums, std::optional<int64_t> half = {},
+                std::array<NVVM::MMATypes, 2> types = {NVVM::MMATypes::s8,
+                                                       NVVM::MMATypes::s8});
 
   /// A row or column of the thread's results.
   struct Line {

@@ -48,7 +48,7 @@ static constexpr StringLiteral allowed[] = {
     "setp.{eq,ne,lt,le,gt,ge,lo,ls,hi,hs}."
     "{b16,b32,b64,s16,s32,s64,u16,u32,u64}",
     "cvt.{s8,s16,s32,s64,u8,u16,u32,u64}.{s8,s16,s32,s64,u8,u16,u32,u64}",
-    "mma.sync.aligned.m16n8k{16,32}.row.col.s32.s8.s8.s32",
+    "mma.sync.aligned.m16n8k{16,32}.row.col.s32.{s8,u8}.{s8,u8}.s32",
     // Moves.
     "selp.{b16,b32,b64,s32,s64,u32,u64,f32,f64}",
     "mov.{pred,b16,b32,b64,u16,u32,u64,s32,s64,f32,f64}",
