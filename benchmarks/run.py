@@ -11,19 +11,16 @@ which goals are met. Times of a busy machine are worth little: the load is part 
 """
 
 import argparse
-import datetime
 import json
 import os
-import platform
-import shlex
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-import torch
 import worker
 from case import SampledCase
+from host import describe_host
 from report import add_percentages, line, summary
 from repro_mlir.compilation import cpu
 from repro_mlir.progress import Progress
@@ -34,34 +31,6 @@ _LIMITS = {
     "x86-64-v2": {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41", "MKL_ENABLE_INSTRUCTIONS": "SSE4_2"},
 }
 _WORKER = Path(worker.__file__)
-
-
-def _machine() -> dict[str, Any]:
-    model = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        fields = dict(field.split(":", 1) for field in cpuinfo.read_text().splitlines() if ":" in field)
-        fields = {key.strip(): value.strip() for key, value in fields.items()}
-        model = f"{fields.get('model name', model)} (family {fields.get('cpu family')}, model {fields.get('model')})"
-    return {
-        "cpu": model,
-        "processors": os.cpu_count(),
-        "system": f"{platform.system()} {platform.machine()}",
-        "torch": torch.__version__,
-        "commit": _commit(),
-        "commands": [shlex.join(["python", *sys.argv])],
-        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "load_before": round(os.getloadavg()[0], 2),
-    }
-
-
-def _commit() -> str:
-    """What is measured; "unknown" outside of a clone."""
-    command = ["git", "-C", str(_WORKER.parent), "describe", "--always", "--dirty"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
 
 
 def _default_levels() -> list[str]:
@@ -92,7 +61,7 @@ def main() -> int:
         if level not in cpu.runnable_levels():
             parser.error(f"--level: expected one of {', '.join(cpu.runnable_levels())}, got {level!r}")
 
-    report: dict[str, Any] = {"machine": _machine(), "peaks": [], "rows": [], "failures": []}
+    report: dict[str, Any] = {"machine": describe_host(), "peaks": [], "rows": [], "failures": []}
     sampled = sum(isinstance(case, SampledCase) for case in cases)
     total = (len(cases) - sampled) * len(levels) * len(options.threads.split(",")) + sampled
     with Progress(total, "measuring") as progress:
