@@ -41,6 +41,7 @@ class Call:
       arguments: its inputs.
       flops, bytes: of one call at the least; that which limits is given.
       digits: of exact contractions (K4); 0: ordinary ones.
+      blocks: the format of contractions in blocks (Q4), of benchmarks/block_cases.py; empty: none.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Call:
     flops: float = 0
     bytes: float = 0
     digits: int = 0
+    blocks: str = ""
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,9 @@ class Module(nn.Module):
         return self._function(*arguments)
 
 
+_BYTE_BLOCKS = ("mxint8", "mxfp6", "mxfp6 e2m3", "mxfp4", "nvfp4")
+
+
 def _product(layout: str) -> Function:
     def product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
         return torch.mm(left.t() if layout[0] == "T" else left, right.t() if layout[1] == "T" else right)
@@ -108,7 +113,19 @@ def _products(sizes: tuple[int, ...]) -> list[Call]:
         )
         for digits in (2, 3)
     ]
-    return exact + [
+    in_blocks = [
+        Call(
+            f"matmul {size} NT, {blocks}",
+            "block matmul",
+            _product("NT"),
+            (Argument((size, size)),) * 2,
+            flops=2.0 * size**3,
+            blocks=blocks,
+        )
+        # Those of f8 have a thread for each result.
+        for blocks, size in [("mxfp8", min(largest, 1024)), *((name, largest) for name in _BYTE_BLOCKS)]
+    ]
+    return [*exact, *in_blocks] + [
         Call(
             f"matmul {m if m == n == k else f'{m}x{n}x{k}'} {layout}",
             "matmul",

@@ -87,6 +87,25 @@ static uint64_t field(uint64_t x, unsigned position, unsigned length) {
   x = position < 64 ? x >> position : 0;
   return length < 64 ? x & ((1ull << length) - 1) : x;
 }
+/* Likewise, but beyond the field and the width is its sign. */
+static uint64_t signed_field(uint64_t x, unsigned bits, unsigned position, unsigned length) {
+  if (length == 0) return 0;
+  unsigned last = position + length - 1 < bits ? position + length - 1 : bits - 1;
+  uint64_t sign = x >> last & 1, y = 0;
+  for (unsigned i = 0; i < bits; ++i)
+    y |= (i < length && position + i < bits ? x >> (position + i) & 1 : sign) << i;
+  return y;
+}
+/* Four of the bytes of two words, or of the signs of bytes. */
+static uint32_t permuted(uint32_t a, uint32_t b, uint32_t selectors) {
+  uint32_t y = 0;
+  for (int i = 0; i < 4; ++i) {
+    unsigned selector = selectors >> 4 * i & 15;
+    uint32_t byte = ((uint64_t)b << 32 | a) >> 8 * (selector & 7) & 255;
+    y |= (selector & 8 ? (byte & 128 ? 255u : 0u) : byte) << 8 * i;
+  }
+  return y;
+}
 /* To nearest even from f32, by integers; NaN becomes the canonical one. */
 static uint16_t to_bfloat(float f) {
   uint32_t b; memcpy(&b, &f, 4);
@@ -320,9 +339,10 @@ def uncovered(ptx: str) -> set[str]:
     covered = {operation.name for operation in OPERATIONS}
     covered |= {name.replace(".u", ".b") for name in covered if name.startswith("setp")}
     covered |= {f"{name}.pred" for name in ("and", "or", "xor", "not")}
-    covered.add("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32")  # exact products compare every sum
     covered |= matrix_instructions(ptx.encode())  # the part of tensor cores
     found = set(re.findall(r"^\s+(?:@!?%\w+\s+)?([a-z][a-z0-9]*(?:\.[A-Za-z0-9_:]+)+)\s", ptx, re.MULTILINE))
+    # Products of bytes are exact, and products in blocks and of digits compare every sum.
+    covered |= {name for name in found if name.startswith("mma.sync.") and name.endswith("8.s32")}
     return {name for name in found if name.split(".")[0] not in _MOVES} - covered
 
 

@@ -155,6 +155,9 @@ def _integer_operations() -> list[Operation]:
         ptx = f"and.b32 {{b}}, {{b}}, 127;  and.b32 {{c}}, {{c}}, 127;  bfe.{u} {{d}}, {{a}}, {{b}}, {{c}};"
         c = "field((uint64_t)a, b & 127, c & 127)"
         found.append(Operation(f"bfe.{u}", (u, "u32", "u32"), u, ptx, c))
+        ptx = ptx.replace(u, f"s{bits}")
+        c = f"signed_field((uint64_t)a, {bits}, b & 127, c & 127)"
+        found.append(Operation(f"bfe.s{bits}", (f"s{bits}", "u32", "u32"), f"s{bits}", ptx, c))
         found += [
             Operation(f"shl.b{bits}", (u, "u32"), u, f"shl.b{bits} {{d}}, {{a}}, {{b}};", f"b < {bits} ? a << b : 0"),
             Operation(f"and.b{bits}", (u, u), u, f"and.b{bits} {{d}}, {{a}}, {{b}};", "a & b"),
@@ -214,7 +217,9 @@ def _integer_operations() -> list[Operation]:
             "shf.r.wrap.b32 {d}, {a}, {b}, {c};",
             "((uint64_t)b << 32 | a) >> (c & 31)",
         ),
+        Operation("prmt.b32", ("u32", "u32", "u32"), "u32", "prmt.b32 {d}, {a}, {b}, {c};", "permuted(a, b, c)"),
         Operation("abs.s64", ("s64",), "s64", "abs.s64 {d}, {a};", "(int64_t)(a < 0 ? 0 - (uint64_t)a : (uint64_t)a)"),
+        Operation("mul.wide.s16", ("b16", "b16"), "s32", "mul.wide.s16 {d}, {a}, {b};", "(int16_t)a * (int16_t)b"),
         Operation("mul.wide.u16", ("b16", "b16"), "u32", "mul.wide.u16 {d}, {a}, {b};", "(uint32_t)a * b"),
         Operation("mul.wide.u32", ("u32", "u32"), "u64", "mul.wide.u32 {d}, {a}, {b};", "(uint64_t)a * b"),
         Operation("mul.wide.s32", ("s32", "s32"), "s64", "mul.wide.s32 {d}, {a}, {b};", "(int64_t)a * b"),

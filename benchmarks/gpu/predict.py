@@ -6,13 +6,15 @@
     python benchmarks/gpu/predict.py --machine h100 h200 [--tiny] [--only TEXT ...] [--measured RESULTS] -o FILE.md
 
 Needs no GPU and no prepared directory. FILE.md has a row for each program: milliseconds of a step on each machine and
-what they are spent on. With --measured, the results of run.py on the first machine are beside them.
+what they are spent on; FILE.json, with --launches, the microseconds of each launch. With --measured, the results of
+run.py on the first machine are beside them.
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime
+import json
 import subprocess
 import sys
 import time
@@ -67,6 +69,7 @@ def main() -> int:
     parser.add_argument("--tiny", action="store_true", help="small sizes")
     parser.add_argument("--only", metavar="TEXT", nargs="+", default=[""], help="only what has a TEXT in its name")
     parser.add_argument("--measured", metavar="RESULTS", help="the JSON file of run.py on the first machine")
+    parser.add_argument("--launches", action="store_true", help="write FILE.json as well")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE.md")
     options = parser.parse_args()
     machines = [read_machine(name) for name in options.machine]
@@ -94,6 +97,7 @@ def main() -> int:
     columns += ["measured", "error"] if options.measured else []
     lines += [f"| {' | '.join([*columns, 'spent on'])} |", f"|{' --- |' * (len(columns) + 1)}"]
     failed = 0
+    launches: dict[str, object] = {}
     for name, target, make in programs(options.tiny, architecture):
         if not any(text in name for text in options.only):
             continue
@@ -107,8 +111,15 @@ def main() -> int:
             failed += 1
             continue
         lines.append(row(name, steps, options.measured))
+        launches[name] = {
+            "kernels": [launch.kernel for launch in steps[0].launches],
+            "us": {step.machine.name: [round(1e6 * launch.seconds, 3) for launch in step.launches] for step in steps},
+        }
         print(f"{lines[-1]} {time.perf_counter() - start:.1f} s", flush=True)
     options.output.write_text("\n".join([*lines, ""]))
+    if options.launches:
+        head = {"date": str(datetime.date.today()), "commit": commit.stdout.strip()}
+        options.output.with_suffix(".json").write_text(json.dumps({**head, "programs": launches}) + "\n")
     return int(failed > 0)
 
 

@@ -5,7 +5,8 @@
 
     python benchmarks/gpu/prepare.py DIR [--tiny] [--only TEXT ...] [--architectures sm_75,sm_90]
 
-DIR then holds the runner, bundles with code and the hashes that the CPU gives, and the checksums of single operations.
+DIR then holds the runner, bundles with code and the hashes that the CPU gives, the programs of the tests with their
+results, and the checksums of single operations.
 A bundle that is there already is kept, so that an interrupted preparation goes on.
 """
 
@@ -17,8 +18,10 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import catalogue
 import conformance
 import numpy as np
+import rates
 import repro_mlir
 import tensor_cores
 from cases import Call, Module, Training, calls, trainings
@@ -34,6 +37,7 @@ from repro_mlir.frontends.interface import CaptureOptions
 from repro_mlir.frontends.torch.programs import training_program
 from repro_mlir.frontends.torch.script import load_training
 from repro_mlir.numerics.hashing import tensor_hash
+from repro_mlir.precision import NAMED_RECIPES, Recipe, RolePrecision, by_blocks
 from repro_mlir.program import Program
 from tensor_cores import Product
 
@@ -49,6 +53,11 @@ def _torch(values: list[np.ndarray]) -> tuple[Any, ...]:
 def call_program(call: Call) -> Program:
     """The program of a function."""
     program = repro_mlir.capture(Module(call.function), _torch(arrays(call.arguments)))
+    if call.blocks:
+        from block_cases import FORMATS
+
+        sides = RolePrecision({side: FORMATS[call.blocks] for side in ("left", "right")})
+        return repro_mlir.apply_precision(program, by_blocks(Recipe(call.blocks, {"product": sides})))
     return repro_mlir.exact_contractions(program, call.digits) if call.digits else program
 
 
@@ -78,9 +87,11 @@ def prepare_training(training: Training, path: Path, architectures: list[str]) -
     return {"hyper": [value.item() for value in hyper]}
 
 
-def prepare_example(name: str, steps: int, path: Path, architectures: list[str]) -> dict[str, Any]:
-    """Writes a bundle with the inputs of some steps and what they give."""
-    program, recorded = capture_steps(load_training(str(EXAMPLES / f"{name}.py")), steps)
+def prepare_example(
+    name: str, steps: int, path: Path, architectures: list[str], precision: str | None = None
+) -> dict[str, Any]:
+    """Writes a bundle with the inputs of some steps and what they give, perhaps under a recipe."""
+    program, recorded = capture_steps(load_training(str(EXAMPLES / f"{name}.py"), precision=precision), steps)
     expected = expect(program, recorded)
     write_bundle(path, program, compile_for(program, architectures), steps=recorded, expected=expected)
     return {"steps": steps}
@@ -120,6 +131,7 @@ def main() -> int:
     parser.add_argument("--tiny", action="store_true", help="small sizes, to try the scripts without a GPU")
     parser.add_argument("--only", metavar="TEXT", nargs="+", default=[""], help="only what has a TEXT in its name")
     parser.add_argument("--architectures", metavar="LIST", default="sm_75,sm_90", help="GPUs (sm_75,sm_90)")
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="processes for the programs of the tests (2)")
     options = parser.parse_args()
     folder: Path = options.directory
     architectures = options.architectures.split(",")
@@ -132,10 +144,15 @@ def main() -> int:
     if not (folder / "conformance").exists() and wanted("conformance"):
         sizes = (256, 4) if options.tiny else (1 << 18, 384)
         conformance.prepare(folder / "conformance", *sizes, assemble if find_assembler() else None)
+    if not (folder / "rates").exists() and wanted("rates") and not options.tiny:
+        rates.save_rates(folder / "rates", architectures[-1], assemble if find_assembler() else None)
+    if not (folder / "catalogue.zip").exists() and wanted("catalogue"):
+        catalogue.save_catalogue(folder / "catalogue.zip", architectures[-1], options.tiny, options.jobs)
     if not (folder / "tensor_cores").exists() and wanted("tensor cores"):
         for architecture in architectures:
             tensor_cores.save_cases(folder / "tensor_cores", architecture, make_cases(architecture))
     plan: list[tuple[str, str, Any]] = [("example", name, None) for name in ("digits_cnn", "names_gpt")]
+    plan += [("example", f"names_gpt {recipe}", recipe) for recipe in NAMED_RECIPES]
     plan += [("training", training.name, training) for training in trainings(options.tiny)]
     plan += [("call", call.name, call) for call in calls(options.tiny)]
     plan += [("product", product.name, product) for product in tensor_cores.products(options.tiny)]
@@ -149,7 +166,7 @@ def main() -> int:
         start = time.perf_counter()
         try:
             if kind == "example":
-                found = prepare_example(name, 2 if options.tiny else 10, path, architectures)
+                found = prepare_example(name.split()[0], 2 if options.tiny else 10, path, architectures, case)
             elif kind == "training":
                 found = prepare_training(case, path, architectures)
             elif kind == "product":

@@ -121,4 +121,6 @@ class Results:
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return f"{len(value)} in the JSON file"
     return f"{value:.4g}" if isinstance(value, float) else str(value)

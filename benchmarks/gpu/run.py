@@ -6,22 +6,32 @@
     python benchmarks/gpu/run.py DIR [--output results/h200] [--budget 450]
 
 Needs the CUDA driver, Python 3.11, NumPy and, for the peers, PyTorch; nothing of ours but DIR and the files beside this
-one, and no network. Parts: `operations` compares checksums of single PTX operations over all patterns with the CPU's;
+one, and no network. Parts: `rates` times instructions, memory and launches; `operations` compares checksums of single PTX operations over all patterns with the CPU's;
 `tensor cores` compares matrix instructions with the class of the GPU, as `repro certify-device` does, and products of
 matrices with tensor cores and without with the CPU's, and times them; `programs` compares hashes of training steps with
-the CPU's, for machine code and for PTX that the driver assembles; `speed` times functions and training steps beside
+the CPU's, for machine code and for PTX that the driver assembles; `catalogue` compares the programs of the tests with
+the reference interpreter; `launches` times each launch of a step; `speed` times functions and training steps beside
 PyTorch with TF32 off. Results are written after every row. Each part is a process, which is started again behind the
 row that ended it. The exit status is 1 if any bit differs or anything failed.
 """
 
 import argparse
+import os
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 # Each part may take what those before it left, up to this share of the whole time.
-SHARES = {"operations": 0.2, "tensor cores": 0.4, "programs": 0.7, "speed": 1.0}
+SHARES = {
+    "rates": 0.1,
+    "operations": 0.2,
+    "tensor cores": 0.3,
+    "programs": 0.5,
+    "catalogue": 0.65,
+    "speed": 0.85,
+    "launches": 1.0,
+}
 _LOST = 3
 
 
@@ -29,19 +39,28 @@ def run_part(part: str, directory: Path, output: Path, seconds: float) -> int:
     """Runs a part in this process; returns 0, or 3 if another process is to go on."""
     from machine import describe
     from repro_mlir.bundle.runner import Device
+    from repro_mlir.bundle.runner.certificates import VARIABLE
     from results import ContextLost, Results
+    from run_catalogue import run_catalogue
+    from run_launches import run_launches
     from run_operations import run_operations
     from run_programs import run_programs
+    from run_rates import run_rates
     from run_speed import run_speed
     from run_tensor_cores import run_tensor_cores
 
+    # Among the results: this machine may have certificates of its own.
+    os.environ[VARIABLE] = str(directory / "certificates")
     deadline = time.perf_counter() + seconds
     results = Results(output)
     work = {
+        "rates": run_rates,
         "operations": run_operations,
         "tensor cores": run_tensor_cores,
         "programs": run_programs,
+        "catalogue": run_catalogue,
         "speed": run_speed,
+        "launches": run_launches,
     }[part]
     try:
         device = Device()

@@ -36,7 +36,8 @@ def steps_of(facts: dict[str, Any], bundle: Bundle) -> list[list[np.ndarray]]:
 
 
 def run_programs(directory: Path, device: Device, results: Results, deadline: float) -> None:
-    """One row for each program and kind of code that the GPU takes."""
+    """One row for each program and kind of code that the GPU takes; machine code comes first."""
+    runs: list[tuple[dict[str, Any], Bundle, str, bool]] = []
     for facts in facts_of(directory, "example", "training"):
         results.attempt("programs", f"open {facts['name']}", lambda facts=facts: Bundle(_path(directory, facts)))
         try:
@@ -46,24 +47,23 @@ def run_programs(directory: Path, device: Device, results: Results, deadline: fl
         if bundle.expected is None:
             continue
         best = choose_architecture(bundle.architectures, device.capability, facts["name"])
-        variants = [(best, False)]
         if bundle.has_cubin(best) and best == device.architecture:
-            variants.insert(0, (best, True))
-        variants += [(name, False) for name in bundle.architectures if name < best]
-        for architecture, use_cubin in variants:
-            what = f"{facts['name']}, {'cubin' if use_cubin else 'PTX'} {architecture}"
-            if what in results.begun["programs"]:
-                continue
-            if time.perf_counter() > deadline:
-                results.note("programs", f"{what}: no time left")
-                return
-            results.attempt(
-                "programs",
-                what,
-                lambda facts=facts, bundle=bundle, architecture=architecture, use_cubin=use_cubin: _run(
-                    facts, bundle, device, results, architecture, use_cubin
-                ),
-            )
+            runs.append((facts, bundle, best, True))
+        runs += [(facts, bundle, name, False) for name in bundle.architectures if name <= best]
+    for facts, bundle, architecture, use_cubin in sorted(runs, key=lambda run: not run[3]):
+        what = f"{facts['name']}, {'cubin' if use_cubin else 'PTX'} {architecture}"
+        if what in results.begun["programs"]:
+            continue
+        if time.perf_counter() > deadline:
+            results.note("programs", f"no time left for {what} and what follows it")
+            return
+        results.attempt(
+            "programs",
+            what,
+            lambda facts=facts, bundle=bundle, architecture=architecture, use_cubin=use_cubin: _run(
+                facts, bundle, device, results, architecture, use_cubin
+            ),
+        )
 
 
 def _path(directory: Path, facts: dict[str, Any]) -> Path:

@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 from typing import Any
 
 from machine import torch_on_gpu
 from repro_mlir.bundle.runner import Device, Session
-from repro_mlir.bundle.runner.certificates import TENSOR_CORES, VARIABLE, path_of, unit_of, write_certificate
+from repro_mlir.bundle.runner.certificates import TENSOR_CORES, path_of, unit_of, write_certificate
 from repro_mlir.bundle.runner.execution import choose_architecture
 from repro_mlir.bundle.runner.tensor_cores import compare_tensor_cores
 from repro_mlir.numerics.hashing import tensor_hash
@@ -28,8 +27,6 @@ def run_tensor_cores(directory: Path, device: Device, results: Results, deadline
     names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
     if not names:
         return
-    # Among the results: this machine may have certificates of its own.
-    os.environ[VARIABLE] = str(directory / "certificates")
     results.attempt("tensor cores", "certificate", lambda: _certify(folder, names, device, results))
     for facts in facts_of(directory, "product"):
         if time.perf_counter() > deadline:

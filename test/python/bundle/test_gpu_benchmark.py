@@ -3,16 +3,20 @@
 
 """benchmarks/gpu at small sizes on the stand-in for the driver, so that it works when there is a GPU."""
 
+import io
 import json
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 from repro_mlir.bundle.runner.driver import LIBRARY_VARIABLE
+from repro_mlir.bundle.runner.plan import read_plan
 from repro_mlir.bundle.stub_driver import LIBRARY
+from repro_mlir.compilation.assembler import assemble, find_assembler
 
 pytest.importorskip("torch")
 _FOLDER = Path(__file__).resolve().parents[3] / "benchmarks" / "gpu"
@@ -23,6 +27,7 @@ _PART = [
     "matmul 32 NT",
     "softmax 4x40, gradient",
     "to 4 weight gradient",
+    "catalogue",
     "tensor cores",
     "bf16 70x40",
     "f16 40x70",
@@ -55,7 +60,7 @@ def test_everything_is_equal(prepared: Path) -> None:
     status, report = measure(prepared)
     assert status == 0 and report["errors"] == {}, report["errors"]
     assert report["facts"]["device"] == "PTX emulator" and set(report["parts"]) == {
-        *("operations", "tensor cores", "programs", "speed")
+        *("operations", "tensor cores", "programs", "catalogue", "speed")
     }
     rows = report["parts"]["operations"]
     assert sorted({row["code"] for row in rows}) == ["PTX sm_75", "PTX sm_90"]
@@ -65,9 +70,11 @@ def test_everything_is_equal(prepared: Path) -> None:
         (name, code) for name in ("AdamW 160", "GPT tiny 2x8") for code in ("PTX sm_75", "PTX sm_90")
     }
     assert all(row["bits"] == "equal" for row in programs)
+    (tested,) = report["parts"]["catalogue"]
+    assert tested["bits"] == "equal" and tested["failing_steps"] == 1 and tested["by_PTX"] == 4
     speed = report["parts"]["speed"]
-    assert len(speed) == 7 and all(row["ours_ms"] > 0 for row in speed)
-    assert [row["bits"] for row in speed].count("equal") == 5
+    assert len(speed) == 13 and all(row["ours_ms"] > 0 for row in speed)
+    assert [row["bits"] for row in speed].count("equal") == 11
     matrices = report["parts"]["tensor cores"]
     certified = "equal (1,048,576 results of hopper)"
     assert [row["bits"] for row in matrices] == [certified] * 4 + ["equal"] * 4
@@ -108,8 +115,8 @@ def test_a_lost_context_ends_a_process_and_not_the_run(prepared: Path) -> None:
     status, report = measure(prepared, "--only", "speed", REPRO_STUB_FAIL="cuGraphLaunch=700@3")
     assert status == 1
     begun = report["begun"]["speed"]
-    assert len(begun) == 8 and len(set(begun)) == 8
-    assert "speed" not in report["parts"] and len(report["errors"]["speed"]) == 7
+    assert len(begun) == len(set(begun)) == 14
+    assert "speed" not in report["parts"] and len(report["errors"]["speed"]) == 13
     assert all("an illegal memory access" in error for error in report["errors"]["speed"])
 
 
@@ -123,3 +130,41 @@ def test_another_class_gets_no_certificate(prepared: Path) -> None:
     assert "are not those of hopper" in errors[0] and all("need a certificate" in error for error in errors[1:])
     assert [row["bits"] for row in report["parts"]["tensor cores"]] == ["equal"] * 2
     assert not list((prepared / "certificates").glob("*"))
+
+
+def test_another_result_of_a_program_is_named(prepared: Path) -> None:
+    path = prepared / "catalogue.zip"
+    kept = path.read_bytes()
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    facts = [json.loads(members[f"{number}.json"]) for number in range(4)]
+    (number,) = [i for i, each in enumerate(facts) if each["name"] == "unary-f32"]
+    with np.load(io.BytesIO(members[f"{number}.npz"])) as arrays:
+        changed = dict(arrays)
+    changed["result_3"][5] ^= 1
+    data = io.BytesIO()
+    np.savez(data, **changed)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in (members | {f"{number}.npz": data.getvalue()}).items():
+            archive.writestr(name, content)
+    try:
+        status, report = measure(prepared, "--only", "catalogue")
+    finally:
+        path.write_bytes(kept)
+    (row,) = report["parts"]["catalogue"]
+    assert status == 1 and "unary-f32: run 0: result 3: 1 of" in row["bits"] and "first at [5]" in row["bits"]
+
+
+@pytest.mark.skipif(find_assembler() is None, reason="no ptxas")
+def test_kernels_of_rates_assemble(tmp_path: Path) -> None:
+    """No emulator runs them: they read the clock."""
+    sys.path[:0] = [str(_FOLDER)]
+    try:
+        import rates
+    finally:
+        del sys.path[0]
+    rates.save_rates(tmp_path / "rates", "sm_90", assemble)
+    text = (tmp_path / "rates" / "rates.ptx").read_text()
+    plan = read_plan(rates.rate_plan(132), "gpu", "rates")
+    assert len(plan.kernels) == 2 * len(rates.RATES) + len(rates.CHASES) + 1
+    assert all(f".entry {kernel.name}(" in text for kernel in plan.kernels)

@@ -195,6 +195,7 @@ def test_what_the_code_has_counts_not_its_name(device: Device) -> None:
     ("opcode", "needs"),
     [
         ("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", False),
+        ("mma.sync.aligned.m16n8k32.row.col.s32.s8.u8.s32", False),
         ("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", True),
         ("wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16", True),
         ("tcgen05.mma.cta_group::1.kind::f16", True),

@@ -35,7 +35,7 @@ LEAST_RESULTS = 1 << 20
 
 _MATRIX = re.compile(r"\b(?:mma|wmma|wgmma|tcgen05)\b[\w.:]*")
 """Of an opcode with blanks or comments inside only what is before them, which no certificate knows."""
-_EXACT = ".s32.s8.s8.s32"
+_EXACT = tuple(f".s32.{left}8.{right}8.s32" for left in "su" for right in "su")
 """Products of bytes, whose sums are exact on every device."""
 _LARGEST = 1 << 16
 _MOST = (1 << 53) - 1
