@@ -113,7 +113,11 @@ def save_catalogue(path: Path, architecture: str, tiny: bool, jobs: int) -> None
     partial = path.with_suffix(".partial")
     with ProcessPoolExecutor(jobs) as pool, zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
         made = pool.map(
-            _prepare, cases, [architecture] * len(cases), [tiny or i % _PTX_SHARE == 0 for i in range(len(cases))], chunksize=4
+            _prepare,
+            cases,
+            [architecture] * len(cases),
+            [tiny or i % _PTX_SHARE == 0 for i in range(len(cases))],
+            chunksize=4,
         )
         number = 0
         for name, contents in made:

@@ -49,7 +49,7 @@ def _float_operations() -> list[Operation]:
         found.append(Operation(f"abs.{t}", (t,), t, f"abs.{t} {{d}}, {{a}};", f"fabs{suffix}(a)"))
         for name, wanted in (("min", "a < b"), ("max", "a > b")):
             # A number wins over NaN, and -0 < +0.
-            other = f"a == b ? (signbit(a) == {int(name == 'min')} ? a : b) : b"
+            other = f"a == b ? ({'' if name == 'min' else '!'}signbit(a) ? a : b) : b"
             c = f"isnan(a) ? b : isnan(b) ? a : {wanted} ? a : {other}"
             found.append(Operation(f"{name}.{t}", (t, t), t, f"{name}.{t} {{d}}, {{a}}, {{b}};", c))
         for name, sign in (("rmi", "floor"), ("rpi", "ceil"), ("rzi", "trunc"), ("rni", "rint")):
@@ -72,7 +72,7 @@ def _float_operations() -> list[Operation]:
             ptx = f"setp.{name}.{t} {{p}}, {{a}}, {{b}};  selp.u32 {{d}}, 1, 0, {{p}};"
             found.append(Operation(f"setp.{name}.{t}", (t, t), "u32", ptx, c))
     for name, wanted in (("min", "a < b"), ("max", "a > b")):
-        other = f"a == b ? (signbit(a) == {int(name == 'min')} ? a : b) : b"
+        other = f"a == b ? ({'' if name == 'min' else '!'}signbit(a) ? a : b) : b"
         c = f"isnan(a) ? a : isnan(b) ? b : {wanted} ? a : {other}"
         ptx = f"{name}.NaN.f32 {{d}}, {{a}}, {{b}};"
         found.append(Operation(f"{name}.NaN.f32", ("f32", "f32"), "f32", ptx, c, architecture=80))

@@ -10,6 +10,7 @@ read before and after, between barriers; 8 times as many instructions are there 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -158,6 +159,7 @@ def kernel_name(name: str, mode: str = "") -> str:
 
 _HEAD = """
 .visible .entry {name}(.param .u64 {name}_out, .param .u64 {name}_arena, .param .u64 {name}_error)
+.maxntid 1024, 1, 1
 {{
   .reg .pred %p, %more;
   .reg .b16 %h<{count}>;
@@ -215,14 +217,31 @@ _TAIL = """
 """
 
 
+_SETUP = {
+    "r": "add.u32 %r{i}, %t, {i};",
+    "f": "add.u32 %ra, %t, {i};  cvt.rn.f32.u32 %f{i}, %ra;",
+    "d": "add.u32 %ra, %t, {i};  cvt.rn.f64.u32 %d{i}, %ra;",
+    "l": "add.u32 %ra, %t, {i};  cvt.u64.u32 %l{i}, %ra;",
+    "h": "mov.u16 %h{i}, {i};",
+}
+_KEEP = {
+    "r": "mov.b32 %ra, %r{i};",
+    "f": "mov.b32 %ra, %f{i};",
+    "d": "mov.b64 {{%ra, %rc}}, %d{i};\nxor.b32 %ra, %ra, %rc;",
+    "l": "mov.b64 {{%ra, %rc}}, %l{i};\nxor.b32 %ra, %ra, %rc;",
+    "h": "cvt.u32.u16 %ra, %h{i};",
+}
+
+
 def _rate_kernel(rate: Rate, mode: str) -> str:
     name = kernel_name(rate.name, mode)
     chains, depth = (CHAINS, DEPTH) if mode == "throughput" else (1, CHAINS * DEPTH)
-    count = 4 * CHAINS
+    # Registers that no template names would be too many for so many threads.
+    letters = [letter for letter in "rfdlh" if re.search(rf"\{{{letter}\d?\}}", rate.ptx)]
+    count = 4 * CHAINS if "0}" in rate.ptx else CHAINS
     setup = []
     for i in range(count):
-        setup += [f"add.u32 %r{i}, %t, {i};", f"cvt.rn.f32.u32 %f{i}, %r{i};", f"cvt.f64.f32 %d{i}, %f{i};"]
-        setup += [f"cvt.u64.u32 %l{i}, %r{i};", f"mov.u16 %h{i}, {i};"]
+        setup += [_SETUP[letter].format(i=i) for letter in letters]
         if "shared" in rate.name:
             setup.append(f"mov.u32 %r{i}, %rs;")
     if "shared" in rate.name:
@@ -236,9 +255,8 @@ def _rate_kernel(rate: Rate, mode: str) -> str:
             body.append(rate.ptx.format(**registers))
     keep = ["mov.u32 %rb, 0;"]
     for i in range(count):
-        keep += [f"xor.b32 %rb, %rb, %r{i};", f"mov.b32 %ra, %f{i};", "xor.b32 %rb, %rb, %ra;"]
-        keep += [f"mov.b64 {{%ra, %rc}}, %d{i};", "xor.b32 %rb, %rb, %ra;", "xor.b32 %rb, %rb, %rc;"]
-        keep += [f"mov.b64 {{%ra, %rc}}, %l{i};", "xor.b32 %rb, %rb, %ra;", "xor.b32 %rb, %rb, %rc;"]
+        for letter in letters:
+            keep += [*_KEEP[letter].format(i=i).splitlines(), "xor.b32 %rb, %rb, %ra;"]
     parts = [_HEAD.format(name=name, count=count), *(f"  {line}\n" for line in setup), _START.format(name=name)]
     parts += [*(f"  {line}\n" for line in body), _END.format(name=name, iterations=rate.iterations)]
     return "".join([*parts, *(f"  {line}\n" for line in keep), _TAIL.format(name=name)])

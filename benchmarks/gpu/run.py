@@ -6,13 +6,14 @@
     python benchmarks/gpu/run.py DIR [--output results/h200] [--budget 450]
 
 Needs the CUDA driver, Python 3.11, NumPy and, for the peers, PyTorch; nothing of ours but DIR and the files beside this
-one, and no network. Parts: `rates` times instructions, memory and launches; `operations` compares checksums of single PTX operations over all patterns with the CPU's;
-`tensor cores` compares matrix instructions with the class of the GPU, as `repro certify-device` does, and products of
-matrices with tensor cores and without with the CPU's, and times them; `programs` compares hashes of training steps with
-the CPU's, for machine code and for PTX that the driver assembles; `catalogue` compares the programs of the tests with
-the reference interpreter; `launches` times each launch of a step; `speed` times functions and training steps beside
-PyTorch with TF32 off. Results are written after every row. Each part is a process, which is started again behind the
-row that ended it. The exit status is 1 if any bit differs or anything failed.
+one, and no network. Parts: `rates` times instructions, memory and launches; `operations` compares checksums of single
+PTX operations over all patterns with the CPU's; `tensor cores` compares matrix instructions with the class of the GPU,
+as `repro certify-device` does, and products of matrices with tensor cores and without with the CPU's, and times them;
+`programs` compares hashes of training steps with the CPU's, for machine code and for PTX that the driver assembles;
+`catalogue` compares the programs of the tests with the reference interpreter; `speed` times functions and training
+steps beside PyTorch with TF32 off; `launches` times each launch of them. Results are written after every row. Each part
+is a process, which is started again behind the row that ended it. The exit status is 1 if any bit differs or anything
+failed.
 """
 
 import argparse

@@ -62,7 +62,7 @@ def _difference(case: Expectation, device: Device) -> str:
                     execution.write(space, index, np.ascontiguousarray(array))
             for index in range(outputs):
                 garbage = execution.read("output", index)
-                garbage.view(np.uint8).reshape(-1)[:] = _GARBAGE
+                garbage.reshape(-1).view(np.uint8)[:] = _GARBAGE
                 execution.write("output", index, garbage)
             execution.start()
             try:
@@ -76,8 +76,8 @@ def _difference(case: Expectation, device: Device) -> str:
             found += [execution.read("output", index) for index in range(outputs)]
             wanted = case.states if case.results is None else case.results
             for index, (want, got) in enumerate(zip(wanted, found, strict=False)):
-                got = np.ascontiguousarray(got).view(f"u{got.itemsize}").reshape(want.shape)
-                wrong = np.flatnonzero(want.view(got.dtype) != got)
+                got = got.reshape(-1).view(f"u{got.itemsize}").reshape(want.shape)
+                wrong = np.flatnonzero(want.reshape(-1).view(got.dtype) != got.reshape(-1))
                 if wrong.size:
                     first = tuple(int(i) for i in np.unravel_index(wrong[0], want.shape))
                     return f"run {run}: result {index}: {wrong.size} of {want.size} elements, first at {list(first)}"

@@ -61,6 +61,13 @@ std::vector<Value> Decoder::getElements(const Operand &operand, Type type,
   if (bits > type.bits && type.kind == Type::Float)
     fail("'" + statementText + "' on a register of " + std::to_string(bits) +
          " bits");
+  // Of such a register ptxas stores the number as an integer, not its bits.
+  if (!isLoad)
+    for (const Operand &part : parts)
+      if (scope->floats.count(part.name) && getRegisterBits(part) > type.bits)
+        fail("'" + statementText + "' of " + part.name +
+             ", which is wider and given by an instruction on floats: expected "
+             "a mov between them");
   std::vector<Value> values;
   for (const Operand &part : parts) {
     if (part.kind == Operand::Sink && isLoad)

@@ -106,6 +106,7 @@ void Decoder::decodeBody(Scope &inner) {
   Scope *outer = scope;
   scope = &inner;
   layOut(inner);
+  findFloats(inner);
   for (const Statement &statement : inner.function->statements) {
     if (failed())
       break;
@@ -120,6 +121,27 @@ void Decoder::decodeBody(Scope &inner) {
     decodeStatement(statement);
   }
   scope = outer;
+}
+
+void Decoder::findFloats(Scope &scope) {
+  for (const Statement &statement : scope.function->statements) {
+    if (statement.operands.empty() ||
+        statement.operands[0].kind != Operand::Register)
+      continue;
+    // The type of the result is the first of a conversion and else the last.
+    const std::string &opcode = statement.opcode;
+    bool isConversion = opcode.substr(0, 4) == "cvt.";
+    Type result;
+    for (size_t dot = opcode.find('.'); dot != std::string::npos;) {
+      size_t end = opcode.find('.', dot + 1);
+      Type type = parseType(opcode.substr(dot + 1, end - dot - 1));
+      if (type && !(isConversion && result))
+        result = type;
+      dot = end;
+    }
+    if (result.kind == Type::Float)
+      scope.floats.insert(statement.operands[0].name);
+  }
 }
 
 void Decoder::decodeStatement(const Statement &statement) {

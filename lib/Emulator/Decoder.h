@@ -11,6 +11,7 @@
 #include "Emulator/Steps.h"
 
 #include <unordered_map>
+#include <unordered_set>
 
 namespace repro_emulator {
 
@@ -35,6 +36,8 @@ private:
     uint32_t returnLabel = noValue;
     /// Where .param variables lie in local memory.
     std::unordered_map<std::string, uint64_t> parameters;
+    /// Registers that an instruction on floats gives.
+    std::unordered_set<std::string> floats;
   };
   /// An opcode cut at its dots.
   struct Opcode {
@@ -51,6 +54,7 @@ private:
   // Bodies and statements (Decoder.cpp).
   void decodeBody(Scope &scope);
   void layOut(Scope &scope);
+  static void findFloats(Scope &scope);
   void decodeStatement(const Statement &statement);
   bool decodeControl(const Statement &statement, Opcode &opcode);
   void decodeCall(const Statement &statement);

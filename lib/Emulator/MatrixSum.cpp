@@ -52,7 +52,7 @@ static int64_t align(uint64_t significand, int places, bool negative) {
   return negative ? -int64_t(cut) : int64_t(cut);
 }
 
-/// total * 2^place toward zero.
+/// total * 2^place toward zero; what gives zero gives +0.
 static uint32_t roundTowardZero(int64_t total, int place) {
   if (total == 0)
     return 0;
@@ -63,6 +63,8 @@ static uint32_t roundTowardZero(int64_t total, int place) {
     return sign | infinity;
   uint32_t significand =
       uint32_t(align(magnitude, place - (exponent - int(f32Fraction)), false));
+  if (significand == 0)
+    return 0;
   // Without the leading one, which a subnormal has not.
   return sign | (uint32_t(exponent + 126) << f32Fraction) + significand;
 }

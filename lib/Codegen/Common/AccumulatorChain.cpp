@@ -310,7 +310,8 @@ Value AccumulatorChain::round(const Sum &sum) {
             0, 62);
   Value wideCut = extend(cut);
   Value kept = arith::ShRUIOp::create(b, sum.magnitude, wideCut);
-  if (isF16 || rounding == SumRounding::rne_f32) {
+  bool isNearest = isF16 || rounding == SumRounding::rne_f32;
+  if (isNearest) {
     Value rest = arith::SubIOp::create(b, sum.magnitude,
                                        arith::ShLIOp::create(b, kept, wideCut));
     Value twice = arith::AddIOp::create(b, rest, rest);
@@ -340,7 +341,9 @@ Value AccumulatorChain::round(const Sum &sum) {
   Value bits = arith::OrIOp::create(
       b, arith::BitcastOp::create(b, b.getI32Type(), value), sign);
   Value signedValue = arith::BitcastOp::create(b, b.getF32Type(), bits);
-  return b.select(isNonzero(sum.magnitude), signedValue, f32(0));
+  // (M1) Toward zero, what becomes zero is +0.
+  Value isSigned = isNonzero(isNearest ? sum.magnitude : kept);
+  return b.select(isSigned, signedValue, f32(0));
 }
 
 Value AccumulatorChain::addBlock(const BlockPart &part, Value c, Load loadX,

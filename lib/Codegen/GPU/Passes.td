@@ -84,7 +84,9 @@ def ReproVerifyPTX : Pass<"repro-verify-ptx", "::mlir::ModuleOp"> {
   let summary = "accept only PTX instructions whose every bit is defined";
   let description = [{
     (V3) An instruction of a `gpu.binary` that is not on the list is an error
-    that names the kernel, the line, the instruction and the reason.
+    that names the kernel, the line, the instruction and the reason. So is a
+    store of fewer bits than its register has, where an instruction on floats
+    gives the register: ptxas stores the number as an integer.
   }];
   let options = [
     Option<"tensorCores", "tensor-cores", "bool", /*default=*/"false",

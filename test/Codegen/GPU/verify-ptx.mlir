@@ -113,3 +113,24 @@ gpu.binary @device [#gpu.object<#nvvm.target, assembly = "mma.sync.aligned.m16n8
 
 // expected-error @below {{'mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32' is not followed by ';'}}
 gpu.binary @device [#gpu.object<#nvvm.target, assembly = "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32">]
+
+// -----
+
+// What an instruction on floats gives is stored as it is, or by a mov.
+gpu.binary @device [#gpu.object<#nvvm.target, assembly = "add.rn.f32 %r1, %r2, %r2;\0Amov.b32 %r3, %r1;\0Ast.global.b8 [%rd1], %r3;\0Ast.global.b32 [%rd1+4], %r1;\0Ast.global.v2.b16 [%rd1+8], {%rs1, %rs2};">]
+
+// -----
+
+// A register may be given behind the store, in a loop.
+// expected-error @below {{kernel 'k', line 2: 'st.global.b8 [%rd1], %r1' stores a float in fewer bits, which ptxas converts to an integer}}
+gpu.binary @device [#gpu.object<#nvvm.target, assembly = ".visible .entry k()\0Ast.global.b8 [%rd1], %r1;\0Afma.rn.f32 %r1, %r2, %r3, %r4;\0A.visible .entry l()\0Ast.global.b8 [%rd1], %r1;">]
+
+// -----
+
+// expected-error @below {{'st.shared.v2.b16 [%rd1+2], {%r4, %r1}' stores a float in fewer bits}}
+gpu.binary @device [#gpu.object<#nvvm.target, assembly = "cvt.rn.f32.s32 %r1, %r2;\0Ast.shared.v2.b16 [%rd1+2], {%r4, %r1};">]
+
+// -----
+
+// expected-error @below {{'st.global.b32 [%rd1], %rd2' stores a float in fewer bits}}
+gpu.binary @device [#gpu.object<#nvvm.target, assembly = "@%p1 st.global.b32 [%rd1], %rd2;\0A@%p2 selp.f64 %rd2, %rd3, %rd4, %p1;">]

@@ -13,6 +13,8 @@
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Target/LLVMIR/Export.h"
 
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
@@ -80,6 +82,63 @@ static void relaxAtomics(llvm::Module &module) {
         }
 }
 
+/// A value of 16 or 32 bits by a mov, which nothing looks through.
+static llvm::Value *separate(llvm::IRBuilder<> &builder, llvm::Value *value) {
+  llvm::Type *type = value->getType();
+  bool isHalf = type->getIntegerBitWidth() == 16;
+  llvm::InlineAsm *move = llvm::InlineAsm::get(
+      llvm::FunctionType::get(type, {type}, /*isVarArg=*/false),
+      isHalf ? "mov.b16 $0, $1;" : "mov.b32 $0, $1;", isHalf ? "=h,h" : "=r,r",
+      /*hasSideEffects=*/false);
+  return builder.CreateCall(move, value);
+}
+
+/// Where an instruction on floats gives what a store truncates, ptxas stores
+/// the number as an integer in place of its low bits: a mov is between them.
+static void separateStore(llvm::StoreInst &store) {
+  llvm::IRBuilder<> builder(&store);
+  llvm::Value *value = store.getValueOperand();
+  llvm::Type *type = value->getType();
+  unsigned width = type->getScalarSizeInBits();
+  // A whole word of a register is only what another instruction truncates.
+  bool isTruncated = llvm::isa<llvm::TruncInst>(value);
+  if (!type->isIntOrIntVectorTy() || llvm::isa<llvm::Constant>(value) ||
+      width > 32 || (width == 32 && !isTruncated))
+    return;
+  auto *vector = llvm::dyn_cast<llvm::FixedVectorType>(type);
+  unsigned bits = width * (vector ? vector->getNumElements() : 1);
+  if (vector && bits % 32 == 0) {
+    // Packed words, which stay one access.
+    vector = llvm::FixedVectorType::get(builder.getInt32Ty(), bits / 32);
+    value = builder.CreateBitCast(value, vector);
+  }
+  auto part = [&](llvm::Value *element) {
+    llvm::Type *narrow = element->getType();
+    if (narrow->getIntegerBitWidth() >= 16)
+      return separate(builder, element);
+    auto *truncation = llvm::dyn_cast<llvm::TruncInst>(element);
+    llvm::Value *wide = builder.CreateZExtOrTrunc(
+        truncation ? truncation->getOperand(0) : element, builder.getInt16Ty());
+    return builder.CreateTrunc(separate(builder, wide), narrow);
+  };
+  if (!vector) {
+    value = part(value);
+  } else {
+    for (unsigned i = 0; i < vector->getNumElements(); ++i)
+      value = builder.CreateInsertElement(
+          value, part(builder.CreateExtractElement(value, i)), i);
+  }
+  store.setOperand(0, value);
+}
+
+static void separateStores(llvm::Module &module) {
+  for (llvm::Function &function : module)
+    for (llvm::BasicBlock &block : function)
+      for (llvm::Instruction &instruction : llvm::make_early_inc_range(block))
+        if (auto *store = llvm::dyn_cast<llvm::StoreInst>(&instruction))
+          separateStore(*store);
+}
+
 static std::string emit(llvm::Module &module, llvm::TargetMachine &machine,
                         std::string &error) {
   module.setDataLayout(machine.createDataLayout());
@@ -106,6 +165,7 @@ static std::string emit(llvm::Module &module, llvm::TargetMachine &machine,
     return {};
   }
   pipeline.run(module, modules);
+  separateStores(module);
 
   SmallVector<char, 0> text;
   llvm::raw_svector_ostream stream(text);

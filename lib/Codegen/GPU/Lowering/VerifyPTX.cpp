@@ -163,6 +163,28 @@ static StringRef getDirectiveReason(StringRef directive) {
   return llvm::is_contained(known, word) ? "" : "is not on the list";
 }
 
+/// The bits of a register, of which LLVM's names tell the type.
+static unsigned getRegisterBits(StringRef name) {
+  return name.starts_with("%rd")   ? 64
+         : name.starts_with("%rs") ? 16
+         : name.starts_with("%r")  ? 32
+                                   : 0;
+}
+
+/// Whether the result of an instruction is a float.
+static bool givesFloat(StringRef opcode) {
+  SmallVector<StringRef> parts;
+  opcode.split(parts, '.');
+  auto isType = [](StringRef part) {
+    return part.size() > 1 && StringRef("bfsu").contains(part[0]) &&
+           (llvm::isDigit(part[1]) || part.starts_with("bf"));
+  };
+  // A conversion names its result's type first, others have one type.
+  const StringRef *type = llvm::find_if(parts, isType);
+  return type != parts.end() &&
+         (type->starts_with("f") || type->starts_with("bf"));
+}
+
 namespace {
 /// Goes through the statements of a PTX module.
 class PTXReader {
@@ -181,7 +203,17 @@ private:
   /// Takes the text before the end of a statement or label.
   StringRef takeStatement();
   void check(StringRef statement, unsigned line);
+  /// Notes what a statement stores of a wider register, or gives as a float.
+  void noteFloats(StringRef opcode, StringRef statement, unsigned line);
+  /// Reports what a kernel stores of floats in fewer bits.
+  void finishKernel();
 
+  struct NarrowStore {
+    StringRef name, statement;
+    unsigned line;
+  };
+  llvm::StringSet<> floats;
+  SmallVector<NarrowStore> narrowStores;
   StringRef rest, kernel;
   unsigned line = 1;
   bool tensorCores;
@@ -238,6 +270,35 @@ void PTXReader::check(StringRef statement, unsigned at) {
       [](char c) { return isspace(c) || c == '(' || c == '{'; });
   if (!isAllowed(opcode, tensorCores))
     report(kernel, at, statement, getReason(opcode));
+  noteFloats(opcode, instruction, at);
+}
+
+void PTXReader::noteFloats(StringRef opcode, StringRef statement, unsigned at) {
+  StringRef operands = statement.drop_front(opcode.size());
+  if (!opcode.starts_with("st.")) {
+    if (givesFloat(opcode))
+      floats.insert(operands.split(',').first.trim());
+    return;
+  }
+  unsigned bits = 0;
+  StringRef type = opcode.rsplit('.').second;
+  if (type.drop_front().getAsInteger(10, bits))
+    return;
+  SmallVector<StringRef> values;
+  operands.split(']').second.trim(", {}\t").split(values, ',');
+  for (StringRef value : values)
+    if (getRegisterBits(value.trim()) > bits)
+      narrowStores.push_back({value.trim(), statement, at});
+}
+
+void PTXReader::finishKernel() {
+  for (const NarrowStore &store : narrowStores)
+    if (floats.contains(store.name))
+      report(kernel, store.line, store.statement,
+             "stores a float in fewer bits, which ptxas converts to an "
+             "integer");
+  floats.clear();
+  narrowStores.clear();
 }
 
 void PTXReader::read() {
@@ -251,6 +312,7 @@ void PTXReader::read() {
     if (first == '.') {
       StringRef directive = takeUntil(";\n").rtrim();
       if (directive.contains(".entry ")) {
+        finishKernel();
         kernel = directive.split(".entry ").second.ltrim();
         kernel =
             kernel.take_until([](char c) { return c == '(' || isspace(c); });
@@ -270,6 +332,7 @@ void PTXReader::read() {
     }
     check(statement, at);
   }
+  finishKernel();
 }
 
 namespace {

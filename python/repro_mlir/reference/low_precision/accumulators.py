@@ -211,8 +211,10 @@ def _finish(
     negative: np.ndarray, magnitude: np.ndarray, exponent: np.ndarray, special: Unpacked, rounding: str
 ) -> np.ndarray:
     to, direction = ROUNDINGS[rounding]
-    codes = encode(negative, magnitude, exponent, to, direction)
-    return to_f32(f32_bits(decode(codes, to)), special)
+    values = decode(encode(negative, magnitude, exponent, to, direction), to)
+    if direction == Direction.TOWARD_ZERO:
+        values = np.where(values == 0, np.zeros_like(values), values)
+    return to_f32(f32_bits(values), special)
 
 
 def _special(x: Unpacked, y: Unpacked, scales: tuple[Unpacked, Unpacked] | None, c: Unpacked) -> Unpacked:

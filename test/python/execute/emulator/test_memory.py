@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from kernels import HEADER, entry, launch, load_addresses
+from repro_mlir.errors import ReproError
 from repro_mlir.execute import emulator
 
 ORDERS: list[str | int] = ["lockstep", "ascending", "descending", 3]
@@ -230,3 +231,15 @@ def test_asynchronous_copies_arrive_late() -> None:
         launch(copy_kernel("bar.sync 0;"), [got, given], shared_bytes=1024, checked=True)
     with pytest.raises(emulator.KernelFault, match=r"data race|which the block has not written"):
         launch(copy_kernel("cp.async.wait_all;"), [got, given], shared_bytes=1024, checked=True, order="ascending")
+
+
+@pytest.mark.parametrize("through", ["", "mov.b32 %r2, %r1;"])
+def test_bits_of_floats_are_stored_by_a_move(through: str) -> None:
+    """ptxas stores the number as an integer where an instruction on floats gives a register that is wider."""
+    store = f"st.global.b8 [%rd1], %r{2 if through else 1};"
+    text = entry(f"  cvt.rn.f32.u32 %r1, %r0;\n  {through}\n  {store}", 0)
+    if through:
+        emulator.load(text)
+    else:
+        with pytest.raises(ReproError, match=r"'st\.global\.b8' of %r1, which is wider and given by"):
+            emulator.load(text)

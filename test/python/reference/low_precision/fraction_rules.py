@@ -352,7 +352,7 @@ def round_sum(x: Fraction, how: str) -> Value:
     if result >= two(top):
         return INF if x > 0 else -INF
     if result == 0:
-        return MINUS_ZERO if x < 0 else Fraction(0)
+        return MINUS_ZERO if x < 0 and how == "rne_f16" else Fraction(0)
     return result if x > 0 else -result
 
 

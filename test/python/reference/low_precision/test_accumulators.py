@@ -294,7 +294,7 @@ def test_zeros_of_cdna2_M3() -> None:
         return int(bits(accumulate(a, b, np.array([c], np.float32), by, BF16))[0])
 
     assert run(one, -zero, -0.0) == 0 and run(-tiny, one, -(2.0**-130)) == 0
-    # Products of -2^-140 become -0 and leave c as it is.
+    # Products of -2^-140 become +0 and leave c as it is.
     assert run(-small, small, 0.0) == 0 and run(-small, small, 1.0) == 0x3F800000
 
 

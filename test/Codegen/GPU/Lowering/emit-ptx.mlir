@@ -1,0 +1,46 @@
+// RUN: %repro-opt %s -pass-pipeline='builtin.module(repro-emit-ptx{arch=sm_90},repro-verify-ptx)' | FileCheck %s
+
+// What an instruction on floats gives is stored in fewer bits by a mov, without
+// which ptxas stores the number as an integer.
+// CHECK: gpu.binary @device
+// CHECK-SAME: .entry bytes(
+// CHECK-SAME: add.rn.f32 \09[[SUM:%r[0-9]+]],
+// CHECK-SAME: cvt.u16.u32 \09[[LOW:%rs[0-9]+]], [[SUM]];
+// CHECK-SAME: mov.b16 [[MOVED:%rs[0-9]+]], [[LOW]];
+// CHECK-SAME: st.global.b8 \09[%rd{{[0-9]+}}], [[MOVED]];
+// CHECK-SAME: .entry words(
+// CHECK-SAME: add.rn.f64 \09[[SUM:%rd[0-9]+]],
+// CHECK-SAME: cvt.u32.u64 \09[[LOW:%r[0-9]+]], [[SUM]];
+// CHECK-SAME: mov.b32 [[MOVED:%r[0-9]+]], [[LOW]];
+// CHECK-SAME: st.global.b32 \09[%rd{{[0-9]+}}], [[MOVED]];
+// CHECK-SAME: .entry pairs(
+// CHECK-SAME: mov.b32 [[MOVED:%r[0-9]+]],
+// CHECK-SAME: st.global.b32 \09[%rd{{[0-9]+}}], [[MOVED]];
+gpu.module @device {
+  llvm.func @bytes(%to: !llvm.ptr<1>, %x: f32) attributes {gpu.kernel, nvvm.kernel} {
+    %sum = llvm.fadd %x, %x : f32
+    %bits = llvm.bitcast %sum : f32 to i32
+    %low = llvm.trunc %bits : i32 to i8
+    llvm.store %low, %to : i8, !llvm.ptr<1>
+    llvm.return
+  }
+  llvm.func @words(%to: !llvm.ptr<1>, %x: f64) attributes {gpu.kernel, nvvm.kernel} {
+    %sum = llvm.fadd %x, %x : f64
+    %bits = llvm.bitcast %sum : f64 to i64
+    %low = llvm.trunc %bits : i64 to i32
+    llvm.store %low, %to : i32, !llvm.ptr<1>
+    llvm.return
+  }
+  llvm.func @pairs(%to: !llvm.ptr<1>, %x: f32, %y: f32) attributes {gpu.kernel, nvvm.kernel} {
+    %sum = llvm.fadd %x, %y : f32
+    %bits = llvm.bitcast %sum : f32 to i32
+    %low = llvm.trunc %bits : i32 to i16
+    %none = llvm.mlir.poison : vector<2xi16>
+    %zero = llvm.mlir.constant(0 : i32) : i32
+    %one = llvm.mlir.constant(1 : i32) : i32
+    %first = llvm.insertelement %low, %none[%zero : i32] : vector<2xi16>
+    %both = llvm.insertelement %low, %first[%one : i32] : vector<2xi16>
+    llvm.store %both, %to {alignment = 4 : i64} : vector<2xi16>, !llvm.ptr<1>
+    llvm.return
+  }
+}
