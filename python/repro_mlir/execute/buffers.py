@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from ..numerics.elements import ELEMENTS
+from ..numerics.overlap import find_overlap
 from ..numerics.tensors import start_of
 
 
@@ -76,19 +77,8 @@ def check_disjoint(tensors: list[Tensor], addresses: list[int]) -> None:
     Raises:
         ValueError: two buffers overlap and one of them is written.
     """
-    spans = sorted(
-        (start, start + tensor.nbytes, i)
-        for i, (tensor, start) in enumerate(zip(tensors, addresses, strict=True))
-        if tensor.nbytes
-    )
-    # The one that reaches furthest among all before, and among those of them that are written.
-    last: tuple[int, int] = (0, 0)
-    last_written = last
-    for start, end, i in spans:
-        is_written = tensors[i].role != "input"
-        before, j = last if is_written else last_written
-        if start < before:
-            raise ValueError(f"{tensors[j]} and {tensors[i]}: expected separate memory, but they overlap")
-        last = max(last, (end, i))
-        if is_written:
-            last_written = (end, i)
+    sizes = zip(addresses, tensors, strict=True)
+    overlap = find_overlap((start, tensor.nbytes, tensor.role != "input") for start, tensor in sizes)
+    if overlap is not None:
+        first, second = (tensors[i] for i in overlap)
+        raise ValueError(f"{first} and {second}: expected separate memory, but they overlap")

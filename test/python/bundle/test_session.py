@@ -146,6 +146,38 @@ def test_buffers_that_do_not_fit(bundle: Bundle, array: np.ndarray, changes: dic
         Session(bundle, device, state={"v": OnDevice(device, array)})
 
 
+@pytest.mark.parametrize(("space", "name"), [("state", "w"), ("input", "x"), ("output", "loss")])
+def test_misaligned_buffers(bundle: Bundle, space: str, name: str) -> None:
+    """Kernels access 16 bytes at once; a GPU ends the whole context where that is misaligned."""
+    device = Device()
+    shape = () if name == "loss" else (2, 3)
+    array = OnDevice(device, np.zeros(16, np.float32))
+    for beyond in (4, 8):
+        view = OnDevice(device, np.zeros(shape, np.float32), data=(array.pointer + beyond, False))
+        with pytest.raises(ReproError, match=rf"{space} {name}: expected an address .* of 16, .* {beyond} bytes"):
+            Session(bundle, device, **{f"{space}s" if space != "state" else space: {name: view}})
+    view = OnDevice(device, np.arange(6, dtype=np.float32).reshape(2, 3), data=(array.pointer + 4, False))
+    with Session(bundle, device) as session:
+        session.step(0.5, view, 0)  # a step copies it
+
+
+def test_overlapping_buffers(bundle: Bundle) -> None:
+    """What a kernel only reads may be cached, so that nothing may write it meanwhile."""
+    device = Device()
+    room = OnDevice(device, np.zeros(64, np.float32))
+
+    def view(shape: tuple[int, ...], offset: int = 0) -> OnDevice:
+        return OnDevice(device, np.zeros(shape, np.float32), data=(room.pointer + offset, False))
+
+    with pytest.raises(ReproError, match="state w and output loss: expected separate memory, but they overlap"):
+        Session(bundle, device, state={"w": view((2, 3))}, outputs={"loss": view((), 16)})
+    with pytest.raises(ReproError, match="input x and output loss: expected separate memory"):
+        Session(bundle, device, inputs={"x": view((2, 3))}, outputs={"loss": view((), 16)})
+    inputs = {"x": view((2, 3)), "lr": view((), 16)}
+    with Session(bundle, device, inputs=inputs, outputs={"loss": view((), 32)}) as session:
+        assert session.step(0)["loss"] == 0
+
+
 def test_replay_runs_steps(bundle: Bundle) -> None:
     with Session(bundle) as session:
         session.step(*bundle.recorded_inputs(0))

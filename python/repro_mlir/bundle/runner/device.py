@@ -235,7 +235,8 @@ class Code:
         if shared > _STATIC_SHARED_LIMIT:
             driver.cuFuncSetAttribute(function, _MAX_DYNAMIC_SHARED, shared)
         if driver.has("cuFuncLoad"):
-            # Else the first launch loads the code, which a recording may not permit.
+            # Else the first launch may load the code, which a recording may not permit. Drivers without this entry
+            # point have loaded it above (CUDA C++ Programming Guide 12.2, Lazy Loading).
             driver.cuFuncLoad(function)
         return function
 

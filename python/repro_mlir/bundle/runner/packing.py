@@ -33,6 +33,7 @@ _MODULES = (
     "numerics/environment.py",
     "numerics/formats.py",
     "numerics/hashing.py",
+    "numerics/overlap.py",
     "numerics/philox.py",
     "numerics/tensors.py",
     "printing.py",

@@ -15,12 +15,16 @@ import numpy as np
 from ...errors import ReproError
 from ...frontends.arrays import as_array
 from ...numerics.hashing import combine_digests, tensor_digest
+from ...numerics.overlap import find_overlap
 from ...numerics.tensors import TensorType
 from .bundle import Bundle
 from .device import Device
 from .device_array import DeviceArray, device_pointer, on_device
 from .driver import DriverError
 from .execution import Execution, choose_runnable
+
+_ALIGNMENT = 16
+"""Bytes: kernels access vectors of so many at once."""
 
 
 class Session:
@@ -56,6 +60,7 @@ class Session:
           state, inputs, outputs: arrays on that GPU (with __cuda_array_interface__ or DLPack) by name that are to be
             used in place: a state is trained where it is, from the value it has; an input is read and an output is
             written there in every step. They must stay alive and where they are. Buffers without one are the session's.
+            Their addresses are multiples of 16, and only inputs may share memory with each other.
           use_cubin: whether to try machine code before PTX; the bits are the same.
           architecture: whose code to run; by default the best for the GPU, with tensor cores if it is certified.
         Raises:
@@ -66,13 +71,11 @@ class Session:
         self._owns_device = not isinstance(device, Device)
         names = self.bundle.architectures if architecture is None else [architecture]
         self.architecture = choose_runnable(names, self.device, str(self.bundle.path))
+        kinds = {"state": self.bundle.state, "input": self.bundle.inputs, "output": self.bundle.outputs}
         bound: dict[tuple[str, int], int] = {}
-        for space, kinds, given in (
-            ("state", self.bundle.state, state),
-            ("input", self.bundle.inputs, inputs),
-            ("output", self.bundle.outputs, outputs),
-        ):
-            bound |= _bind(space, kinds, given or {}, self.device)
+        for space, given in (("state", state), ("input", inputs), ("output", outputs)):
+            bound |= _bind(space, kinds[space], given or {}, self.device)
+        _check_disjoint(bound, kinds)
         self._bound = bound
         self._execution = Execution(self.device, self.bundle.code(self.architecture), bound, use_cubin=use_cubin)
         self.image = self._execution.image
@@ -211,7 +214,22 @@ def _bind(
     unknown = sorted(set(given) - set(numbers))
     if unknown:
         raise ReproError(f"the program has no {space} {unknown[0]}")
-    return {
-        (space, numbers[name]): device_pointer(value, kinds[numbers[name]], space, device.ordinal)
-        for name, value in given.items()
-    }
+    bound = {}
+    for name, value in given.items():
+        pointer = device_pointer(value, kinds[numbers[name]], space, device.ordinal)
+        if beyond := pointer % _ALIGNMENT:
+            raise ReproError(
+                f"{space} {name}: expected an address that is a multiple of {_ALIGNMENT}, as the array is used in "
+                f"place, got one {beyond} bytes beyond: a copy of the array has one"
+            )
+        bound[space, numbers[name]] = pointer
+    return bound
+
+
+def _check_disjoint(bound: Mapping[tuple[str, int], int], kinds: Mapping[str, Sequence[TensorType]]) -> None:
+    """ReproError for arrays that share memory, one of which a step writes: what it reads is cached."""
+    keys = list(bound)
+    overlap = find_overlap((bound[space, i], kinds[space][i].nbytes, space != "input") for space, i in keys)
+    if overlap is not None:
+        first, second = (f"{space} {kinds[space][i].name}" for space, i in (keys[at] for at in overlap))
+        raise ReproError(f"{first} and {second}: expected separate memory, but they overlap")

@@ -1,0 +1,28 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Buffers that share memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def find_overlap(spans: Iterable[tuple[int, int, bool]]) -> tuple[int, int] | None:
+    """Two buffers that share memory, at least one of which is written, by their numbers; None: there are none.
+
+    Args:
+      spans: of each buffer the address, the size in bytes and whether it is written.
+    """
+    ordered = sorted((start, start + size, i, written) for i, (start, size, written) in enumerate(spans) if size)
+    # The one that reaches furthest among all before, and among those of them that are written.
+    last: tuple[int, int] = (0, 0)
+    last_written = last
+    for start, end, i, written in ordered:
+        before, j = last if written else last_written
+        if start < before:
+            return j, i
+        last = max(last, (end, i))
+        if written:
+            last_written = (end, i)
+    return None
