@@ -54,6 +54,9 @@ void repro::kernels::expandLiteralBlockContraction(KernelBuilder &b,
       coordinates[rank - 1] = b.index(0);
       return b.getOffset(access, coordinates);
     };
+    auto along = [&](const Access &access, Value first, Value i) {
+      return b.add(first, b.mul(i, access.coefficients.back()));
+    };
     Value xBegin = begin(x, row), yBegin = begin(y, column);
     Value xScale = begin(xScales, b.div(row, op.getRows()[0]));
     Value yScale = begin(yScales, b.div(column, op.getRows()[1]));
@@ -62,8 +65,8 @@ void repro::kernels::expandLiteralBlockContraction(KernelBuilder &b,
       Value end = b.min(b.add(start, block), b.index(k));
       Value dot = b.loop(start, end, 1, {b.zero(sumType)},
                          [&](Value i, ValueRange dots) -> SmallVector<Value> {
-                           Value p = load(x, b.add(xBegin, i));
-                           Value q = load(y, b.add(yBegin, i));
+                           Value p = load(x, along(x, xBegin, i));
+                           Value q = load(y, along(y, yBegin, i));
                            if (!isInteger)
                              return {math::FmaOp::create(b, p, q, dots[0])};
                            Value product = arith::MulIOp::create(b, p, q);
@@ -79,8 +82,8 @@ void repro::kernels::expandLiteralBlockContraction(KernelBuilder &b,
       }
       Value index = b.div(start, block);
       Value scale = arith::MulFOp::create(
-          b, b.load(xScales.buffer, f32, b.add(xScale, index)),
-          b.load(yScales.buffer, f32, b.add(yScale, index)));
+          b, b.load(xScales.buffer, f32, along(xScales, xScale, index)),
+          b.load(yScales.buffer, f32, along(yScales, yScale, index)));
       Value sum = sums[0];
       if (op.getStep() == BlockStep::fused)
         sum = math::FmaOp::create(b, dot, scale, sum);

@@ -10,7 +10,7 @@ import random
 import numpy as np
 import pytest
 from repro_mlir.compilation import gpu as device_code
-from support import assembling, block_programs, device_kit
+from support import assembling, block_programs, device_kit, kit
 from support import inputs as values
 from support.catalogue import Case
 
@@ -31,6 +31,10 @@ CASES = {
     "digits-of-columns": ((), (66, 8, 192), ("f4E2M1FN", "f6E3M2FN"), 96, [1, 1]),
     "halves-of-digits": ((), (10, 12, 96), DIGITS, 16, [1, 1]),
 }
+
+
+def has_instructions(case: Case) -> bool:
+    return "mma.sync" in device_code.compile(case.program, "sm_80").ptx
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -66,6 +70,47 @@ def test_special_scales_Q4(step: str, block: int) -> None:
     """Any f32: zeros, subnormals, infinities, NaNs, products beyond them and below; zeros of either sign as results."""
     case = _with_scales(step, block)
     device_kit.check(case.program, case.inputs, "sm_80")
+
+
+VIEWS = """
+func.func @main(%p: tensor<{x}>, %sp: tensor<{sx}>, %q: tensor<40x{k}xi8>, %sq: tensor<40x{blocks}xf32>)
+    -> tensor<16x80xf32> attributes {{repro.num_state = 0 : i64}} {{
+  %x = tensor.extract_slice %p{part} : tensor<{x}> to tensor<16x{k}xi8>
+  %sx = tensor.extract_slice %sp{scales} : tensor<{sx}> to tensor<16x{blocks}xf32>
+  %zero = arith.constant 0.0 : f32
+  %init = tensor.splat %zero : tensor<16x40xf32>
+  %r = repro.block_contraction fused block = 32 rows = [1, 1] fraction_bits = 0
+      ins(%x, %sx, %q, %sq : tensor<16x{k}xi8>, tensor<16x{blocks}xf32>, tensor<40x{k}xi8>, tensor<40x{blocks}xf32>)
+      outs(%init : tensor<16x40xf32>) -> tensor<16x40xf32>
+  %all = tensor.splat %zero : tensor<16x80xf32>
+  %whole = tensor.insert_slice %r into %all[0, 1] [16, 40] [1, 2] : tensor<16x40xf32> into tensor<16x80xf32>
+  return %whole : tensor<16x80xf32>
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("x", "part", "sx", "scales", "expected"),
+    [
+        ("32x128xi8", "[1, 0] [16, 128] [2, 1]", "16x8xf32", "[0, 1] [16, 4] [1, 2]", True),
+        ("16x128x1xi8", "[0, 0, 0] [16, 128, 1] [1, 1, 1]", "16x4x2xf32", "[0, 0, 1] [16, 4, 1] [1, 1, 1]", True),
+        ("16x144xi8", "[0, 16] [16, 128] [1, 1]", "16x4xf32", "[0, 0] [16, 4] [1, 1]", True),
+        ("16x256xi8", "[0, 0] [16, 128] [1, 2]", "16x4xf32", "[0, 0] [16, 4] [1, 1]", False),
+        ("16x128x2xi8", "[0, 0, 1] [16, 128, 1] [1, 1, 1]", "16x4xf32", "[0, 0] [16, 4] [1, 1]", False),
+        ("16x129xi8", "[0, 1] [16, 128] [1, 1]", "16x4xf32", "[0, 0] [16, 4] [1, 1]", False),
+    ],
+)
+def test_views_Q4(x: str, part: str, sx: str, scales: str, expected: bool) -> None:
+    """Parts of other tensors in place; codes that are apart or not aligned leave the instructions."""
+    text = VIEWS.format(x=x, part=part, sx=sx, scales=scales, k=128, blocks=4)
+    random_numbers = np.random.default_rng(0)
+    shapes = [tuple(map(int, word.split("x")[:-1])) for word in (x, sx)]
+    codes = [random_numbers.integers(-128, 128, shape).astype(np.int8) for shape in (shapes[0], (40, 128))]
+    factors = [random_numbers.standard_normal(shape, np.float32) for shape in (shapes[1], (40, 4))]
+    case = Case("views", text, (codes[0], factors[0], codes[1], factors[1]))
+    assert has_instructions(case) == expected
+    device_kit.check(case.program, case.inputs, "sm_80")
+    kit.check(case.program, case.inputs, runs=1)
 
 
 def _with_scales(step: str, block: int) -> Case:

@@ -21,6 +21,7 @@
 #include "Codegen/CPU/Kernels/HostKernels.h"
 #include "Codegen/Common/FoldSupport.h"
 #include "Codegen/Common/StructuredKernels.h"
+#include "Codegen/Schedule/Buffers/Kernel.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -47,6 +48,13 @@ static constexpr int64_t kTileVectors = 2;
 /// Words of a block that are taken in one piece of code.
 static constexpr int64_t kUnrolledWords = 16;
 
+/// Whether neighbours along the last dimension are neighbours in memory.
+static bool isInRows(Value memref) {
+  auto type = cast<MemRefType>(memref.getType());
+  int64_t offset;
+  return getStaticStrides(type, offset)->back() == 1;
+}
+
 namespace {
 /// What a word holds: bytes, added up as i32 or, in groups of words, as i16;
 /// halves or all of an i32; or an f64.
@@ -58,7 +66,9 @@ public:
 
   bool isSupported() {
     return block % perWord() == 0 && k % block == 0 &&
-           results.getNumElements() > 0 && k > 0;
+           results.getNumElements() > 0 && k > 0 &&
+           isInRows(op.getInputs()[0]) && isInRows(op.getInputs()[2]) &&
+           isInRows(op.getOutputs()[0]);
   }
   void expand();
 

@@ -211,11 +211,13 @@ SmallVector<Value> BlockDevice::readSlice(Value slice) {
                                                     step * kStep)));
   Value firstBlock =
       blockSlices > 1 ? b.div(slice, blockSlices) : b.mul(slice, sliceBlocks);
-  for (unsigned f : {0, 1})
+  for (unsigned f : {0, 1}) {
+    Value offset = b.mul(firstBlock, scales[f].coefficients.back());
     for (Value begin : scaleBegin[f])
       values.push_back(arith::BitcastOp::create(
           b, b.getI32Type(),
-          b.load(scales[f].buffer, b.getF32Type(), b.add(begin, firstBlock))));
+          b.load(scales[f].buffer, b.getF32Type(), b.add(begin, offset))));
+  }
   return values;
 }
 

@@ -1,0 +1,25 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Kernels read and write views of other tensors: every stride, dropped dimensions, other orders of dimensions."""
+
+from __future__ import annotations
+
+import pytest
+from support import block_programs, catalogue, kit, views
+
+CASES = [*catalogue.cases(), *(case for group in block_programs.GROUPS.values() for case in group())]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.sampled(20)
+def test_catalogue_of_views(case: catalogue.Case) -> None:
+    made = views.of_views(case, 0)
+    kit.check(made.program, made.inputs, runs=1)
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_contractions_in_blocks_of_views_Q4(number: int) -> None:
+    for seed in range(2):
+        made = views.of_views(block_programs.contraction(number), seed)
+        kit.check(made.program, made.inputs, runs=1)
