@@ -139,11 +139,22 @@ static void separateStores(llvm::Module &module) {
           separateStore(*store);
 }
 
+/// All threads of a warp execute matrix instructions together. LLVM's
+/// intrinsics do not say so: nothing would keep a pass from moving one into a
+/// branch.
+static void markConvergent(llvm::Module &module) {
+  for (llvm::Function &function : module)
+    if (function.getName().starts_with("llvm.nvvm.mma."))
+      for (llvm::User *user : function.users())
+        llvm::cast<llvm::CallBase>(user)->setConvergent();
+}
+
 static std::string emit(llvm::Module &module, llvm::TargetMachine &machine,
                         std::string &error) {
   module.setDataLayout(machine.createDataLayout());
   module.setTargetTriple(machine.getTargetTriple());
   relaxAtomics(module);
+  markConvergent(module);
   // Kernels have their vectors already; the backend would read 16 bytes where
   // 12 are the buffer's last.
   for (llvm::Function &function : module)
