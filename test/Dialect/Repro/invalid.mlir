@@ -1760,6 +1760,15 @@ func.func @Q4_magnitudes_large(%x: tensor<8x96xi8>, %s: tensor<8x3xf32>, %i: ten
 
 // -----
 
+func.func @Q4_magnitudes_of_sums(%x: tensor<8x96xi16>, %s: tensor<8x3xf32>, %i: tensor<8x8xf32>) {
+  // expected-error @+1 {{(Q4) expected magnitudes of which an i32 holds the sum of a block's products}}
+  %0 = repro.block_contraction fused block = 32 rows = [1, 1] fraction_bits = 4 magnitudes = [8192, 8192]
+      ins(%x, %s, %x, %s : tensor<8x96xi16>, tensor<8x3xf32>, tensor<8x96xi16>, tensor<8x3xf32>) outs(%i : tensor<8x8xf32>) -> tensor<8x8xf32>
+  return
+}
+
+// -----
+
 func.func @Q4_magnitudes_no_integers(%x: tensor<8x96xi8>, %s: tensor<8x3xf32>, %i: tensor<8x8xf32>) {
   // expected-error @+1 {{(Q4) expected two magnitudes of integers, each 1 to 32768}}
   %0 = repro.block_contraction fused block = 32 rows = [1, 1] magnitudes = [12, 12]

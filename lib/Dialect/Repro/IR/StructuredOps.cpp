@@ -309,7 +309,8 @@ static bool isBlockCode(Type type) {
 LogicalResult BlockContractionOp::verify() {
   if (failed(verifyCounts(*this, 4, 1, isBlockElement)))
     return failure();
-  // Sums of this many products of any codes fit into an i32, or into an f64.
+  // Sums of this many products of i8, or of i16 of at most 448, fit into an
+  // i32, those of other codes into an f64.
   constexpr int64_t kMostBlock = 8192;
   int64_t block = getBlock();
   if (block < 1 || block > kMostBlock)
@@ -340,6 +341,11 @@ LogicalResult BlockContractionOp::verify() {
                      })))
     return emitOpError("(Q4) expected two magnitudes of integers, each 1 to ")
            << -int64_t(INT16_MIN);
+  if (auto magnitudes = getMagnitudes();
+      magnitudes && std::min(block, k) * (*magnitudes)[0] * (*magnitudes)[1] >
+                        int64_t(INT32_MAX))
+    return emitOpError("(Q4) expected magnitudes of which an i32 holds the sum "
+                       "of a block's products");
   for (int side : {0, 1}) {
     StringRef name = side ? "y" : "x";
     SmallVector<int64_t> shape(output.getShape().drop_back(2));
