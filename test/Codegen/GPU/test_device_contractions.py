@@ -58,15 +58,19 @@ def test_tiles(batch: int, m: int, n: int, k: int, chunk: int, layout: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("arch", "m", "n", "k", "chunk", "options"),
+    ("arch", "batch", "m", "n", "k", "chunk", "options"),
     [
-        ("sm_75", 64, 64, 80, 32, {"checked": True}),
-        ("sm_90", 128, 128, 24, 8, {"order": "descending"}),
-        ("sm_100", 128, 128, 40, 16, {}),  # multiply-adds in pairs
+        ("sm_75", 64, 64, 64, 80, 32, {"checked": True}),
+        ("sm_75", 1, 70, 68, 40, 16, {"checked": True}),  # a block for each chunk
+        ("sm_75", 130, 64, 64, 40, 16, {"checked": True}),  # chunks one after the other
+        ("sm_90", 64, 128, 128, 24, 8, {"order": "descending"}),
+        ("sm_100", 64, 128, 128, 40, 16, {}),  # multiply-adds in pairs
     ],
 )
-def test_threads_and_architectures(arch: str, m: int, n: int, k: int, chunk: int, options: dict[str, object]) -> None:
-    a, b, c = (64, m, k), (64, k, n), (64, m, n)
+def test_threads_and_architectures(
+    arch: str, batch: int, m: int, n: int, k: int, chunk: int, options: dict[str, object]
+) -> None:
+    a, b, c = (batch, m, k), (batch, k, n), (batch, m, n)
     text = {name: "x".join(map(str, shape)) for name, shape in (("a", a), ("b", b), ("c", c))}
     program = PROGRAM.format(**text, am="i, k", bm="k, j", chunk=chunk)
     random = np.random.default_rng(m + k)

@@ -18,7 +18,6 @@ from support.assembling import SHARE
 EXAMPLES = int(os.environ.get("REPRO_EXAMPLES", "60")) // 3
 CASES = list(catalogue.cases())
 BLOCKS = [case for group in block_programs.GROUPS.values() for case in group()]
-BLOCKS += map(block_programs.contraction, range(40))
 
 
 @pytest.mark.parametrize("case", CASES[::SHARE], ids=lambda case: case.name)
@@ -37,8 +36,16 @@ def test_no_race(case: catalogue.Case) -> None:
 
 
 @pytest.mark.parametrize("case", BLOCKS[:: max(SHARE // 2, 1)], ids=lambda case: case.name)
-def test_tensors_in_blocks_Q1_Q2_Q3_Q4(case: catalogue.Case) -> None:
+def test_tensors_in_blocks_Q1_Q2_Q3(case: catalogue.Case) -> None:
     device_kit.check(case.program, case.inputs, "sm_75")
+
+
+@pytest.mark.parametrize("number", range(0, 40, 2 if SHARE > 1 else 1))
+def test_contractions_in_blocks_Q4(number: int) -> None:
+    """Without instructions on matrices of bytes and with them."""
+    case = block_programs.contraction(number)
+    for arch in ("sm_75", "sm_80"):
+        device_kit.check(case.program, case.inputs, arch)
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90"])

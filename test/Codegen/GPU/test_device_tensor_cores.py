@@ -146,12 +146,13 @@ def test_large_tiles_M4() -> None:
     program = product.program()
     assert device_code.compile(program, "sm_90+tensor-cores").ptx.count("mma.sync") > 64
     want = kit.compiled(program, operands, kit.configurations()[-1], runs=1)
-    device_kit.check(program, operands, "sm_90+tensor-cores", want)
+    device_kit.check(program, operands, "sm_90+tensor-cores", want, checked=True)
 
 
-@pytest.mark.parametrize("k", [32, 70])
-def test_no_race(k: int) -> None:
-    product = Product(HOPPER, {"m": 70, "n": 40, "k": k})
+@pytest.mark.parametrize(("k", "chunk"), [(32, 0), (70, 0), (200, 64)])
+def test_no_race(k: int, chunk: int) -> None:
+    product = Product(dataclasses.replace(HOPPER, chunk=chunk), {"m": 70, "n": 40, "k": k})
+    assert opcodes(product, "sm_90")
     operands = product.operands(OPERANDS["normal"], 1)
     device_kit.check(product.program(), operands, "sm_90+tensor-cores", checked=True)
 
