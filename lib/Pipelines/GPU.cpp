@@ -31,7 +31,7 @@ using namespace mlir::repro;
 
 static ScheduleOptions getGPUSchedule(const Architecture &architecture) {
   ScheduleOptions options;
-  options.keepMatrices = architecture.hasByteMatrices;
+  options.hasByteMatrices = architecture.hasByteMatrices;
   return options;
 }
 

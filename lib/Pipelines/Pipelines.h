@@ -26,8 +26,8 @@ void registerImportPipelines();
 
 /// What the kernels of a target can be.
 struct ScheduleOptions {
-  /// (K4) the target has kernels for exact matrix products.
-  bool keepMatrices = false;
+  /// (K4), (Q4) the target has matrix instructions on bytes.
+  bool hasByteMatrices = false;
   /// The target has kernels of several operations on blocks of rows.
   bool fuseRows = false;
   /// The target has kernels of contractions and operations on their results.

@@ -22,11 +22,13 @@ void mlir::repro::buildSchedulePipeline(OpPassManager &manager,
   // What follows relies on the contract: on bounds and sizes, not on bits
   // alone.
   manager.addPass(createReproVerifyCanonical());
-  manager.addPass(createReproDecomposeBlocks());
+  ReproDecomposeBlocksOptions blocks;
+  blocks.fillSteps = options.hasByteMatrices;
+  manager.addPass(createReproDecomposeBlocks(blocks));
   OpPassManager &functions = manager.nest<func::FuncOp>();
   functions.addPass(createReproExpandChecks());
   ReproDecomposeExactOptions exact;
-  exact.keepMatrices = options.keepMatrices;
+  exact.keepMatrices = options.hasByteMatrices;
   functions.addPass(createReproDecomposeExact(exact));
   functions.addPass(createReproDecomposeRandom());
   functions.addPass(createReproInsertSlices());

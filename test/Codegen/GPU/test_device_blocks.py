@@ -30,6 +30,12 @@ CASES = {
     "digits": ((), (9, 70, 128), ("f6E3M2FN", "f4E2M1FN"), 32, [1, 1]),
     "digits-of-columns": ((), (66, 8, 192), ("f4E2M1FN", "f6E3M2FN"), 96, [1, 1]),
     "halves-of-digits": ((), (10, 12, 96), DIGITS, 16, [1, 1]),
+    "odd-number-of-halves": ((2,), (9, 66, 48), NVFP4, 16, [1, 16]),
+    "larger-odd-number-of-halves": ((), (65, 9, 784), NVFP4, 16, [1, 1]),
+    "odd-number-of-halves-of-digits": ((), (10, 12, 80), ("f6E3M2FN", "f6E2M3FN"), 16, [3, 1]),
+    "a-filled-block": ((), (10, 12, 16), NVFP4, 16, [1, 1]),
+    "a-filled-block-of-all": ((2,), (12, 9, 100), MXINT8, 100, [1, 1]),
+    "a-filled-block-of-slices": ((), (8, 65, 784), MXINT8, 8192, [1, 1]),
 }
 
 
@@ -46,9 +52,20 @@ def test_shapes_Q4(name: str) -> None:
         device_kit.check(case.program, case.inputs, "sm_80", order="descending" if seed else "ascending")
 
 
-@pytest.mark.parametrize("name", ["odd-number-of-blocks", "halves-of-steps", "block-of-two-slices", "digits"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "odd-number-of-blocks",
+        "halves-of-steps",
+        "block-of-two-slices",
+        "digits",
+        "digits-of-columns",
+        "odd-number-of-halves",
+    ],
+)
 def test_no_race(name: str) -> None:
     case = block_programs.product(random.Random(name), name, *CASES[name])
+    assert has_instructions(case)
     device_kit.check(case.program, case.inputs, "sm_80", checked=True)
 
 
@@ -61,15 +78,27 @@ def test_extreme_codes_Q4(elements: tuple[str, str], block: int) -> None:
     case = block_programs.product(
         random.Random(block), "extreme", (), sizes, elements, block, [1, 1], block_programs.extreme_codes
     )
+    assert has_instructions(case)
     device_kit.check(case.program, case.inputs, "sm_80")
 
 
 @pytest.mark.parametrize("step", ["fused", "split"])
-@pytest.mark.parametrize("block", [16, 32])
-def test_special_scales_Q4(step: str, block: int) -> None:
+@pytest.mark.parametrize(("block", "k"), [(16, 64), (32, 64), (16, 48)])
+def test_special_scales_Q4(step: str, block: int, k: int) -> None:
     """Any f32: zeros, subnormals, infinities, NaNs, products beyond them and below; zeros of either sign as results."""
-    case = _with_scales(step, block)
+    case = _with_scales(step, block, k)
+    assert has_instructions(case)
     device_kit.check(case.program, case.inputs, "sm_80")
+
+
+def test_sums_of_negative_zeros_Q4() -> None:
+    """Products that underflow to -0 in each of three blocks: another block of zeros would make +0 of their sum."""
+    case = _with_scales("fused", 16, 48)
+    x, y = (np.zeros((rows, 48), np.uint8) for rows in (40, 24))
+    x[:, ::16], y[:, ::16] = 0x1, 0x9  # 0.5 and -0.5
+    scales = [np.full((rows, 3), 2.0**-74 if rows == 24 else 2.0**-75, np.float32) for rows in (40, 24)]
+    inputs = (x, scales[0], y, scales[1], np.full((40, 24), -0.0, np.float32))
+    device_kit.check(case.program, inputs, "sm_80")
 
 
 VIEWS = """
@@ -113,17 +142,17 @@ def test_views_Q4(x: str, part: str, sx: str, scales: str, expected: bool) -> No
     kit.check(case.program, case.inputs, runs=1)
 
 
-def _with_scales(step: str, block: int) -> Case:
+def _with_scales(step: str, block: int, k: int) -> Case:
     choose = random.Random(block)
     while True:
-        case = block_programs.product(choose, "special", (), (40, 24, 64), NVFP4, block, [1, 1])
+        case = block_programs.product(choose, "special", (), (40, 24, k), NVFP4, block, [1, 1])
         if step in case.program and case.inputs[1].dtype == case.inputs[3].dtype == np.float32:
             break
     x, _, y, _, init = case.inputs
     scales = []
     for rows, seed in ((40, 1), (24, 2)):
         # Most are small, so that not every result is an infinity or a NaN.
-        array = values.random("f32", (rows, 64 // block), seed, 100)
+        array = values.random("f32", (rows, k // block), seed, 100)
         array[::5] = values.mixed("f32", array[::5].shape, seed)
         scales.append(array)
     return Case(case.name, case.program, (x, scales[0], y, scales[1], np.where(init == 0, np.float32(-0.0), init)))

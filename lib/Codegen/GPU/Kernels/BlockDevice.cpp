@@ -7,9 +7,10 @@
 //
 // Instructions that multiply matrices of bytes give the exact sum of a block of
 // integers; each thread then takes its results one step further in f32. A slice
-// of K has several blocks, or is a part of one. An i16 is two digits, its lower
-// byte, which is unsigned, and its higher one. Products of digits p and q with
-// the same p + q share a sum.
+// of K has several blocks, or is a part of one; of an odd number of blocks of
+// 16 the last slice has one, and reads it twice. An i16 is two digits, its
+// lower byte, which is unsigned, and its higher one. Products of digits p and q
+// with the same p + q share a sum.
 //
 // Where no sum is too large, sums begin with the bits of a float whose last
 // place is worth one unit of the products: what is added to the bits is added
@@ -85,6 +86,7 @@ private:
   int64_t steps; ///< of a slice
   int64_t slices, sliceBlocks;
   int64_t blockSlices; ///< 1 where a slice has whole blocks
+  bool endsInHalf;     ///< of a step, which is then that of the last slice
   Access codes[2], scales[2], output;
   int64_t sizes[2];
   int64_t digits[2]; ///< of a code
@@ -95,7 +97,7 @@ private:
   std::optional<ByteTile> tile;
   SmallVector<Value> batch; ///< coordinates
   Value slotBegin[2][2];    ///< of the rows of the thread's slot, where K is 0
-  SmallVector<Value> scaleBegin[2], scalePlace[2];
+  SmallVector<Value> scaleBegin[2], scaleNumber[2], scalePlace[2];
 };
 } // namespace
 
@@ -114,7 +116,7 @@ LogicalResult BlockDevice::match() {
       std::min(sizes[0], sizes[1]) < kFewestRows)
     return failure();
   // Blocks are steps, or halves of one.
-  if (k == 0 || k % kStep || (block % kStep && block != kStep / 2))
+  if (k == 0 || k % block || (block % kStep && block != kStep / 2))
     return failure();
   AffineMap identity = b.getMultiDimIdentityMap(rank);
   constexpr int64_t kAccess = 8;       // elements
@@ -141,7 +143,8 @@ LogicalResult BlockDevice::match() {
 
   // Slices end where long blocks do, and where K does.
   steps = (block > kStep ? block : k) % (2 * kStep) ? 1 : 2;
-  slices = k / (steps * kStep);
+  slices = llvm::divideCeil(k, steps * kStep);
+  endsInHalf = k % kStep;
   sliceBlocks = std::max<int64_t>(steps * kStep / block, 1);
   blockSlices = std::max<int64_t>(block / (steps * kStep), 1);
   if (largest < int64_t(1) << 22) {
@@ -165,13 +168,13 @@ Value BlockDevice::getOffset(const Access &access, Value row, Value column) {
 SmallVector<Value> BlockDevice::loadSlots(unsigned f, Value k) {
   Value member = b.rem(tile->thread, 4);
   SmallVector<Value> words[2][2]; // by digit and row
-  auto load = [&](int64_t row, Value offset, int64_t elements) {
+  auto load = [&](int64_t row, Value at, int64_t elements) {
     int64_t count = elements / 4 * digits[f];
     auto type = VectorType::get({count}, b.getI32Type());
     Value loaded = vector::BitCastOp::create(
         b, type,
         b.loadAligned(codes[f].buffer, codes[f].element,
-                      b.add(slotBegin[row][f], b.add(k, offset)), elements));
+                      b.add(slotBegin[row][f], at), elements));
     SmallVector<Value> parts;
     for (int64_t i = 0; i < count; ++i)
       parts.push_back(vector::ExtractOp::create(b, loaded, i));
@@ -188,11 +191,15 @@ SmallVector<Value> BlockDevice::loadSlots(unsigned f, Value k) {
   };
   for (int64_t row : {0, 1}) {
     if (block >= kStep) {
-      load(row, b.mul(member, 8), 8);
+      load(row, b.add(k, b.mul(member, 8)), 8);
       continue;
     }
-    for (int64_t half : {0, 1})
-      load(row, b.add(b.mul(member, 4), half * block), 4);
+    for (int64_t half : {0, 1}) {
+      Value at = b.add(k, half * block);
+      if (endsInHalf)
+        at = b.min(at, b.index(this->k - block));
+      load(row, b.add(at, b.mul(member, 4)), 4);
+    }
   }
   auto type = VectorType::get({ByteTile::kSlot}, b.getI32Type());
   SmallVector<Value> slots;
@@ -211,13 +218,16 @@ SmallVector<Value> BlockDevice::readSlice(Value slice) {
                                                     step * kStep)));
   Value firstBlock =
       blockSlices > 1 ? b.div(slice, blockSlices) : b.mul(slice, sliceBlocks);
-  for (unsigned f : {0, 1}) {
-    Value offset = b.mul(firstBlock, scales[f].coefficients.back());
-    for (Value begin : scaleBegin[f])
+  for (unsigned f : {0, 1})
+    for (auto [begin, number] :
+         llvm::zip_equal(scaleBegin[f], scaleNumber[f])) {
+      Value at = firstBlock;
+      if (endsInHalf)
+        at = b.min(at, b.sub(b.index(k / block - 1), number));
+      at = b.add(begin, b.mul(at, scales[f].coefficients.back()));
       values.push_back(arith::BitcastOp::create(
-          b, b.getI32Type(),
-          b.load(scales[f].buffer, b.getF32Type(), b.add(begin, offset))));
-  }
+          b, b.getI32Type(), b.load(scales[f].buffer, b.getF32Type(), at)));
+    }
   return values;
 }
 
@@ -318,10 +328,19 @@ SmallVector<Value> BlockDevice::compute(Value slice, Value buffer,
   };
   for (int64_t step = 0; step < steps; ++step) {
     if (block < kStep) {
-      for (int64_t half : {0, 1}) {
-        multiply(buffer, step, half, sums);
+      multiply(buffer, step, /*half=*/0, sums);
+      endBlock();
+      auto addSecond = [&] {
+        multiply(buffer, step, /*half=*/1, sums);
         endBlock();
-      }
+        return totals;
+      };
+      // Zeros in its place could change a sum of -0.
+      if (endsInHalf)
+        totals = b.choose(b.less(slice, b.index(slices - 1)), addSecond,
+                          [first = totals] { return first; });
+      else
+        addSecond();
       continue;
     }
     multiply(buffer, step, /*half=*/{}, sums);
@@ -379,6 +398,7 @@ void BlockDevice::expand() {
       Value own = b.div(item, sliceBlocks), number = b.rem(item, sliceBlocks);
       Value row = b.div(limit(b.add(tile->begin[f], own)), op.getRows()[f]);
       scaleBegin[f].push_back(getOffset(scales[f], row, number));
+      scaleNumber[f].push_back(number);
       scalePlace[f].push_back(
           b.add(b.add(b.mul(number, kTile), own),
                 getParts() * ByteTile::kPart + f * getScales()));

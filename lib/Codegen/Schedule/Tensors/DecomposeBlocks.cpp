@@ -549,20 +549,37 @@ struct DecomposeDequantize : OpConversionPattern<DequantizeOp> {
 
 /// Codes become integers in whole blocks, scales f32.
 struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
-  using OpConversionPattern::OpConversionPattern;
+  DecodeContraction(const TypeConverter &converter, MLIRContext *context,
+                    bool fillSteps)
+      : OpConversionPattern(converter, context), fillSteps(fillSteps) {}
 
-  /// The length of K in whole blocks, and of one block in words of four
-  /// elements.
-  static int64_t getFilledLength(int64_t k, int64_t block) {
-    constexpr int64_t kWord = 4;
-    return k > block ? llvm::alignTo(k, block)
-                     : std::min<int64_t>(llvm::alignTo(k, kWord), block);
+  static bool areIntegers(BlockContractionOp op) {
+    auto isInteger = [&](unsigned input) {
+      Type type = getElementTypeOrSelf(op.getInputs()[input].getType());
+      return type.isInteger() || getUnitType(type);
+    };
+    return isInteger(0) && isInteger(2);
   }
 
-  static bool isDecoded(BlockContractionOp op) {
+  /// The length of K in whole blocks, and of one block in words of four
+  /// elements, or in steps of matrix instructions where these would serve.
+  static int64_t getFilledLength(BlockContractionOp op, bool fillSteps) {
+    constexpr int64_t kWord = 4, kStep = 32, kFewestRows = 8;
     auto x = cast<ShapedType>(op.getInputs()[0].getType());
-    int64_t k = x.getDimSize(x.getRank() - 1);
-    if (getFilledLength(k, op.getBlock()) != k)
+    auto output = cast<ShapedType>(op.getOutputs()[0].getType());
+    int64_t k = x.getShape().back(), block = op.getBlock();
+    if (k > block)
+      return llvm::alignTo(k, block);
+    if (fillSteps && areIntegers(op) &&
+        llvm::all_of(output.getShape().take_back(2),
+                     [](int64_t extent) { return extent >= kFewestRows; }))
+      return llvm::alignTo(k, kStep);
+    return std::min<int64_t>(llvm::alignTo(k, kWord), block);
+  }
+
+  static bool isDecoded(BlockContractionOp op, bool fillSteps) {
+    auto x = cast<ShapedType>(op.getInputs()[0].getType());
+    if (getFilledLength(op, fillSteps) != x.getShape().back())
       return false;
     auto is = [&](unsigned input, auto predicate) {
       return predicate(getElementTypeOrSelf(op.getInputs()[input].getType()));
@@ -572,15 +589,6 @@ struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
     };
     auto isScale = [](Type type) { return type.isF32(); };
     return is(0, isCode) && is(1, isScale) && is(2, isCode) && is(3, isScale);
-  }
-
-  /// Codes with zeros behind the last block along K, which change no sum.
-  static Value fillBlocks(ImplicitLocOpBuilder &b, Value codes, int64_t block) {
-    auto type = cast<RankedTensorType>(codes.getType());
-    int64_t last = type.getRank() - 1, k = type.getDimSize(last);
-    SmallVector<int64_t> shape(type.getShape());
-    shape[last] = getFilledLength(k, block);
-    return padWithZeros(b, codes, shape);
   }
 
   LogicalResult
@@ -605,8 +613,7 @@ struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
     IntegerAttr fractionBits = op.getFractionBitsAttr();
     DenseI64ArrayAttr magnitudes = op.getMagnitudesAttr();
     // Two of f8 have no common integers; with another format neither has.
-    bool areIntegers = getUnitType(elementOf(0)) && getUnitType(elementOf(2));
-    if (!fractionBits && areIntegers) {
+    if (!fractionBits && areIntegers(op)) {
       int count = 0;
       SmallVector<int64_t> most;
       for (unsigned input : {0, 2}) {
@@ -639,17 +646,30 @@ struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
           return decodeScale(w, scale, type).get();
         });
     }
-    for (unsigned input : {0, 2})
-      inputs[input] = fillBlocks(b, inputs[input], op.getBlock());
+    // Zeros behind the last block change no sum; a single one has them too.
+    int64_t filled = getFilledLength(op, fillSteps), block = op.getBlock();
+    for (unsigned input : {0, 2}) {
+      SmallVector<int64_t> shape(
+          cast<RankedTensorType>(inputs[input].getType()).getShape());
+      if (shape.back() <= op.getBlock())
+        block = std::max<int64_t>(op.getBlock(), filled);
+      shape.back() = filled;
+      inputs[input] = padWithZeros(b, inputs[input], shape);
+    }
     rewriter.replaceOpWithNewOp<BlockContractionOp>(
         op, op.getResultTypes(), inputs, adaptor.getOutputs(), op.getStepAttr(),
-        op.getBlockAttr(), op.getRowsAttr(), fractionBits, magnitudes);
+        b.getI64IntegerAttr(block), op.getRowsAttr(), fractionBits, magnitudes);
     return success();
   }
+
+private:
+  bool fillSteps;
 };
 
 struct DecomposeBlocks
     : public repro::impl::ReproDecomposeBlocksBase<DecomposeBlocks> {
+  using ReproDecomposeBlocksBase::ReproDecomposeBlocksBase;
+
   void runOnOperation() override;
 };
 } // namespace
@@ -661,14 +681,15 @@ void DecomposeBlocks::runOnOperation() {
   patterns.add<ConvertOperation, ConvertConstant, ConvertBitcast,
                ConvertExtension, ConvertTruncation,
                ConvertInteger<arith::SIToFPOp>, ConvertInteger<arith::UIToFPOp>,
-               DecomposeQuantize, DecomposeDequantize, DecodeContraction>(
-      converter, context);
+               DecomposeQuantize, DecomposeDequantize>(converter, context);
+  patterns.add<DecodeContraction>(converter, context, fillSteps);
   populateFunctionOpInterfaceTypeConversionPattern<func::FuncOp>(patterns,
                                                                  converter);
   ConversionTarget target(*context);
   target.addIllegalOp<QuantizeOp, DequantizeOp>();
-  target.addDynamicallyLegalOp<BlockContractionOp>(
-      DecodeContraction::isDecoded);
+  target.addDynamicallyLegalOp<BlockContractionOp>([&](BlockContractionOp op) {
+    return DecodeContraction::isDecoded(op, fillSteps);
+  });
   target.markUnknownOpDynamicallyLegal([&](Operation *op) {
     if (auto function = dyn_cast<func::FuncOp>(op))
       return converter.isSignatureLegal(function.getFunctionType());

@@ -32,10 +32,15 @@ def ReproDecomposeBlocks : Pass<"repro-decompose-blocks", "::mlir::ModuleOp"> {
     `repro.quantize` becomes a fold for the amax of each block, an operation on
     these for the scales, and one on the elements for their codes;
     `repro.dequantize` one on the codes. `repro.block_contraction` gets integers
-    in whole blocks, of f8 the codes, and scales of f32. Tensors of f6E3M2FN, f6E2M3FN, f4E2M1FN
-    and f8E8M0FNU, of arguments and results too, become tensors of bytes, and
-    conversions from and to these types integer arithmetic on them.
+    in whole blocks, of f8 the codes, and scales of f32; for a target with
+    matrix instructions on bytes a single block of integers is filled up to
+    their length. Tensors of f6E3M2FN, f6E2M3FN, f4E2M1FN and f8E8M0FNU, of
+    arguments and results too, become tensors of bytes, and conversions from and
+    to these types integer arithmetic on them.
   }];
+  let options = [Option<"fillSteps", "fill-steps", "bool",
+                        /*default=*/"false",
+                        "fill a single block of integers up to steps of 32">];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::linalg::LinalgDialect",
                            "::mlir::math::MathDialect",

@@ -1,4 +1,5 @@
 // RUN: repro-opt %s --repro-decompose-blocks | FileCheck %s
+// RUN: repro-opt %s --repro-decompose-blocks=fill-steps=true | FileCheck %s --check-prefix=STEPS
 
 // (Q2) The last blocks of 70 columns are filled up; a fold has the amax, one operation the scales, one the codes.
 // CHECK-LABEL: func.func @Q1_Q2_Q3_quantize
@@ -100,4 +101,26 @@ func.func @Q4_contraction(%x: tensor<4x40xf4E2M1FN>, %s: tensor<4x3xf8E8M0FNU>, 
       ins(%x, %s, %y, %t : tensor<4x40xf4E2M1FN>, tensor<4x3xf8E8M0FNU>, tensor<5x40xf6E3M2FN>, tensor<5x3xf8E4M3FN>)
       outs(%i : tensor<4x5xf32>) -> tensor<4x5xf32>
   return %0 : tensor<4x5xf32>
+}
+
+// (Q4) A single block of integers is filled up to steps of matrix instructions, if these take as few rows.
+// CHECK-LABEL: func.func @Q4_single_block
+// CHECK-NOT: tensor.pad
+// STEPS-LABEL: func.func @Q4_single_block
+func.func @Q4_single_block(%x: tensor<9x100xi8>, %s: tensor<9x1xf32>, %y: tensor<8x100xi8>, %t: tensor<8x1xf32>,
+    %i: tensor<9x8xf32>, %z: tensor<7x100xi8>, %u: tensor<7x1xf32>, %j: tensor<9x7xf32>)
+    -> (tensor<9x8xf32>, tensor<9x7xf32>) {
+  // STEPS: %[[X:.*]] = tensor.pad %{{.*}} low[0, 0] high[0, 28]
+  // STEPS: %[[Y:.*]] = tensor.pad %{{.*}} low[0, 0] high[0, 28]
+  // STEPS: repro.block_contraction fused block = 128 rows = [1, 1] fraction_bits = 12
+  // STEPS-SAME: ins(%[[X]], %{{.*}}, %[[Y]], %{{.*}} : tensor<9x128xi8>, tensor<9x1xf32>, tensor<8x128xi8>, tensor<8x1xf32>)
+  %0 = repro.block_contraction fused block = 100 rows = [1, 1] fraction_bits = 12
+      ins(%x, %s, %y, %t : tensor<9x100xi8>, tensor<9x1xf32>, tensor<8x100xi8>, tensor<8x1xf32>)
+      outs(%i : tensor<9x8xf32>) -> tensor<9x8xf32>
+  // STEPS-NOT: tensor.pad
+  // STEPS: repro.block_contraction fused block = 100 rows = [1, 1] fraction_bits = 12
+  %1 = repro.block_contraction fused block = 100 rows = [1, 1] fraction_bits = 12
+      ins(%x, %s, %z, %u : tensor<9x100xi8>, tensor<9x1xf32>, tensor<7x100xi8>, tensor<7x1xf32>)
+      outs(%j : tensor<9x7xf32>) -> tensor<9x7xf32>
+  return %0, %1 : tensor<9x8xf32>, tensor<9x7xf32>
 }
