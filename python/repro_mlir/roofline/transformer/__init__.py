@@ -5,11 +5,13 @@
 
 from .config import TransformerConfig, config_of
 from .kernel_time import operation_seconds
+from .kernels import Kernels, training_products
 from .memory import TrainingMemory, training_memory
-from .operations import Kernels, Operation, Product, Share, training_products
+from .operations import Operation, Product
 from .parallelism import RECOMPUTATIONS, SHARDINGS, Parallelism, Training
 from .prediction import DecodingPrediction, TrainingPrediction, predict_decoding, predict_training
 from .presets import PRESETS, read_transformer
+from .share import Share
 
 __all__ = [
     "PRESETS",

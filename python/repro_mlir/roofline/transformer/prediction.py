@@ -10,13 +10,16 @@ from dataclasses import dataclass, replace
 
 from ...errors import ReproError
 from ...field_checks import check_among, check_flag, check_whole
+from ..causes import added_causes
 from ..machines import Accelerator
 from .config import TransformerConfig
 from .kernel_time import operation_seconds, total_seconds
+from .kernels import Kernels
 from .memory import DeviceParameters, TrainingMemory, device_parameters, stage_layers, training_memory
 from .number_formats import NUMBER_FORMATS
-from .operations import Kernels, Operation, Share
+from .operations import Operation
 from .parallelism import Parallelism, Training
+from .share import Share
 
 CAUSES = (
     "projection", "attention", "vector", "head", "recomputation", "tensor", "context", "expert", "pipeline", "bubble",
@@ -147,7 +150,7 @@ def predict_training(config: TransformerConfig, machine: Accelerator, training: 
     last = config.layers - most * (pipeline - 1)
     if last < 1:
         last = config.layers // pipeline
-    first, final = stage.layers(most), _sum((stage.layers(last), stage.ends))
+    first, final = stage.layers(most), added_causes((stage.layers(last), stage.ends))
     longest = max(first, final, key=_total)
     everything = _total(stage.layers(config.layers)) + _total(stage.ends)
     causes = dict.fromkeys(CAUSES, 0.0)
@@ -192,7 +195,7 @@ class _Stage:
 
     def layers(self, count: int) -> dict[str, float]:
         """Kernels and exchanges of so many layers, both ways."""
-        found = _sum((self._forward, self._backward, {"recomputation": self._again}, self._exchanges))
+        found = added_causes((self._forward, self._backward, {"recomputation": self._again}, self._exchanges))
         return {cause: seconds * count for cause, seconds in found.items()}
 
     def sends(self, count: int) -> float:
@@ -332,14 +335,6 @@ def predict_decoding(
     return DecodingPrediction(
         machine, config, batch, cached_tokens, precision, parallelism.devices, causes, weights, cache
     )
-
-
-def _sum(parts: Iterable[dict[str, float]]) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for part in parts:
-        for cause, seconds in part.items():
-            found[cause] = found.get(cause, 0.0) + seconds
-    return found
 
 
 def _total(part: dict[str, float]) -> float:

@@ -1,0 +1,109 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The kernels of attention: whole, by blocks (K5), and of one new token for each sequence."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from .operations import SOFTMAX_FLOPS, Operation, Product, moved, vector
+from .share import Sizes
+
+
+class Attention(Sizes):
+    """From queries, keys and values to what attention gives, of one device for one microbatch."""
+
+    @cached_property
+    def _bytes(self) -> tuple[float, float]:
+        """Of queries, and of keys and values of a whole sequence."""
+        kv_tokens = self.share.sequences * self.config.sequence
+        size = self.config.head_size * self.stored
+        return self.tokens * self.heads * size, 2 * kv_tokens * self.kv_heads * size
+
+    @cached_property
+    def _scores(self) -> int:
+        """Of the matrices of all heads."""
+        return self.tokens * self.config.sequence * self.heads
+
+    def forward(self) -> list[Operation]:
+        """Of whole sequences."""
+        batch, size, length = self.share.sequences * self.heads, self.config.head_size, self.config.sequence
+        queries, kv = self._bytes
+        if self.config.is_blocked:
+            products = []
+            for begin, rows in self._blocks():
+                keys = min(begin + rows, length)
+                products += [self._product(batch, rows, keys, size), self._product(batch, rows, size, keys)]
+            return [self._blocked("attention", products, 2 * queries + kv, products[::2])]
+        rows = self.tokens // self.share.sequences
+        scores = self._product(batch, rows, length, size)
+        values = self._product(batch, rows, size, length)
+        stored = self.stored
+        found = [
+            Operation("scores", "attention", moved(scores, stored), (scores,)),
+            vector("softmax", self._scores, 2 * stored, SOFTMAX_FLOPS, exponentials=self._scores),
+            Operation("values", "attention", moved(values, stored), (values,)),
+        ]
+        if self.config.dropout:
+            found.insert(2, vector("attention dropout", self._scores, 2 * stored + 1, 2))
+        return found
+
+    def cached(self, length: int) -> list[Operation]:
+        """Of one query for each sequence and head; heads that share keys are rows of a product."""
+        batch, rows, size = self.tokens * self.kv_heads, self.heads // self.kv_heads, self.config.head_size
+        products = (self._product(batch, rows, length, size), self._product(batch, rows, size, length))
+        cache = 2 * batch * length * size * self.stored
+        elements = batch * rows * length
+        return [Operation("attention", "attention", cache, products, elements * SOFTMAX_FLOPS, elements)]
+
+    def gradient(self) -> list[Operation]:
+        """Of `forward`."""
+        batch, size, length = self.share.sequences * self.heads, self.config.head_size, self.config.sequence
+        queries, kv = self._bytes
+        if self.config.is_blocked:
+            products = []
+            for begin, keys in self._blocks():
+                rows = length - begin
+                products += [self._product(batch, rows, keys, size)] * 2
+                products += [self._product(batch, keys, size, rows)] * 2
+                products.append(self._product(batch, rows, size, keys))
+            return [self._blocked("attention gradient", products, 4 * queries + 2 * kv, products[::5])]
+        rows, stored = self.tokens // self.share.sequences, self.stored
+        products = [
+            self._product(batch, length, size, rows),
+            self._product(batch, rows, length, size),
+            self._product(batch, rows, size, length),
+            self._product(batch, length, size, rows),
+        ]
+        values, weights, query, key = (
+            Operation(name, "attention", moved(each, stored), (each,))
+            for name, each in zip(
+                ("values, input", "values, scores", "scores, query", "scores, key"), products, strict=True
+            )
+        )
+        found = [values, weights, vector("softmax gradient", self._scores, 3 * stored, 4), query, key]
+        if self.config.dropout:
+            found.insert(2, vector("attention dropout gradient", self._scores, 2 * stored + 1, 1))
+        return found
+
+    def _blocked(self, name: str, products: list[Product], bytes: float, scores: list[Product]) -> Operation:
+        """Attention by blocks is one kernel, which keeps the scores on the chip."""
+        elements = sum(each.batch * each.m * each.n for each in scores)
+        return Operation(name, "attention", bytes, tuple(products), elements * SOFTMAX_FLOPS, elements)
+
+    def _blocks(self) -> list[tuple[int, int]]:
+        """Where a block (K5) begins, and its length.
+
+        Devices that share a sequence have blocks from both ends of it, so that each has the same work (Llama Team,
+        arXiv:2407.21783, section 3.3.2).
+        """
+        length, block, context = self.config.sequence, self.config.attention_block, self.share.context
+        found = [(begin, min(block, length - begin)) for begin in range(0, length, block)]
+        if context == 1:
+            return found
+        part = -(-len(found) // (2 * context))
+        return found[:part] + found[len(found) - part :]
+
+    def _product(self, batch: int, m: int, n: int, k: int) -> Product:
+        return Product(batch, m, n, k, self.wide)

@@ -1,0 +1,289 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The kernels of a transformer as data: what each multiplies, reads and writes.
+
+The products of a whole step are those of the program that the compiler captures of the same model in PyTorch, up to the
+transposition of a product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from .attention import Attention
+from .config import TransformerConfig
+from .number_formats import NUMBER_FORMATS
+from .operations import SOFTMAX_FLOPS, Operation, Product, moved, vector
+from .share import Share, Sizes
+
+# Bytes of an element, read and written: of one kernel, and of the chain of kernels that PyTorch runs without fusion
+# for a norm of the mean square in f32, complex rotations in f32, and a gate that is not multiplied at once.
+_RMS_CHAIN, _ROTARY_CHAIN, _GATE_CHAIN = 32, 20, 10
+_CHAIN_LAUNCHES = 6
+# Vector operations of an element: of a norm and its gradient, of an activation.
+_NORM_FLOPS, _ACTIVATION_FLOPS = 8, 10
+
+
+@dataclass(frozen=True)
+class _Projection:
+    """A product of activations with a weight: `batch` of rows x inputs and inputs x outputs."""
+
+    name: str
+    rows: int
+    outputs: int
+    inputs: int
+    batch: int = 1
+    is_quantized: bool = True
+    group: str = "projection"
+
+
+class Kernels(Sizes):
+    """The kernels of one device for one microbatch.
+
+    Args:
+      config: the whole transformer; the degrees of `share` divide its sizes, as `Parallelism.check` makes sure.
+      share: what the device has of it.
+    """
+
+    def __init__(self, config: TransformerConfig, share: Share) -> None:
+        super().__init__(config, share)
+        self._attention = Attention(config, share)
+
+    def gathered_elements(self) -> tuple[int, ...]:
+        """What devices gather in a layer where they gather operands: attention, its projection, the inner activations
+        and what the perceptron gives."""
+        config, rows = self.config, self.config.active_experts or 1
+        widths = (config.query_size, config.hidden, config.ffn * rows, config.hidden * rows)
+        return tuple(self.tokens * width for width in widths)
+
+    def embedding(self) -> tuple[Operation, ...]:
+        """Rows of the table of tokens."""
+        elements = self.own_tokens * self.config.hidden
+        return (vector("embedding", elements, 2 * self.stored, 1),)
+
+    def embedding_gradient(self) -> tuple[Operation, ...]:
+        """Rows that are added to the gradient of the table."""
+        elements = self.own_tokens * self.config.hidden
+        return (vector("embedding gradient", elements, self.stored + 8, 1),)
+
+    def layer(self, cached_tokens: int | None = None) -> tuple[Operation, ...]:
+        """A layer, forward.
+
+        Args:
+          cached_tokens: how many keys and values of each sequence are in memory, where the tokens are new ones of as
+            many sequences; None for whole sequences.
+        """
+        before, after = self._attention_projections
+        found = [self._norm(), *self._forward(before)]
+        if self.config.rotary:
+            found.append(self._rotary())
+        found += self._attention.forward() if cached_tokens is None else self._attention.cached(cached_tokens)
+        found += self._forward((after,))
+        found += [self._residual(), self._norm()]
+        found += self._perceptron()
+        found.append(self._residual())
+        return tuple(found)
+
+    def layer_gradient(self) -> tuple[Operation, ...]:
+        """A layer, backward."""
+        before, after = self._attention_projections
+        found = [*self._dropout_gradient(), *self._perceptron_gradient(), self._norm_gradient()]
+        found += [*self._dropout_gradient(), *self._backward((after,)), *self._attention.gradient()]
+        if self.config.rotary:
+            found.append(self._rotary())
+        found += [*self._backward(before), self._norm_gradient()]
+        return tuple(found)
+
+    def attention_core(self) -> tuple[Operation, ...]:
+        """What selective recomputation repeats: from queries, keys and values to what attention gives."""
+        return tuple(self._attention.forward())
+
+    def weight_quantization(self) -> tuple[Operation, ...]:
+        """Weights of a layer as operands, once for all microbatches."""
+        format = NUMBER_FORMATS[self.share.precision]
+        if not format.quantize_bytes:
+            return ()
+        before, after = self._attention_projections
+        weights = [each for each in (*before, after, *self._perceptron_projections) if each.is_quantized]
+        elements = sum(each.batch * each.outputs * each.inputs for each in weights)
+        return (vector("weights as operands", elements, format.quantize_bytes, 2, len(weights)),)
+
+    def head(self) -> tuple[Operation, ...]:
+        """The last norm and projection, and the loss in f32."""
+        projection = self._head_projection
+        elements = projection.rows * projection.outputs
+        loss = vector("loss", elements, self.stored + 4 + 4, SOFTMAX_FLOPS, exponentials=elements)
+        return (self._norm(), *self._forward((projection,)), loss)
+
+    def head_gradient(self) -> tuple[Operation, ...]:
+        """Of the last norm and projection, and of the loss."""
+        projection = self._head_projection
+        loss = vector("loss gradient", projection.rows * projection.outputs, 4 + self.stored, 2)
+        return (loss, *self._backward((projection,)), self._norm_gradient())
+
+    @cached_property
+    def _head_projection(self) -> _Projection:
+        outputs = -(-self.config.vocabulary // self.share.tensor)
+        return _Projection("head", self.tokens, outputs, self.config.hidden, is_quantized=False, group="head")
+
+    @cached_property
+    def _attention_projections(self) -> tuple[tuple[_Projection, ...], _Projection]:
+        """Those before and the one after attention."""
+        hidden, size = self.config.hidden, self.config.head_size
+        widths = {"query": self.heads * size, "key": self.kv_heads * size, "value": self.kv_heads * size}
+        if self.config.fused_projections:
+            widths = {"query, key and value": sum(widths.values())}
+        before = tuple(_Projection(name, self.tokens, width, hidden) for name, width in widths.items())
+        return before, self._divided("attention output", self.tokens, hidden, self.heads * size)
+
+    def _divided(self, name: str, rows: int, outputs: int, inputs: int, batch: int = 1) -> _Projection:
+        """A projection of which the device has so many inputs, or its part of the outputs and all inputs."""
+        tensor = self.share.tensor
+        if self.share.gathers_operands:
+            return _Projection(name, rows, outputs // tensor, inputs * tensor, batch)
+        return _Projection(name, rows, outputs, inputs, batch)
+
+    @cached_property
+    def _perceptron_projections(self) -> tuple[_Projection, ...]:
+        """All of the perceptron, or of a device's experts, tokens being spread evenly; the last one narrows."""
+        config, share = self.config, self.share
+        rows, batch = self.tokens, 1
+        if config.experts:
+            batch = min(config.experts, self.tokens * share.expert * config.active_experts) // share.expert
+            rows = max(1, -(-self.tokens * share.expert * config.active_experts // config.experts))
+        names = ("gate", "widen") if config.gated else ("widen",)
+        widths = dict.fromkeys(names, self.ffn)
+        if config.fused_projections and config.gated:
+            widths = {"gate and widen": 2 * self.ffn}
+        widen = tuple(_Projection(name, rows, width, config.hidden, batch) for name, width in widths.items())
+        return (*widen, self._divided("narrow", rows, config.hidden, self.ffn, batch))
+
+    @cached_property
+    def _inner_rows(self) -> int:
+        """Rows that go through the perceptron."""
+        last = self._perceptron_projections[-1]
+        return last.rows * last.batch
+
+    def _perceptron(self) -> list[Operation]:
+        *widen, narrow = self._perceptron_projections
+        found = []
+        if self.config.experts:
+            found += [*self._forward((self._router,)), *self._routing()]
+        found += [*self._forward(widen), self._activation(), *self._forward((narrow,))]
+        if self.config.experts:
+            found.append(self._combination("experts together"))
+        return found
+
+    def _perceptron_gradient(self) -> list[Operation]:
+        *widen, narrow = self._perceptron_projections
+        found = [self._combination("experts apart")] if self.config.experts else []
+        found += [*self._backward((narrow,)), self._activation_gradient(), *self._backward(widen)]
+        if self.config.experts:
+            found += [self._combination("tokens together"), *self._backward((self._router,))]
+        return found
+
+    @cached_property
+    def _router(self) -> _Projection:
+        return _Projection("router", self.tokens, self.config.experts, self.config.hidden, is_quantized=False)
+
+    def _routing(self) -> tuple[Operation, ...]:
+        scores = self.tokens * self.config.experts
+        choice = vector("choice of experts", scores, 3 * 4, SOFTMAX_FLOPS, exponentials=scores)
+        return choice, self._combination("tokens apart")
+
+    def _combination(self, name: str) -> Operation:
+        """Rows of tokens to rows of experts, or back."""
+        elements = (self._inner_rows + self.tokens) * self.config.hidden
+        return vector(name, elements, self.stored, 1)
+
+    def _forward(self, projections: Iterable[_Projection]) -> list[Operation]:
+        """The operand once, and the products."""
+        found = []
+        for number, each in enumerate(projections):
+            if number == 0:
+                found += self._operand(each, each.rows * each.inputs)
+            found.append(self._product(each, each.name, each.rows, each.outputs, each.inputs, self.stored))
+        return found
+
+    def _backward(self, projections: Iterable[_Projection]) -> list[Operation]:
+        """Gradients of the input, added where there are several, and of the weight."""
+        found = []
+        for number, each in enumerate(projections):
+            found += self._operand(each, each.rows * each.outputs)
+            output = self.stored * (1 if number == 0 else 2)
+            found.append(self._product(each, f"{each.name}, input", each.rows, each.inputs, each.outputs, output))
+            gradient = self.share.gradient_bytes
+            found.append(self._product(each, f"{each.name}, weight", each.outputs, each.inputs, each.rows, gradient))
+            if not self.config.rotary and each.name != "head":
+                elements = each.batch * each.rows * each.outputs
+                found.append(vector(f"{each.name}, bias", elements, self.stored, 1))
+        return found
+
+    def _operand(self, projection: _Projection, elements: float) -> list[Operation]:
+        cost = NUMBER_FORMATS[self.share.precision].quantize_bytes
+        if not cost or not projection.is_quantized:
+            return []
+        return [vector("operand", projection.batch * elements, cost, 3, 1 if self.share.is_fused else 3)]
+
+    def _product(self, of: _Projection, name: str, m: int, n: int, k: int, output: float) -> Operation:
+        format = self.share.precision if of.is_quantized else self.wide
+        product = Product(of.batch, m, n, k, format)
+        return Operation(name, of.group, moved(product, output), (product,))
+
+    def _chain(self, name: str, elements: float, fused: float, chain: float, flops: float) -> Operation:
+        """A kernel, or the kernels that PyTorch runs without fusion."""
+        if self.share.is_fused or not self.config.rotary:
+            return vector(name, elements, fused, flops)
+        return vector(name, elements, chain, flops, _CHAIN_LAUNCHES)
+
+    def _norm(self) -> Operation:
+        elements = self.own_tokens * self.config.hidden
+        return self._chain("norm", elements, 2 * self.stored, _RMS_CHAIN, _NORM_FLOPS)
+
+    def _norm_gradient(self) -> Operation:
+        """With the gradient beside it added."""
+        elements = self.own_tokens * self.config.hidden
+        return self._chain("norm gradient", elements, 4 * self.stored, 2 * _RMS_CHAIN, 2 * _NORM_FLOPS)
+
+    def _residual(self) -> Operation:
+        """The sum, behind dropout and its mask."""
+        elements = self.own_tokens * self.config.hidden
+        return vector("sum", elements, 3 * self.stored + self.config.dropout, 2)
+
+    def _dropout_gradient(self) -> list[Operation]:
+        elements = self.own_tokens * self.config.hidden
+        return [vector("dropout gradient", elements, 2 * self.stored + 1, 1)] * self.config.dropout
+
+    def _rotary(self) -> Operation:
+        elements = self.tokens * (self.heads + self.kv_heads) * self.config.head_size
+        return self._chain("rotation", elements, 2 * self.stored, _ROTARY_CHAIN, 3)
+
+    def _activation(self) -> Operation:
+        elements, stored = self._inner_rows * self.ffn, self.stored
+        if not self.config.gated:
+            return vector("activation", elements, 2 * stored, _ACTIVATION_FLOPS, exponentials=elements)
+        found = self._chain("gate", elements, 3 * stored, _GATE_CHAIN, _ACTIVATION_FLOPS)
+        return replace(found, exponentials=elements)
+
+    def _activation_gradient(self) -> Operation:
+        elements, stored = self._inner_rows * self.ffn, self.stored
+        if not self.config.gated:
+            return vector("activation gradient", elements, 3 * stored, _ACTIVATION_FLOPS, 1, elements)
+        found = self._chain("gate gradient", elements, 5 * stored, 2 * _GATE_CHAIN, 2 * _ACTIVATION_FLOPS)
+        return replace(found, exponentials=elements)
+
+
+def training_products(config: TransformerConfig, sequences: int, precision: str = "bf16") -> list[Product]:
+    """The products of a training step on one device, without recomputation, forward and then backward.
+
+    Args:
+      sequences: of a batch, each of `config.sequence` tokens.
+      precision: of `NUMBER_FORMATS`.
+    """
+    kernels = Kernels(config, Share(sequences, precision))
+    layers = config.layers
+    found = [*kernels.layer() * layers, *kernels.head(), *kernels.head_gradient(), *kernels.layer_gradient() * layers]
+    return [product for operation in found for product in operation.products]
