@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""How long devices take to exchange bytes, by the formulas of Thakur et al. (2005): latencies and bandwidths.
+"""How long devices take to exchange bytes: latencies and bandwidths, of collectives by the formulas of Thakur et al.
+(2005).
 
 The compiler's own sums of gradients (B2) send as many bytes wherever each rank has one node of the tree, and p-1
 messages (docs/distributed.md).
@@ -55,10 +56,13 @@ class Group:
         return self.machine.network_seconds if self.nodes > 1 else self.machine.node_seconds
 
     def gather_seconds(self, bytes: float) -> float:
-        """All-gather or reduce-scatter, of so many bytes in all: (p-1)/p n/B, and hops of a ring or of halving."""
+        """All-gather or reduce-scatter, of so many bytes in all: (p-1)/p n/B, and hops of a ring or of halving.
+
+        A part goes over all links of a ring but one, which is a link within a node where there are any.
+        """
         if self.size == 1:
             return 0.0
-        between = self.nodes if self.nodes > 1 else 0
+        between = min(self.nodes, self.size - 1) if self.nodes > 1 else 0
         ring = (self.size - 1 - between) * self.machine.node_seconds + between * self.machine.network_seconds
         halving = (self.size - 1).bit_length() * self.hop_seconds
         return (self.size - 1) / self.size * bytes / self.bandwidth + min(ring, halving)
@@ -68,7 +72,11 @@ class Group:
         return 2 * self.gather_seconds(bytes)
 
     def all_to_all_seconds(self, bytes: float) -> float:
-        """Each device sends so many bytes in equal parts to all."""
+        """Each device sends so many bytes in equal parts to all.
+
+        All parts are on their way at once, so that one latency counts, not the p-1 of a pairwise exchange: DeepEP's
+        low-latency dispatch takes 163 us among 8 H800 and 194 us among 256 (its README, first release).
+        """
         if self.size == 1:
             return 0.0
         machine, members = self.machine, self.node_members
