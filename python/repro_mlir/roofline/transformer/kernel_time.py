@@ -47,19 +47,23 @@ def product_seconds(product: Product, machine: Accelerator) -> float:
 
     Tiles are computed in waves of as many as there are multiprocessors, the last of which may not be full; each reads
     its operands from the L2 cache. Where there are few tiles, several share a sum, whose parts go through memory.
+    Matrix units compute whole tiles, vector units only those rows and columns of them that the product has.
     """
-    operand = NUMBER_FORMATS[product.format].operand_bytes
+    format = NUMBER_FORMATS[product.format]
+    operand, is_whole = format.operand_bytes, format.has_matrix_units(machine)
     found = []
     for rows, columns, group in _TILES:
         tiles = product.batch * -(-product.m // rows) * -(-product.n // columns)
+        own_rows, own_columns = min(rows, product.m), min(columns, product.n)
+        elements = rows * columns if is_whole else own_rows * own_columns
         workers = max(1, machine.multiprocessors // group)
         rate = _rate(product, machine) / workers
         parts = 1
         while True:
             terms = product.k / parts
             waves = -(-tiles * parts // workers)
-            compute = waves * 2 * rows * columns * terms / rate
-            cached = tiles * parts * (rows + columns) * terms * operand / max(machine.l2_bandwidth, 1e-12)
+            compute = waves * 2 * elements * terms / rate
+            cached = tiles * parts * (own_rows + own_columns) * terms * operand / max(machine.l2_bandwidth, 1e-12)
             sums = 0.0 if parts == 1 else 8.0 * parts * product.batch * product.m * product.n
             sums /= machine.memory_bandwidth * machine.memory_efficiency
             found.append(max(compute, cached if machine.l2_bandwidth else 0.0) + sums)

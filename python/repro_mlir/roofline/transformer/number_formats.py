@@ -31,7 +31,15 @@ class NumberFormat:
 
     def peak(self, machine: Accelerator) -> float:
         """Operations per second, a multiply-add being two."""
-        return next(rate for rate in (getattr(machine, name) for name in self.rates) if rate)
+        return float(getattr(machine, self._rate(machine)))
+
+    def has_matrix_units(self, machine: Accelerator) -> bool:
+        """Whether matrix units compute products, which have whole tiles; else vector units do."""
+        return self._rate(machine) != "f32_flops"
+
+    def _rate(self, machine: Accelerator) -> str:
+        """The attribute that counts."""
+        return next(name for name in self.rates if getattr(machine, name))
 
 
 NUMBER_FORMATS = {
