@@ -79,9 +79,9 @@ class TrainingPrediction:
         return self.device_model_flops / NUMBER_FORMATS[self.training.precision].peak(self.machine)
 
     @property
-    def joules(self) -> float:
-        """Of a step of all devices, at the power under load."""
-        return self.machine.watts * self.seconds * self.devices
+    def joules(self) -> float | None:
+        """Of a step of all devices, at the power under load; None where the machine's is not known."""
+        return self.machine.watts * self.seconds * self.devices if self.machine.watts else None
 
     @property
     def fits(self) -> bool:
@@ -123,9 +123,9 @@ class DecodingPrediction:
         return self.batch / self.seconds
 
     @property
-    def joules(self) -> float:
-        """Of a step of all devices, at the power under load."""
-        return self.machine.watts * self.seconds * self.devices
+    def joules(self) -> float | None:
+        """Of a step of all devices, at the power under load; None where the machine's is not known."""
+        return self.machine.watts * self.seconds * self.devices if self.machine.watts else None
 
     @property
     def fits(self) -> bool:

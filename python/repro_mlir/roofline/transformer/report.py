@@ -34,7 +34,7 @@ def training_lines(name: str, prediction: TrainingPrediction) -> list[str]:
         f"speed       {prediction.device_tokens_per_second:,.1f} tokens per second and device; "
         f"{prediction.device_model_flops / 1e12:,.1f} Tflop/s of the model, {prediction.utilization:.1%} of the peak",
         f"memory      {memory.total / _GIB:.1f} of {machine.memory_bytes / _GIB:.1f} GiB: {shown}{fits}",
-        f"energy      {prediction.joules:,.1f} J a step, {prediction.joules / tokens:.4f} J a token",
+        *_energy_lines(prediction.joules, tokens),
         *_cause_lines(prediction.causes),
     ]
 
@@ -55,7 +55,7 @@ def decoding_lines(name: str, prediction: DecodingPrediction) -> list[str]:
         f"speed       {prediction.tokens_per_second:,.1f} tokens per second",
         f"memory      {used / _GIB:.1f} of {machine.memory_bytes / _GIB:.1f} GiB: weights "
         f"{prediction.weights / _GIB:.1f}, cache {prediction.cache / _GIB:.1f}{fits}",
-        f"energy      {prediction.joules:,.3f} J a step, {prediction.joules / prediction.batch:.4f} J a token",
+        *_energy_lines(prediction.joules, prediction.batch),
         *_cause_lines(prediction.causes),
     ]
 
@@ -95,6 +95,10 @@ def decoding_json(prediction: DecodingPrediction) -> dict[str, Any]:
         "fits": prediction.fits,
         "joules": prediction.joules,
     }
+
+
+def _energy_lines(joules: float | None, tokens: int) -> list[str]:
+    return [] if joules is None else [f"energy      {joules:,.3f} J a step, {joules / tokens:.4f} J a token"]
 
 
 def _cause_lines(causes: dict[str, float]) -> list[str]:

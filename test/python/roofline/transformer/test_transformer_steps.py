@@ -20,19 +20,15 @@ from repro_mlir.roofline.machines import ACCELERATOR_NUMBERS
 from repro_mlir.roofline.transformer import (
     PRESETS,
     Kernels,
-    Operation,
     Parallelism,
-    Product,
     Share,
     Training,
     TransformerConfig,
-    operation_seconds,
     predict_decoding,
     predict_training,
     read_transformer,
     training_memory,
 )
-from repro_mlir.roofline.transformer.collectives import Group
 
 A100 = read_machine("a100")
 assert isinstance(A100, Accelerator)
@@ -89,43 +85,6 @@ def test_devices_of_a_sequence_have_the_same_work() -> None:
         return sum(product.flops for operation in kernels.attention_core() for product in operation.products)
 
     assert flops(4) * 4 == pytest.approx(flops(1), rel=0.01)
-
-
-def test_collectives_are_their_formulas() -> None:
-    rate = A100.node_bandwidth * A100.link_efficiency
-    for size in (2, 4, 8):
-        group = Group(A100, size)
-        expected = 2 * (size - 1) / size * 1e9 / rate
-        assert group.nodes == 1
-        assert group.all_reduce_seconds(1e9) == pytest.approx(expected, rel=0.01)
-    assert Group(A100, 1).all_reduce_seconds(1e9) == 0
-    # 16 devices of which two are in a node: each node sends through the ports of two devices.
-    group = Group(A100, 16, stride=4)
-    assert (group.node_members, group.nodes) == (2, 8)
-    assert group.bandwidth == pytest.approx(2 * A100.network_bandwidth * A100.link_efficiency)
-    # Without bytes, hops of a tree: fewer than those of a ring.
-    assert Group(A100, 64, stride=8).gather_seconds(0) == pytest.approx(6 * A100.network_seconds)
-
-
-def test_kernels_are_bound_by_arithmetic_memory_or_launch() -> None:
-    large = Operation("large", "projection", 0, (Product(1, 1 << 14, 1 << 14, 1 << 14, "bf16"),))
-    expected = 2 * (1 << 42) / (A100.f16_matrix_flops * A100.matrix_efficiency)
-    assert operation_seconds(large, A100) == pytest.approx(expected, rel=0.05)
-    bytes = Operation("bytes", "vector", 1e9)
-    expected = 1e9 / (A100.memory_bandwidth * A100.memory_efficiency) + A100.launch_seconds
-    assert operation_seconds(bytes, A100) == pytest.approx(expected)
-    assert operation_seconds(Operation("nothing", "vector", 0, launches=3), A100) == 3 * A100.launch_seconds
-    # A wave more for one more row of tiles.
-    one = Operation("one", "projection", 0, (Product(108, 128, 128, 4096, "bf16"),))
-    more = Operation("more", "projection", 0, (Product(109, 128, 128, 4096, "bf16"),))
-    assert operation_seconds(more, A100) > 1.2 * operation_seconds(one, A100)
-
-
-def test_a_format_that_a_device_lacks_is_a_wider_one() -> None:
-    product = Operation("product", "projection", 0, (Product(1, 1 << 13, 1 << 13, 1 << 13, "fp8"),))
-    assert A100.f8_matrix_flops == 0
-    wide = replace(product, products=(replace(product.products[0], format="bf16"),))
-    assert operation_seconds(product, A100) == operation_seconds(wide, A100)
 
 
 def test_a_pipeline_has_its_bubble() -> None:
@@ -332,6 +291,17 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert "a token of 16 sequences, each behind 8,192" in capsys.readouterr().out
     assert main([*decode, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["tokens_per_second"] > 0
+
+
+def test_no_energy_of_a_machine_without_power(capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["roofline", "transformer", "gpt2-124m", "--machine", "a100"]
+    for extra in ([], ["--decode"]):
+        assert main([*given, *extra]) == 0
+        assert "\nenergy " in capsys.readouterr().out
+        assert main([*given, *extra, "--set", "watts=0"]) == 0
+        assert "energy" not in capsys.readouterr().out
+        assert main([*given, *extra, "--set", "watts=0", "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["joules"] is None
 
 
 @pytest.mark.parametrize("machine", ["a100", "b200", "h100", "h200", "mi300x", "spinnaker2", "tpu-v5p", "v100"])
