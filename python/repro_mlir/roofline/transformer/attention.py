@@ -33,7 +33,7 @@ class Attention(Sizes):
         if self.config.is_blocked:
             products = []
             for begin, rows in self._blocks():
-                keys = min(begin + rows, length)
+                keys = self._block_end(begin)
                 products += [self._product(batch, rows, keys, size), self._product(batch, rows, size, keys)]
             return [self._blocked("attention", products, 2 * queries + kv, products[::2])]
         rows = self.tokens // self.share.sequences
@@ -64,7 +64,7 @@ class Attention(Sizes):
         if self.config.is_blocked:
             products = []
             for begin, keys in self._blocks():
-                rows = length - begin
+                rows = length - begin // self.config.attention_block * self.config.attention_block
                 products += [self._product(batch, rows, keys, size)] * 2
                 products += [self._product(batch, keys, size, rows)] * 2
                 products.append(self._product(batch, rows, size, keys))
@@ -93,17 +93,26 @@ class Attention(Sizes):
         return Operation(name, "attention", bytes, tuple(products), elements * SOFTMAX_FLOPS, elements)
 
     def _blocks(self) -> list[tuple[int, int]]:
-        """Where a block (K5) begins, and its length.
+        """Where the device's part of a block (K5) begins, and its length.
 
-        Devices that share a sequence have blocks from both ends of it, so that each has the same work (Llama Team,
-        arXiv:2407.21783, section 3.3.2).
+        Devices that share a sequence have as many tokens from both ends of it, so that each has the same work (Llama
+        Team, arXiv:2407.21783, section 3.3.2).
         """
-        length, block, context = self.config.sequence, self.config.attention_block, self.share.context
-        found = [(begin, min(block, length - begin)) for begin in range(0, length, block)]
-        if context == 1:
-            return found
-        part = -(-len(found) // (2 * context))
-        return found[:part] + found[len(found) - part :]
+        length, own = self.config.sequence, self.config.sequence // self.share.context
+        last = own // 2
+        parts = [(0, length)] if own == length else [(0, own - last), (length - last, length)]
+        found = []
+        for begin, end in parts:
+            while begin < end:
+                rows = min(self._block_end(begin), end) - begin
+                found.append((begin, rows))
+                begin += rows
+        return found
+
+    def _block_end(self, token: int) -> int:
+        """Of the block that has the token."""
+        block = self.config.attention_block
+        return min((token // block + 1) * block, self.config.sequence)
 
     def _product(self, batch: int, m: int, n: int, k: int) -> Product:
         return Product(batch, m, n, k, self.wide)
