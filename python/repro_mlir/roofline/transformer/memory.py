@@ -14,13 +14,13 @@ from .parallelism import Training
 
 @dataclass(frozen=True)
 class TrainingMemory:
-    """Bytes of the first device of a step.
+    """Bytes of a device in a step.
 
     Attributes:
       weights, gradients: as they are read and added.
       optimizer: two moments in f32, and the weights in f32 where products read others.
       activations: of all microbatches that are under way.
-      logits: scores of a microbatch, in f32 too, and their gradient, where the device has the last layer too.
+      logits: scores of a microbatch, in f32 too, and their gradient, where the device has the last layer.
     """
 
     weights: float
@@ -35,9 +35,14 @@ class TrainingMemory:
         return self.weights + self.gradients + self.optimizer + self.activations + self.logits
 
 
-def stage_layers(config: TransformerConfig, training: Training) -> int:
-    """Layers of the stages that have most."""
-    return -(-config.layers // training.parallelism.pipeline)
+def stage_layers(config: TransformerConfig, training: Training, stage: int = 0) -> int:
+    """Layers of a stage: the first ones have most, the last one what is left."""
+    pipeline = training.parallelism.pipeline
+    most = -(-config.layers // pipeline)
+    if stage < pipeline - 1:
+        return most
+    left = config.layers - most * (pipeline - 1)
+    return left if left > 0 else config.layers // pipeline
 
 
 @dataclass(frozen=True)
@@ -45,9 +50,9 @@ class DeviceParameters:
     """Parameters that a device has before they are sharded.
 
     Attributes:
-      layers: of its layers beside experts, and of the first or last part of the transformer.
+      layers: of its layers beside experts.
       experts: of the experts of its layers.
-      ends: which of `layers` are those of the embedding.
+      ends: of the embedding and of the head, where it has them.
     """
 
     layers: float
@@ -57,32 +62,42 @@ class DeviceParameters:
     @property
     def total(self) -> float:
         """All of them."""
-        return self.layers + self.experts
+        return self.layers + self.experts + self.ends
 
     def sharded(self, training: Training) -> float:
         """What is left where devices with the same parameters share them; of an expert there are fewer such devices."""
         parallelism = training.parallelism
-        return self.layers / parallelism.shards + self.experts * parallelism.expert / parallelism.shards
+        return (self.layers + self.ends + self.experts * parallelism.expert) / parallelism.shards
 
 
-def device_parameters(config: TransformerConfig, training: Training) -> DeviceParameters:
-    """Those of the first device: the degrees of tensors and experts divide them."""
+def device_parameters(config: TransformerConfig, training: Training, stage: int = 0) -> DeviceParameters:
+    """Those of a device of a stage: the degrees of tensors and experts divide them."""
     parallelism = training.parallelism
     experts = config.experts * config.perceptron_parameters
-    ends = config.embedding_parameters + (config.head_parameters if parallelism.pipeline == 1 else 0)
-    count = stage_layers(config, training) / parallelism.tensor
+    ends = config.embedding_parameters if stage == 0 else 0
+    if stage == parallelism.pipeline - 1:
+        ends += config.head_parameters
+        if config.tied and stage > 0:
+            ends += config.hidden * config.vocabulary
+    count = stage_layers(config, training, stage) / parallelism.tensor
     return DeviceParameters(
-        (config.layer_parameters - experts) * count + ends / parallelism.tensor,
+        (config.layer_parameters - experts) * count,
         experts * count / parallelism.expert,
         ends / parallelism.tensor,
     )
 
 
 def training_memory(config: TransformerConfig, training: Training) -> TrainingMemory:
-    """The memory of the first device, which has most microbatches under way."""
+    """The memory of the device that needs most: of the first stage, which has most microbatches under way, or of the
+    last one, which has the head."""
+    stages = {0, training.parallelism.pipeline - 1}
+    return max((_stage_memory(config, training, stage) for stage in sorted(stages)), key=lambda each: each.total)
+
+
+def _stage_memory(config: TransformerConfig, training: Training, stage: int) -> TrainingMemory:
     parallelism = training.parallelism
-    own = device_parameters(config, training)
-    layers = stage_layers(config, training)
+    own = device_parameters(config, training, stage)
+    layers = stage_layers(config, training, stage)
     read = NUMBER_FORMATS[training.precision].stored_bytes
     weights, gradients = own.total * read, own.total * training.gradient_bytes
     # In a pipeline weights and gradients stay whole from the first microbatch to the last.
@@ -93,15 +108,24 @@ def training_memory(config: TransformerConfig, training: Training) -> TrainingMe
         gradients = (own.sharded(training) + layer) * training.gradient_bytes
     moments = 8 if read == 4 else 12
     optimizer = moments * (own.total if parallelism.sharding == "none" else own.sharded(training))
-    under_way = min(training.microbatches, parallelism.pipeline)
-    kept = _layer_activations(config, training, training.recomputation) * layers * under_way
-    if parallelism.virtual_stages > 1:
-        kept *= 1 + (parallelism.pipeline - 1) / (parallelism.pipeline * parallelism.virtual_stages)
+    kept = _layer_activations(config, training, training.recomputation) * layers * _under_way(training, stage)
     if training.recomputation in ("full", "operators"):
         kept += _layer_activations(config, training, "none")
     tokens = training.microbatch * config.sequence / parallelism.context
-    logits = tokens * config.vocabulary / parallelism.tensor * (read + 4 + 4) if parallelism.pipeline == 1 else 0.0
+    is_last = stage == parallelism.pipeline - 1
+    logits = tokens * config.vocabulary / parallelism.tensor * (read + 4 + 4) if is_last else 0.0
     return TrainingMemory(weights, gradients, optimizer, kept, logits)
+
+
+def _under_way(training: Training, stage: int) -> float:
+    """Microbatches that a stage has begun and not ended, at most (Narayanan et al., arXiv:2104.04473, section 2.2).
+
+    One more than those of the warm-up, of which an interleaved schedule counts each part of a stage.
+    """
+    parallelism = training.parallelism
+    after, parts = parallelism.pipeline - 1 - stage, parallelism.virtual_stages
+    begun = 1 + after if parts == 1 else (1 + 2 * after + (parts - 1) * parallelism.pipeline) / parts
+    return min(training.microbatches, begun)
 
 
 def _layer_activations(config: TransformerConfig, training: Training, recomputation: str) -> float:

@@ -28,8 +28,8 @@ CAUSES = (
 """What a step takes its time for: kernels by their group, exchanges by the degree that makes them, the bubble of a
 pipeline, and the update of weights."""
 
-# Bytes read and written for a parameter: the gradient for the norm of all, then it, the weight, two moments in f32.
-_UPDATE_BYTES = 4 + 4 * 4 + 3 * 4
+# Bytes of the weight and two moments in f32, read and written.
+_UPDATE_BYTES = 3 * (4 + 4)
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class TrainingPrediction:
     Attributes:
       machine, config, training: what was asked for.
       causes: seconds by `CAUSES`, of the device that takes longest; they add up to `seconds`.
-      memory: of the first device.
+      memory: of the device that needs most.
     """
 
     machine: Accelerator
@@ -146,10 +146,7 @@ def predict_training(config: TransformerConfig, machine: Accelerator, training: 
     parallelism.check(config)
     stage = _Stage(config, machine, training)
     count, pipeline = training.microbatches, parallelism.pipeline
-    most = stage_layers(config, training)
-    last = config.layers - most * (pipeline - 1)
-    if last < 1:
-        last = config.layers // pipeline
+    most, last = (stage_layers(config, training, each) for each in (0, pipeline - 1))
     first, final = stage.layers(most), added_causes((stage.layers(last), stage.ends))
     longest = max(first, final, key=_total)
     everything = _total(stage.layers(config.layers)) + _total(stage.ends)
@@ -192,6 +189,7 @@ class _Stage:
                 *self._kernels.embedding_gradient(),
             )
         )  # fmt: skip
+        self.ends["tensor"] = self._end_exchanges()
 
     def layers(self, count: int) -> dict[str, float]:
         """Kernels and exchanges of so many layers, both ways."""
@@ -216,14 +214,15 @@ class _Stage:
         forward = _total(self._forward) + self._exchanges["tensor"] / 2
         backward = _total(self._backward) + self._again + self._exchanges["tensor"] / 2
         last = self._groups["data"].gather_seconds(own.ends * training.gradient_bytes)
-        scatter = self._gather(own, training.gradient_bytes)
         if parallelism.sharding == "full":
-            gather = self._gather(own, read)
+            inner = replace(own, ends=0.0)
+            gather, scatter = self._gather(inner, read), self._gather(inner, training.gradient_bytes)
             hidden = (forward * layers, backward * layers) if parallelism.overlaps_data else (0.0, 0.0)
             exposed = max(0.0, gather - hidden[0]) + max(0.0, gather + scatter - hidden[1])
             # In a pipeline weights stay from the first microbatch to the last.
             times = 1 if parallelism.pipeline > 1 else count
             return times * (exposed + last + self._groups["data"].gather_seconds(own.ends * self._stored))
+        scatter = self._gather(own, training.gradient_bytes)
         gather = scatter if parallelism.sharding == "none" else self._gather(own, read)
         if not parallelism.overlaps_data:
             return scatter + gather
@@ -238,14 +237,16 @@ class _Stage:
         training = self._training
         own = device_parameters(self._config, training)
         parameters = own.total if training.parallelism.sharding == "none" else own.sharded(training)
-        moved = parameters * (_UPDATE_BYTES + self._stored)
+        # The gradient for the norm of all and again; a weight that products read and that is not f32 is written too.
+        others = 2 * training.gradient_bytes + (self._stored if self._stored != 4 else 0)
+        moved = parameters * (_UPDATE_BYTES + others)
         operation = Operation("update", "vector", moved, vector_flops=12 * parameters)
         quantization = total_seconds(self._kernels.weight_quantization(), self._machine)
         return operation_seconds(operation, self._machine) + quantization * stage_layers(self._config, training)
 
     def _gather(self, own: DeviceParameters, bytes: float) -> float:
         """Of all parameters of a device, of so many bytes each, among those that have the same."""
-        dense = self._groups["data"].gather_seconds(own.layers * bytes)
+        dense = self._groups["data"].gather_seconds((own.layers + own.ends) * bytes)
         return dense + (self._groups["experts"].gather_seconds(own.experts * bytes) if own.experts else 0.0)
 
     @property
@@ -269,6 +270,15 @@ class _Stage:
             return self._forward["projection"] / 2 + self._forward["vector"]
         return 0.0
 
+    def _end_exchanges(self) -> float:
+        """Seconds of exchanges of `tensor` for the table of tokens and the head, which devices share by their rows
+        (Shoeybi et al., arXiv:1909.08053, section 3)."""
+        group, tokens = self._groups["tensor"], self._kernels.tokens
+        # Rows of the table forward and the head's gradient of its input backward; of the loss, a maximum, a sum and the
+        # score of the target of each token in f32.
+        activations = tokens * self._config.hidden * self._stored
+        return 2 * group.all_reduce_seconds(activations) + 3 * group.all_reduce_seconds(4 * tokens)
+
     def _layer_exchanges(self) -> dict[str, float]:
         """Seconds of a layer's exchanges, forward, backward and again."""
         training, config, tokens = self._training, self._config, self._kernels.tokens
@@ -278,7 +288,8 @@ class _Stage:
         tensor = 2 * passes * self._groups["tensor"].all_reduce_seconds(activations)
         if training.parallelism.overlaps_tensor:
             products = self._forward["projection"] + self._backward["projection"]
-            tensor = max(0.0, tensor - products) + self._groups["tensor"].hop_seconds * 2 * passes
+            hops = self._groups["tensor"].hop_seconds * 2 * passes
+            tensor = min(tensor, max(0.0, tensor - products) + hops)
         # Keys and values forward and again in the backward pass, and their gradients.
         heads = self._kernels.kv_heads * config.head_size
         whole = training.microbatch * config.sequence * 2 * heads * self._stored
@@ -326,11 +337,14 @@ def predict_decoding(
     if gathers_operands:
         gathered = (elements * format.stored_bytes for elements in kernels.gathered_elements())
         exchange = sum(groups["tensor"].gather_seconds(bytes) for bytes in gathered)
-    causes["tensor"] = config.layers * exchange
+    # Rows of the table of tokens, which (T2) leaves whole, and scores.
+    rows = 0.0 if gathers_operands else groups["tensor"].all_reduce_seconds(activations)
+    scores = groups["tensor"].gather_seconds(batch * config.vocabulary * format.stored_bytes)
+    causes["tensor"] = config.layers * exchange + rows + scores
     causes["pipeline"] = (pipeline - 1) * groups["pipeline"].send_seconds(activations)
     layers = -(-config.layers // pipeline)
-    outside = (config.embedding_parameters + config.head_parameters) * format.stored_bytes / tensor
-    weights = layers * config.layer_parameters * format.operand_bytes / tensor + outside
+    outside = config.embedding_parameters / (1 if gathers_operands else tensor) + config.head_parameters / tensor
+    weights = layers * config.layer_parameters * format.operand_bytes / tensor + outside * format.stored_bytes
     cache = 2.0 * layers * batch * cached_tokens * kernels.kv_heads * config.head_size * format.stored_bytes
     return DecodingPrediction(
         machine, config, batch, cached_tokens, precision, parallelism.devices, causes, weights, cache

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Exchanges of devices: formulas, and what is never negative."""
+"""Exchanges of devices: formulas, what is never negative, what a step has of them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from dataclasses import replace
 
 import pytest
 from repro_mlir.roofline import Accelerator, read_machine
+from repro_mlir.roofline.transformer import PRESETS, Parallelism, Training, predict_decoding, predict_training
 from repro_mlir.roofline.transformer.collectives import Group
 
 A100 = read_machine("a100")
 assert isinstance(A100, Accelerator)
+LLAMA = PRESETS["llama3-8b"]
 
 
 def test_collectives_are_their_formulas() -> None:
@@ -36,8 +38,10 @@ def test_collectives_are_their_formulas() -> None:
 def test_latencies_add_time(size: int, stride: int) -> None:
     """Of one member in a node, of some and of all: never less than nothing, and more with each latency."""
     free = Group(replace(A100, node_seconds=0.0, network_seconds=0.0), size, stride)
-    near, far = (replace(group.machine, **change) for group, change in
-                 ((free, {"node_seconds": 1e-6}), (free, {"network_seconds": 1e-6})))
+    near, far = (
+        replace(group.machine, **change)
+        for group, change in ((free, {"node_seconds": 1e-6}), (free, {"network_seconds": 1e-6}))
+    )
     both = Group(replace(near, network_seconds=1e-6), size, stride)
     for name in ("gather_seconds", "all_reduce_seconds", "all_to_all_seconds", "send_seconds"):
         for bytes in (0.0, 1e6):
@@ -65,3 +69,57 @@ def test_hops_of_a_ring_are_one_fewer_than_devices() -> None:
 def test_all_parts_of_an_exchange_among_all_are_on_their_way_at_once() -> None:
     assert Group(A100, 64).all_to_all_seconds(0) == A100.network_seconds
     assert Group(A100, 8).all_to_all_seconds(0) == A100.node_seconds
+
+
+def causes(parallelism: Parallelism, **changes: int | str) -> dict[str, float]:
+    """Of a step of one microbatch of one sequence."""
+    config = replace(LLAMA, **changes)
+    return predict_training(config, A100, Training(parallelism.data, parallelism=parallelism)).causes
+
+
+@pytest.mark.parametrize("sequence_parallel", [False, True])
+def test_exchanges_of_tensors_are_those_of_layers_and_of_both_ends(sequence_parallel: bool) -> None:
+    """Rows of the table, the gradient of the head's input, and three numbers of the loss for each token."""
+    group, tokens = Group(A100, 8), LLAMA.sequence
+    activations = group.all_reduce_seconds(2 * tokens * LLAMA.hidden)
+    expected = (4 * LLAMA.layers + 2) * activations + 3 * group.all_reduce_seconds(4 * tokens)
+    found = causes(Parallelism(tensor=8, sequence_parallel=sequence_parallel))
+    assert found["tensor"] == pytest.approx(expected)
+
+
+def test_decoding_gathers_scores() -> None:
+    group = Group(A100, 8)
+    rows = group.all_reduce_seconds(2 * 256 * LLAMA.hidden)
+    scores = group.gather_seconds(2 * 256 * LLAMA.vocabulary)
+    found = predict_decoding(LLAMA, A100, 256, 4096, tensor=8)
+    assert found.causes["tensor"] == pytest.approx((2 * LLAMA.layers + 1) * rows + scores)
+    # (T2) leaves the table of tokens whole.
+    operands = predict_decoding(LLAMA, A100, 256, 4096, tensor=8, gathers_operands=True)
+    widths = (LLAMA.query_size, LLAMA.hidden, LLAMA.ffn, LLAMA.hidden)
+    gathered = sum(group.gather_seconds(2 * 256 * width) for width in widths)
+    assert operands.causes["tensor"] == pytest.approx(LLAMA.layers * gathered + scores)
+    assert operands.weights - found.weights == pytest.approx(2 * LLAMA.embedding_parameters * 7 / 8)
+
+
+@pytest.mark.parametrize("sequence", [256, 8192])
+@pytest.mark.parametrize("tensor", [1, 2, 8])
+def test_overlap_never_takes_longer(tensor: int, sequence: int) -> None:
+    found, beside = (
+        causes(Parallelism(tensor=tensor, overlaps_tensor=overlaps), sequence=sequence)["tensor"]
+        for overlaps in (False, True)
+    )
+    assert beside <= found and (found > 0) == (beside > 0) == (tensor > 1)
+
+
+def test_data_without_overlap_is_exchanged_once() -> None:
+    """Weights for each pass and gradients, those of both ends for one pass."""
+    group = Group(A100, 8)
+    ends = LLAMA.embedding_parameters + LLAMA.head_parameters
+    layers = LLAMA.parameters - ends
+    expected = 2 * group.gather_seconds(2 * layers) + group.gather_seconds(4 * layers)
+    expected += group.gather_seconds(2 * ends) + group.gather_seconds(4 * ends)
+    found = causes(Parallelism(data=8, sharding="full", overlaps_data=False))
+    assert found["data"] == pytest.approx(expected)
+    for sharding, bytes in (("none", 8), ("optimizer", 6)):
+        found = causes(Parallelism(data=8, sharding=sharding, overlaps_data=False))
+        assert found["data"] == pytest.approx(group.gather_seconds(bytes * LLAMA.parameters), rel=0.01)
