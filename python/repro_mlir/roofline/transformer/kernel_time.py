@@ -22,17 +22,18 @@ def operation_seconds(operation: Operation, machine: Accelerator) -> float:
     """The time of a kernel.
 
     That of its arithmetic or of its bytes, whichever is longer (Williams et al., 2009), and of its launches. Matrix and
-    vector units of one kernel wait for each other.
+    vector units of one kernel wait for each other. Attention in one kernel has small products, which fill the device
+    together.
     """
     memory = operation.bytes / (machine.memory_bandwidth * machine.memory_efficiency)
     vector = operation.vector_flops / (machine.f32_flops * machine.vector_efficiency)
     special_rate = machine.special_rate * machine.multiprocessors * machine.clock_hz
     if operation.exponentials:
         vector += operation.exponentials / (special_rate or machine.f32_flops)
-    if len(operation.products) == 1:
-        matrix = product_seconds(operation.products[0], machine)
-    else:
+    if operation.group == "attention" and len(operation.products) > 1:
         matrix = sum(each.flops / _rate(each, machine) for each in operation.products)
+    else:
+        matrix = sum(product_seconds(each, machine) for each in operation.products)
     return max(matrix + vector, memory) + operation.launches * machine.launch_seconds
 
 

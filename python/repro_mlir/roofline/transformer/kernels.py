@@ -29,7 +29,7 @@ _NORM_FLOPS, _ACTIVATION_FLOPS = 8, 10
 
 @dataclass(frozen=True)
 class _Projection:
-    """A product of activations with a weight: `batch` of rows x inputs and inputs x outputs."""
+    """A product of activations with weights: `batch` weights of inputs x outputs, which share the rows evenly."""
 
     name: str
     rows: int
@@ -38,6 +38,12 @@ class _Projection:
     batch: int = 1
     is_quantized: bool = True
     group: str = "projection"
+
+    @cached_property
+    def parts(self) -> tuple[tuple[int, int], ...]:
+        """How many weights have how many rows: some have one more than others where not all have as many."""
+        least, more = divmod(self.rows, self.batch)
+        return tuple(part for part in ((more, least + 1), (self.batch - more, least)) if part[0])
 
 
 class Kernels(Sizes):
@@ -148,12 +154,13 @@ class Kernels(Sizes):
 
     @cached_property
     def _perceptron_projections(self) -> tuple[_Projection, ...]:
-        """All of the perceptron, or of a device's experts, tokens being spread evenly; the last one narrows."""
-        config, share = self.config, self.share
+        """All of the perceptron, or of a device's experts that any token chose, tokens being spread evenly; the last
+        one narrows."""
+        config = self.config
         rows, batch = self.tokens, 1
         if config.experts:
-            batch = min(config.experts, self.tokens * share.expert * config.active_experts) // share.expert
-            rows = max(1, -(-self.tokens * share.expert * config.active_experts // config.experts))
+            rows *= config.active_experts
+            batch = min(config.experts // self.share.expert, rows)
         names = ("gate", "widen") if config.gated else ("widen",)
         widths = dict.fromkeys(names, self.ffn)
         if config.fused_projections and config.gated:
@@ -164,8 +171,7 @@ class Kernels(Sizes):
     @cached_property
     def _inner_rows(self) -> int:
         """Rows that go through the perceptron."""
-        last = self._perceptron_projections[-1]
-        return last.rows * last.batch
+        return self._perceptron_projections[-1].rows
 
     def _perceptron(self) -> list[Operation]:
         *widen, narrow = self._perceptron_projections
@@ -205,7 +211,8 @@ class Kernels(Sizes):
         for number, each in enumerate(projections):
             if number == 0:
                 found += self._operand(each, each.rows * each.inputs)
-            found.append(self._product(each, each.name, each.rows, each.outputs, each.inputs, self.stored))
+            products = [self._product(each, part, rows, each.outputs, each.inputs) for part, rows in each.parts]
+            found.append(self._operation(each, each.name, products, self.stored))
         return found
 
     def _backward(self, projections: Iterable[_Projection]) -> list[Operation]:
@@ -214,44 +221,56 @@ class Kernels(Sizes):
         for number, each in enumerate(projections):
             found += self._operand(each, each.rows * each.outputs)
             output = self.stored * (1 if number == 0 else 2)
-            found.append(self._product(each, f"{each.name}, input", each.rows, each.inputs, each.outputs, output))
-            gradient = self.share.gradient_bytes
-            found.append(self._product(each, f"{each.name}, weight", each.outputs, each.inputs, each.rows, gradient))
+            products = [self._product(each, part, rows, each.inputs, each.outputs) for part, rows in each.parts]
+            found.append(self._operation(each, f"{each.name}, input", products, output))
+            products = [self._product(each, part, each.outputs, each.inputs, rows) for part, rows in each.parts]
+            found.append(self._operation(each, f"{each.name}, weight", products, self.share.gradient_bytes))
             if not self.config.rotary and each.name != "head":
-                elements = each.batch * each.rows * each.outputs
-                found.append(vector(f"{each.name}, bias", elements, self.stored, 1))
+                found.append(vector(f"{each.name}, bias", each.rows * each.outputs, self.stored, 1))
         return found
 
     def _operand(self, projection: _Projection, elements: float) -> list[Operation]:
         cost = NUMBER_FORMATS[self.share.precision].quantize_bytes
         if not cost or not projection.is_quantized:
             return []
-        return [vector("operand", projection.batch * elements, cost, 3, 1 if self.share.is_fused else 3)]
+        return [vector("operand", elements, cost, 3, 1 if self.share.is_fused else 3)]
 
-    def _product(self, of: _Projection, name: str, m: int, n: int, k: int, output: float) -> Operation:
-        format = self.share.precision if of.is_quantized else self.wide
-        product = Product(of.batch, m, n, k, format)
-        return Operation(name, of.group, moved(product, output), (product,))
+    def _product(self, of: _Projection, batch: int, m: int, n: int, k: int) -> Product:
+        return Product(batch, m, n, k, self.share.precision if of.is_quantized else self.wide)
 
-    def _chain(self, name: str, elements: float, fused: float, chain: float, flops: float) -> Operation:
-        """A kernel, or the kernels that PyTorch runs without fusion."""
-        if self.share.is_fused or not self.config.rotary:
+    def _operation(self, of: _Projection, name: str, products: list[Product], output: float) -> Operation:
+        """One kernel, whose results have so many bytes an element."""
+        return Operation(name, of.group, sum(moved(each, output) for each in products), tuple(products))
+
+    def _chain(
+        self, name: str, elements: float, fused: float, chain: float, flops: float, launches: int = _CHAIN_LAUNCHES
+    ) -> Operation:
+        """A kernel, or the kernels that PyTorch runs without fusion: by bytes of an element."""
+        if self.share.is_fused:
             return vector(name, elements, fused, flops)
-        return vector(name, elements, chain, flops, _CHAIN_LAUNCHES)
+        return vector(name, elements, chain, flops, launches)
 
     def _norm(self) -> Operation:
         elements = self.own_tokens * self.config.hidden
+        if not self.config.rotary:
+            return vector("norm", elements, 2 * self.stored, _NORM_FLOPS)
         return self._chain("norm", elements, 2 * self.stored, _RMS_CHAIN, _NORM_FLOPS)
 
     def _norm_gradient(self) -> Operation:
         """With the gradient beside it added."""
-        elements = self.own_tokens * self.config.hidden
-        return self._chain("norm gradient", elements, 4 * self.stored, 2 * _RMS_CHAIN, 2 * _NORM_FLOPS)
+        elements, fused, flops = self.own_tokens * self.config.hidden, 4 * self.stored, 2 * _NORM_FLOPS
+        if not self.config.rotary:
+            # Kernels of the input, of the weight and of the sum read and write so many elements.
+            return self._chain("norm gradient", elements, fused, (3 + 2 + 3) * self.stored, flops, 3)
+        return self._chain("norm gradient", elements, fused, 2 * _RMS_CHAIN, flops)
 
     def _residual(self) -> Operation:
         """The sum, behind dropout and its mask."""
         elements = self.own_tokens * self.config.hidden
-        return vector("sum", elements, 3 * self.stored + self.config.dropout, 2)
+        fused, flops = 3 * self.stored + self.config.dropout, 2
+        if not self.config.dropout:
+            return vector("sum", elements, fused, flops)
+        return self._chain("sum", elements, fused, fused + 2 * self.stored, flops, 2)
 
     def _dropout_gradient(self) -> list[Operation]:
         elements = self.own_tokens * self.config.hidden

@@ -52,3 +52,26 @@ def test_devices_of_a_sequence_have_the_same_work(block: int, sequence: int, con
         assert flops * context == pytest.approx(all_, rel=0.02)
     forward, _ = products(context)
     assert sum(product.m for product in forward[::2]) == sequence // context
+
+
+@pytest.mark.parametrize("sequences", [1, 15, 16, 17, 100, 2000])
+@pytest.mark.parametrize("expert", [1, 8])
+def test_experts_have_the_rows_that_are_chosen(sequences: int, expert: int) -> None:
+    """Each token goes through as many experts as are active, of which no weight is read that no token chose."""
+    config = replace(PRESETS["qwen3-30b-a3b"], sequence=1)
+    kernels = Kernels(config, Share(sequences, expert=expert))
+    rows = sequences * config.active_experts
+    operations = {each.name: each for each in (*kernels.layer(1), *kernels.layer_gradient())}
+    widths = {"gate and widen": 2, "narrow": 1, "gate and widen, input": 2, "narrow, weight": 1}
+    for name, parts in widths.items():
+        width = parts * config.ffn
+        operation = operations[name]
+        assert sum(each.flops for each in operation.products) == 2 * rows * config.hidden * width
+        experts = min(config.experts // expert, rows)
+        assert sum(each.batch for each in operation.products) == experts
+        if not name.endswith("weight"):
+            assert max(each.m for each in operation.products) - min(each.m for each in operation.products) <= 1
+            moved = rows * (config.hidden + width) + experts * config.hidden * width
+            assert operation.bytes == 2 * moved
+    gate = operations["gate"]
+    assert gate.bytes == 3 * 2 * rows * config.ffn

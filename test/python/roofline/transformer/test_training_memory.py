@@ -81,8 +81,6 @@ def test_the_first_stage_has_most_microbatches_under_way() -> None:
 @pytest.mark.parametrize("layers", [8, 9, 10, 11])
 def test_a_stage_more_needs_no_more_memory_for_weights(layers: int) -> None:
     config = replace(LLAMA, layers=layers)
-    found = [
-        training_memory(config, Training(1, parallelism=Parallelism(pipeline=stages))) for stages in (1, 2, 4)
-    ]
+    found = [training_memory(config, Training(1, parallelism=Parallelism(pipeline=stages))) for stages in (1, 2, 4)]
     weights = [each.weights for each in found]
     assert weights == sorted(weights, reverse=True) and weights[0] == 2 * config.parameters
