@@ -56,6 +56,21 @@ _DEGREES = {
 }
 
 
+_OF_TRAINING = {
+    "microbatch": 1, "recompute": "none", "virtual_stages": 1, "context": 1, "data": 1, "expert": 1, "sharding": "none",
+    "sequence_parallel": False, "overlap_tensor": False, "unfused": False,
+}  # fmt: skip
+"""Options that only training has, and their defaults."""
+
+
+def _check_decoding(options: argparse.Namespace) -> None:
+    """ReproError where an option of training is given beside --decode."""
+    given = [name for name, default in _OF_TRAINING.items() if getattr(options, name) != default]
+    if given:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise ReproError(f"expected a training step with {names}, got --decode")
+
+
 def _transformer(options: argparse.Namespace) -> int:
     from dataclasses import replace
 
@@ -78,6 +93,7 @@ def _transformer(options: argparse.Namespace) -> int:
     if options.gather_operands and not options.decode:
         raise ReproError("expected --decode with --gather-operands")
     if options.decode:
+        _check_decoding(options)
         decoding = predict_decoding(
             config, machine, options.batch or 1, config.sequence, options.precision, options.tensor, options.pipeline,
             options.gather_operands,

@@ -63,6 +63,12 @@ def test_what_takes_longer() -> None:
     base = seconds()
     assert seconds(recomputation="full") > seconds(recomputation="operators") > base
     assert seconds(is_fused=False) > base
+    gpt2 = PRESETS["gpt2-124m"]
+    for config in (gpt2, replace(gpt2, dropout=True), replace(gpt2, gated=True)):
+        fused, unfused = (
+            predict_training(config, A100, Training(1, is_fused=fused)).seconds for fused in (True, False)
+        )
+        assert unfused > fused
     assert seconds(parallelism=Parallelism(data=8, overlaps_data=False)) > base
     assert seconds(batch=128) > 1.9 * base
     tensor = Parallelism(tensor=8)
@@ -183,6 +189,18 @@ def test_transformers_of_files(tmp_path: Path) -> None:
         (["--decode", "--precision", "fp3"], "expected precision among"),
         (["--gather-operands"], "expected --decode with --gather-operands"),
         (["--decode", "--gather-operands", "--tensor", "8"], None),
+        (["--decode", "--microbatch", "7"], "expected a training step with --microbatch, got --decode"),
+        (["--decode", "--recompute", "bogus"], "expected a training step with --recompute, got --decode"),
+        (["--decode", "--virtual-stages", "3"], "expected a training step with --virtual-stages, got --decode"),
+        (["--decode", "--sharding", "bogus"], "expected a training step with --sharding, got --decode"),
+        (["--decode", "--sequence-parallel"], "expected a training step with --sequence-parallel, got --decode"),
+        (["--decode", "--overlap-tensor"], "expected a training step with --overlap-tensor, got --decode"),
+        (["--decode", "--unfused"], "expected a training step with --unfused, got --decode"),
+        (
+            ["--decode", "--expert", "8", "--context", "4", "--data", "9"],
+            "expected a training step with --context, --data, --expert, got --decode",
+        ),
+        (["--decode", "--pipeline", "2", "--batch", "3", "--sequence", "16"], None),
     ],
 )
 def test_the_command_refuses(options: list[str], message: str | None, capsys: pytest.CaptureFixture[str]) -> None:
