@@ -42,6 +42,21 @@ def test_the_documentation_has_the_mean_errors() -> None:
         assert f"{published.mean_error(rows) * 100:.1f} %" in text
 
 
+def test_the_page_has_errors_by_the_files_own_settings() -> None:
+    """Of each group that has others, and of all rows."""
+    found = published.results()
+    changed = {each.row["group"] for each in found if each.by_file != each.predicted}
+    assert len(changed) == 2
+    lines = published.page(found).splitlines()
+    for name, rows in (
+        *((group, [each for each in found if each.row["group"] == group]) for group in changed),
+        ("**all rows**", found),
+    ):
+        own = sum(abs(each.by_file / each.row["published"] - 1) for each in rows) / len(rows)
+        (line,) = (line for line in lines if line.startswith(f"| {name} |"))
+        assert f" {own * 100:.1f} % " in line and own > published.mean_error(rows)
+
+
 def test_every_row_has_a_source() -> None:
     for each in published.results():
         assert each.row["source"] and each.row["published"] > 0 and each.predicted > 0
