@@ -15,11 +15,11 @@ class Attention(Sizes):
     """From queries, keys and values to what attention gives, of one device for one microbatch."""
 
     @cached_property
-    def _bytes(self) -> tuple[float, float]:
-        """Of queries, and of keys and values of a whole sequence."""
+    def _bytes(self) -> float:
+        """Of queries and what attention gives, and of keys and values of a whole sequence."""
         kv_tokens = self.share.sequences * self.config.sequence
-        size = self.config.head_size * self.stored
-        return self.tokens * self.heads * size, 2 * kv_tokens * self.kv_heads * size
+        size = (self.config.score_size + self.config.head_size) * self.stored
+        return (self.tokens * self.heads + kv_tokens * self.kv_heads) * size
 
     @cached_property
     def _scores(self) -> int:
@@ -29,15 +29,15 @@ class Attention(Sizes):
     def forward(self) -> list[Operation]:
         """Of whole sequences."""
         batch, size, length = self.share.sequences * self.heads, self.config.head_size, self.config.sequence
-        queries, kv = self._bytes
+        wide = self.config.score_size
         if self.config.is_blocked:
             products = []
             for begin, rows in self._blocks():
                 keys = self._block_end(begin)
-                products += [self._product(batch, rows, keys, size), self._product(batch, rows, size, keys)]
-            return [self._blocked("attention", products, 2 * queries + kv, products[::2])]
+                products += [self._product(batch, rows, keys, wide), self._product(batch, rows, size, keys)]
+            return [self._blocked("attention", products, self._bytes, products[::2])]
         rows = self.tokens // self.share.sequences
-        scores = self._product(batch, rows, length, size)
+        scores = self._product(batch, rows, length, wide)
         values = self._product(batch, rows, size, length)
         stored = self.stored
         found = [
@@ -50,31 +50,46 @@ class Attention(Sizes):
         return found
 
     def cached(self, length: int) -> list[Operation]:
-        """Of one query for each sequence and head; heads that share keys are rows of a product."""
-        batch, rows, size = self.tokens * self.kv_heads, self.heads // self.kv_heads, self.config.head_size
-        products = (self._product(batch, rows, length, size), self._product(batch, rows, size, length))
-        cache = 2 * batch * length * size * self.stored
+        """Of one query for each sequence and head; heads that share keys are rows of a product.
+
+        Latents are both keys and values of all heads: queries are projected to them, and what attention gives from them
+        (DeepSeek-AI, arXiv:2405.04434, section 2.1.2).
+        """
+        config, latent = self.config, self.config.kv_latent
+        groups, size = (1, latent) if latent else (self.kv_heads, config.head_size)
+        batch, rows, wide = self.tokens * groups, self.heads // groups, size + config.rotary_size
+        products = (self._product(batch, rows, length, wide), self._product(batch, rows, size, length))
+        cache = self.tokens * length * self.cache_width * self.stored
         elements = batch * rows * length
-        return [Operation("attention", "attention", cache, products, elements * SOFTMAX_FLOPS, elements)]
+        found = [Operation("attention", "attention", cache, products, elements * SOFTMAX_FLOPS, elements)]
+        if not latent:
+            return found
+        into = self._product(self.heads, self.tokens, latent, config.head_size)
+        out = self._product(self.heads, self.tokens, config.head_size, latent)
+        before, after = (
+            Operation(name, "projection", moved(each, self.stored), (each,))
+            for name, each in (("queries to latents", into), ("values of latents", out))
+        )
+        return [before, *found, after]
 
     def gradient(self) -> list[Operation]:
         """Of `forward`."""
         batch, size, length = self.share.sequences * self.heads, self.config.head_size, self.config.sequence
-        queries, kv = self._bytes
+        wide = self.config.score_size
         if self.config.is_blocked:
             products = []
             for begin, keys in self._blocks():
                 rows = length - begin // self.config.attention_block * self.config.attention_block
-                products += [self._product(batch, rows, keys, size)] * 2
-                products += [self._product(batch, keys, size, rows)] * 2
-                products.append(self._product(batch, rows, size, keys))
-            return [self._blocked("attention gradient", products, 4 * queries + 2 * kv, products[::5])]
+                products += [self._product(batch, rows, keys, wide), self._product(batch, rows, keys, size)]
+                products += [self._product(batch, keys, size, rows), self._product(batch, keys, wide, rows)]
+                products.append(self._product(batch, rows, wide, keys))
+            return [self._blocked("attention gradient", products, 2 * self._bytes, products[::5])]
         rows, stored = self.tokens // self.share.sequences, self.stored
         products = [
             self._product(batch, length, size, rows),
             self._product(batch, rows, length, size),
-            self._product(batch, rows, size, length),
-            self._product(batch, length, size, rows),
+            self._product(batch, rows, wide, length),
+            self._product(batch, length, wide, rows),
         ]
         values, weights, query, key = (
             Operation(name, "attention", moved(each, stored), (each,))

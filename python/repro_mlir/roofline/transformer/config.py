@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Transformers by their sizes: decoders of GPT's and Llama's kind, dense or with experts."""
+"""Transformers by their sizes: decoders of GPT's and Llama's kind, dense or with experts, or with latent attention."""
 
 from __future__ import annotations
 
@@ -36,6 +36,10 @@ class TransformerConfig:
       fused_projections: those of one input are one product.
       attention_block: (K5) queries, or keys, of a block; 0 where the matrix of scores is kept whole, as it is of
         sequences that are no longer than a block.
+      kv_latent: the width from which keys and values of all heads are projected, where attention is latent
+        (DeepSeek-AI, arXiv:2405.04434, section 2.1); else 0.
+      query_latent: the width from which queries are projected then; 0 where it is `hidden`.
+      rotary_size: the part of queries and keys, beside `head_size`, that is rotated then; all heads have one such key.
     """
 
     layers: int
@@ -54,6 +58,9 @@ class TransformerConfig:
     dropout: bool = False
     fused_projections: bool = True
     attention_block: int = 128
+    kv_latent: int = 0
+    query_latent: int = 0
+    rotary_size: int = 0
 
     def __post_init__(self) -> None:
         for name, (least, most) in _BOUNDS.items():
@@ -63,6 +70,10 @@ class TransformerConfig:
                 check_flag(each.name, getattr(self, each.name))
         if self.heads % self.kv_heads:
             raise ReproError(f"expected heads as a multiple of kv_heads, got {self.heads} and {self.kv_heads}")
+        if self.kv_latent and not (self.rotary and self.rotary_size and self.kv_heads == self.heads):
+            raise ReproError("expected rotary, rotary_size and as many kv_heads as heads with kv_latent")
+        if not self.kv_latent and (self.query_latent or self.rotary_size):
+            raise ReproError("expected kv_latent with query_latent and rotary_size")
         if self.active_experts > self.experts or bool(self.experts) != bool(self.active_experts):
             raise ReproError(f"expected active_experts up to {self.experts}, got {self.active_experts}")
         if self.attention_block and self.sequence > self.attention_block * _MOST_BLOCKS:
@@ -84,6 +95,28 @@ class TransformerConfig:
         return self.kv_heads * self.head_size
 
     @property
+    def score_size(self) -> int:
+        """The width of a query of a head, and of a key."""
+        return self.head_size + self.rotary_size
+
+    @property
+    def latent_parameters(self) -> int:
+        """Of a layer's projections to latents, with their norms, which devices that share tensors all have."""
+        if not self.kv_latent:
+            return 0
+        widths = self.query_latent + self.kv_latent
+        return self.hidden * (widths + self.rotary_size) + widths
+
+    @property
+    def attention_parameters(self) -> int:
+        """Of a layer's projections to queries, keys and values, and of the one behind attention."""
+        if not self.kv_latent:
+            return 2 * self.hidden * (self.query_size + self.kv_size)
+        queries = (self.query_latent or self.hidden) * self.heads * self.score_size
+        kv = self.kv_latent * 2 * self.kv_size
+        return self.latent_parameters + queries + kv + self.query_size * self.hidden
+
+    @property
     def perceptron_parameters(self) -> int:
         """Of the weights of a layer's perceptron, or of one of its experts."""
         return (3 if self.gated else 2) * self.hidden * self.ffn
@@ -91,12 +124,11 @@ class TransformerConfig:
     @property
     def layer_parameters(self) -> int:
         """Of a layer: weights, biases and norms."""
-        attention = 2 * self.hidden * (self.query_size + self.kv_size)
         router = self.hidden * self.experts
         others = 2 * self.hidden
         if not self.rotary:
             others += 2 * self.hidden + self.query_size + 2 * self.kv_size + self.hidden + self.ffn + self.hidden
-        return attention + router + max(1, self.experts) * self.perceptron_parameters + others
+        return self.attention_parameters + router + max(1, self.experts) * self.perceptron_parameters + others
 
     @property
     def embedding_parameters(self) -> int:
@@ -118,6 +150,7 @@ _BOUNDS = {
     "layers": (1, 1 << 14), "hidden": (1, 1 << 20), "heads": (1, 1 << 14), "kv_heads": (1, 1 << 14),
     "head_size": (1, 1 << 14), "ffn": (1, 1 << 22), "vocabulary": (1, 1 << 24), "sequence": (1, 1 << 24),
     "experts": (0, 1 << 14), "active_experts": (0, 1 << 14), "attention_block": (0, 1 << 24),
+    "kv_latent": (0, 1 << 20), "query_latent": (0, 1 << 20), "rotary_size": (0, 1 << 14),
 }  # fmt: skip
 
 

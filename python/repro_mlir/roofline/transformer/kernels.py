@@ -82,8 +82,8 @@ class Kernels(Sizes):
           cached_tokens: how many keys and values of each sequence are in memory, where the tokens are new ones of as
             many sequences; None for whole sequences.
         """
-        before, after = self._attention_projections
-        found = [self._norm(), *self._forward(before)]
+        _, after = self._attention_projections
+        found = [self._norm(), *self._before_attention(cached_tokens is not None)]
         if self.config.rotary:
             found.append(self._rotary())
         found += self._attention.forward() if cached_tokens is None else self._attention.cached(cached_tokens)
@@ -100,6 +100,10 @@ class Kernels(Sizes):
         found += [*self._dropout_gradient(), *self._backward((after,)), *self._attention.gradient()]
         if self.config.rotary:
             found.append(self._rotary())
+        if self.config.kv_latent:
+            found.append(self._keys_of_heads())
+            found += [each for projection in self._from_latents for each in self._backward((projection,))]
+            found.append(self._latent_norms(2))
         found += [*self._backward(before), self._norm_gradient()]
         return tuple(found)
 
@@ -113,7 +117,8 @@ class Kernels(Sizes):
         if not format.quantize_bytes:
             return ()
         before, after = self._attention_projections
-        weights = [each for each in (*before, after, *self._perceptron_projections) if each.is_quantized]
+        all_ = (*before, *self._from_latents, after, *self._perceptron_projections)
+        weights = [each for each in all_ if each.is_quantized]
         elements = sum(each.batch * each.outputs * each.inputs for each in weights)
         return (vector("weights as operands", elements, format.quantize_bytes, 2, len(weights)),)
 
@@ -137,13 +142,53 @@ class Kernels(Sizes):
 
     @cached_property
     def _attention_projections(self) -> tuple[tuple[_Projection, ...], _Projection]:
-        """Those before and the one after attention."""
-        hidden, size = self.config.hidden, self.config.head_size
+        """Those of the layer's input, and the one after attention."""
+        config, hidden, size = self.config, self.config.hidden, self.config.head_size
         widths = {"query": self.heads * size, "key": self.kv_heads * size, "value": self.kv_heads * size}
-        if self.config.fused_projections:
+        if config.kv_latent:
+            widths = {
+                "query": config.query_latent or self.heads * config.score_size,
+                "key and value": config.kv_latent + config.rotary_size,
+            }
+        if config.fused_projections:
             widths = {"query, key and value": sum(widths.values())}
         before = tuple(_Projection(name, self.tokens, width, hidden) for name, width in widths.items())
         return before, self._divided("attention output", self.tokens, hidden, self.heads * size)
+
+    @cached_property
+    def _from_latents(self) -> tuple[_Projection, ...]:
+        """Those of the latents of latent attention, keys and values first."""
+        config, found = self.config, []
+        if config.kv_latent:
+            widths = 2 * self.kv_heads * config.head_size
+            found.append(_Projection("keys and values of latents", self.tokens, widths, config.kv_latent))
+        if config.query_latent:
+            widths = self.heads * config.score_size
+            found.append(_Projection("queries of latents", self.tokens, widths, config.query_latent))
+        return tuple(found)
+
+    def _before_attention(self, is_cached: bool) -> list[Operation]:
+        """From the layer's input to queries, keys and values, or to latents in place of those where they are cached."""
+        before, _ = self._attention_projections
+        found = self._forward(before)
+        if self.config.kv_latent:
+            found.append(self._latent_norms(1))
+            for each in self._from_latents[1:] if is_cached else self._from_latents:
+                found += self._forward((each,))
+            if not is_cached:
+                found.append(self._keys_of_heads())
+        return found
+
+    def _latent_norms(self, passes: int) -> Operation:
+        """Forward by one pass, or backward by two."""
+        elements, flops = self.tokens * (self.config.query_latent + self.config.kv_latent), passes * _NORM_FLOPS
+        fused, launches = passes * 2 * self.stored, 2 if self.config.query_latent else 1
+        found = self._chain("latent norms", elements, fused, passes * _RMS_CHAIN, flops)
+        return replace(found, launches=found.launches * launches)
+
+    def _keys_of_heads(self) -> Operation:
+        """Keys of all heads, each with the rotated part that they share; or their gradients apart."""
+        return vector("keys of heads", self.tokens * self.kv_heads * self.config.score_size, 2 * self.stored, 1)
 
     def _divided(self, name: str, rows: int, outputs: int, inputs: int, batch: int = 1) -> _Projection:
         """A projection of which the device has so many inputs, or its part of the outputs and all inputs."""
@@ -277,7 +322,10 @@ class Kernels(Sizes):
         return [vector("dropout gradient", elements, 2 * self.stored + 1, 1)] * self.config.dropout
 
     def _rotary(self) -> Operation:
-        elements = self.tokens * (self.heads + self.kv_heads) * self.config.head_size
+        if self.config.kv_latent:
+            elements = self.tokens * (self.heads + 1) * self.config.rotary_size
+        else:
+            elements = self.tokens * (self.heads + self.kv_heads) * self.config.head_size
         return self._chain("rotation", elements, 2 * self.stored, _ROTARY_CHAIN, 3)
 
     def _activation(self) -> Operation:

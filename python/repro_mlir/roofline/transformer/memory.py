@@ -81,7 +81,7 @@ def device_parameters(config: TransformerConfig, training: Training, stage: int 
             ends += config.hidden * config.vocabulary
     count = stage_layers(config, training, stage) / parallelism.tensor
     return DeviceParameters(
-        (config.layer_parameters - experts) * count,
+        (config.layer_parameters - experts + config.latent_parameters * (parallelism.tensor - 1)) * count,
         experts * count / parallelism.expert,
         ends / parallelism.tensor,
     )
@@ -141,8 +141,12 @@ def _layer_activations(config: TransformerConfig, training: Training, recomputat
     rows = config.active_experts or 1
     # Inputs of both norms, of the projections behind them, and masks of dropout.
     whole = 2 * hidden * stored + hidden * read * (1 + rows) + 2 * hidden * config.dropout
+    latents = config.query_latent + config.kv_latent
+    if config.kv_latent:
+        whole += (latents + config.rotary_size) * stored + latents * read
     inner = config.ffn * rows * (stored * (2 if config.gated else 1) + read)
-    divided = (config.query_size + 2 * config.kv_size) * stored + config.query_size * read + inner
+    scores = (config.heads + config.kv_heads) * config.score_size
+    divided = (scores + config.kv_size) * stored + config.query_size * read + inner
     if not config.is_blocked and recomputation == "none":
         divided += config.heads * config.sequence * (5 if config.dropout else 2) * stored / 2
     found = tokens * (whole * own + divided / parallelism.tensor)

@@ -291,8 +291,8 @@ class _Stage:
             hops = self._groups["tensor"].hop_seconds * 2 * passes
             tensor = min(tensor, max(0.0, tensor - products) + hops)
         # Keys and values forward and again in the backward pass, and their gradients.
-        heads = self._kernels.kv_heads * config.head_size
-        whole = training.microbatch * config.sequence * 2 * heads * self._stored
+        heads = self._kernels.kv_heads * (config.score_size + config.head_size)
+        whole = training.microbatch * config.sequence * heads * self._stored
         context = (passes + 1) * self._groups["context"].gather_seconds(whole)
         expert = 0.0
         if config.experts:
@@ -323,6 +323,8 @@ def predict_decoding(
     one = replace(config, sequence=1)
     parallelism.check(one)
     check_flag("gathers_operands", gathers_operands)
+    if gathers_operands and config.kv_latent:
+        raise ReproError("expected no latent attention where devices gather operands")
     if gathers_operands and config.hidden % tensor:
         raise ReproError(f"expected hidden as a multiple of {tensor} devices, got {config.hidden}")
     kernels = Kernels(one, Share(batch, precision, tensor, gathers_operands=gathers_operands))
@@ -344,8 +346,9 @@ def predict_decoding(
     causes["pipeline"] = (pipeline - 1) * groups["pipeline"].send_seconds(activations)
     layers = -(-config.layers // pipeline)
     outside = config.embedding_parameters / (1 if gathers_operands else tensor) + config.head_parameters / tensor
-    weights = layers * config.layer_parameters * format.operand_bytes / tensor + outside * format.stored_bytes
-    cache = 2.0 * layers * batch * cached_tokens * kernels.kv_heads * config.head_size * format.stored_bytes
+    inside = config.layer_parameters / tensor + config.latent_parameters * (1 - 1 / tensor)
+    weights = layers * inside * format.operand_bytes + outside * format.stored_bytes
+    cache = float(layers * batch * cached_tokens * kernels.cache_width * format.stored_bytes)
     return DecodingPrediction(
         machine, config, batch, cached_tokens, precision, parallelism.devices, causes, weights, cache
     )

@@ -85,6 +85,12 @@ class Sizes:
         return max(1, self.config.kv_heads // self.share.tensor)
 
     @cached_property
+    def cache_width(self) -> int:
+        """Elements that decoding keeps of a token and layer: its keys and values, or its latent and rotated key."""
+        config = self.config
+        return config.kv_latent + config.rotary_size if config.kv_latent else 2 * self.kv_heads * config.head_size
+
+    @cached_property
     def ffn(self) -> int:
         """The inner width."""
         return self.config.ffn // self.share.tensor

@@ -36,6 +36,8 @@ EXPERTS = TransformerConfig(
     layers=2, hidden=24, heads=4, kv_heads=4, head_size=6, ffn=16, vocabulary=17, sequence=LENGTH, attention_block=0,
     experts=5, active_experts=2, fused_projections=False,
 )  # fmt: skip
+LATENT = replace(LLAMA, heads=3, kv_heads=3, kv_latent=8, query_latent=10, rotary_size=4)
+LATENT_OF_INPUT = replace(LATENT, query_latent=0, fused_projections=True, gated=False)
 
 
 class Attention(nn.Module):
@@ -56,6 +58,56 @@ class Attention(nn.Module):
         q, k, v = (part.unflatten(2, (-1, config.head_size)).transpose(1, 2) for part in found.split(sizes, dim=2))
         attended = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=config.kv_heads != config.heads)
         return self.after(attended.transpose(1, 2).flatten(2))
+
+
+class LatentAttention(nn.Module):
+    """Causal attention whose keys and values, and queries where they have a latent, are projected from latents."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.config, queries = config, config.heads * config.score_size
+        self.sizes = [config.query_latent or queries, config.kv_latent, config.rotary_size]
+        query, latent, rotated = self.sizes
+        parts = [sum(self.sizes)] if config.fused_projections else [query, latent + rotated]
+        self.before = nn.ModuleList(nn.Linear(config.hidden, part) for part in parts)
+        self.queries = nn.Linear(query, queries) if config.query_latent else nn.Identity()
+        self.kv = nn.Linear(latent, 2 * config.kv_size)
+        self.after = nn.Linear(config.query_size, config.hidden)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        config = self.config
+        query, latent, rotated = torch.cat([part(x) for part in self.before], 2).split(self.sizes, dim=2)
+        q = self.queries(query).unflatten(2, (config.heads, -1)).transpose(1, 2)
+        k, v = self.kv(latent).unflatten(2, (config.heads, -1)).transpose(1, 2).chunk(2, dim=3)
+        k = torch.cat([k, rotated[:, None].expand(-1, config.heads, -1, -1)], 3)
+        attended = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.after(attended.transpose(1, 2).flatten(2))
+
+
+class LatentStep(nn.Module):
+    """One token of each sequence behind latents f32 [sequences, tokens, kv_latent + rotary_size] that are cached."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        heads, size, latent = config.heads, config.head_size, config.kv_latent
+        self.config = config
+        self.down_query = nn.Linear(config.hidden, config.query_latent)
+        self.down_kv = nn.Linear(config.hidden, latent + config.rotary_size)
+        self.queries = nn.Linear(config.query_latent, heads * config.score_size)
+        self.into = nn.Parameter(torch.randn(heads, size, latent))
+        self.out = nn.Parameter(torch.randn(heads, latent, size))
+        self.after = nn.Linear(config.query_size, config.hidden)
+        self.inner = Perceptron(config)
+
+    def forward(self, x: torch.Tensor, cache: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        config = self.config
+        q = self.queries(self.down_query(x)).unflatten(1, (config.heads, -1))
+        own, rotated = q.split([config.head_size, config.rotary_size], dim=2)
+        into = torch.bmm(own.transpose(0, 1), self.into).transpose(0, 1)
+        weights = torch.bmm(torch.cat([into, rotated], 2), cache.transpose(1, 2)).softmax(2)
+        attended = torch.bmm(weights, cache[..., : config.kv_latent])
+        values = torch.bmm(attended.transpose(0, 1), self.out).transpose(0, 1)
+        return self.inner(self.after(values.flatten(1))), self.down_kv(x)
 
 
 class Perceptron(nn.Module):
@@ -97,9 +149,10 @@ class Decoder(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         inner = Experts if config.experts else Perceptron
+        attention = LatentAttention if config.kv_latent else Attention
         self.tokens = nn.Embedding(config.vocabulary, config.hidden)
         self.places = nn.Embedding(CAPACITY, config.hidden)
-        self.attention = nn.ModuleList(Attention(config) for _ in range(config.layers))
+        self.attention = nn.ModuleList(attention(config) for _ in range(config.layers))
         self.inner = nn.ModuleList(inner(config) for _ in range(config.layers))
         self.norms = nn.ModuleList(nn.LayerNorm(config.hidden) for _ in range(2 * config.layers + 1))
         self.head = nn.Linear(config.hidden, config.vocabulary, bias=False)
@@ -149,7 +202,11 @@ def product_of(contraction: Any) -> tuple[int, int, int, int]:
 
 
 @pytest.mark.parametrize("block", [0, 4, 16])
-@pytest.mark.parametrize("config", [GPT, LLAMA, EXPERTS], ids=["gpt", "llama", "experts"])
+@pytest.mark.parametrize(
+    "config",
+    [GPT, LLAMA, EXPERTS, LATENT, LATENT_OF_INPUT],
+    ids=["gpt", "llama", "experts", "latent", "latent_of_input"],
+)
 def test_products_are_those_of_the_compiler(config: TransformerConfig, block: int) -> None:
     """Forward and backward, attention whole and by blocks, up to the transposition of a product."""
     config = replace(config, attention_block=block)
@@ -168,3 +225,17 @@ def test_products_of_decoding_are_those_of_the_generator(cached_tokens: int) -> 
     found = [each for operation in operations for each in operation.products]
     expected = Counter(products_of(program))
     assert Counter((each.batch, min(each.m, each.n), max(each.m, each.n), each.k) for each in found) == expected
+
+
+def test_products_of_decoding_latents_are_those_of_a_captured_layer() -> None:
+    """Queries are projected to the latents that are cached, which are both keys and values."""
+    length = 7
+    cache = torch.zeros(SLOTS, length, LATENT.kv_latent + LATENT.rotary_size)
+    program = repro_mlir.capture(LatentStep(LATENT).eval(), (torch.zeros(SLOTS, LATENT.hidden), cache))
+    assert isinstance(program, Program)
+    kernels = Kernels(replace(LATENT, sequence=1), Share(SLOTS, "f32"))
+    found = [each for operation in kernels.layer(length) for each in operation.products]
+    expected = Counter(products_of(program))
+    assert Counter((each.batch, min(each.m, each.n), max(each.m, each.n), each.k) for each in found) == expected
+    (attention,) = (each for each in kernels.layer(length) if each.name == "attention")
+    assert attention.bytes == cache.numel() * 4

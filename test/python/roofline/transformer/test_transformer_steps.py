@@ -26,6 +26,7 @@ from repro_mlir.roofline.transformer import (
     predict_decoding,
     predict_training,
     read_transformer,
+    training_memory,
 )
 
 A100 = read_machine("a100")
@@ -104,6 +105,31 @@ def test_decoding_reads_weights_and_cache() -> None:
     assert predict_decoding(LLAMA, A100, 1, 4096, tensor=8).seconds < prediction.seconds / 2
 
 
+def test_latent_attention() -> None:
+    """Of DeepSeek-V3's sizes (arXiv:2412.19437, section 4.2), whose first three layers are dense."""
+    config = replace(
+        LLAMA, layers=3, hidden=7168, heads=128, kv_heads=128, head_size=128, ffn=18432, vocabulary=129280,
+        kv_latent=512, query_latent=1536, rotary_size=64,
+    )  # fmt: skip
+    weights = 7168 * 1536 + 1536 * 128 * 192 + 7168 * (512 + 64) + 512 * 128 * 256 + 128 * 128 * 7168
+    assert config.attention_parameters == weights + 512 + 1536
+    one, eight = (predict_decoding(config, A100, 64, 4096, tensor=tensor) for tensor in (1, 8))
+    # Every device has all latents, and the projections to them.
+    assert one.cache == eight.cache == 3 * 64 * 4096 * (512 + 64) * 2
+    whole = 2 * config.layers * config.latent_parameters
+    assert eight.weights == pytest.approx((one.weights - whole) / 8 + whole)
+    first, second = (
+        training_memory(config, Training(1, parallelism=Parallelism(tensor=tensor))).weights for tensor in (1, 8)
+    )
+    assert second == pytest.approx((first - whole) / 8 + whole)
+    full = replace(config, kv_latent=0, query_latent=0, rotary_size=0)
+    assert predict_decoding(full, A100, 64, 4096).causes["attention"] > one.causes["attention"]
+    for each in (Training(1), Training(1, is_fused=False), Training(1, precision="fp8", recomputation="full")):
+        assert predict_training(config, A100, each).seconds > 0
+    with pytest.raises(ReproError, match="expected no latent attention where devices gather operands"):
+        predict_decoding(config, A100, 1, 1, tensor=8, gathers_operands=True)
+
+
 def test_operands_in_place_of_sums() -> None:
     """28 n C (R - 1) / R bytes of a layer in f32 (docs/distributed.md), and as many operations."""
     config = replace(PRESETS["gpt2-124m"], ffn=4 * 768)
@@ -144,6 +170,9 @@ def test_numbers_of_a_prediction() -> None:
         ({"kv_heads": 5}, "expected heads as a multiple of kv_heads, got 32 and 5"),
         ({"experts": 4}, "expected active_experts up to 4, got 0"),
         ({"active_experts": 1}, "expected active_experts up to 0, got 1"),
+        ({"query_latent": 8}, "expected kv_latent with query_latent and rotary_size"),
+        ({"kv_latent": 8, "rotary_size": 4}, "expected rotary, rotary_size and as many kv_heads as heads with kv_lat"),
+        ({"kv_latent": 8, "kv_heads": 32}, "expected rotary, rotary_size and as many kv_heads as heads with kv_latent"),
         ({"sequence": 1 << 24, "attention_block": 1}, "expected at most 4096 blocks of attention, got 16777216 tokens"),
         ({"speed": 1}, "expected a key of the transformer among .*, got 'speed'"),
     ],
