@@ -14,7 +14,7 @@ from ..bundle.runner.bundle import Bundle
 from ..errors import ReproError
 from ..program.program import Program
 from ..progress import Progress
-from .cpu.prediction import Code, cache_sizes
+from .cpu.prediction import Code
 from .gpu.prediction import GpuCode
 from .machines import Accelerator, CpuMachine
 from .machines.cpu import UNITS
@@ -87,25 +87,18 @@ def sweep(
         for machine, values in machines
         for texts in itertools.product(*values.values())
     ]
-    # Machines with the same caches one after the other: where bytes come from takes longest to find out.
-    order = sorted(range(len(asked)), key=lambda i: (_code_key(asked[i][0], asked[i][2]), *_cache_sizes(asked[i][2])))
-    found: dict[int, SweepPoint] = {}
+    found: list[SweepPoint] = []
     codes: dict[tuple[str, ...], Code | GpuCode] = {}
     with Progress(len(asked), "predicting") as progress:
-        for i in order:
-            name, given, machine = asked[i]
+        for name, given, machine in asked:
             key = _code_key(name, machine)
             if key not in codes:
                 codes[key] = read_code(programs[name], machine)
             step = predict(codes[key], machine, threads)
             numbers = {each: float(getattr(machine, each)) for each in given}
-            found[i] = SweepPoint(name, machine.name, given, numbers, step.seconds, step.causes)
+            found.append(SweepPoint(name, machine.name, given, numbers, step.seconds, step.causes))
             progress.advance()
-    return [found[i] for i in range(len(asked))]
-
-
-def _cache_sizes(machine: CpuMachine | Accelerator) -> tuple[int, ...]:
-    return cache_sizes(machine) if isinstance(machine, CpuMachine) else (int(machine.l2_bytes),)
+    return found
 
 
 def _code_key(program: str, machine: CpuMachine | Accelerator) -> tuple[str, ...]:

@@ -1,76 +1,161 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""From which memory the bytes of launches come: least-recently-used caches over pages of buffers."""
+"""How much is touched until the same bytes are touched again, which says what a cache of any size holds."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-_LEAST_PAGE = 1024
-# Pages of a step at most, so that its time is bounded.
-_PAGES = 1 << 16
+import numpy as np
+
+Access = tuple[str, int, int, int, bool, bool]
+"""A buffer of a launch: space, number, offset and size as in `Touch`, whether it is read, whether it is written."""
 
 
 @dataclass(frozen=True)
 class Touch:
-    """Bytes that a launch reads or writes.
+    """Bytes that a launch reads or writes, from the first to the last.
 
     Attributes:
       space, number: what they are part of (docs/plan.md).
       offset, size: in bytes.
-      times: how often they pass where no cache holds them: 2 where they are read, and written back.
+      times: how often each passes where no cache holds it: twice where it is fetched, and written back.
     """
 
     space: str
     number: int
     offset: int
     size: int
-    times: int = 1
+    times: float = 1
 
 
-class _Cache:
-    """Pages, the latest last."""
+def touches_of(accesses: Iterable[Access], fetches_written: bool) -> list[Touch]:
+    """What a launch touches. Buffers that are the same bytes are one; each is touched once.
 
-    def __init__(self, size: int, page: int) -> None:
-        self.pages: OrderedDict[tuple[str, int, int], None] = OrderedDict()
-        self.most = max(1, size // page)
+    Args:
+      fetches_written: whether caches fetch what is only written, too, as those of CPUs do.
+    """
+    found: dict[tuple[str, int, int, int], tuple[bool, bool]] = {}
+    for space, number, offset, size, reads, writes in accesses:
+        if size:
+            place = space, number, offset, size
+            before = found.get(place, (False, False))
+            found[place] = before[0] or reads, before[1] or writes
+    return [
+        Touch(*place, times=1 + (writes and (reads or fetches_written))) for place, (reads, writes) in found.items()
+    ]
 
-    def touch(self, page: tuple[str, int, int]) -> bool:
-        """Whether the page was here; now it is."""
-        found = page in self.pages
-        self.pages[page] = None
-        self.pages.move_to_end(page)
-        if len(self.pages) > self.most:
-            self.pages.popitem(last=False)
+
+@dataclass(frozen=True, eq=False)
+class Reuse:
+    """The touches of a step like all others, in pieces.
+
+    Attributes:
+      launches: how many the step has.
+      launch, passing: of each piece its launch, and its bytes as often as they pass.
+      distance: how many bytes a cache that drops what was used least recently needs to hold it still: the different
+        ones touched since its last touch, and its own.
+    """
+
+    launches: int
+    launch: np.ndarray
+    passing: np.ndarray
+    distance: np.ndarray
+
+    def beyond(self, size: float) -> np.ndarray:
+        """The bytes of each launch that such a cache of `size` bytes does not hold; all of them for size 0."""
+        is_far = self.distance > size
+        found = np.bincount(self.launch[is_far], self.passing[is_far], self.launches)
+        return np.rint(found).astype(np.int64)
+
+
+def reuse(launches: Sequence[Sequence[Touch]]) -> Reuse:
+    """The distances of what each launch of a step touches, in their order; the step before was the same one."""
+    stack = _Stack(2 * sum(len(touches) for touches in launches))
+    numbers, passing, distances = list[int](), list[float](), list[int]()
+    for is_counted in (False, True):
+        for number, touches in enumerate(launches):
+            for touch in touches:
+                for size, distance in stack.touch(touch):
+                    if is_counted:
+                        numbers.append(number)
+                        passing.append(size * touch.times)
+                        distances.append(distance)
+    return Reuse(len(launches), np.array(numbers, np.int64), np.array(passing), np.array(distances, np.int64))
+
+
+@dataclass
+class _Piece:
+    """Bytes from `begin` to `end` of a buffer whose last touch is the one number `time`; none from `until` on is."""
+
+    begin: int
+    end: int
+    time: int
+    until: int
+
+    @property
+    def size(self) -> int:
+        return self.end - self.begin
+
+
+class _Stack:
+    """All bytes in the order of their last touches, those of one touch in the order of their addresses."""
+
+    def __init__(self, touches: int) -> None:
+        # A Fenwick tree: bytes by the time of their last touch.
+        self.tree = [0] * (touches + 1)
+        self.time = self.total = 0
+        self.buffers: defaultdict[tuple[str, int], list[_Piece]] = defaultdict(list)
+
+    def touch(self, touch: Touch) -> list[tuple[int, int]]:
+        """Makes bytes the latest; returns size and distance of each piece of them that was touched before."""
+        pieces = self.buffers[touch.space, touch.number]
+        begin, end = touch.offset, touch.offset + touch.size
+        first, last = _split(pieces, begin), _split(pieces, end)
+        # Bytes that come after those before them by their touch alone.
+        behind: defaultdict[int, int] = defaultdict(int)
+        until = max((piece.until for piece in pieces[first:last]), default=0)
+        for i in range(first, len(pieces)):
+            if i >= last and pieces[i].begin >= until:
+                break
+            behind[pieces[i].time] += pieces[i].size
+        found, passed = [], 0
+        for piece in pieces[first:last]:
+            behind[piece.time] -= piece.size
+            later = self.total - self._bytes_until(piece.time)
+            found.append((piece.size, piece.size + behind[piece.time] + later + passed))
+            self._add(piece.time, -piece.size)
+            passed += piece.size
+        if first and begin < pieces[first - 1].until <= end:
+            pieces[first - 1].until = begin
+        self.time += 1
+        self._add(self.time, touch.size)
+        pieces[first:last] = [_Piece(begin, end, self.time, end)]
+        return found
+
+    def _add(self, time: int, size: int) -> None:
+        self.total += size
+        while time < len(self.tree):
+            self.tree[time] += size
+            time += time & -time
+
+    def _bytes_until(self, time: int) -> int:
+        found = 0
+        while time:
+            found += self.tree[time]
+            time &= time - 1
         return found
 
 
-def traffic(launches: Sequence[Sequence[Touch]], levels: Sequence[str], sizes: Sequence[int]) -> list[dict[str, int]]:
-    """The bytes of each launch that come from each level, in a step like all others.
-
-    Args:
-      launches: what each of the step touches, in its order.
-      levels: names of the caches and of the memory behind them.
-      sizes: bytes of the caches, of the first level first.
-    """
-    total = sum(touch.size for launch in launches for touch in launch)
-    page = _LEAST_PAGE
-    while total // page > _PAGES:
-        page *= 2
-    caches = [_Cache(size, page) for size in sizes]
-    found: list[dict[str, int]] = []
-    for is_counted in (False, True):
-        for launch in launches:
-            counts = dict.fromkeys(levels, 0)
-            for touch in launch:
-                end = touch.offset + touch.size
-                for place in range(touch.offset // page, -(-end // page)):
-                    part = min(end, (place + 1) * page) - max(touch.offset, place * page)
-                    hits = [each.touch((touch.space, touch.number, place)) for each in caches]
-                    counts[levels[hits.index(True) if True in hits else len(caches)]] += part * touch.times
-            if is_counted:
-                found.append(counts)
-    return found
+def _split(pieces: list[_Piece], place: int) -> int:
+    """The number of the first piece from `place` on, after a piece that goes beyond it has become two."""
+    number = bisect_left(pieces, place, key=lambda piece: piece.begin)
+    if number and pieces[number - 1].end > place:
+        before = pieces[number - 1]
+        pieces.insert(number, _Piece(place, before.end, before.time, before.until))
+        before.end = place
+    return number

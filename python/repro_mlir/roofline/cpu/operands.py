@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ...bundle.runner.plan import Plan
 from ...errors import ReproError
-from ..traffic import Touch
+from ..traffic import Access, Touch, touches_of
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def read_operands(text: str) -> dict[str, list[Operand]]:
 
 
 def touches(plan: Plan, operands: dict[str, list[Operand]]) -> list[list[Touch]]:
-    """What each launch touches, each buffer once.
+    """What each launch touches.
 
     Args:
       plan: of a CPU.
@@ -41,14 +41,13 @@ def touches(plan: Plan, operands: dict[str, list[Operand]]) -> list[list[Touch]]
     Raises:
       ReproError: a kernel of other operands than its launch has.
     """
-    return [[*_touches(plan, operands, number)] for number in range(len(plan.launches))]
+    return [touches_of(_accesses(plan, operands, number), True) for number in range(len(plan.launches))]
 
 
-def _touches(plan: Plan, operands: dict[str, list[Operand]], number: int) -> Iterator[Touch]:
+def _accesses(plan: Plan, operands: dict[str, list[Operand]], number: int) -> Iterator[Access]:
     launch = plan.launches[number]
     kernel = operands[plan.kernels[launch.kernel].name]
     if len(kernel) != len(launch.arguments):
         raise ReproError(f"launch {number} has {len(launch.arguments)} buffers, its kernel {len(kernel)}")
-    for operand, (space, index, offset) in zip(kernel, launch.arguments, strict=True):
-        if operand.size:
-            yield Touch(space, index, offset, operand.size)
+    for operand, place in zip(kernel, launch.arguments, strict=True):
+        yield *place, operand.size, operand.reads, operand.writes

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
+
+import numpy as np
 
 from ...bundle.runner.plan import Kernel, Plan, read_plan
 from ...compilation.cache import cached_analysis
@@ -17,7 +19,7 @@ from ...program.program import Program
 from ..causes import added_causes
 from ..ceilings import Ceilings
 from ..machines.cpu import UNITS, CpuMachine
-from ..traffic import traffic
+from ..traffic import Reuse, reuse
 from .assembly import Block, read_assembly
 from .operands import Operand, read_operands, touches
 from .operations import operations_of
@@ -83,15 +85,32 @@ class Code:
     kernels: dict[str, tuple[tuple[Block, Cycles | None], ...]]
     operations: dict[str, dict[str, int]]
     flops_per_cycle: float
-    _traffic: dict[tuple[int, ...], list[dict[str, int]]] = field(default_factory=dict, repr=False, compare=False)
+    _reuse: dict[int, Reuse] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    def traffic(self, machine: CpuMachine) -> list[dict[str, int]]:
-        """Bytes of each launch by level, as `traffic.traffic`; those of the last caches are kept."""
-        sizes = cache_sizes(machine)
-        if sizes not in self._traffic:
-            self._traffic.clear()
-            self._traffic[sizes] = traffic(touches(self.plan, self.operands), LEVELS, sizes)
-        return self._traffic[sizes]
+    def traffic(self, machine: CpuMachine, threads: int) -> list[dict[str, int]]:
+        """Bytes of each launch by `LEVELS`. The first two caches are those of a thread, which has the first part of
+        each buffer; the last one has all."""
+        own = self._reuse_of(threads)
+        moved = own.beyond(0)
+        behind_l1 = own.beyond(machine.l1_bytes)
+        behind_l2 = own.beyond(max(machine.l1_bytes, machine.l2_bytes))
+        memory = np.minimum(behind_l2, self._reuse_of(1).beyond(machine.l3_bytes))
+        found = moved - behind_l1, behind_l1 - behind_l2, behind_l2 - memory, memory
+        return [dict(zip(LEVELS, each, strict=True)) for each in np.stack(found, 1).tolist()]
+
+    def _reuse_of(self, threads: int) -> Reuse:
+        """Of what one of so many threads touches, as often as all of them together."""
+        if threads not in self._reuse:
+            parts = []
+            for launch, touched in zip(self.plan.launches, touches(self.plan, self.operands), strict=True):
+                used = used_threads(self.plan.kernels[launch.kernel], threads)
+                sizes = [-(-each.size // used) for each in touched]
+                parts.append([
+                    replace(each, size=size, times=each.times * each.size / size)
+                    for each, size in zip(touched, sizes, strict=True)
+                ])  # fmt: skip
+            self._reuse[threads] = reuse(parts)
+        return self._reuse[threads]
 
 
 @dataclass(frozen=True)
@@ -131,11 +150,6 @@ class StepPrediction:
     def setting(self) -> str:
         """The same in words."""
         return f"{self.machine.level}, {self.threads} threads"
-
-
-def cache_sizes(machine: CpuMachine) -> tuple[int, int, int]:
-    """Bytes of the caches, of the first level first."""
-    return int(machine.l1_bytes), int(machine.l2_bytes), int(machine.l3_bytes)
 
 
 def read_cpu_code(program: Program, machine: CpuMachine) -> Code:
@@ -186,7 +200,7 @@ def predict_cpu(code: Code, machine: CpuMachine, threads: int = 1) -> StepPredic
     if not 1 <= threads <= machine.cores:
         raise ReproError(f"expected threads from 1 to the {machine.cores} cores of {machine.name}, got {threads}")
     plan = code.plan
-    bytes_of = code.traffic(machine)
+    bytes_of = code.traffic(machine, threads)
     cycles = {name: _core_cycles(blocks) for name, blocks in code.kernels.items()}
     launches = []
     for launch, found in zip(plan.launches, bytes_of, strict=True):
@@ -196,6 +210,15 @@ def predict_cpu(code: Code, machine: CpuMachine, threads: int = 1) -> StepPredic
     state = sum(kind.nbytes for kind in plan.states)
     ceilings = ceilings_of(machine, threads, code.flops_per_cycle)
     return StepPrediction(machine, threads, tuple(launches), plan.arena_size, state, ceilings)
+
+
+def used_threads(kernel: Kernel, threads: int) -> int:
+    """How many of the threads have a part of a launch."""
+    return max(1, min(threads, _grains(kernel)))
+
+
+def _grains(kernel: Kernel) -> int:
+    return -(-kernel.items // kernel.grain)
 
 
 def _core_cycles(blocks: tuple[tuple[Block, Cycles | None], ...]) -> tuple[float, float, float]:
@@ -219,8 +242,7 @@ def _launch(
     machine: CpuMachine,
     threads: int,
 ) -> LaunchPrediction:
-    grains = -(-kernel.items // kernel.grain)
-    used = max(1, min(threads, grains))
+    grains, used = _grains(kernel), used_threads(kernel, threads)
     shares = {cause: each / machine.clock_hz / used for cause, each in zip(CAUSES, cycles, strict=False)}
     core = sum(shares.values())
     rates = bandwidths(machine, used)

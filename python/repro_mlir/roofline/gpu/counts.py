@@ -16,7 +16,7 @@ import numpy as np
 from ...bundle.runner.plan import Kernel, Launch, Plan
 from ...errors import ReproError
 from ...execute import emulator
-from ..traffic import Touch
+from ..traffic import Touch, touches_of
 from .architecture import LATENCIES, SECTOR, WARP
 from .instructions import Cost, cost_of
 from .ptx import Block
@@ -68,13 +68,12 @@ class Work:
 
     def touches(self, launch: Launch) -> list[Touch]:
         """What this or an equal launch reads or writes; arguments that are the same bytes are one."""
-        found: dict[tuple[str, int, int, int], tuple[bool, bool]] = {}
-        for (space, number, offset), (begin, size, reads, writes) in zip(launch.arguments, self.touched, strict=True):
-            if size:
-                place = space, number, offset + begin, size
-                before = found.get(place, (False, False))
-                found[place] = before[0] or reads, before[1] or writes
-        return [Touch(*place, times=1 + (reads and writes)) for place, (reads, writes) in found.items()]
+        places = zip(launch.arguments, self.touched, strict=True)
+        accesses = (
+            (space, number, offset + begin, size, reads, writes)
+            for (space, number, offset), (begin, size, reads, writes) in places
+        )
+        return touches_of(accesses, False)
 
 
 @dataclass

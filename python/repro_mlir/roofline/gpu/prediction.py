@@ -21,7 +21,7 @@ from ...program.program import Program
 from ..causes import added_causes
 from ..ceilings import Ceilings
 from ..machines.accelerator import Accelerator
-from ..traffic import traffic
+from ..traffic import Reuse, reuse
 from .architecture import ARCHITECTURES, WARP, WAVEFRONT, Architecture
 from .counts import ALIGNMENT, Work, count
 from .occupancy import blocks_per_multiprocessor, registers_of
@@ -91,6 +91,11 @@ class GpuCode:
     work: tuple[Work, ...]
     registers: dict[str, int]
     is_assembled: bool
+
+    @cached_property
+    def reuse(self) -> Reuse:
+        """What L2 caches hold of its launches."""
+        return reuse([work.touches(launch) for launch, work in zip(self.plan.launches, self.work, strict=True)])
 
 
 @dataclass(frozen=True)
@@ -199,13 +204,12 @@ def predict_gpu(code: GpuCode, machine: Accelerator) -> GpuStepPrediction:
             "expected read_code with this machine"
         )
     plan = code.plan
-    touches = [work.touches(launch) for launch, work in zip(plan.launches, code.work, strict=True)]
-    bytes_of = traffic(touches, ("l2", "memory"), [int(machine.l2_bytes)])
+    memory_bytes = code.reuse.beyond(machine.l2_bytes).tolist()
     launches = []
-    for launch, work, found in zip(plan.launches, code.work, bytes_of, strict=True):
+    for launch, work, moved in zip(plan.launches, code.work, memory_bytes, strict=True):
         name = plan.kernels[launch.kernel].name
         resident = blocks_per_multiprocessor(name, work.threads, code.registers[name], work.shared_bytes, machine)
-        launches.append(_launch(name, work, resident, found["memory"], machine))
+        launches.append(_launch(name, work, resident, moved, machine))
     state = sum(kind.nbytes for kind in plan.states)
     return GpuStepPrediction(machine, tuple(launches), plan.arena_size, state, code.is_assembled, _ceilings(machine))
 

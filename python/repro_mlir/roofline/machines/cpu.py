@@ -35,7 +35,7 @@ class CpuMachine:
       issue_width: micro-operations that begin in a cycle at most.
       clock_hz: cycles per second under vector code.
       cores: how many share the last cache and memory.
-      l2_bandwidth, l3_bandwidth, memory_bandwidth: bytes per second that one core reads.
+      l2_bandwidth, l3_bandwidth, memory_bandwidth: bytes per second that one core fetches and writes back.
       shared_l3_bandwidth, shared_memory_bandwidth: of all cores together.
       launch_seconds: of a launch that does nothing.
       wake_seconds: until threads have begun and ended a launch, beyond that.

@@ -12,9 +12,8 @@ from repro_mlir.bundle.runner.plan import Kernel, Launch, Plan
 from repro_mlir.errors import ReproError
 from repro_mlir.numerics.tensors import TensorType
 from repro_mlir.roofline import CAUSES, NUMBERS, Code, predict, read_code
-from repro_mlir.roofline.cpu.operands import Operand, touches
+from repro_mlir.roofline.cpu.operands import Operand
 from repro_mlir.roofline.cpu.prediction import LEVELS
-from repro_mlir.roofline.traffic import traffic
 from support.predicted import EMPTY, MACHINE, doubled, product, program_of
 
 
@@ -35,8 +34,8 @@ def test_causes_add_up(code: Code) -> None:
 
 @pytest.fixture(scope="module")
 def stream() -> Code:
-    """Of 4 MiB, which lie in the last cache of the machine."""
-    return read_code(program_of(doubled(1 << 20)), MACHINE)
+    """Of 12 MiB, which lie in the last cache of the machine, and an eighth of which in no second one."""
+    return read_code(program_of(doubled(3 << 20)), MACHINE)
 
 
 @pytest.mark.parametrize("name", sorted({*NUMBERS} - {"cores", "modelled_vector_bits", "issue_width"}))
@@ -88,23 +87,54 @@ def test_a_program_without_launches() -> None:
     assert (step.launches, step.seconds) == ((), 0)
 
 
+def test_threads_have_caches_of_their_own() -> None:
+    """1.5 MiB, which one second cache does not hold, and eight do."""
+    code = read_code(program_of(doubled(3 << 17)), MACHINE)
+    for threads, level in ((1, "l3"), (2, "l2"), (8, "l2")):
+        (launch,) = predict(code, MACHINE, threads).launches
+        assert launch.traffic == {**dict.fromkeys(LEVELS, 0), level: 3 << 20}
+
+
+STATES = tuple(TensorType(name, "f32", (512,)) for name in "xy")
+
+
+def code_by_hand(kernels: tuple[Kernel, ...], launches: tuple[Launch, ...], **operands: list[Operand]) -> Code:
+    plan = Plan("cpu", 0, 0, STATES, (), (), (), kernels, launches)
+    return Code(MACHINE, plan, operands, {}, {}, 1.0)
+
+
+def traffic(code: Code, threads: int, *sizes: int) -> list[list[int]]:
+    """By `LEVELS`, on a machine with caches of these sizes."""
+    machine = replace(MACHINE, **dict(zip(("l1_bytes", "l2_bytes", "l3_bytes"), sizes, strict=True)))
+    found = code.traffic(machine, threads)
+    assert [[*each] for each in found] == [[*LEVELS]] * len(found)
+    return [[*each.values()] for each in found]
+
+
 def test_where_bytes_come_from() -> None:
-    """By hand: a step of two launches on pages of 1,024 bytes."""
-    x, y = (TensorType(name, "f32", (512,)) for name in "xy")
+    whole, part, nothing = Operand(2048, True, False), Operand(1024, True, True), Operand(0, True, False)
     kernels = (Kernel("first", 1, 1), Kernel("second", 1, 1))
     launches = (
         Launch(0, False, (("state", 0, 0), ("state", 1, 0))),
         Launch(1, False, (("state", 0, 1024), ("state", 0, 0))),
     )
-    plan = Plan("cpu", 0, 0, (x, y), (), (), (), kernels, launches)
-    whole, part, nothing = Operand(2048, True, False), Operand(1024, True, True), Operand(0, True, False)
-    operands = {"first": [whole, whole], "second": [part, nothing]}
-    # All four pages are in the second cache. The first one has what the second launch read last when a step begins.
-    found = traffic(touches(plan, operands), LEVELS, [2048, 4096, 8192])
-    assert found == [{"l1": 1024, "l2": 3072, "l3": 0, "memory": 0}, {"l1": 0, "l2": 1024, "l3": 0, "memory": 0}]
-    found = traffic(touches(plan, operands), LEVELS, [4096, 4096, 8192])
-    assert found == [{"l1": 4096, "l2": 0, "l3": 0, "memory": 0}, {"l1": 1024, "l2": 0, "l3": 0, "memory": 0}]
-    found = traffic(touches(plan, operands), LEVELS, [1024, 1024, 1024])
-    assert sum(each["memory"] for each in found) == 5120
+    code = code_by_hand(kernels, launches, first=[whole, whole], second=[part, nothing])
+    # Half of the first state is what the second launch read last when a step begins, and is read after the other half.
+    assert traffic(code, 1, 2048, 4096, 8192) == [[1024, 3072, 0, 0], [0, 2048, 0, 0]]
+    assert traffic(code, 1, 4096, 4096, 8192) == [[4096, 0, 0, 0], [2048, 0, 0, 0]]
+    assert traffic(code, 1, 1024, 2048, 4096) == [[0, 1024, 3072, 0], [0, 0, 2048, 0]]
+    assert traffic(code, 1, 1024, 1024, 0) == [[0, 0, 0, 4096], [0, 0, 0, 2048]]
     with pytest.raises(ReproError, match="launch 0 has 2 buffers, its kernel 1"):
-        touches(plan, {"first": [whole], "second": [part, nothing]})
+        traffic(replace(code, operands={"first": [whole], "second": [part, nothing]}), 1, 1, 1, 1)
+
+
+def test_where_the_bytes_of_a_thread_come_from() -> None:
+    """A launch of four threads, and one that a single thread has."""
+    whole = Operand(2048, True, False)
+    kernels = (Kernel("shared", 8, 2), Kernel("alone", 1, 1))
+    launches = tuple(Launch(number, False, (("state", 0, 0),)) for number in range(2))
+    code = code_by_hand(kernels, launches, shared=[whole], alone=[whole])
+    # A quarter is what both have touched; the rest is touched by the other three, and once in a step.
+    assert traffic(code, 4, 512, 1024, 2048) == [[0, 0, 2048, 0], [512, 0, 1536, 0]]
+    assert traffic(code, 4, 512, 2048, 2048) == [[0, 2048, 0, 0], [512, 1536, 0, 0]]
+    assert traffic(code, 4, 512, 1024, 2047) == [[0, 0, 0, 2048], [512, 0, 0, 1536]]

@@ -20,7 +20,7 @@ from repro_mlir.roofline import GPU_CAUSES, GpuCode, predict, read_code
 from repro_mlir.roofline.gpu.counts import Work
 from repro_mlir.roofline.gpu.prediction import gpu_code_of
 from repro_mlir.roofline.machines import ACCELERATOR_NUMBERS
-from repro_mlir.roofline.traffic import Touch, traffic
+from repro_mlir.roofline.traffic import Touch, reuse
 from support.predicted import EMPTY, GPU, MACHINE, doubled, product, program_of
 
 HEADER = ".version 8.0\n.target sm_90\n.address_size 64\n"
@@ -174,7 +174,7 @@ def test_what_is_read_and_written_passes_twice() -> None:
     touched = ((0, 64, True, True), (0, 32, True, False), (0, 32, False, True))
     found = replace(WORK, touched=touched).touches(launch)
     assert found == [Touch("state", 0, 0, 64, times=2), Touch("state", 1, 256, 32, times=2)]
-    assert traffic([found], ("l2", "memory"), [32]) == [{"l2": 0, "memory": 192}]
+    assert reuse([found]).beyond(32).tolist() == [192]
 
 
 def test_a_chain_of_indices_is_counted_as_empty() -> None:

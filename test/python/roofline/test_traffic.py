@@ -1,0 +1,92 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""What least-recently-used caches hold, beside caches of single bytes."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+
+import pytest
+from repro_mlir.roofline.traffic import Touch, reuse, touches_of
+
+
+def beyond_by_bytes(launches: Sequence[Sequence[Touch]], size: int) -> list[int]:
+    """As `Reuse.beyond` in the second step, byte by byte."""
+    cache: OrderedDict[tuple[str, int, int], None] = OrderedDict()
+    found: list[int] = []
+    for touches in [*launches, *launches]:
+        found.append(0)
+        for touch in touches:
+            for place in range(touch.offset, touch.offset + touch.size):
+                byte = touch.space, touch.number, place
+                found[-1] += int(touch.times) * (byte not in cache)
+                cache[byte] = None
+                cache.move_to_end(byte)
+                if len(cache) > size:
+                    cache.popitem(last=False)
+    return found[len(launches) :]
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_caches_of_bytes(seed: int) -> None:
+    """Buffers that overlap, lie apart and are parts of each other."""
+    some = random.Random(seed)
+    launches = [
+        [
+            Touch(some.choice("ab"), some.randrange(2), some.randrange(20), some.randrange(1, 12), some.choice((1, 2)))
+            for _ in range(some.randrange(4))
+        ]
+        for _ in range(some.randrange(1, 8))
+    ]
+    found = reuse(launches)
+    for size in range(40):
+        assert found.beyond(size).tolist() == beyond_by_bytes(launches, size)
+
+
+def test_another_large_launch_makes_no_cache_larger() -> None:
+    small = [Touch("state", 0, 0, 200 << 10)]
+    large = [Touch("state", 1, 0, 20 << 30)]
+    for launches in ([small, small], [small, small, large]):
+        found = reuse(launches)
+        assert found.beyond(32 << 10).tolist()[1] == 200 << 10
+        assert found.beyond(1 << 20).tolist()[1] == 0
+
+
+def test_a_long_step_takes_no_long_time() -> None:
+    """A buffer in parts, whole, and in parts from the last to the first: 40,001 touches."""
+    number, size = 20000, 4096
+    parts = [[Touch("arena", 0, size * i, size)] for i in range(number)]
+    whole = [Touch("arena", 0, 0, size * number)]
+    start = time.process_time()
+    found = reuse([*parts, whole, *parts[::-1]])
+    assert time.process_time() - start < 60
+    # Of the parts each is as far away as all from the end where the order turns round.
+    assert found.distance[:number].tolist() == [size * (i + 1) for i in range(number)]
+    assert (found.distance[number : 2 * number] == size * number).all()
+    assert found.distance[2 * number :].tolist() == [size * (i + 1) for i in range(number)]
+
+
+def test_what_is_fetched_and_written_back_passes_twice() -> None:
+    accesses = [
+        ("state", 0, 0, 64, True, True),
+        ("state", 1, 32, 64, True, False),
+        ("state", 1, 32, 64, False, True),
+        ("state", 1, 0, 32, True, False),
+        ("state", 2, 0, 16, False, True),
+        ("arena", 0, 0, 0, True, True),
+    ]
+    for fetches_written in (True, False):
+        touches = touches_of(accesses, fetches_written)
+        assert [(each.number, each.offset, each.size, each.times) for each in touches] == [
+            (0, 0, 64, 2), (1, 32, 64, 2), (1, 0, 32, 1), (2, 0, 16, 1 + fetches_written),
+        ]  # fmt: skip
+        assert reuse([touches]).beyond(32).tolist() == [288 + 16 * (1 + fetches_written)]
+
+
+def test_nothing_is_touched() -> None:
+    assert reuse([]).beyond(0).tolist() == []
+    assert reuse([[], []]).beyond(0).tolist() == [0, 0]
