@@ -112,9 +112,14 @@ class CpuBackend:
         self.run_at([*states, *addresses])
         return outputs
 
-    def profile(self, states: Sequence[np.ndarray], inputs: Sequence[np.ndarray] = ()) -> list[tuple[str, float]]:
-        """One step; returns the kernel and the seconds of each launch in order."""
-        _, addresses = self._bind(states, inputs, None)
+    def profile(
+        self,
+        states: Sequence[np.ndarray],
+        inputs: Sequence[np.ndarray] = (),
+        outputs: Sequence[np.ndarray] | None = None,
+    ) -> list[tuple[str, float]]:
+        """One step on the arguments of `run`; returns the kernel and the seconds of each launch in order."""
+        _, addresses = self._bind(states, inputs, outputs)
         times = self._executable.profile(addresses)
         return [(name, time * 1e-9) for name, time in zip(self.launches, times, strict=True)]
 
