@@ -29,7 +29,7 @@ from repro_mlir.roofline import (
     read_machine,
     write_cpu_machine,
 )
-from repro_mlir.roofline.cpu.calibration import bandwidth
+from repro_mlir.roofline.cpu.calibration import bandwidth, count_cores, with_units
 from support.predicted import MACHINE, SOURCES, product, program_of
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -103,7 +103,10 @@ def changed(**changes: Any) -> bytes:
         (changed(clock_hz={"value": True, "source": "x"}), "expected clock_hz as a number"),
         (changed(clock_hz={"value": "4 GHz", "source": "x"}), "expected clock_hz as a number"),
         (changed(cores={"value": 1.5, "source": "x"}), "expected cores as a whole number from 1"),
-        (changed(modelled_vector_bits={"value": 100, "source": "x"}), "expected modelled_vector_bits among"),
+        (
+            changed(modelled_vector_bits={"value": 128, "source": "x"}),
+            r"expected modelled_vector_bits among \(256, 512\), got 128",
+        ),
         (changed(scheduling_model={"value": "-h", "source": "x"}), "scheduling_model as a processor of LLVM, got '-h'"),
         (changed(scheduling_model={"value": "a b", "source": "x"}), "expected scheduling_model as a processor of LLVM"),
     ],
@@ -192,6 +195,8 @@ def test_other_numbers() -> None:
         ("clock_hz", "0x", "expected clock_hz as a number from"),
         ("cores", "0.5x", None),
         ("cores", "1.5", "expected cores as a whole number"),
+        ("cores", "1e308x", "cores: expected a number, or a factor such as 2x, got '1e308x'"),
+        ("clock_hz", "1e308x", "clock_hz: expected a number, or a factor such as 2x, got '1e308x'"),
     ):
         if message is None:
             assert MACHINE.with_changes({name: value}).cores == 4
@@ -240,6 +245,36 @@ def test_the_bandwidth_is_what_a_step_gets() -> None:
     machine = replace(MACHINE, level=cpu.native_level(), launch_seconds=0.0)
     found = [bandwidth(machine, size, 1) / streamed_bandwidth(machine.level, size) for _ in range(5)]
     assert any(1 / 1.25 < each < 1.25 for each in found), found
+
+
+@pytest.mark.parametrize(
+    ("level", "host", "like", "units"),
+    [
+        ("x86-64-v4", "znver5", "epyc-zen5", ("znver4", 256, 8)),
+        ("x86-64-v4", "emeraldrapids", "xeon-sapphire-rapids", ("sapphirerapids", 256, 6)),
+        ("aarch64", "apple-m1", "apple-m2", ("neoverse-v2", 512, 8)),
+        # Processors that no machine of the package is like.
+        ("x86-64-v3", "znver3", None, ("znver3", 512, 6)),
+        ("x86-64-v3", "haswell", None, ("haswell", 512, 4)),
+        ("aarch64", "cortex-a72", None, ("cortex-a72", 512, 3)),
+    ],
+)
+def test_units_of_processors(level: str, host: str, like: str | None, units: tuple[str, int, int]) -> None:
+    asked = replace(MACHINE, level=level, scheduling_model=host, issue_width=1)
+    machine, sources = with_units(asked)
+    assert (machine.scheduling_model, machine.modelled_vector_bits, machine.issue_width) == units
+    assert all((f"as {like}: " in each) == (like is not None) for each in sources.values())
+    assert sources["modelled_vector_bits"].startswith("assumption: ") == (like is None)
+    assert replace(machine, scheduling_model=host, modelled_vector_bits=512, issue_width=1) == asked
+
+
+def test_processors_of_a_core_are_one_core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: {0, 1, 2, 3, 4}, raising=False)
+    assert count_cores(tmp_path) == 5
+    for number, siblings in enumerate(("0,2", "1,3", "0,2", "1,3", "4,5")):
+        (tmp_path / f"cpu{number}/topology").mkdir(parents=True)
+        (tmp_path / f"cpu{number}/topology/thread_siblings_list").write_text(f"{siblings}\n")
+    assert count_cores(tmp_path) == 3
 
 
 def test_this_machine_is_measured(tmp_path: Path) -> None:

@@ -21,28 +21,26 @@ from ...errors import ReproError
 from ...execute.cpu import CpuBackend
 from ...field_checks import check_among
 from ..machines.cpu import CpuMachine
+from ..machines.files import read_file
 from .prediction import code_of, predict_cpu
-from .throughput import tool
+from .throughput import model_width, tool
 
 _SECONDS = 0.4
 # Chains of dependent multiply-adds, which hide their latency, and their length.
 _CHAINS, _LENGTH = 8, 100
 _LAUNCHES = 32
+_SYSTEM = Path("/sys/devices/system/cpu")
 
-# By LLVM's name of this processor: the model that it is run with, and of what its vectors of 512 bits are taken to be.
-# Zen 5 has units of 512 bits where Zen 4, whose model LLVM gives it, has the same ones of 256 (Software Optimization
-# Guide for the AMD Zen5 Microarchitecture, 58455). The model of Sapphire Rapids lacks the second unit for
-# multiply-adds of 512 bits, port 5 (Intel 64 and IA-32 Architectures Optimization Reference Manual, Golden Cove).
-# That of Apple's processors has two units for multiply-adds in place of four, which Neoverse V2 has.
-_MODELS = {
-    "znver4": ("znver4", 512, 6),
-    "znver5": ("znver4", 256, 8),
-    "sapphirerapids": ("sapphirerapids", 256, 6),
-    "emeraldrapids": ("sapphirerapids", 256, 6),
-    "graniterapids": ("sapphirerapids", 256, 6),
-    "neoverse-v2": ("neoverse-v2", 512, 8),
-    "apple-m1": ("neoverse-v2", 512, 8),
-    "apple-m2": ("neoverse-v2", 512, 8),
+# By LLVM's name of a processor: the machine whose execution units are its own, where those of LLVM's model are not.
+_UNITS_OF = {
+    "znver4": "epyc-zen4",
+    "znver5": "epyc-zen5",
+    "sapphirerapids": "xeon-sapphire-rapids",
+    "emeraldrapids": "xeon-sapphire-rapids",
+    "graniterapids": "xeon-sapphire-rapids",
+    "neoverse-v2": "neoverse-v2",
+    "apple-m1": "apple-m2",
+    "apple-m2": "apple-m2",
 }
 
 
@@ -67,9 +65,8 @@ def calibrate(name: str, level: str | None = None, tell: Callable[[str], None] =
     level = level or cpu.native_level()
     check_among("a level that this machine runs", level, cpu.runnable_levels())
     host = _host()
-    model, bits, width = _MODELS.get(host, (host, 512, 4))
     caches = _cache_sizes()
-    cores = len(os.sched_getaffinity(0))
+    cores = count_cores()
     # A first guess of the rest, so that cycles can be predicted.
     machine = CpuMachine(
         name=name,
@@ -77,9 +74,9 @@ def calibrate(name: str, level: str | None = None, tell: Callable[[str], None] =
         l1_bytes=caches[0],
         l2_bytes=caches[1],
         l3_bytes=caches[2],
-        scheduling_model=model,
-        modelled_vector_bits=bits,
-        issue_width=width,
+        scheduling_model=host,
+        modelled_vector_bits=512,
+        issue_width=1,
         clock_hz=1e9,
         cores=cores,
         l2_bandwidth=1e12,
@@ -90,6 +87,7 @@ def calibrate(name: str, level: str | None = None, tell: Callable[[str], None] =
         launch_seconds=0.0,
         wake_seconds=0.0,
     )
+    machine, sources = with_units(machine)
     tell("clock")
     machine = replace(machine, clock_hz=_clock(machine))
     tell("launches")
@@ -109,8 +107,7 @@ def calibrate(name: str, level: str | None = None, tell: Callable[[str], None] =
         tell("threads")
         machine = replace(machine, wake_seconds=_wake(machine))
     measured = f"measured by repro roofline calibrate on {_processor()}"
-    system = "/sys/devices/system/cpu/cpu0/cache"
-    sources = dict.fromkeys(
+    sources |= dict.fromkeys(
         (
             "clock_hz",
             "l2_bandwidth",
@@ -123,12 +120,40 @@ def calibrate(name: str, level: str | None = None, tell: Callable[[str], None] =
         ),
         measured,
     )
-    sources |= dict.fromkeys(("l1_bytes", "l2_bytes", "l3_bytes"), system)
-    sources |= {"cores": "the processors that this process may use"}
-    sources |= dict.fromkeys(
-        ("scheduling_model", "modelled_vector_bits", "issue_width"), f"LLVM knows this processor as {host}"
-    )
+    sources |= dict.fromkeys(("l1_bytes", "l2_bytes", "l3_bytes"), f"{_SYSTEM}/cpu0/cache")
+    sources |= {"cores": "the cores that this process may use, by /sys/devices/system/cpu"}
     return Calibration(machine, sources)
+
+
+def with_units(machine: CpuMachine) -> tuple[CpuMachine, dict[str, str]]:
+    """The machine with the execution units of its `scheduling_model`, and where they are from."""
+    host = machine.scheduling_model
+    known = f"LLVM knows this processor as {host}"
+    if host in _UNITS_OF:
+        file = read_file(_UNITS_OF[host])
+        names = ("scheduling_model", "modelled_vector_bits", "issue_width")
+        sources = {name: f"{known}; as {file.name}: {file.sources[name]}" for name in names}
+        return replace(machine, **{name: file.performance[name] for name in names}), sources
+    return replace(machine, issue_width=model_width(machine)), {
+        "scheduling_model": known,
+        "modelled_vector_bits": f"assumption: the units are those of LLVM's model of {host}",
+        "issue_width": f"LLVM's model of {host}",
+    }
+
+
+def count_cores(system: Path = _SYSTEM) -> int:
+    """How many cores have the processors that this process may use.
+
+    Args:
+      system: Linux's folder of processors.
+    """
+    cores = set()
+    for number in os.sched_getaffinity(0):
+        try:
+            cores.add((system / f"cpu{number}/topology/thread_siblings_list").read_text())
+        except OSError:
+            cores.add(str(number))
+    return len(cores)
 
 
 def _host() -> str:
@@ -156,7 +181,7 @@ def _processor() -> str:
 def _cache_sizes() -> tuple[int, int, int]:
     """Bytes of the caches of data, as Linux knows them."""
     sizes = {}
-    for folder in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
+    for folder in (_SYSTEM / "cpu0/cache").glob("index*"):
         try:
             kind, level, size = ((folder / each).read_text().strip() for each in ("type", "level", "size"))
         except OSError:

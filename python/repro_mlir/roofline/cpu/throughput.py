@@ -34,13 +34,11 @@ class Cycles:
       issue: what the width of the front end allows.
       ports: what the busiest execution unit allows, at least `issue`.
       latency: what one iteration after the other takes, at least `ports`; that of a loop alone counts.
-      operations: micro-operations.
     """
 
     issue: float
     ports: float
     latency: float
-    operations: float
 
 
 def cycles_of(blocks: Sequence[Block], machine: CpuMachine) -> list[Cycles]:
@@ -64,10 +62,9 @@ def cycles_of(blocks: Sequence[Block], machine: CpuMachine) -> list[Cycles]:
 
 
 def _cycles(few: dict[str, Any], many: dict[str, Any], machine: CpuMachine) -> Cycles:
-    operations = many["TotaluOps"] / _MANY
-    issue = operations / machine.issue_width
+    issue = many["TotaluOps"] / _MANY / machine.issue_width
     ports = max(issue, many["BlockRThroughput"])
-    return Cycles(issue, ports, max(ports, (many["TotalCycles"] - few["TotalCycles"]) / (_MANY - _FEW)), operations)
+    return Cycles(issue, ports, max(ports, (many["TotalCycles"] - few["TotalCycles"]) / (_MANY - _FEW)))
 
 
 def _corrected(instruction: str, model: str) -> str:
@@ -86,9 +83,23 @@ def _halved(instruction: str) -> str:
     return broadcast.replace("%zmm", "%ymm")
 
 
+def model_width(machine: CpuMachine) -> int:
+    """Micro-operations that begin in a cycle by LLVM's model of the machine, whatever the machine says.
+
+    Raises:
+      ReproError: there is no llvm-mca, or no such model.
+    """
+    (found,) = _summaries("nop\n", machine)
+    return int(found["DispatchWidth"])
+
+
 def _simulate(text: str, machine: CpuMachine, iterations: int) -> list[dict[str, Any]]:
-    command = [tool(), f"-mtriple={machine.triple}", f"-mcpu={machine.scheduling_model}"]
-    command += [f"-dispatch={machine.issue_width}", f"-iterations={iterations}"]
+    return _summaries(text, machine, f"-dispatch={machine.issue_width}", f"-iterations={iterations}")
+
+
+def _summaries(text: str, machine: CpuMachine, *options: str) -> list[dict[str, Any]]:
+    """What llvm-mca says of each region of a text."""
+    command = [tool(), f"-mtriple={machine.triple}", f"-mcpu={machine.scheduling_model}", *options]
     command += ["--json", "--resource-pressure=false", "--instruction-info=false"]
     try:
         done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=_TIMEOUT)

@@ -18,7 +18,7 @@ from .files import MachineFile, changed_numbers, check_keys, check_number, in_fi
 _SIZES = ("line_bytes", "l1_bytes", "l1_ways", "l2_bytes")
 # What the compiler reads and no prediction.
 _UNUSED = ("line_bytes", "l1_ways")
-_BITS = (128, 256, 512)
+_BITS = (256, 512)
 
 
 @dataclass(frozen=True)

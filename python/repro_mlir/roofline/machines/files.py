@@ -33,6 +33,7 @@ class MachineFile:
       where: how errors name the file.
       extends: the level or architecture whose code the machine runs; None for one that runs no code of the compiler.
       sizes, performance: values by name.
+      sources: where each value is from, by name.
     """
 
     name: str
@@ -40,6 +41,7 @@ class MachineFile:
     extends: str | None
     sizes: dict[str, Any]
     performance: dict[str, Any]
+    sources: dict[str, str]
 
 
 def machine_names() -> list[str]:
@@ -66,22 +68,22 @@ def read_file(name: str) -> MachineFile:
         extends = given.get("extends")
         if extends is not None and not isinstance(extends, str):
             raise ReproError(f"expected extends as a level or an architecture, got {shown(extends)}")
-        sizes, performance = (_values(each, given.get(each, {})) for each in ("sizes", "performance"))
+        parts = [_entries(each, given.get(each, {})) for each in ("sizes", "performance")]
     except ReproError as error:
         raise ReproError(_prefixed(where, str(error))) from None
-    return MachineFile(Path(name).stem, where, extends, sizes, performance)
+    sizes, performance = ({key: entry["value"] for key, entry in part.items()} for part in parts)
+    sources = {key: entry["source"] for part in parts for key, entry in part.items()}
+    return MachineFile(Path(name).stem, where, extends, sizes, performance, sources)
 
 
-def _values(what: str, given: Any) -> dict[str, Any]:
+def _entries(what: str, given: Any) -> dict[str, dict[str, Any]]:
     if not isinstance(given, dict):
         raise ReproError(f"expected {what} as an object, got {shown(given)}")
-    found = {}
     for key, entry in given.items():
         check_keys(key, entry, ("value", "source"), ("value", "source"))
         if not isinstance(entry["source"], str) or not entry["source"].strip():
             raise ReproError(f"{key}: expected a source that says where the value is from")
-        found[key] = entry["value"]
-    return found
+    return given
 
 
 def _prefixed(where: str, message: str) -> str:
@@ -129,9 +131,9 @@ def changed_numbers(current: Mapping[str, float], changes: Mapping[str, str], wh
             value = float(match.group(1)) if match else math.nan
         except ValueError:
             value = math.nan
-        if not match or not math.isfinite(value):
+        changed = current[name] * value if match and match.group(2) else value
+        if not math.isfinite(changed):
             raise ReproError(f"{name}: expected a number, or a factor such as 2x, got {shown(text)}")
-        changed = current[name] * value if match.group(2) else value
         found[name] = int(changed) if name in whole and changed == int(changed) else changed
     return found
 
