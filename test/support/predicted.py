@@ -5,9 +5,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from repro_mlir.program import Program, read_signature
 from repro_mlir.program.canonical import to_bytes
 from repro_mlir.roofline import NUMBERS, Accelerator, CpuMachine
+from repro_mlir.roofline.machines import ACCELERATOR_NUMBERS
+from repro_mlir.roofline.machines.files import write_entries
 
 MACHINE = CpuMachine(
     name="made-up",
@@ -114,3 +118,10 @@ func.func @main(%x: {shape} {{repro.name = "x"}}) -> ({shape} {{repro.name = "x"
 def program_of(text: str) -> Program:
     """A program without an initial state."""
     return read_signature(to_bytes(text))
+
+
+def write_gpu(path: Path, architecture: str | None) -> None:
+    """Writes the file of `GPU`, or of a device of another architecture."""
+    values = {name: getattr(GPU, name) for name in ACCELERATOR_NUMBERS}
+    sizes = {"multiprocessors": values.pop("multiprocessors")}
+    write_entries(path, architecture, sizes, values, dict.fromkeys(ACCELERATOR_NUMBERS, "made up"))

@@ -51,30 +51,40 @@ def register(commands: Commands) -> None:
 def _predict(options: argparse.Namespace) -> int:
     from ..files.regular import write_file
     from ..program import Program
-    from ..roofline import GpuLedger, GpuStepPrediction, Ledger, measure, predict, read_code, read_measured
+    from ..roofline import (
+        Accelerator,
+        CpuMachine,
+        GpuLedger,
+        GpuStepPrediction,
+        Ledger,
+        StepPrediction,
+        measure,
+        predict,
+        read_measured,
+    )
+    from ..roofline.prediction import Codes, threads_of
     from ..roofline.report import Case, case_as_json, comparison_lines, lines_of, prediction_page
 
     machines = read_machines(options)
     changed = [machine.with_changes(changes) for machine, changes in machines]
+    threads = threads_of(changed, options.threads)
+    # What is measured is compared with the first machine, which stands for the one that was measured.
+    first = changed[0]
+    if options.measure and not isinstance(first, CpuMachine):
+        raise ReproError(f"{first.name}: expected a CPU first with --measure")
+    if options.measured and not isinstance(first, Accelerator):
+        raise ReproError(f"{first.name}: expected a GPU first with --measured")
     program, inputs = read_step(options, options.precision)
+    codes = Codes(program)
     cases: list[Case] = []
-    for (machine, changes), other in zip(machines, changed, strict=True):
-        code = read_code(program, other)
-        prediction = predict(code, other, options.threads)
-        # What is measured is compared with the first machine, which stands for this one.
+    for (machine, changes), other, count in zip(machines, changed, threads, strict=True):
+        prediction = predict(codes.read(other), other, count)
         ledger: Ledger | GpuLedger | None = None
-        if isinstance(prediction, GpuStepPrediction):
-            if options.measure:
-                raise ReproError(f"{other.name}: expected a CPU with --measure")
-            if options.measured and not cases:
-                ledger = read_measured(options.measured, Path(options.program).stem, prediction)
-        elif options.measured:
-            raise ReproError(f"{other.name}: expected a GPU with --measured")
-        elif options.measure and not cases and isinstance(program, Program):
+        if options.measured and not cases and isinstance(prediction, GpuStepPrediction):
+            ledger = read_measured(options.measured, Path(options.program).stem, prediction)
+        elif options.measure and not cases and isinstance(prediction, StepPrediction) and isinstance(program, Program):
             ledger = measure(program, prediction, inputs)
-        given = None
-        if changes:
-            given = predict(read_code(program, machine), machine, options.threads)
+        given = predict(codes.read(machine), machine, count) if changes else None
         cases.append(Case(prediction, ledger, changes, given))
     if options.html:
         write_file(options.html, prediction_page(Path(options.program).name, cases).encode())

@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import overload
 
 from ..bundle.runner.bundle import Bundle
 from ..errors import ReproError
 from ..program.program import Program
-from .cpu.prediction import Code, StepPrediction, predict_cpu, read_cpu_code
+from .cpu.prediction import Code, StepPrediction, check_threads, predict_cpu, read_cpu_code
 from .gpu.prediction import GpuCode, GpuStepPrediction, predict_gpu, read_gpu_code
 from .machines import Accelerator, CpuMachine
+from .machines.cpu import UNITS
 
 
 @overload
@@ -33,6 +35,38 @@ def read_code(source: Program | Bundle, machine: CpuMachine | Accelerator) -> Co
     if not isinstance(source, Program):
         raise ReproError(f"{source.path.name} has code for GPUs, and {machine.name} is a CPU")
     return read_cpu_code(source, machine)
+
+
+class Codes:
+    """The code of a program, read once for all machines of the same level or architecture and execution units."""
+
+    def __init__(self, source: Program | Bundle) -> None:
+        self._source = source
+        self._found: dict[tuple[object, ...], Code | GpuCode] = {}
+
+    def read(self, machine: CpuMachine | Accelerator) -> Code | GpuCode:
+        """As `read_code`."""
+        units = UNITS if isinstance(machine, CpuMachine) else ("architecture",)
+        key = tuple(getattr(machine, unit) for unit in units)
+        if key not in self._found:
+            self._found[key] = read_code(self._source, machine)
+        return self._found[key]
+
+
+def threads_of(machines: Iterable[CpuMachine | Accelerator], threads: int) -> list[int]:
+    """The threads of a step on each machine: `threads` on CPUs, 1 on others.
+
+    Raises:
+      ReproError: more threads than a CPU has cores, or more than one and no CPU.
+    """
+    machines = list(machines)
+    for machine in machines:
+        if isinstance(machine, CpuMachine):
+            check_threads(machine, threads)
+    if threads != 1 and not any(isinstance(machine, CpuMachine) for machine in machines):
+        names = ", ".join(machine.name for machine in machines)
+        raise ReproError(f"expected a CPU with threads, got {names}")
+    return [threads if isinstance(machine, CpuMachine) else 1 for machine in machines]
 
 
 @overload

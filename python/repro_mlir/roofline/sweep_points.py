@@ -14,11 +14,8 @@ from ..bundle.runner.bundle import Bundle
 from ..errors import ReproError
 from ..program.program import Program
 from ..progress import Progress
-from .cpu.prediction import Code
-from .gpu.prediction import GpuCode
 from .machines import Accelerator, CpuMachine
-from .machines.cpu import UNITS
-from .prediction import predict, read_code
+from .prediction import Codes, predict, threads_of
 
 POINTS = 4096
 """How many points a sweep has at most."""
@@ -72,11 +69,11 @@ def sweep(
 ) -> list[SweepPoint]:
     """The time of each program's step on each machine with each combination of values.
 
-    A program is compiled once for machines with the same level and execution units.
+    A program is compiled once for machines with the same level or architecture and execution units.
 
     Args:
       machines: each with what is set of it.
-      threads: from 1 to the cores of each machine.
+      threads: of CPUs, from 1 to the cores of each.
     Raises:
       ReproError: more than `POINTS` points; else as `predict` and `read_code`.
     """
@@ -87,20 +84,13 @@ def sweep(
         for machine, values in machines
         for texts in itertools.product(*values.values())
     ]
+    counts = threads_of((machine for _, _, machine in asked), threads)
     found: list[SweepPoint] = []
-    codes: dict[tuple[str, ...], Code | GpuCode] = {}
+    codes = {name: Codes(program) for name, program in programs.items()}
     with Progress(len(asked), "predicting") as progress:
-        for name, given, machine in asked:
-            key = _code_key(name, machine)
-            if key not in codes:
-                codes[key] = read_code(programs[name], machine)
-            step = predict(codes[key], machine, threads)
+        for (name, given, machine), count in zip(asked, counts, strict=True):
+            step = predict(codes[name].read(machine), machine, count)
             numbers = {each: float(getattr(machine, each)) for each in given}
             found.append(SweepPoint(name, machine.name, given, numbers, step.seconds, step.causes))
             progress.advance()
     return found
-
-
-def _code_key(program: str, machine: CpuMachine | Accelerator) -> tuple[str, ...]:
-    units = UNITS if isinstance(machine, CpuMachine) else ("architecture",)
-    return program, *(str(getattr(machine, unit)) for unit in units)

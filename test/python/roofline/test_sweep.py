@@ -42,7 +42,7 @@ def test_all_combinations_without_another_compilation(monkeypatch: pytest.Monkey
         read.append(arguments)
         return read_code(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("repro_mlir.roofline.sweep_points.read_code", read_once)
+    monkeypatch.setattr("repro_mlir.roofline.prediction.read_code", read_once)
     programs = {"a": program_of(doubled(1 << 20)), "b": program_of(product(32))}
     values = {"memory_bandwidth": ["0.5x", "1x", "2x"], "clock_hz": ["4e9", "2x"], "l3_bytes": ["0", "1x"]}
     points = sweep(programs, [(MACHINE, values), (OTHER, {})], 2)

@@ -197,8 +197,7 @@ def predict_cpu(code: Code, machine: CpuMachine, threads: int = 1) -> StepPredic
                 f"the code was read for {name} {getattr(code.machine, name)}, and {machine.name} has "
                 f"{getattr(machine, name)}: expected read_code with this machine"
             )
-    if not 1 <= threads <= machine.cores:
-        raise ReproError(f"expected threads from 1 to the {machine.cores} cores of {machine.name}, got {threads}")
+    check_threads(machine, threads)
     plan = code.plan
     bytes_of = code.traffic(machine, threads)
     cycles = {name: _core_cycles(blocks) for name, blocks in code.kernels.items()}
@@ -210,6 +209,12 @@ def predict_cpu(code: Code, machine: CpuMachine, threads: int = 1) -> StepPredic
     state = sum(kind.nbytes for kind in plan.states)
     ceilings = ceilings_of(machine, threads, code.flops_per_cycle)
     return StepPrediction(machine, threads, tuple(launches), plan.arena_size, state, ceilings)
+
+
+def check_threads(machine: CpuMachine, threads: int) -> None:
+    """ReproError for another number of threads than from 1 to the machine's cores."""
+    if not 1 <= threads <= machine.cores:
+        raise ReproError(f"expected threads from 1 to the {machine.cores} cores of {machine.name}, got {threads}")
 
 
 def used_threads(kernel: Kernel, threads: int) -> int:

@@ -17,15 +17,7 @@ from repro_mlir.cli.main import main
 from repro_mlir.compilation.device_code import compile_for
 from repro_mlir.errors import ReproError
 from repro_mlir.roofline import predict, read_code, read_measured
-from repro_mlir.roofline.machines import ACCELERATOR_NUMBERS
-from repro_mlir.roofline.machines.files import write_entries
-from support.predicted import GPU, MACHINE, product, program_of
-
-
-def write_gpu(path: Path, architecture: str | None) -> None:
-    values = {name: getattr(GPU, name) for name in ACCELERATOR_NUMBERS}
-    sizes = {"multiprocessors": values.pop("multiprocessors")}
-    write_entries(path, architecture, sizes, values, dict.fromkeys(ACCELERATOR_NUMBERS, "made up"))
+from support.predicted import GPU, MACHINE, product, program_of, write_gpu
 
 
 def write_results(path: Path, *rows: Any) -> Path:
@@ -53,7 +45,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert slow["measured_on"] == "a GPU that is made up"
     assert slow["measured"] == 1e-3 and slow["ledger"]["unknown"] < -0.9
     assert main([*command, "--measure"]) == 2
-    assert "expected a CPU with --measure" in capsys.readouterr().err
+    assert "fast: expected a CPU first with --measure" in capsys.readouterr().err
     write_gpu(tmp_path / "other.json", None)
     assert main([*command[:-1], str(tmp_path / "other.json")]) == 2
     assert "other runs no code of the compiler" in capsys.readouterr().err

@@ -1,0 +1,91 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""CPUs and GPUs side by side: threads are those of the CPUs, the first one is measured, code is read once."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from repro_mlir.cli.main import main
+from repro_mlir.compilation import cpu
+from repro_mlir.errors import ReproError
+from repro_mlir.roofline import predict, read_code, sweep, write_cpu_machine
+from support.predicted import GPU, MACHINE, SOURCES, product, program_of, write_gpu
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a program and the machines cpu, gpu and same_gpu."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "product.mlir").write_text(product(32))
+    write_cpu_machine("cpu.json", replace(MACHINE, level=cpu.runnable_levels()[0]), SOURCES)
+    for name in ("gpu", "same_gpu"):
+        write_gpu(tmp_path / f"{name}.json", "sm_90")
+    results = {"facts": {"device": "a GPU"}, "parts": {"speed": [{"name": "product", "ours_ms": 1.0}]}}
+    (tmp_path / "r.json").write_text(json.dumps(results))
+    return tmp_path
+
+
+def found(capsys: pytest.CaptureFixture[str], *options: str) -> list[dict[str, object]]:
+    assert main(["roofline", "predict", "product.mlir", "--json", *options]) == 0
+    said: dict[str, list[dict[str, object]]] = json.loads(capsys.readouterr().out)
+    return said["predictions"]
+
+
+@pytest.mark.usefixtures("here")
+def test_threads_are_those_of_cpus(capsys: pytest.CaptureFixture[str]) -> None:
+    machines = ("--machine", "cpu.json", "--machine", "gpu.json", "--threads", "2")
+    first, second = found(capsys, *machines, "--measure")
+    assert (first["threads"], "threads" in second) == (2, False)
+    assert "measured" in first and "measured" not in second
+    points = sweep({"": program_of(product(32))}, [(GPU, {}), (MACHINE, {})], 2)
+    expected = [predict(read_code(program_of(product(32)), each), each, n) for each, n in ((GPU, 1), (MACHINE, 2))]
+    assert [each.seconds for each in points] == [each.seconds for each in expected]
+
+
+@pytest.mark.usefixtures("here")
+def test_the_first_machine_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = found(capsys, "--machine", "gpu.json", "--machine", "cpu.json", "--measured", "r.json")
+    assert first["measured_on"] == "a GPU" and "measured" not in second
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--machine", "gpu.json", "--threads", "2"], "expected a CPU with threads, got gpu"),
+        (["--machine", "gpu.json", "--machine", "cpu.json", "--measure"], "gpu: expected a CPU first with --measure"),
+        (["--machine", "cpu.json", "--measured", "r.json"], "cpu: expected a GPU first with --measured"),
+        (["--machine", "cpu.json", "--threads", "9"], "expected threads from 1 to the 8 cores of cpu, got 9"),
+    ],
+)
+def test_what_is_refused_before_the_program_is_read(
+    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("product.mlir").write_text("this is no program")
+    assert main(["roofline", "predict", "product.mlir", *options]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_what_a_sweep_refuses() -> None:
+    with pytest.raises(ReproError, match="expected a CPU with threads, got made-up-gpu, made-up-gpu"):
+        sweep({"": program_of(product(32))}, [(GPU, {"clock_hz": ["1x", "2x"]})], 2)
+
+
+@pytest.mark.usefixtures("here")
+def test_code_is_read_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """For machines of one architecture, with numbers that are set and without."""
+    read = []
+
+    def reading(*arguments: object) -> object:
+        read.append(arguments)
+        return read_code(*arguments)  # type: ignore[call-overload]
+
+    monkeypatch.setattr("repro_mlir.roofline.prediction.read_code", reading)
+    machines = ("--machine", "gpu.json", "--machine", "same_gpu.json", "--machine", "cpu.json")
+    assert len(found(capsys, *machines, "--set", "launch_seconds=2x")) == 3
+    assert len(read) == 2
