@@ -64,7 +64,7 @@ def _row(name: str, program: Program, inputs: list[np.ndarray], machine: CpuMach
         "predicted": prediction.seconds,
         "measured": ledger.seconds,
         "median_error": ledger.median_error,
-        "unknown": sum(abs(entry.unknown) for entry in ledger.entries) / ledger.seconds,
+        "unknown": ledger.unsigned_unknown / ledger.seconds,
         "causes": ledger.causes,
         "kernels": kernels,
     }

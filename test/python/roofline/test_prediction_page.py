@@ -15,6 +15,9 @@ from repro_mlir.cli.main import main
 from repro_mlir.compilation import cpu
 from repro_mlir.roofline import (
     Ceilings,
+    GpuLaunchPrediction,
+    GpuLedger,
+    GpuStepPrediction,
     LaunchPrediction,
     Ledger,
     LedgerEntry,
@@ -23,7 +26,7 @@ from repro_mlir.roofline import (
 )
 from repro_mlir.roofline.report import Case, comparison_lines, prediction_page
 from support.browser import OVERLAPS, check_structure, different_rows, needs_browser, used
-from support.predicted import MACHINE, SOURCES, product
+from support.predicted import GPU, MACHINE, SOURCES, product
 
 HOSTILE = "</script><img src=x onerror=alert(1)>&'\"\u202e"
 
@@ -65,6 +68,8 @@ def test_the_page_holds_the_data_and_needs_nothing_else(page: Path) -> None:
     assert [each["label"] for each in found] == [HOSTILE, "other", "other memory_bandwidth=2x"]
     assert found[0]["launches"][3]["kernel"] == HOSTILE
     assert sum(found[0]["ledger"].values()) == pytest.approx(found[0]["measured"])
+    # What is too much and too little: 1.5 ms of the first launch and 1.05 ms of the second.
+    assert found[0]["unsigned_unknown"] == pytest.approx(0.5 * LAUNCHES[0].seconds + 0.5 * LAUNCHES[1].seconds)
     assert "measured" not in found[1]
     assert "<img" not in text and "\u202e" not in text
     assert "http" not in re.sub("http-equiv|http://www.w3.org/2000/svg", "", text.replace(embedded, ""))
@@ -121,7 +126,7 @@ def test_the_page_in_a_browser(page: Path, width: int) -> None:
         "bars: 3",
         "unknown: 1",
         "beyond: 1",
-        "sums: 5",
+        "sums: 6",
         "dots: 4",
         "lines: f32 100 Gflop/s; f16 matrix 800 Gflop/s; shared 100 GB/s; hbm 1.00 GB/s",
         "left out: 1 of 3 kernels, 0.1 % of the time, have no such operations or no such bytes.",
@@ -151,6 +156,46 @@ def test_a_page_without_launches(tmp_path: Path) -> None:
     script = 'say("numbers", /NaN|Infinity|undefined/.test(document.querySelector("main").innerHTML));'
     script += 'say("machine", $("machine").checkVisibility()); say("level", $("level").checkVisibility());'
     assert used(path, script) == ["numbers: false", "machine: false", "level: true"]
+
+
+GPU_STEP = GpuStepPrediction(
+    GPU,
+    tuple(
+        GpuLaunchPrediction(each.kernel, each.causes, each.traffic, each.operations, "f32", 1, 1, 1.0)
+        for each in LAUNCHES
+    ),
+    1024,
+    2048,
+    True,
+    CEILINGS,
+)
+
+
+@needs_browser
+@pytest.mark.parametrize("part", [0.5, 2.0])
+def test_a_step_without_times_of_launches(tmp_path: Path, part: float) -> None:
+    """As of a GPU: the page draws no launches that nobody has measured, and shares of what is predicted."""
+    ledger = GpuLedger(GPU_STEP, GPU_STEP.seconds * part, "a GPU")
+    path = tmp_path / "page.html"
+    path.write_text(prediction_page("a", [Case(GPU_STEP, ledger), Case(OTHER, LEDGER)]))
+    script = """
+const texts = query => [...document.querySelectorAll(query)].map(each => each.textContent.trim());
+say("lanes", texts("#timeline text").filter(each => each.includes("ed")).join("; "));
+say("rings", document.querySelectorAll("#roofline circle").length);
+say("kernels", texts("#kernels th").slice(0, 4).join(" "));
+say("shares", texts("#kernels td").filter(each => each.endsWith("%")).join(" "));
+say("unknown", texts("#ledger tr").filter(each => each.startsWith("unknown,")).length);
+say("numbers", /NaN|Infinity|undefined/.test(document.querySelector("main").innerHTML));
+"""
+    expected = ["rings: 2", "kernels: kernel launches predicted of the step", "shares: 88 % 12 % 0.1 %"]
+    assert used(path, script) == [
+        "lanes: made-up-gpu, predicted; other, predicted; other, measured",
+        *expected,
+        "unknown: 1",
+        "numbers: false",
+    ]
+    path.write_text(prediction_page("a", [Case(GPU_STEP, ledger)]))
+    assert used(path, script) == ["lanes: made-up-gpu, predicted", *expected, "unknown: 1", "numbers: false"]
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -74,6 +74,11 @@ class Ledger:
         return {**known, "unknown": sum(each.unknown for each in self.entries)}
 
     @property
+    def unsigned_unknown(self) -> float:
+        """Seconds that no cause explains, of all launches without their signs: too much and too little both count."""
+        return sum(abs(each.unknown) for each in self.entries)
+
+    @property
     def median_error(self) -> float:
         """Of the launches, the median of the error of the prediction as a part of what was measured, each launch
         counted by its time."""

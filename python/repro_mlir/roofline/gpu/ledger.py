@@ -51,9 +51,14 @@ class GpuLedger:
         return {**self.predicted.causes, "unknown": self.seconds - self.predicted.seconds}
 
     @property
+    def unsigned_unknown(self) -> float:
+        """Seconds that no cause explains, without their sign; those of launches are not known."""
+        return abs(self.seconds - self.predicted.seconds)
+
+    @property
     def median_error(self) -> float:
         """The error of the prediction as a part of what was measured."""
-        return abs(self.seconds - self.predicted.seconds) / self.seconds
+        return self.unsigned_unknown / self.seconds
 
 
 def read_measured(path: str | Path, name: str, prediction: GpuStepPrediction) -> GpuLedger:

@@ -65,6 +65,7 @@ def as_json(prediction: AnyStep, ledger: AnyLedger | None) -> dict[str, Any]:
     }
     if ledger is not None:
         found |= {"measured": ledger.seconds, **ledger.facts, "ledger": ledger.causes}
+        found["unsigned_unknown"] = ledger.unsigned_unknown
     return found
 
 

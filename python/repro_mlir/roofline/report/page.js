@@ -4,6 +4,8 @@
 
 const P = D.predictions;
 const isMeasured = P.some(each => isNumber(each.measured)), isSeveral = P.length > 1;
+// Of a GPU a step is measured and no launch.
+const hasTimes = prediction => prediction.launches.some(each => isNumber(each.measured));
 const namesOf = values => [...new Set(values.flatMap(each => Object.keys(each)))];
 const causes = namesOf(P.map(each => each.causes));
 const causeColor = name => `var(--k${causes.indexOf(name) % 10})`;
@@ -15,6 +17,7 @@ const unitOf = name => UNITS[name] || "op";
 const spoken = name => name.replaceAll("_", " ");
 
 for (const each of document.querySelectorAll("[data-measured]")) each.hidden = !isMeasured;
+for (const each of document.querySelectorAll("[data-times]")) each.hidden = !P.some(hasTimes);
 for (const each of document.querySelectorAll("[data-several]")) each.hidden = !isSeveral;
 
 // The launches of each kernel together.
@@ -81,7 +84,7 @@ const ledgerRows = [...causes.filter(name => P.some(each => each.causes[name] > 
   .map(name => ({name, of: each => each.causes[name] ?? 0})),
   {name: "predicted", of: each => each.seconds, isSum: true},
   ...(isMeasured ? [{name: "unknown", of: unknownOf}, {name: "measured", of: each => each.measured ?? null,
-    isSum: true}] : [])];
+    isSum: true}, {name: "unknown, without signs", of: each => each.unsigned_unknown ?? null}] : [])];
 table($("ledger"), [
   {title: "cause", value: row => row.name, cell: row => row.isSum ? make("strong", {}, row.name) : row.name},
   ...P.flatMap((each, i) => [
@@ -190,8 +193,8 @@ function roofTip(point, prediction, names, first, unit) {
 function drawKernels() {
   const rows = [...kernels[chosen()]].sort((a, b) => (b.measured ?? b.seconds) - (a.measured ?? a.seconds));
   const scale = Math.max(1e-15, ...rows.map(each => Math.max(each.seconds, each.measured || 0)));
-  const hasMeasured = rows.some(each => each.measured !== null), prediction = P[chosen()];
-  const whole = prediction.measured ?? prediction.seconds;
+  const prediction = P[chosen()], hasMeasured = hasTimes(prediction);
+  const whole = hasMeasured ? prediction.measured : prediction.seconds;
   table($("kernels"), [
     {title: "kernel", value: row => row.name, tip: row => row.name},
     {title: "launches", n: 1, value: row => row.launches},
@@ -280,7 +283,7 @@ function lane(title, launches, pick, width, isLast) {
   return make("div", {class: "lane"}, svg);
 }
 const lanes = P.flatMap(each => [[`${each.label}, predicted`, each.launches, launch => launch.seconds],
-  ...(isNumber(each.measured) ? [[`${each.label}, measured`, each.launches, launch => launch.measured]] : [])])
+  ...(hasTimes(each) ? [[`${each.label}, measured`, each.launches, launch => launch.measured]] : [])])
   .filter(each => each[1].length);
 drawn($("timeline"), () => $("timeline").replaceChildren(...lanes.map((each, i) =>
   lane(...each, widthOf($("timeline")), i === lanes.length - 1)),

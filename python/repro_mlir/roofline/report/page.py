@@ -51,7 +51,7 @@ cause explains, red what was predicted beyond it.</span></p>
 <section>
 <h2>Roofline</h2>
 <p class="soft">A dot is a kernel, its area the time of its launches, its color the cause that takes most of it.
-<span data-measured>A ring is what was measured. </span>A kernel whose bytes come from one level stays below its line,
+<span data-times>A ring is what was measured. </span>A kernel whose bytes come from one level stays below its line,
 and all stay below the flat one.</p>
 <div class="bar"><label data-several>machine <select id="machine"></select></label>
 <label>bytes <select id="level"></select></label><label>operations <select id="unit"></select></label></div>

@@ -30,6 +30,9 @@ def lines_of(prediction: AnyStep, ledger: AnyLedger | None, most: int) -> list[s
         launch = f", that of a launch by {ledger.median_error * 100:.1f} % (median by time)" if ledger.entries else ""
         off = f"the prediction is off by {error:+.1f} %{launch}"
         lines.append(f"measured   {time_text(ledger.seconds)} a step, {ledger.how}; {off}")
+        part = f" ({ledger.unsigned_unknown / ledger.seconds:.1%})" if ledger.seconds else ""
+        of_launches = " of launches" if ledger.entries else ""
+        lines.append(f"unknown    {time_text(ledger.unsigned_unknown)}{part}{of_launches} without signs")
     lines.append(f"memory     {prediction.state_bytes:,} bytes of state, {prediction.arena_bytes:,} of temporaries")
     lines += _work_lines(prediction)
     causes = prediction.causes if ledger is None else ledger.causes

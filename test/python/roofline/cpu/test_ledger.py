@@ -15,8 +15,18 @@ from repro_mlir import Program
 from repro_mlir.cli.main import main
 from repro_mlir.compilation import cpu
 from repro_mlir.errors import ReproError
-from repro_mlir.roofline import CAUSES, measure, predict, read_code, write_cpu_machine
-from repro_mlir.roofline.report import lines_of
+from repro_mlir.roofline import (
+    CAUSES,
+    Ceilings,
+    Ledger,
+    LedgerEntry,
+    StepPrediction,
+    measure,
+    predict,
+    read_code,
+    write_cpu_machine,
+)
+from repro_mlir.roofline.report import as_json, lines_of
 from support.predicted import EMPTY, MACHINE, SOURCES, doubled, product, program_of
 
 
@@ -33,7 +43,18 @@ def test_the_ledger_adds_up(program: Program) -> None:
     assert [entry.predicted for entry in ledger.entries] == [*prediction.launches] and ledger.steps >= 2
     assert [*ledger.causes] == [*CAUSES, "unknown"]
     assert sum(ledger.causes.values()) == pytest.approx(ledger.seconds)
+    assert ledger.unsigned_unknown == sum(abs(entry.unknown) for entry in ledger.entries)
     assert 0 <= ledger.median_error and 0 < ledger.seconds < 1
+
+
+def test_errors_of_opposite_signs_do_not_cancel(program: Program) -> None:
+    (launch,) = predict(read_code(program, MACHINE), MACHINE).launches
+    step = StepPrediction(MACHINE, 1, (launch, launch), 0, 0, Ceilings({}, {}))
+    ledger = Ledger(tuple(LedgerEntry(launch, launch.seconds * part) for part in (0.5, 1.5)), 2)
+    assert ledger.causes["unknown"] == pytest.approx(0, abs=1e-12)
+    assert ledger.unsigned_unknown == pytest.approx(launch.seconds)
+    assert "(50.0%) of launches without signs" in "\n".join(lines_of(step, ledger, 3))
+    assert as_json(step, ledger)["unsigned_unknown"] == ledger.unsigned_unknown
 
 
 def test_code_that_this_machine_does_not_run_is_not_measured(program: Program) -> None:

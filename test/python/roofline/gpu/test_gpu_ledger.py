@@ -39,7 +39,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     text = capsys.readouterr().out
     assert "machine    fast, sm_90, registers" in text and "kernel_0" in text
     assert "measured   1.00 ms a step, on a GPU that is made up; the prediction is off by -9" in text
-    assert "unknown" in text
+    assert "unknown" in text and " without signs" in text and " of launches without" not in text
     assert main([*command, "--json", "--measured", str(results), "--set", "launch_seconds=1"]) == 0
     slow = json.loads(capsys.readouterr().out)
     assert slow["measured_on"] == "a GPU that is made up"
