@@ -44,7 +44,7 @@ LAUNCHES = (
     launch(HOSTILE, 1e-5, 1000, 0),
 )
 CEILINGS = Ceilings({"f32": 1e11, "f16 matrix": 8e11}, {"shared": 1e11, "hbm": 1e9})
-STEP = StepPrediction(replace(MACHINE, name=HOSTILE), 1, LAUNCHES, 1024, 2048, CEILINGS)
+STEP = StepPrediction(replace(MACHINE, name=HOSTILE), 1, LAUNCHES, {"state": 2048, "arena": 1024}, CEILINGS)
 OTHER = replace(STEP, machine=replace(MACHINE, name="other"), launches=LAUNCHES[:3])
 # One launch takes longer than predicted, one less.
 LEDGER = Ledger(
@@ -164,8 +164,7 @@ GPU_STEP = GpuStepPrediction(
         GpuLaunchPrediction(each.kernel, each.causes, each.traffic, each.operations, "f32", 1, 1, 1.0)
         for each in LAUNCHES
     ),
-    1024,
-    2048,
+    {"state": 2048},
     True,
     CEILINGS,
 )

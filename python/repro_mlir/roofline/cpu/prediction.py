@@ -19,6 +19,7 @@ from ...program.program import Program
 from ..causes import added_causes
 from ..ceilings import Ceilings
 from ..machines.cpu import UNITS, CpuMachine
+from ..memory import memory_of
 from ..traffic import Reuse, reuse
 from .assembly import Block, read_assembly
 from .operands import Operand, read_operands, touches
@@ -120,15 +121,14 @@ class StepPrediction:
     Attributes:
       machine, threads: what was asked for.
       launches: in their order.
-      arena_bytes, state_bytes: memory beside inputs and outputs.
+      memory: bytes of the step (`memory.memory_of`).
       ceilings: of the machine with so many threads.
     """
 
     machine: CpuMachine
     threads: int
     launches: tuple[LaunchPrediction, ...]
-    arena_bytes: int
-    state_bytes: int
+    memory: dict[str, int]
     ceilings: Ceilings
 
     @cached_property
@@ -206,9 +206,8 @@ def predict_cpu(code: Code, machine: CpuMachine, threads: int = 1) -> StepPredic
         kernel = plan.kernels[launch.kernel]
         operations = code.operations[kernel.name]
         launches.append(_launch(kernel, cycles[kernel.name], found, operations, machine, threads))
-    state = sum(kind.nbytes for kind in plan.states)
     ceilings = ceilings_of(machine, threads, code.flops_per_cycle)
-    return StepPrediction(machine, threads, tuple(launches), plan.arena_size, state, ceilings)
+    return StepPrediction(machine, threads, tuple(launches), memory_of(plan, threads), ceilings)
 
 
 def check_threads(machine: CpuMachine, threads: int) -> None:

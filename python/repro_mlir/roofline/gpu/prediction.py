@@ -21,6 +21,7 @@ from ...program.program import Program
 from ..causes import added_causes
 from ..ceilings import Ceilings
 from ..machines.accelerator import Accelerator
+from ..memory import memory_of
 from ..traffic import Reuse, reuse
 from .architecture import ARCHITECTURES, WARP, WAVEFRONT, Architecture
 from .counts import ALIGNMENT, Work, count
@@ -105,15 +106,14 @@ class GpuStepPrediction:
     Attributes:
       machine: what was asked for.
       launches: in their order.
-      arena_bytes, state_bytes: memory beside inputs and outputs.
+      memory: bytes of the step (`memory.memory_of`).
       is_assembled: whether registers are those of ptxas (`GpuCode`).
       ceilings: what the device reaches.
     """
 
     machine: Accelerator
     launches: tuple[GpuLaunchPrediction, ...]
-    arena_bytes: int
-    state_bytes: int
+    memory: dict[str, int]
     is_assembled: bool
     ceilings: Ceilings
 
@@ -210,8 +210,7 @@ def predict_gpu(code: GpuCode, machine: Accelerator) -> GpuStepPrediction:
         name = plan.kernels[launch.kernel].name
         resident = blocks_per_multiprocessor(name, work.threads, code.registers[name], work.shared_bytes, machine)
         launches.append(_launch(name, work, resident, moved, machine))
-    state = sum(kind.nbytes for kind in plan.states)
-    return GpuStepPrediction(machine, tuple(launches), plan.arena_size, state, code.is_assembled, _ceilings(machine))
+    return GpuStepPrediction(machine, tuple(launches), memory_of(plan, 1), code.is_assembled, _ceilings(machine))
 
 
 def _launch(name: str, work: Work, resident: int, memory_bytes: int, machine: Accelerator) -> GpuLaunchPrediction:

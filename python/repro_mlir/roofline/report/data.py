@@ -59,8 +59,7 @@ def as_json(prediction: AnyStep, ledger: AnyLedger | None) -> dict[str, Any]:
         "seconds": prediction.seconds,
         "causes": prediction.causes,
         "ceilings": ceilings,
-        "state_bytes": prediction.state_bytes,
-        "arena_bytes": prediction.arena_bytes,
+        "memory": prediction.memory,
         "launches": launches,
     }
     if ledger is not None:

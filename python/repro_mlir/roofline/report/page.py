@@ -27,11 +27,12 @@ def prediction_page(program: str, cases: Sequence[Case]) -> str:
         if case.given is not None:
             shown.append({"label": Case(case.given).label, **as_json(case.given, None)})
         shown.append({"label": case.label, **as_json(case.prediction, case.ledger)})
+    memory = cases[0].prediction.memory
     facts = (
         ("compiled for", cases[0].prediction.setting),
         ("launches of a step", f"{len(shown[0]['launches']):,}"),
-        ("state", f"{shown[0]['state_bytes']:,} bytes"),
-        ("temporaries", f"{shown[0]['arena_bytes']:,} bytes"),
+        ("memory", f"{sum(memory.values()):,} bytes"),
+        *((f"of it {space}", f"{size:,} bytes") for space, size in memory.items()),
     )
     listed = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts)
     body = f"""<header>

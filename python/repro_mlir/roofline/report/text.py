@@ -33,7 +33,8 @@ def lines_of(prediction: AnyStep, ledger: AnyLedger | None, most: int) -> list[s
         part = f" ({ledger.unsigned_unknown / ledger.seconds:.1%})" if ledger.seconds else ""
         of_launches = " of launches" if ledger.entries else ""
         lines.append(f"unknown    {time_text(ledger.unsigned_unknown)}{part}{of_launches} without signs")
-    lines.append(f"memory     {prediction.state_bytes:,} bytes of state, {prediction.arena_bytes:,} of temporaries")
+    parts = "".join(f", {space} {size:,}" for space, size in prediction.memory.items())
+    lines.append(f"memory     {sum(prediction.memory.values()):,} bytes{parts}")
     lines += _work_lines(prediction)
     causes = prediction.causes if ledger is None else ledger.causes
     whole = prediction.seconds if ledger is None else ledger.seconds

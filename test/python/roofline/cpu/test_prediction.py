@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from repro_mlir.bundle.runner.plan import Kernel, Launch, Plan
 from repro_mlir.errors import ReproError
@@ -93,6 +94,33 @@ def test_threads_have_caches_of_their_own() -> None:
     for threads, level in ((1, "l3"), (2, "l2"), (8, "l2")):
         (launch,) = predict(code, MACHINE, threads).launches
         assert launch.traffic == {**dict.fromkeys(LEVELS, 0), level: 3 << 20}
+
+
+def test_memory_has_all_buffers_of_a_step() -> None:
+    """What the executable has, with states, inputs and outputs, and constants."""
+    text = """
+func.func @main(%s: tensor<1000xf32> {repro.name = "s"}, %x: tensor<500xf32>)
+    -> (tensor<1000xf32> {repro.name = "s"}, tensor<500xf32>) attributes {repro.num_state = 1 : i64} {
+  %c = arith.constant dense<"0x%s"> : tensor<500xf32>
+  %e = tensor.empty() : tensor<500xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>, affine_map<(i) -> (i)>],
+                       iterator_types = ["parallel"]} ins(%x, %c : tensor<500xf32>, tensor<500xf32>)
+      outs(%e : tensor<500xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %q = arith.addf %a, %b : f32
+    linalg.yield %q : f32
+  } -> tensor<500xf32>
+  return %s, %r : tensor<1000xf32>, tensor<500xf32>
+}
+""".replace("0x%s", "0x" + np.arange(500, dtype=np.float32).tobytes().hex())
+    found = predict(read_code(program_of(text), MACHINE), MACHINE, 3).memory
+    assert (found["state"], found["input"], found["output"]) == (4000, 2000, 2000)
+    assert found["constant"] >= 2000 and found["scratch"] == 3 * 128
+    packed = read_code(program_of(product(128)), MACHINE)
+    scratch = max(kernel.scratch for kernel in packed.plan.kernels)
+    one, two = (predict(packed, MACHINE, threads).memory for threads in (1, 2))
+    assert one["arena"] == packed.plan.arena_size if packed.plan.arena_size else "arena" not in one
+    assert scratch <= one["scratch"] == two["scratch"] / 2
 
 
 STATES = tuple(TensorType(name, "f32", (512,)) for name in "xy")
