@@ -115,6 +115,24 @@ func.func @main(%x: {shape} {{repro.name = "x"}}) -> ({shape} {{repro.name = "x"
 """
 
 
+def streamed(elements: int) -> str:
+    """An element-wise program with one input and one output."""
+    shape = f"tensor<{elements}xf32>"
+    return f"""
+#map = affine_map<(i) -> (i)>
+func.func @main(%x: {shape}) -> {shape} attributes {{repro.num_state = 0 : i64}} {{
+  %empty = tensor.empty() : {shape}
+  %y = linalg.generic {{indexing_maps = [#map, #map], iterator_types = ["parallel"]}} ins(%x : {shape})
+      outs(%empty : {shape}) {{
+  ^bb0(%a: f32, %o: f32):
+    %s = arith.addf %a, %a : f32
+    linalg.yield %s : f32
+  }} -> {shape}
+  return %y : {shape}
+}}
+"""
+
+
 def program_of(text: str) -> Program:
     """A program without an initial state."""
     return read_signature(to_bytes(text))

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import copy
 import json
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import jsonschema
-import numpy as np
 import pytest
 from repro_mlir.compilation import cpu, gpu
 from repro_mlir.errors import ReproError
-from repro_mlir.execute.cpu import CpuBackend
 from repro_mlir.roofline import (
     NUMBERS,
     Accelerator,
@@ -29,7 +26,7 @@ from repro_mlir.roofline import (
     read_machine,
     write_cpu_machine,
 )
-from repro_mlir.roofline.cpu.calibration import bandwidth, count_cores, with_units
+from repro_mlir.roofline.cpu.calibration import count_cores, with_units
 from support.predicted import MACHINE, SOURCES, product, program_of
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -203,48 +200,6 @@ def test_other_numbers() -> None:
             continue
         with pytest.raises(ReproError, match=message):
             MACHINE.with_changes({name: value})
-
-
-def streamed_bandwidth(level: str, size: int) -> float:
-    """Bytes per second of a step of one thread with a state of `size` bytes, one half of which it computes from the
-    other: it fetches both, and writes one back."""
-    shape = f"tensor<{size // 8}xf32>"
-    backend = CpuBackend(
-        cpu.compile(
-            f"""
-#map = affine_map<(i) -> (i)>
-func.func @main(%x: {shape} {{repro.name = "x"}}, %y: {shape} {{repro.name = "y"}})
-    -> ({shape} {{repro.name = "x"}}, {shape} {{repro.name = "y"}}) attributes {{repro.num_state = 2 : i64}} {{
-  %empty = tensor.empty() : {shape}
-  %r = linalg.generic {{indexing_maps = [#map, #map], iterator_types = ["parallel"]}} ins(%x : {shape})
-      outs(%empty : {shape}) {{
-  ^bb0(%a: f32, %o: f32):
-    %s = arith.addf %a, %a : f32
-    linalg.yield %s : f32
-  }} -> {shape}
-  return %x, %r : {shape}, {shape}
-}}
-""",
-            level,
-        ),
-        1,
-    )
-    states = [np.ones(size // 8, np.float32) for _ in range(2)]
-    seconds = []
-    for _ in range(50):
-        start = time.perf_counter()
-        backend.run(states)
-        seconds.append(time.perf_counter() - start)
-    return size * 1.5 / min(seconds)
-
-
-def test_the_bandwidth_is_what_a_step_gets() -> None:
-    """In one of several tries, as others may use the machine: buffers that nobody has written, or new ones in each
-    step, give half or twice as much in all of them."""
-    size = 128 << 20
-    machine = replace(MACHINE, level=cpu.native_level(), launch_seconds=0.0)
-    found = [bandwidth(machine, size, 1) / streamed_bandwidth(machine.level, size) for _ in range(5)]
-    assert any(1 / 1.25 < each < 1.25 for each in found), found
 
 
 @pytest.mark.parametrize(
