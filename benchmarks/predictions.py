@@ -3,7 +3,7 @@
 
 """How far predictions of steps are off, on this machine.
 
-    python benchmarks/predictions.py [--json FILE] [--filter TEXT ...] [--threads 1,2] [--level LEVEL ...]
+    python benchmarks/predictions.py [--json FILE] [--filter TEXT ...] [--threads 1,2] [--level LEVEL ...] [--seconds S]
 
 The machine is calibrated for each level, by programs that are none of these. Each kernel is in the file; see
 docs/roofline.md. The machine should do nothing else meanwhile.
@@ -44,9 +44,11 @@ def _programs() -> dict[str, Callable[[], Training]]:
     return examples | {name: lambda step=step: _of_step(step) for name, step in HELD_OUT.items()}
 
 
-def _row(name: str, program: Program, inputs: list[np.ndarray], machine: CpuMachine, threads: int) -> dict[str, Any]:
+def _row(
+    name: str, program: Program, inputs: list[np.ndarray], machine: CpuMachine, threads: int, seconds: float
+) -> dict[str, Any]:
     prediction = predict(read_code(program, machine), machine, threads)
-    ledger = measure(program, prediction, inputs)
+    ledger = measure(program, prediction, inputs, seconds)
     kernels: dict[str, dict[str, Any]] = {}
     for entry in ledger.entries:
         kernel = kernels.setdefault(
@@ -90,6 +92,7 @@ def main() -> int:
     parser.add_argument("--filter", action="append", default=[], metavar="TEXT", help="only names that contain TEXT")
     parser.add_argument("--threads", default="1,2", help="numbers, with commas (default 1,2)")
     parser.add_argument("--level", action="append", help="CPU level (default: the best, and x86-64-v3)")
+    parser.add_argument("--seconds", type=float, default=2.0, help="how long each step is measured (default 2)")
     options = parser.parse_args()
     native = cpu.native_level()
     levels = options.level or list(dict.fromkeys([native, "x86-64-v3"]))
@@ -107,7 +110,7 @@ def main() -> int:
             program, (inputs,) = capture_steps(make(), 1)
             for level in levels:
                 for count in threads:
-                    row = _row(name, program, inputs, machines[level], count)
+                    row = _row(name, program, inputs, machines[level], count, options.seconds)
                     report["rows"].append(row)
                     off = row["predicted"] / row["measured"] - 1
                     print(
