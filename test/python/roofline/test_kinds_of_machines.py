@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,8 +14,9 @@ import pytest
 from repro_mlir.cli.main import main
 from repro_mlir.compilation import cpu
 from repro_mlir.errors import ReproError
-from repro_mlir.roofline import predict, read_code, sweep, write_cpu_machine
-from support.predicted import GPU, MACHINE, SOURCES, product, program_of, write_gpu
+from repro_mlir.roofline import Accelerator, CpuMachine, predict, read_code, sweep, write_cpu_machine
+from repro_mlir.roofline.traffic import Reuse, Touch, reuse
+from support.predicted import GPU, MACHINE, SOURCES, doubled, product, program_of, write_gpu
 
 
 @pytest.fixture
@@ -89,3 +91,20 @@ def test_code_is_read_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     machines = ("--machine", "gpu.json", "--machine", "same_gpu.json", "--machine", "cpu.json")
     assert len(found(capsys, *machines, "--set", "launch_seconds=2x")) == 3
     assert len(read) == 2
+
+
+@pytest.mark.parametrize(("machine", "where"), [(GPU, "gpu"), (MACHINE, "cpu")])
+def test_touches_are_followed_once(
+    machine: Accelerator | CpuMachine, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the caches of a sweep."""
+    followed = []
+
+    def following(launches: Sequence[Sequence[Touch]]) -> Reuse:
+        followed.append(launches)
+        return reuse(launches)
+
+    monkeypatch.setattr(f"repro_mlir.roofline.{where}.prediction.reuse", following)
+    points = sweep({"": program_of(doubled(1 << 20))}, [(machine, {"l2_bytes": ["0.01x", "1x", "100x"]})])
+    assert len(followed) == 1
+    assert points[0].seconds > points[2].seconds
