@@ -62,6 +62,7 @@ GPU = Accelerator(
     network_bandwidth=5e10,
     node_seconds=3e-6,
     network_seconds=1e-5,
+    issue_efficiency=0.9,
     matrix_efficiency=0.8,
     vector_efficiency=0.9,
     memory_efficiency=0.9,

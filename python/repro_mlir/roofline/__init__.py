@@ -5,10 +5,11 @@
 
 from .ceilings import Ceilings
 from .cpu.calibration import Calibration, calibrate
-from .cpu.ledger import Ledger, LedgerEntry, measure
+from .cpu.ledger import Ledger, measure
 from .cpu.prediction import CAUSES, Code, LaunchPrediction, StepPrediction
 from .gpu.ledger import GpuLedger, read_measured
 from .gpu.prediction import GPU_CAUSES, GpuCode, GpuLaunchPrediction, GpuStepPrediction
+from .ledger import LedgerEntry
 from .machines import NUMBERS, Accelerator, CpuMachine, machine_names, read_machine, write_cpu_machine
 from .prediction import predict, read_code
 from .sweep_points import SweepPoint, sweep

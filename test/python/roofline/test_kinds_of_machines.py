@@ -27,7 +27,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_cpu_machine("cpu.json", replace(MACHINE, level=cpu.runnable_levels()[0]), SOURCES)
     for name in ("gpu", "same_gpu"):
         write_gpu(tmp_path / f"{name}.json", "sm_90")
-    results = {"facts": {"device": "a GPU"}, "parts": {"speed": [{"name": "product", "ours_ms": 1.0}]}}
+    facts = {"device": "a GPU", "architecture": "sm_90"}
+    results = {"facts": facts, "parts": {"speed": [{"name": "product", "ours_ms": 1.0}]}}
     (tmp_path / "r.json").write_text(json.dumps(results))
     return tmp_path
 

@@ -18,26 +18,9 @@ from ...errors import ReproError, StepFailed
 from ...execute.cpu import CpuBackend
 from ...program.program import Program
 from ..causes import added_causes
+from ..ledger import LedgerEntry, median_error, unsigned_unknown
 from ..machines.cpu import CpuMachine
-from .prediction import LaunchPrediction, StepPrediction
-
-
-@dataclass(frozen=True)
-class LedgerEntry:
-    """A launch: what is predicted and what was measured.
-
-    Attributes:
-      predicted: by cause.
-      seconds: the least of the steps that were measured.
-    """
-
-    predicted: LaunchPrediction
-    seconds: float
-
-    @property
-    def unknown(self) -> float:
-        """Seconds that no cause explains; below 0 where a launch is faster than predicted."""
-        return self.seconds - self.predicted.seconds
+from .prediction import StepPrediction
 
 
 @dataclass(frozen=True)
@@ -45,7 +28,7 @@ class Ledger:
     """A step.
 
     Attributes:
-      entries: of its launches, in order.
+      entries: of its launches, in order, each the least of the steps that were measured.
       steps: how many were measured.
     """
 
@@ -75,20 +58,13 @@ class Ledger:
 
     @property
     def unsigned_unknown(self) -> float:
-        """Seconds that no cause explains, of all launches without their signs: too much and too little both count."""
-        return sum(abs(each.unknown) for each in self.entries)
+        """See `..ledger.unsigned_unknown`."""
+        return unsigned_unknown(self.entries)
 
     @property
     def median_error(self) -> float:
-        """Of the launches, the median of the error of the prediction as a part of what was measured, each launch
-        counted by its time."""
-        errors = sorted((abs(each.unknown) / each.seconds, each.seconds) for each in self.entries if each.seconds)
-        half, passed = sum(seconds for _, seconds in errors) / 2, 0.0
-        for error, seconds in errors:
-            passed += seconds
-            if passed >= half:
-                return error
-        return 0.0
+        """See `..ledger.median_error`."""
+        return median_error(self.entries)
 
 
 def measure(

@@ -14,6 +14,7 @@ from ...errors import ReproError
 from ...field_checks import shown
 from ...files import json_text
 from ...files.regular import read_regular
+from ..ledger import LedgerEntry, median_error, unsigned_unknown
 from .prediction import GpuStepPrediction
 
 _LIMIT = 1 << 24
@@ -21,19 +22,20 @@ _LIMIT = 1 << 24
 
 @dataclass(frozen=True)
 class GpuLedger:
-    """A step that was measured as a whole.
+    """A step that was measured.
 
     Attributes:
       predicted: by cause.
       seconds: what was measured.
       device: on what.
-      entries: of launches, which nobody measured.
+      entries: of its launches, in order, each with its part of the time between them; none where the step was measured
+        as a whole.
     """
 
     predicted: GpuStepPrediction
     seconds: float
     device: str
-    entries: tuple[()] = ()
+    entries: tuple[LedgerEntry, ...] = ()
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -52,39 +54,75 @@ class GpuLedger:
 
     @property
     def unsigned_unknown(self) -> float:
-        """Seconds that no cause explains, without their sign; those of launches are not known."""
-        return abs(self.seconds - self.predicted.seconds)
+        """Seconds that no cause explains, without signs: of each launch, or of the step."""
+        return unsigned_unknown(self.entries or [self._whole])
 
     @property
     def median_error(self) -> float:
-        """The error of the prediction as a part of what was measured."""
-        return self.unsigned_unknown / self.seconds
+        """The error of the prediction as a part of what was measured: the median of the launches, or of the step."""
+        return median_error(self.entries or [self._whole])
+
+    @property
+    def _whole(self) -> LedgerEntry:
+        return LedgerEntry(self.predicted, self.seconds)
 
 
 def read_measured(path: str | Path, name: str, prediction: GpuStepPrediction) -> GpuLedger:
-    """Joins a prediction with what CUDA events have timed.
+    """Joins a prediction with what was measured on a GPU.
 
     Args:
       path: of the results of benchmarks/gpu/run.py.
       name: of the row, with any signs for those that are no letters, digits, `-` or `_`: bundles are called so.
     Raises:
-      ReproError: another file, no row of that name, or one without a time.
+      ReproError: another file, results of another architecture or of other kernels, no row of that name, or one without
+        a time.
     """
     report = json_text.parse(read_regular(path, _LIMIT), str(path), _LIMIT)
-    parts = report.get("parts", {}) if isinstance(report, dict) else None
-    rows = parts.get("speed", []) if isinstance(parts, dict) else None
-    if not isinstance(rows, list):
+    parts = report.get("parts") if isinstance(report, dict) else None
+    facts = report.get("facts") if isinstance(report, dict) else None
+    if not isinstance(parts, dict) or not isinstance(facts, dict):
         raise ReproError(f"{path}: expected results of benchmarks/gpu/run.py")
-    found = [row for row in rows if isinstance(row, dict) and _plain(str(row.get("name"))) == _plain(name)]
-    if len(found) != 1:
-        names = sorted({str(row.get("name")) for row in rows if isinstance(row, dict)})
-        raise ReproError(f"{path}: expected one row {shown(name)}, got {len(found)} among {', '.join(names) or 'none'}")
-    time = found[0].get("ours_ms")
-    if not isinstance(time, int | float) or isinstance(time, bool) or not math.isfinite(time) or not 0 < time < 1e9:
-        raise ReproError(f"{path}: expected ours_ms of {shown(name)} as milliseconds, got {shown(time)}")
-    facts = report.get("facts")
-    device = facts.get("device") if isinstance(facts, dict) else None
-    return GpuLedger(prediction, time * 1e-3, device if isinstance(device, str) else "a GPU")
+    if facts.get("architecture") != prediction.machine.architecture:
+        raise ReproError(
+            f"{path}: expected results of {prediction.machine.architecture}, got {shown(facts.get('architecture'))}"
+        )
+    device = facts.get("device")
+    device = device if isinstance(device, str) else "a GPU"
+    rows = {part: _rows(parts, part) for part in ("launches", "speed")}
+    found = {part: [row for row in rows[part] if _plain(str(row.get("name"))) == _plain(name)] for part in rows}
+    if len(found["launches"]) == 1:
+        return _of_launches(found["launches"][0], f"{path}: {name}", prediction, device)
+    if len(found["speed"]) == 1:
+        return GpuLedger(prediction, 1e-3 * _number(found["speed"][0].get("ours_ms"), f"{path}: {name}"), device)
+    names = sorted({str(row.get("name")) for part in rows.values() for row in part})
+    count = sum(map(len, found.values()))
+    raise ReproError(f"{path}: expected one row {shown(name)}, got {count} among {', '.join(names) or 'none'}")
+
+
+def _rows(parts: dict[str, Any], part: str) -> list[dict[str, Any]]:
+    rows = parts.get(part, [])
+    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+
+
+def _number(value: object, what: str) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value) or not 0 < value < 1e9:
+        raise ReproError(f"{what}: expected a time, got {shown(value)}")
+    return float(value)
+
+
+def _of_launches(row: dict[str, Any], what: str, prediction: GpuStepPrediction, device: str) -> GpuLedger:
+    kernels, times = row.get("kernels"), row.get("us")
+    if kernels != [launch.kernel for launch in prediction.launches]:
+        raise ReproError(f"{what}: expected launches of the kernels that are predicted, got those of other code")
+    if not isinstance(times, list) or len(times) != len(prediction.launches):
+        raise ReproError(f"{what}: expected a time of each launch")
+    seconds = 1e-3 * _number(row.get("step_ms"), what)
+    launches = [1e-6 * _number(each, what) for each in times]
+    between = (seconds - sum(launches)) / max(len(launches), 1)
+    entries = zip(prediction.launches, launches, strict=True)
+    return GpuLedger(
+        prediction, seconds, device, tuple(LedgerEntry(launch, each + between) for launch, each in entries)
+    )
 
 
 def _plain(name: str) -> str:

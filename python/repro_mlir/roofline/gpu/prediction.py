@@ -218,7 +218,7 @@ def _launch(name: str, work: Work, resident: int, memory_bytes: int, machine: Ac
     l2_bytes = work.blocks * work.l2_bytes
     missing = min(1.0, memory_bytes / l2_bytes) if l2_bytes else 0.0
     path = (work.path[0] + missing * (work.path[1] - work.path[0])) / machine.clock_hz
-    issue = work.issued / (machine.issue_width * machine.clock_hz)
+    issue = work.issued / (machine.issue_width * machine.clock_hz * machine.issue_efficiency)
     unit, busy = _busiest(name, work.units, machine)
     share = work.blocks / machine.multiprocessors
     waves = share / resident

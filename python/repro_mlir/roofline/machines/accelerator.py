@@ -36,6 +36,7 @@ class Accelerator:
       node_devices: how many devices a link of the node joins.
       node_bandwidth, network_bandwidth: bytes per second that a device sends, within a node and beyond it.
       node_seconds, network_seconds: of a message without bytes.
+      issue_efficiency: the part of the cycles in which compiled kernels issue at most.
       matrix_efficiency, vector_efficiency, memory_efficiency, link_efficiency: the parts of the peaks that large
         programs reach.
       watts: of the device under load.
@@ -68,6 +69,7 @@ class Accelerator:
     network_bandwidth: float
     node_seconds: float
     network_seconds: float
+    issue_efficiency: float
     matrix_efficiency: float
     vector_efficiency: float
     memory_efficiency: float
@@ -99,8 +101,8 @@ class Accelerator:
 
 _WHOLE = ("multiprocessors", "issue_width", "registers", "threads", "blocks", "node_devices")
 _POSITIVE = (
-    "clock_hz", "f32_flops", "memory_bytes", "memory_bandwidth", "matrix_efficiency", "vector_efficiency",
-    "memory_efficiency", "link_efficiency",
+    "clock_hz", "f32_flops", "memory_bytes", "memory_bandwidth", "issue_efficiency", "matrix_efficiency",
+    "vector_efficiency", "memory_efficiency", "link_efficiency",
 )  # fmt: skip
 ACCELERATOR_NUMBERS = tuple(each.name for each in fields(Accelerator) if each.name not in ("name", "architecture"))
 """The attributes that are numbers."""

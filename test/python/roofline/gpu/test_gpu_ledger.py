@@ -19,9 +19,12 @@ from repro_mlir.errors import ReproError
 from repro_mlir.roofline import predict, read_code, read_measured
 from support.predicted import GPU, MACHINE, product, program_of, write_gpu
 
+_SM_90 = '{"facts": {"architecture": "sm_90"}, "parts": {%s}}'
+
 
 def write_results(path: Path, *rows: Any) -> Path:
-    path.write_text(json.dumps({"facts": {"device": "a GPU that is made up"}, "parts": {"speed": rows}}))
+    facts = {"device": "a GPU that is made up", "architecture": "sm_90"}
+    path.write_text(json.dumps({"facts": facts, "parts": {"speed": rows}}))
     return path
 
 
@@ -72,14 +75,24 @@ def test_a_bundle(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ("text", "message"),
     [
         ("[]", "expected results of benchmarks/gpu/run.py"),
-        ('{"parts": []}', "expected results of benchmarks/gpu/run.py"),
-        ('{"parts": {"speed": {}}}', "expected results of benchmarks/gpu/run.py"),
-        ('{"parts": {"speed": [1, {"name": "b"}]}}', "expected one row 'a', got 0 among b"),
-        ('{"parts": {"speed": [{"name": "a"}, {"name": "a"}]}}', "expected one row 'a', got 2"),
-        ('{"parts": {"speed": [{"name": "a"}]}}', "expected ours_ms of 'a' as milliseconds, got None"),
-        ('{"parts": {"speed": [{"name": "a", "ours_ms": true}]}}', "as milliseconds, got True"),
-        ('{"parts": {"speed": [{"name": "a", "ours_ms": 0}]}}', "as milliseconds, got 0"),
-        ('{"parts": {"speed": [{"name": "a", "ours_ms": 1e300}]}}', "as milliseconds, got 1e"),
+        ('{"facts": {}, "parts": []}', "expected results of benchmarks/gpu/run.py"),
+        ('{"parts": {}}', "expected results of benchmarks/gpu/run.py"),
+        ('{"facts": {}, "parts": {}}', "expected results of sm_90, got None"),
+        ('{"facts": {"architecture": "sm_80"}, "parts": {}}', "expected results of sm_90, got 'sm_80'"),
+        (_SM_90 % '"speed": {}', "expected one row 'a', got 0 among none"),
+        (_SM_90 % '"speed": [1, {"name": "b"}]', "expected one row 'a', got 0 among b"),
+        (_SM_90 % '"speed": [{"name": "a"}, {"name": "a"}]', "expected one row 'a', got 2 among a"),
+        (_SM_90 % '"speed": [{"name": "a"}]', "r.json: a: expected a time, got None"),
+        (_SM_90 % '"speed": [{"name": "a", "ours_ms": true}]', "expected a time, got True"),
+        (_SM_90 % '"speed": [{"name": "a", "ours_ms": 0}]', "expected a time, got 0"),
+        (_SM_90 % '"speed": [{"name": "a", "ours_ms": 1e300}]', "expected a time, got 1e"),
+        (_SM_90 % '"launches": [{"name": "a", "kernels": ["other"]}]', "got those of other code"),
+        (_SM_90 % '"launches": [{"name": "a", "kernels": ["kernel_0"], "us": [1, 2]}]', "expected a time of each"),
+        (_SM_90 % '"launches": [{"name": "a", "kernels": ["kernel_0"], "us": [1]}]', "a: expected a time, got None"),
+        (
+            _SM_90 % '"launches": [{"name": "a", "kernels": ["kernel_0"], "us": [-1], "step_ms": 1}]',
+            "expected a time, got -1",
+        ),
         ("{", "JSON"),
     ],
 )
@@ -97,3 +110,26 @@ def test_rows_are_found_by_the_names_of_bundles(tmp_path: Path) -> None:
     assert ledger.seconds == 3e-3
     assert sum(ledger.causes.values()) == pytest.approx(3e-3)
     assert ledger.median_error == pytest.approx(1 - step.seconds / 3e-3)
+
+
+def test_launches_that_were_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each has its part of the time between them, so that they add up to the step."""
+    (tmp_path / "product.mlir").write_text(product(1024))
+    write_gpu(tmp_path / "fast.json", "sm_90")
+    command = ["roofline", "predict", str(tmp_path / "product.mlir"), "--machine", str(tmp_path / "fast.json")]
+    assert main([*command, "--json"]) == 0
+    launches = json.loads(capsys.readouterr().out)["launches"]
+    count = len(launches)
+    assert count > 1
+    row = {"name": "product", "kernels": [each["kernel"] for each in launches], "us": [100.0] * count}
+    facts = {"device": "a GPU", "architecture": "sm_90"}
+    parts = {"launches": [{**row, "step_ms": 0.11 * count}], "speed": [{"name": "product", "ours_ms": 9.0}]}
+    (tmp_path / "r.json").write_text(json.dumps({"facts": facts, "parts": parts}))
+    assert main([*command, "--json", "--measured", str(tmp_path / "r.json")]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [each["measured"] for each in found["launches"]] == pytest.approx([110e-6] * count)
+    assert found["measured"] == pytest.approx(110e-6 * count)
+    off = [abs(110e-6 - each["seconds"]) for each in launches]
+    assert found["unsigned_unknown"] == pytest.approx(sum(off))
+    assert main([*command, "--measured", str(tmp_path / "r.json")]) == 0
+    assert "of launches without signs" in capsys.readouterr().out

@@ -144,18 +144,21 @@ def test_waves_are_whole() -> None:
 
 def test_causes_by_hand() -> None:
     """A block issues 4000 instructions in 1000 cycles, its f32 units take as long, and its path is 1000 to 2000."""
-    (launch,) = predict(code_with(), GPU).launches
+    gpu = replace(GPU, issue_efficiency=1.0)
+    (launch,) = predict(code_with(), gpu).launches
     # All is in L2, so that the path is the shorter one.
     assert launch.causes == pytest.approx(
         {"issue": 1e-6, "units": 0, "latency": 0, "l2": 0, "memory": 0, "tail": 0, "launch": 2e-6}, abs=1e-15
     )
-    (launch,) = predict(code_with(), replace(GPU, f32_flops=GPU.f32_flops / 2)).launches
+    (launch,) = predict(code_with(), replace(gpu, issue_efficiency=0.8)).launches
+    assert launch.causes["issue"] == pytest.approx(1.25e-6)
+    (launch,) = predict(code_with(), replace(gpu, f32_flops=GPU.f32_flops / 2)).launches
     assert (launch.causes["units"], launch.unit) == (pytest.approx(1e-6), "f32")
     # 100 blocks of 3200 bytes through an L2 of 160 GB/s.
-    (launch,) = predict(code_with(), replace(GPU, l2_bandwidth=1.6e11)).launches
+    (launch,) = predict(code_with(), replace(gpu, l2_bandwidth=1.6e11)).launches
     assert launch.causes["l2"] == pytest.approx(1e-6)
     # 150 blocks: one and a half for a multiprocessor, two for half of them.
-    (launch,) = predict(code_with(blocks=150), GPU).launches
+    (launch,) = predict(code_with(blocks=150), gpu).launches
     assert (launch.causes["issue"], launch.causes["tail"]) == (pytest.approx(1.5e-6), pytest.approx(0.5e-6))
 
 
