@@ -84,6 +84,15 @@ static std::string getEntryName(StringRef kernel) {
   return ("repro_entry_" + kernel).str();
 }
 
+/// Aligns the stack of all functions as a vector, so that none that is spilled
+/// lies across two cache lines: LLVM does not align it once registers are
+/// allocated.
+static void alignStack(llvm::Module &module, const Level &level) {
+  constexpr int64_t abiBits = 128;
+  if (level.vectorWidth > abiBits)
+    module.setOverrideStackAlignment(level.vectorWidth / 8);
+}
+
 /// Defines the uniform entry of a kernel, which takes its buffers apart.
 static void addEntry(llvm::Module &module, llvm::Function &kernel) {
   llvm::LLVMContext &context = module.getContext();
@@ -95,6 +104,8 @@ static void addEntry(llvm::Module &module, llvm::Function &kernel) {
   auto *entry = llvm::Function::Create(type, llvm::Function::ExternalLinkage,
                                        getEntryName(kernel.getName()), module);
   entry->setVisibility(llvm::GlobalValue::HiddenVisibility);
+  // Its callers align the stack as the ABI says: see alignStack.
+  entry->addFnAttr("stackrealign");
   builder.SetInsertPoint(llvm::BasicBlock::Create(context, "", entry));
   constexpr unsigned others = launch::KernelSignature::numOthers;
   unsigned buffers = kernel.arg_size() - others;
@@ -165,6 +176,7 @@ static std::string compile(llvm::Module &module, const Level &level,
     return {};
   module.setDataLayout(machine->createDataLayout());
   module.setTargetTriple(machine->getTargetTriple());
+  alignStack(module, level);
   for (llvm::Function &function : module) {
     if (function.isDeclaration())
       continue;

@@ -1,0 +1,25 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Vectors that are spilled to the stack lie within one cache line."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import repro_mlir
+import torch
+from repro_mlir.compilation import cpu
+
+
+@pytest.mark.parametrize(("level", "size"), [("x86-64-v3", 32), ("x86-64-v4", 64)])
+def test_spilled_vectors_are_aligned(level: str, size: int) -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Conv2d(8, 16, 3, padding=1), torch.nn.Flatten(), torch.nn.Linear(1024, 4))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    batch = torch.randn(16, 8, 8, 8), torch.randint(4, (16,))
+    program = repro_mlir.capture(model, torch.nn.functional.cross_entropy, optimizer, batch)
+    spills = re.findall(rf"\t(\w+)\s+%[yz]mm\d+, .*# {size}-byte Spill", cpu.analyze(program.data, level).assembly)
+    assert spills
+    # Unlike vmovups these instructions fault at other addresses.
+    assert {spill.rstrip("6432") for spill in spills} <= {"vmovaps", "vmovapd", "vmovdqa"}
