@@ -24,12 +24,12 @@ class Block:
 
     Attributes:
       runs: how often, in one call with all work items.
-      is_loop: whether the last one goes back to the first.
+      loop: how many blocks of the text, this one and those before it, its last instruction repeats; 0 for none.
       instructions: without calls and returns.
     """
 
     runs: int
-    is_loop: bool = False
+    loop: int = 0
     instructions: list[str] = field(default_factory=list)
 
 
@@ -39,21 +39,27 @@ def read_assembly(text: str) -> dict[str, list[Block]]:
     kernels: dict[str, list[Block]] = {}
     for name, lines in _functions(text):
         blocks = [Block(1)]
-        label: str | None = None
+        starts: dict[str, int] = {}
         for line in lines:
             if found := _BLOCK.match(line):
                 runs = _RUNS.search(line)
                 blocks.append(Block(int(runs.group(1)) if runs else blocks[-1].runs))
-                label = found.group(1)
+                if found.group(1):
+                    starts[found.group(1)] = len(blocks) - 1
             elif line.startswith("\t") and not line.startswith("\t."):
                 instruction = _COMMENT.sub("", line).strip()
                 if not _CONTROL.match(instruction):
                     blocks[-1].instructions.append(instruction)
                 branch = _BRANCH.match(instruction)
-                if branch and branch.group(1) == label:
-                    blocks[-1].is_loop = True
-        kernels[name] = [block for block in blocks if block.instructions and block.runs]
+                if branch and branch.group(1) in starts:
+                    first = starts[branch.group(1)]
+                    blocks[-1].loop = sum(map(_counts, blocks[first:]))
+        kernels[name] = [block for block in blocks if _counts(block)]
     return kernels
+
+
+def _counts(block: Block) -> bool:
+    return bool(block.instructions) and block.runs > 0
 
 
 def _functions(text: str) -> Iterator[tuple[str, list[str]]]:

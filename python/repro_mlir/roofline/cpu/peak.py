@@ -23,7 +23,7 @@ def peak_block(machine: CpuMachine) -> Block:
     """Multiply-adds of f32 that wait for nothing, in the vectors of the machine's level."""
     (found,) = (each for name, each in _MULTIPLY_ADDS.items() if machine.level.startswith(name))
     patterns, registers = found
-    return Block(1, True, [patterns[i % len(patterns)].format(i) for i in range(registers)])
+    return Block(1, 1, [patterns[i % len(patterns)].format(i) for i in range(registers)])
 
 
 def bandwidths(machine: CpuMachine, threads: int) -> dict[str, float]:

@@ -21,10 +21,11 @@ from ..ceilings import Ceilings
 from ..machines.cpu import UNITS, CpuMachine
 from ..memory import memory_of
 from ..traffic import Reuse, reuse
-from .assembly import Block, read_assembly
+from .assembly import read_assembly
 from .operands import Operand, read_operands, touches
 from .operations import operations_of
 from .peak import bandwidths, ceilings_of, peak_block
+from .sequences import Sequence, sequences_of
 from .throughput import Cycles, cycles_of
 
 CAUSES = ("issue", "ports", "latency", "l2", "l3", "memory", "imbalance", "launch")
@@ -33,9 +34,9 @@ CAUSES = ("issue", "ports", "latency", "l2", "l3", "memory", "imbalance", "launc
 LEVELS = ("l1", "l2", "l3", "memory")
 """Where its bytes come from."""
 
-# Blocks with less than this part of a kernel's instructions are not simulated.
+# Sequences with less than this part of a kernel's instructions are not simulated.
 _COUNTED = 0.005
-# Instructions of a block that is not, in a cycle.
+# Instructions of a sequence that is not, in a cycle.
 _WIDTH = 4
 
 
@@ -75,7 +76,7 @@ class Code:
     Attributes:
       machine: whose level and execution units it is for.
       operands: by kernel.
-      kernels: the blocks of each; without cycles those that hardly count.
+      kernels: the sequences of each; without cycles those that hardly count.
       operations: of each kernel, by `operations.OPERATIONS`.
       flops_per_cycle: floating-point operations of a core at most.
     """
@@ -83,7 +84,7 @@ class Code:
     machine: CpuMachine
     plan: Plan
     operands: dict[str, list[Operand]]
-    kernels: dict[str, tuple[tuple[Block, Cycles | None], ...]]
+    kernels: dict[str, tuple[tuple[Sequence, Cycles | None], ...]]
     operations: dict[str, dict[str, int]]
     flops_per_cycle: float
     _reuse: dict[int, Reuse] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -164,23 +165,24 @@ def read_cpu_code(program: Program, machine: CpuMachine) -> Code:
 def code_of(analysis: Analysis, machine: CpuMachine) -> Code:
     """Looks at code for the machine's level. ReproError as `read_cpu_code`."""
     kernels = read_assembly(analysis.assembly)
-    chosen = [block for blocks in kernels.values() for block in _counted(blocks)]
+    sequences = {name: sequences_of(blocks) for name, blocks in kernels.items()}
+    chosen = list(dict.fromkeys(code for each in sequences.values() for code in _counted(each)))
     peak = peak_block(machine)
-    *cycles, peak_cycles = cycles_of([*chosen, peak], machine)
+    *cycles, peak_cycles = cycles_of([*chosen, tuple(peak.instructions)], machine)
     known = dict(zip(chosen, cycles, strict=True))
     return Code(
         machine,
         read_plan(analysis.plan, "cpu", "the program"),
         read_operands(analysis.operands),
-        {name: tuple((block, known.get(block)) for block in blocks) for name, blocks in kernels.items()},
+        {name: tuple((one, known.get(one.instructions)) for one in each) for name, each in sequences.items()},
         {name: operations_of(blocks) for name, blocks in kernels.items()},
         operations_of([peak])["floating_point"] / peak_cycles.ports,
     )
 
 
-def _counted(blocks: list[Block]) -> list[Block]:
-    total = sum(block.runs * len(block.instructions) for block in blocks)
-    return [block for block in blocks if block.runs * len(block.instructions) >= _COUNTED * total]
+def _counted(sequences: list[Sequence]) -> list[tuple[str, ...]]:
+    sizes = [abs(one.runs) * len(one.instructions) for one in sequences]
+    return [one.instructions for one, size in zip(sequences, sizes, strict=True) if size >= _COUNTED * sum(sizes)]
 
 
 def predict_cpu(code: Code, machine: CpuMachine, threads: int = 1) -> StepPrediction:
@@ -200,7 +202,7 @@ def predict_cpu(code: Code, machine: CpuMachine, threads: int = 1) -> StepPredic
     check_threads(machine, threads)
     plan = code.plan
     bytes_of = code.traffic(machine, threads)
-    cycles = {name: _core_cycles(blocks) for name, blocks in code.kernels.items()}
+    cycles = {name: _core_cycles(each) for name, each in code.kernels.items()}
     launches = []
     for launch, found in zip(plan.launches, bytes_of, strict=True):
         kernel = plan.kernels[launch.kernel]
@@ -225,16 +227,16 @@ def _grains(kernel: Kernel) -> int:
     return -(-kernel.items // kernel.grain)
 
 
-def _core_cycles(blocks: tuple[tuple[Block, Cycles | None], ...]) -> tuple[float, float, float]:
+def _core_cycles(sequences: tuple[tuple[Sequence, Cycles | None], ...]) -> tuple[float, float, float]:
     """Cycles of issue, what execution units take beyond them, and what latencies take beyond both."""
     issue = ports = latency = 0.0
-    for block, cycles in blocks:
+    for one, cycles in sequences:
         if cycles is None:
-            issue += block.runs * len(block.instructions) / _WIDTH
+            issue += one.runs * len(one.instructions) / _WIDTH
             continue
-        issue += block.runs * cycles.issue
-        ports += block.runs * (cycles.ports - cycles.issue)
-        latency += block.runs * (cycles.latency - cycles.ports if block.is_loop else 0.0)
+        issue += one.runs * cycles.issue
+        ports += one.runs * (cycles.ports - cycles.issue)
+        latency += one.runs * (cycles.latency - cycles.ports if one.repeats else 0.0)
     return issue, ports, latency
 
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Cycles of blocks of instructions, by llvm-mca and its models of processors: no cache is missed."""
+"""Cycles of sequences of instructions, by llvm-mca and its models of processors: no cache is missed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from typing import Any
 
 from ...errors import ReproError
 from ..machines.cpu import CpuMachine
-from .assembly import Block
 
 # What a pipeline takes to fill is in both, so the difference is that of iterations alone.
 _FEW, _MANY = 8, 24
@@ -28,12 +27,12 @@ _HALVES = re.compile(r"v\w+(?:64x4|32x8)\b")
 
 @dataclass(frozen=True)
 class Cycles:
-    """Of one run of a block.
+    """Of one run of a sequence.
 
     Attributes:
       issue: what the width of the front end allows.
       ports: what the busiest execution unit allows, at least `issue`.
-      latency: what one iteration after the other takes, at least `ports`; that of a loop alone counts.
+      latency: what one run after the other takes, at least `ports`.
     """
 
     issue: float
@@ -41,18 +40,18 @@ class Cycles:
     latency: float
 
 
-def cycles_of(blocks: Sequence[Block], machine: CpuMachine) -> list[Cycles]:
-    """The cycles of blocks.
+def cycles_of(sequences: Sequence[Sequence[str]], machine: CpuMachine) -> list[Cycles]:
+    """The cycles of sequences of instructions.
 
     Raises:
       ReproError: there is no llvm-mca, or it refuses the code.
     """
-    if not blocks:
+    if not sequences:
         return []
     lines = []
     comment = "#" if machine.triple.startswith("x86") else "//"
-    for number, block in enumerate(blocks):
-        instructions = [_corrected(each, machine.scheduling_model) for each in block.instructions]
+    for number, sequence in enumerate(sequences):
+        instructions = [_corrected(each, machine.scheduling_model) for each in sequence]
         if machine.modelled_vector_bits < 512:
             instructions = [_halved(each) for each in instructions]
         lines += [f"{comment} LLVM-MCA-BEGIN {number}", *instructions, f"{comment} LLVM-MCA-END"]

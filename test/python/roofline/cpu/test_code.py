@@ -105,15 +105,15 @@ kernel_1:                               // @kernel_1
 
 def test_assembly_is_read() -> None:
     (blocks,) = read_assembly(X86).values()
-    loop = Block(40, True, ["vaddps\t(%rax,%rcx,4), %ymm0, %ymm1", "jne\t.LBB0_3"])
+    loop = Block(40, 1, ["vaddps\t(%rax,%rcx,4), %ymm0, %ymm1", "jne\t.LBB0_3"])
     # A block that code generation has put in between runs as often as the one before.
     assert [vars(block) for block in blocks] == [
-        vars(Block(1, False, ["pushq\t%rbp", "jmp\t.LBB0_3"])),
-        vars(Block(1, False, ["movl\t$1, %eax"])),
+        vars(Block(1, 0, ["pushq\t%rbp", "jmp\t.LBB0_3"])),
+        vars(Block(1, 0, ["movl\t$1, %eax"])),
         vars(loop),
     ]
     (blocks,) = read_assembly(AARCH64).values()
     assert [vars(block) for block in blocks] == [
-        vars(Block(2, False, ["add\tx0, x0, #8"])),
-        vars(Block(6, True, ["b.ne\t.LBB0_1"])),
+        vars(Block(2, 0, ["add\tx0, x0, #8"])),
+        vars(Block(6, 1, ["b.ne\t.LBB0_1"])),
     ]

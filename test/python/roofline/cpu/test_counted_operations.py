@@ -75,7 +75,7 @@ def test_instructions(instruction: str, kind: str | None, count: int) -> None:
     expected = dict.fromkeys(OPERATIONS, 0)
     if kind is not None:
         expected[kind] = 3 * count
-    assert operations_of([Block(3, False, [instruction])]) == expected
+    assert operations_of([Block(3, 0, [instruction])]) == expected
 
 
 @pytest.mark.parametrize(
