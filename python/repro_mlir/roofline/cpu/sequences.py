@@ -44,8 +44,8 @@ class _Part:
 def sequences_of(blocks: Items[Block]) -> list[Sequence]:
     """Sequences whose runs are all those of the blocks of a kernel.
 
-    What runs equally often joins in the order of the text, within a loop. A loop joins what is before it, as often as it
-    runs for each run of that, rounded; the rest of its runs is a sequence of its own.
+    What runs equally often joins in the order of the text, within a loop. A loop joins what is before it, as often as
+    it runs for each run of that, rounded; the rest of its runs is a sequence of its own.
     """
     parts = [_Part(block.runs, at, at, tuple(block.instructions)) for at, block in enumerate(blocks)]
     rest: list[Sequence] = []
@@ -74,7 +74,9 @@ def _repeated(start: _Part, body: _Part) -> _Part | None:
     code = len(start.instructions) + times * len(body.instructions)
     if not times or code > _MOST or start.inside is not None:
         return None
-    return replace(body, runs=start.runs, first=start.first, instructions=start.instructions + times * body.instructions)
+    return replace(
+        body, runs=start.runs, first=start.first, instructions=start.instructions + times * body.instructions
+    )
 
 
 def _joined(parts: list[_Part]) -> list[_Part]:

@@ -52,7 +52,11 @@ def test_long_loops_are_alone() -> None:
     ]  # fmt: skip
     # What runs as often as a loop without being in it.
     blocks = [Block(1, 0, ["a"]), Block(900, 1, ["b"]), Block(900, 1, ["c"])]
-    assert sequences_of(blocks) == [Sequence(1, False, ("a",)), Sequence(900, True, ("b",)), Sequence(900, True, ("c",))]
+    assert sequences_of(blocks) == [
+        Sequence(1, False, ("a",)),
+        Sequence(900, True, ("b",)),
+        Sequence(900, True, ("c",)),
+    ]
 
 
 @pytest.mark.parametrize("runs", [7, 8, 9, 13])
