@@ -47,7 +47,14 @@ static bool isKept(const Function &kernel, const Value *pointer,
           type->isIntegerTy());
 }
 
-/// Leaves nothing but control flow and what decides it; other loads give zero.
+/// Whether it is an instruction of a processor, which this machine's may lack.
+static bool isOfProcessor(const CallInst &call) {
+  const Function *called = call.getCalledFunction();
+  return called && called->isTargetIntrinsic();
+}
+
+/// Leaves nothing but control flow and what decides it; other loads, and what
+/// instructions of a processor compute, give zero.
 static void removeEffects(Function &kernel) {
   for (Instruction &instruction : make_early_inc_range(instructions(kernel))) {
     bool isRemoved = false;
@@ -59,7 +66,7 @@ static void removeEffects(Function &kernel) {
     else if (auto *set = dyn_cast<MemSetInst>(&instruction))
       isRemoved = !isKept(kernel, set->getDest(), set->getValue()->getType());
     else if (auto *call = dyn_cast<CallInst>(&instruction))
-      isRemoved = call->mayReadOrWriteMemory();
+      isRemoved = call->mayReadOrWriteMemory() || isOfProcessor(*call);
     if (!isRemoved)
       continue;
     if (!instruction.getType()->isVoidTy())

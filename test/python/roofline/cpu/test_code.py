@@ -15,6 +15,7 @@ from repro_mlir.compilation.cpu import Analysis
 from repro_mlir.errors import CompileError
 from repro_mlir.roofline.cpu.assembly import Block, read_assembly
 from repro_mlir.untrusted import analyze_native
+from support.accumulated import HOPPER, Product
 from support.predicted import doubled, product, program_of
 
 LANES = {"zmm": 16, "ymm": 8, "xmm": 4}
@@ -43,6 +44,14 @@ def test_a_product_has_its_multiply_adds(level: str, size: int) -> None:
     (blocks,) = read_assembly(cpu.analyze(product(size), level).assembly).values()
     counted = sum(block.runs * sum(map(multiply_adds, block.instructions)) for block in blocks)
     assert counted == size**3
+
+
+@pytest.mark.parametrize("level", cpu.levels())
+def test_instructions_of_other_processors_are_counted(level: str) -> None:
+    """(M4) has instructions of the level whose results go to scratch memory."""
+    program = Product(HOPPER, {"m": 5, "n": 40, "k": 70}).program()
+    blocks = [block for found in read_assembly(cpu.analyze(program, level).assembly).values() for block in found]
+    assert sum(block.runs * len(block.instructions) for block in blocks) > 5 * 40 * 70
 
 
 def test_a_loop_that_ends_by_scratch_memory() -> None:
