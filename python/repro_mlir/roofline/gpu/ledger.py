@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,8 @@ from ..ledger import LedgerEntry, median_error, unsigned_unknown
 from .prediction import GpuStepPrediction
 
 _LIMIT = 1 << 24
+# Of times in any unit, so that their quotients are finite.
+_LEAST, _MOST = 1e-9, 1e9
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,8 @@ class GpuLedger:
       predicted: by cause.
       seconds: what was measured.
       device: on what.
-      entries: of its launches, in order, each with its part of the time between them; none where the step was measured
-        as a whole.
+      entries: of its launches, in order, each with its part of the time between them, or shorter by the same factor
+        where they add up to more than the step; none where the step was measured as a whole.
     """
 
     predicted: GpuStepPrediction
@@ -105,7 +106,7 @@ def _rows(parts: dict[str, Any], part: str) -> list[dict[str, Any]]:
 
 
 def _number(value: object, what: str) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value) or not 0 < value < 1e9:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not _LEAST <= value < _MOST:
         raise ReproError(f"{what}: expected a time, got {shown(value)}")
     return float(value)
 
@@ -118,10 +119,12 @@ def _of_launches(row: dict[str, Any], what: str, prediction: GpuStepPrediction, 
         raise ReproError(f"{what}: expected a time of each launch")
     seconds = 1e-3 * _number(row.get("step_ms"), what)
     launches = [1e-6 * _number(each, what) for each in times]
-    between = (seconds - sum(launches)) / max(len(launches), 1)
+    # A profiler's times may add up to more than a step without it: none becomes less than nothing.
+    scale = min(1.0, seconds / sum(launches)) if launches else 1.0
+    between = max(0.0, seconds - sum(launches)) / max(len(launches), 1)
     entries = zip(prediction.launches, launches, strict=True)
     return GpuLedger(
-        prediction, seconds, device, tuple(LedgerEntry(launch, each + between) for launch, each in entries)
+        prediction, seconds, device, tuple(LedgerEntry(launch, scale * each + between) for launch, each in entries)
     )
 
 

@@ -86,6 +86,8 @@ def test_a_bundle(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (_SM_90 % '"speed": [{"name": "a", "ours_ms": true}]', "expected a time, got True"),
         (_SM_90 % '"speed": [{"name": "a", "ours_ms": 0}]', "expected a time, got 0"),
         (_SM_90 % '"speed": [{"name": "a", "ours_ms": 1e300}]', "expected a time, got 1e"),
+        (_SM_90 % '"speed": [{"name": "a", "ours_ms": 1e-320}]', "expected a time, got 1e-320"),
+        (_SM_90 % f'"speed": [{{"name": "a", "ours_ms": 1{"0" * 400}}}]', "expected a time, got a number of 1329 bits"),
         (_SM_90 % '"launches": [{"name": "a", "kernels": ["other"]}]', "got those of other code"),
         (_SM_90 % '"launches": [{"name": "a", "kernels": ["kernel_0"], "us": [1, 2]}]', "expected a time of each"),
         (_SM_90 % '"launches": [{"name": "a", "kernels": ["kernel_0"], "us": [1]}]', "a: expected a time, got None"),
@@ -133,3 +135,21 @@ def test_launches_that_were_measured(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert found["unsigned_unknown"] == pytest.approx(sum(off))
     assert main([*command, "--measured", str(tmp_path / "r.json")]) == 0
     assert "of launches without signs" in capsys.readouterr().out
+
+
+def test_launches_that_take_longer_than_the_step(tmp_path: Path) -> None:
+    """As a profiler measures them: each is shorter by the same factor."""
+    step = predict(read_code(program_of(product(1024)), GPU), GPU)
+    count = len(step.launches)
+    times = [1.0, *[3000.0] * (count - 1)]
+    row = {
+        "name": "a",
+        "kernels": [each.kernel for each in step.launches],
+        "us": times,
+        "step_ms": 1e-3 * sum(times) / 2,
+    }
+    results = {"facts": {"device": "a GPU", "architecture": "sm_90"}, "parts": {"launches": [row]}}
+    (tmp_path / "r.json").write_text(json.dumps(results))
+    ledger = read_measured(tmp_path / "r.json", "a", step)
+    assert [each.seconds for each in ledger.entries] == pytest.approx([0.5e-6 * each for each in times])
+    assert ledger.seconds == pytest.approx(sum(each.seconds for each in ledger.entries))
