@@ -12,7 +12,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...errors import ReproError
 from ..machines import Accelerator
+
+_LEAST_RATE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -43,12 +46,10 @@ class Group:
     @property
     def bandwidth(self) -> float:
         """Bytes per second of a ring: the members of a node use their network ports side by side."""
-        machine = self.machine
-        found = machine.node_bandwidth
-        if self.nodes > 1:
-            network = machine.network_bandwidth * self.node_members
-            found = min(found, network) if self.node_members > 1 else network
-        return max(found * machine.link_efficiency, 1e-12)
+        if self.nodes == 1:
+            return self._rate("node_bandwidth")
+        network = self._rate("network_bandwidth") * self.node_members
+        return min(self._rate("node_bandwidth"), network) if self.node_members > 1 else network
 
     @property
     def hop_seconds(self) -> float:
@@ -79,15 +80,23 @@ class Group:
         """
         if self.size == 1:
             return 0.0
-        machine, members = self.machine, self.node_members
-        within = (members - 1) / self.size * bytes / max(machine.node_bandwidth * machine.link_efficiency, 1e-12)
-        network = max(machine.network_bandwidth * machine.link_efficiency, 1e-12)
-        beyond = (self.size - members) / self.size * bytes / network if self.nodes > 1 else 0.0
+        members = self.node_members
+        within = (members - 1) / self.size * bytes / self._rate("node_bandwidth") if members > 1 else 0.0
+        beyond = (self.size - members) / self.size * bytes / self._rate("network_bandwidth") if self.nodes > 1 else 0.0
         return max(within, beyond) + self.hop_seconds
 
     def send_seconds(self, bytes: float) -> float:
         """From a device to its neighbour, whose node is another one where not all are in one."""
         if self.size == 1:
             return 0.0
-        rate = self.machine.network_bandwidth if self.nodes > 1 else self.machine.node_bandwidth
-        return bytes / max(rate * self.machine.link_efficiency, 1e-12) + self.hop_seconds
+        rate = self._rate("network_bandwidth" if self.nodes > 1 else "node_bandwidth")
+        return bytes / rate + self.hop_seconds
+
+    def _rate(self, name: str) -> float:
+        """Bytes per second that a device sends over its links of a kind. ReproError: it has none."""
+        rate = float(getattr(self.machine, name))
+        if rate < _LEAST_RATE:
+            raise ReproError(
+                f"{self.machine.name}: expected {name} of at least {_LEAST_RATE} where devices exchange bytes"
+            )
+        return rate * self.machine.link_efficiency

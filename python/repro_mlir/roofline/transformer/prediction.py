@@ -153,7 +153,8 @@ def predict_training(config: TransformerConfig, machine: Accelerator, training: 
     causes = dict.fromkeys(CAUSES, 0.0)
     for cause, seconds in longest.items():
         causes[cause] += count * seconds
-    causes["bubble"] += (everything - _total(longest)) / parallelism.virtual_stages
+    if pipeline > 1:
+        causes["bubble"] += (everything - _total(longest)) / parallelism.virtual_stages
     causes["pipeline"] += stage.sends(count)
     causes["data"] += stage.exchange(most, count)
     causes["optimizer"] += stage.update()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from repro_mlir.errors import ReproError
 from repro_mlir.roofline import Accelerator, read_machine
 from repro_mlir.roofline.transformer import PRESETS, Parallelism, Training, predict_decoding, predict_training
 from repro_mlir.roofline.transformer.collectives import Group
@@ -50,6 +51,21 @@ def test_latencies_add_time(size: int, stride: int) -> None:
             one, other = (getattr(Group(machine, size, stride), name)(bytes) for machine in (near, far))
             assert least <= min(one, other) and max(one, other) <= getattr(both, name)(bytes)
             assert (getattr(both, name)(bytes) > least) == (size > 1)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 64])
+def test_links_that_a_device_has_not(size: int) -> None:
+    """Only where bytes go over them."""
+    for name, strides in (("node_bandwidth", (8,)), ("network_bandwidth", (1,) if size < 9 else ())):
+        machine = replace(A100, **{name: 0.0})
+        for stride in (1, 8):
+            group = Group(machine, size, stride)
+            for exchange in (group.gather_seconds, group.all_to_all_seconds):
+                if size == 1 or stride in strides:
+                    assert exchange(1e9) == getattr(Group(A100, size, stride), exchange.__name__)(1e9)
+                else:
+                    with pytest.raises(ReproError, match=f"a100: expected {name} of at least 1e-12 where devices"):
+                        exchange(1e9)
 
 
 def test_hops_of_a_ring_are_one_fewer_than_devices() -> None:
