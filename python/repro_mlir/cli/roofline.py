@@ -72,7 +72,7 @@ def _predict(options: argparse.Namespace) -> int:
     first = changed[0]
     if options.measure and not isinstance(first, CpuMachine):
         raise ReproError(f"{first.name}: expected a CPU first with --measure")
-    if options.measured and not isinstance(first, Accelerator):
+    if options.measured is not None and not isinstance(first, Accelerator):
         raise ReproError(f"{first.name}: expected a GPU first with --measured")
     program, inputs = read_step(options, options.precision)
     codes = Codes(program)
@@ -80,13 +80,14 @@ def _predict(options: argparse.Namespace) -> int:
     for (machine, changes), other, count in zip(machines, changed, threads, strict=True):
         prediction = predict(codes.read(other), other, count)
         ledger: Ledger | GpuLedger | None = None
-        if options.measured and not cases and isinstance(prediction, GpuStepPrediction):
+        if options.measured is not None and not cases and isinstance(prediction, GpuStepPrediction):
             ledger = read_measured(options.measured, Path(options.program).stem, prediction)
         elif options.measure and not cases and isinstance(prediction, StepPrediction) and isinstance(program, Program):
             ledger = measure(program, prediction, inputs)
-        given = predict(codes.read(machine), machine, count) if changes else None
+        cores = machine.cores if isinstance(machine, CpuMachine) else 1
+        given = predict(codes.read(machine), machine, min(count, cores)) if changes else None
         cases.append(Case(prediction, ledger, changes, given))
-    if options.html:
+    if options.html is not None:
         write_file(options.html, prediction_page(Path(options.program).name, cases).encode())
     if options.json:
         found = [case_as_json(case) for case in cases]
@@ -95,7 +96,7 @@ def _predict(options: argparse.Namespace) -> int:
     tell(*lines_of(cases[0].prediction, cases[0].ledger, options.kernels))
     if len(cases) > 1 or cases[0].given:
         tell("", *comparison_lines(cases))
-    if options.html:
+    if options.html is not None:
         tell(f"page       {options.html}")
     return 0
 

@@ -68,7 +68,7 @@ def read_machines(options: argparse.Namespace) -> list[tuple[CpuMachine | Accele
     """The machines, and by name what is set of each.
 
     Raises:
-      ReproError: a machine that is given twice, a value for a machine that is not given.
+      ReproError: a machine that is given twice, a value for a machine that is not given, a number that is set twice.
     """
     from ..roofline import read_machine
 
@@ -85,8 +85,15 @@ def read_machines(options: argparse.Namespace) -> list[tuple[CpuMachine | Accele
             raise ReproError(f"--set {name}: expected a machine among {', '.join(names)}")
         for machine, changes in found:
             if not colon or machine.name == where:
-                changes[number] = value
+                add_change(changes, machine, number, value)
     return found
+
+
+def add_change(changes: dict[str, str], machine: CpuMachine | Accelerator, number: str, value: str) -> None:
+    """Notes what is set of a machine. ReproError: the number is set already."""
+    if number in changes:
+        raise ReproError(f"expected one --set for {number} of {machine.name}, got two")
+    changes[number] = value
 
 
 def read_step(options: argparse.Namespace, precision: str | None) -> tuple[Program | Bundle, list[np.ndarray] | None]:

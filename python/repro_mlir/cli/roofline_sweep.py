@@ -57,10 +57,10 @@ def _sweep(options: argparse.Namespace) -> int:
 
         report = compare_recipes(options.program, recipes, options.steps, samples=0)
         losses = {name: run.losses for name, run in zip(recipes, report.runs, strict=True)}
-    if options.html:
+    if options.html is not None:
         write_file(options.html, sweep_page(Path(options.program).name, points, losses).encode())
     if options.json:
         tell(json.dumps(sweep_as_json(points, losses)))
     else:
-        tell(*sweep_lines(points, losses), *([f"page  {options.html}"] if options.html else []))
+        tell(*sweep_lines(points, losses), *([f"page  {options.html}"] if options.html is not None else []))
     return 0

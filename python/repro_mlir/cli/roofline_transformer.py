@@ -12,7 +12,7 @@ from ..command_line import positive
 from ..errors import ReproError
 from ..printing import tell
 from .options import Commands, add_command
-from .roofline_options import add_set
+from .roofline_options import add_change, add_set
 
 
 def register(parts: Commands) -> None:
@@ -85,7 +85,10 @@ def _transformer(options: argparse.Namespace) -> int:
     )
 
     config = read_transformer(options.transformer)
-    machine = read_machine(options.machine).with_changes(dict(options.set))
+    machine, changes = read_machine(options.machine), dict[str, str]()
+    for name, value in options.set:
+        add_change(changes, machine, name, value)
+    machine = machine.with_changes(changes)
     if not isinstance(machine, Accelerator):
         raise ReproError(f"{options.machine}: expected an accelerator")
     if options.sequence is not None:

@@ -51,6 +51,18 @@ def test_threads_are_those_of_cpus(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.usefixtures("here")
+def test_threads_of_cores_that_are_set(capsys: pytest.CaptureFixture[str]) -> None:
+    """Beside them is the machine of the file with all of its own."""
+    options = ("--machine", "cpu.json", "--set", "cores=16", "--threads", "16")
+    assert main(["roofline", "predict", "product.mlir", "--json", *options]) == 0
+    step = json.loads(capsys.readouterr().out)
+    assert (step["threads"], step["given"]["threads"]) == (16, 8)
+    assert main(["roofline", "predict", "product.mlir", *options]) == 0
+    said = capsys.readouterr().out
+    assert "cpu, 8 threads" in said and "cpu cores=16" in said and "16 threads" in said
+
+
+@pytest.mark.usefixtures("here")
 def test_the_first_machine_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
     first, second = found(capsys, "--machine", "gpu.json", "--machine", "cpu.json", "--measured", "r.json")
     assert first["measured_on"] == "a GPU" and "measured" not in second
@@ -63,6 +75,7 @@ def test_the_first_machine_is_measured(capsys: pytest.CaptureFixture[str]) -> No
         (["--machine", "gpu.json", "--threads", "2"], "expected a CPU with threads, got gpu"),
         (["--machine", "gpu.json", "--machine", "cpu.json", "--measure"], "gpu: expected a CPU first with --measure"),
         (["--machine", "cpu.json", "--measured", "r.json"], "cpu: expected a GPU first with --measured"),
+        (["--machine", "cpu.json", "--measured", ""], "cpu: expected a GPU first with --measured"),
         (["--machine", "cpu.json", "--threads", "9"], "expected threads from 1 to the 8 cores of cpu, got 9"),
     ],
 )

@@ -155,9 +155,11 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         (name, {"clock_hz": value}) for name in ("one", "two") for value in ("0.5x", "1x")
     ]
     for wrong, message in (
-        (["--set", "clock_hz=" + ",".join(["1x"] * 5000)], f"at most {POINTS} points of a sweep, got 10000"),
-        (["--set", "clock_hz=1x,fast"], "clock_hz: expected a number"),
-        (["--set", "clock_hz=,"], "expected values of clock_hz of one"),
+        (["--set", "l1_bytes=" + ",".join(["1x"] * 5000)], f"at most {POINTS} points of a sweep, got 20000"),
+        (["--set", "l1_bytes=1x,fast"], "l1_bytes: expected a number"),
+        (["--set", "l1_bytes=,"], "expected values of l1_bytes of one"),
+        (["--set", "two:clock_hz=2x"], "expected one --set for clock_hz of two, got two"),
+        (["--html", ""], "cannot write"),
         (["--precision", "bf16"], "expected a script with --precision"),
         (["--steps", "3"], "expected a script, --precision and no --exact-digits with --steps"),
     ):

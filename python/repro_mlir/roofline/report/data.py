@@ -28,7 +28,8 @@ class Case:
       prediction: with the changes.
       ledger: where the step was measured.
       changes: numbers of the machine that were set, by name.
-      given: the prediction without the changes; None where there are none.
+      given: the prediction without the changes, with as many threads as the machine then has cores for; None where
+        there are none.
     """
 
     prediction: AnyStep
@@ -40,6 +41,13 @@ class Case:
     def label(self) -> str:
         """The machine, and what was set."""
         return " ".join([self.prediction.machine.name, *(f"{name}={value}" for name, value in self.changes.items())])
+
+    @property
+    def given_label(self) -> str:
+        """The machine of `given`, and its threads where it has too few cores for those of the prediction."""
+        threads = self.given.facts.get("threads") if self.given else None
+        others = f", {threads} threads" if threads != self.prediction.facts.get("threads") else ""
+        return f"{self.prediction.machine.name}{others}"
 
 
 def as_json(prediction: AnyStep, ledger: AnyLedger | None) -> dict[str, Any]:

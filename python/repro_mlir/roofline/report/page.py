@@ -25,7 +25,7 @@ def prediction_page(program: str, cases: Sequence[Case]) -> str:
     shown: list[dict[str, Any]] = []
     for case in cases:
         if case.given is not None:
-            shown.append({"label": Case(case.given).label, **as_json(case.given, None)})
+            shown.append({"label": case.given_label, **as_json(case.given, None)})
         shown.append({"label": case.label, **as_json(case.prediction, case.ledger)})
     memory = cases[0].prediction.memory
     facts = (

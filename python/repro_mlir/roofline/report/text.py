@@ -71,7 +71,7 @@ def comparison_lines(cases: Sequence[Case]) -> list[str]:
     rows = []
     for case in cases:
         if case.given is not None:
-            rows.append((Case(case.given).label, case.given))
+            rows.append((case.given_label, case.given))
         rows.append((case.label, case.prediction))
     width = max(len("machine"), *(len(label) for label, _ in rows))
     first = rows[0][1].seconds

@@ -52,6 +52,7 @@ def test_a_pipeline_has_its_bubble() -> None:
         prediction = predict_training(config, A100, Training(16, 1, parallelism=parallelism))
         work = sum(prediction.causes[each] for each in ("projection", "attention", "vector", "head"))
         found[parts] = prediction.causes["bubble"] / work
+    assert predict_training(config, A100, Training(16)).causes["bubble"] == 0
     assert found[1] == pytest.approx(3 / 16, rel=0.02)
     assert found[2] == pytest.approx(3 / 32, rel=0.02)
 
@@ -214,6 +215,9 @@ def test_transformers_of_files(tmp_path: Path) -> None:
         (["--sharding", "half"], "expected sharding among none, optimizer, full, got 'half'"),
         (["--machine", "epyc-zen5"], "epyc-zen5: expected an accelerator"),
         (["--set", "watts=1e30"], "expected watts as a number from 0"),
+        (["--set", "watts=1", "--set", "watts=2"], "expected one --set for watts of h100, got two"),
+        (["--tensor", "2", "--set", "node_bandwidth=0"], "expected node_bandwidth of at least 1e-12 where devices"),
+        (["--set", "node_bandwidth=0", "--set", "network_bandwidth=0"], None),
         (["--decode", "--tensor", "3"], "expected heads as a multiple of 3 devices, got 32"),
         (["--decode", "--precision", "fp3"], "expected precision among"),
         (["--gather-operands"], "expected --decode with --gather-operands"),
@@ -260,10 +264,10 @@ def test_hostile_numbers_take_bounded_time(capsys: pytest.CaptureFixture[str], t
 
 
 def test_devices_with_the_least_numbers() -> None:
-    """Without links, caches, matrix units and power, and as slow as a file may say."""
+    """Without caches, matrix units and power, and as slow as a file may say."""
     least = {name: 0.0 for name in ACCELERATOR_NUMBERS if isinstance(getattr(A100, name), float)}
     least |= {name: 0.0 for name in ("f8_matrix_flops", "watts", "l2_bytes", "shared_bytes")}
-    positive = ("clock_hz", "f32_flops", "memory_bytes", "memory_bandwidth")
+    positive = ("clock_hz", "f32_flops", "memory_bytes", "memory_bandwidth", "node_bandwidth", "network_bandwidth")
     efficiencies = [name for name in ACCELERATOR_NUMBERS if name.endswith("_efficiency")]
     least |= dict.fromkeys((*positive, *efficiencies), 1e-12)
     machine = replace(A100, **least)
