@@ -102,6 +102,8 @@ static void addEntry(Module &module, ArrayRef<Function *> kernels,
   auto *type = FunctionType::get(Type::getVoidTy(module.getContext()), false);
   auto *entry =
       Function::Create(type, Function::ExternalLinkage, entryName, module);
+  // As the entries of kernels: their callers align the stack.
+  entry->addFnAttr("stackrealign");
   IRBuilder<> builder(BasicBlock::Create(module.getContext(), "", entry));
   for (Function *kernel : kernels) {
     SmallVector<Value *> arguments;

@@ -23,3 +23,16 @@ def test_spilled_vectors_are_aligned(level: str, size: int) -> None:
     assert spills
     # Unlike vmovups these instructions fault at other addresses.
     assert {spill.rstrip("6432") for spill in spills} <= {"vmovaps", "vmovapd", "vmovdqa"}
+
+
+@pytest.mark.parametrize("columns", [1, 33, 64])
+def test_code_that_counts_aligns_the_stack_too(columns: int) -> None:
+    """The accumulators of matrix units spill vectors."""
+    left, right = torch.zeros(64, 64, dtype=torch.bfloat16), torch.zeros(64, columns, dtype=torch.bfloat16)
+    program = repro_mlir.set_accumulators(repro_mlir.capture(_Product(), (left, right)), "hopper")
+    assert "64-byte Spill" in cpu.analyze(program.data, "x86-64-v4").assembly
+
+
+class _Product(torch.nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.mm(x.float(), y.float())
