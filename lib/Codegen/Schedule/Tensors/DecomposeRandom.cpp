@@ -58,14 +58,18 @@ static SmallVector<Value, 4> philox(Words w, SmallVector<Value, 4> counter,
   constexpr uint32_t bumps[] = {0x9E3779B9, 0xBB67AE85};
   constexpr int rounds = 10;
   for (int round = 0; round < rounds; ++round) {
-    auto product = [&](int which) -> Value {
-      return arith::MulIOp::create(w.b, w.widen(counter[2 * which]),
-                                   w.i64(multipliers[which]));
+    // Both halves of a product apart: vectors of i64 would hold half as many.
+    auto low = [&](int which) -> Value {
+      return arith::MulIOp::create(w.b, counter[2 * which],
+                                   w.i32(multipliers[which]));
     };
-    Value p0 = product(0), p1 = product(1);
+    auto high = [&](int which) {
+      return w.high(arith::MulIOp::create(w.b, w.widen(counter[2 * which]),
+                                          w.i64(multipliers[which])));
+    };
     counter = {
-        w.exclusiveOr(w.exclusiveOr(w.high(p1), counter[1]), key0), w.low(p1),
-        w.exclusiveOr(w.exclusiveOr(w.high(p0), counter[3]), key1), w.low(p0)};
+        w.exclusiveOr(w.exclusiveOr(high(1), counter[1]), key0), low(1),
+        w.exclusiveOr(w.exclusiveOr(high(0), counter[3]), key1), low(0)};
     key0 = arith::AddIOp::create(w.b, key0, w.i32(bumps[0]));
     key1 = arith::AddIOp::create(w.b, key1, w.i32(bumps[1]));
   }

@@ -9,8 +9,10 @@
 // CHECK: linalg.generic
 // CHECK-DAG: linalg.index 0
 // CHECK-DAG: linalg.index 1
-// CHECK: arith.constant 3528531795 : i64
 // CHECK: arith.constant 3449720151 : i64
+// CHECK: arith.constant -845247145 : i32
+// CHECK: arith.constant 3528531795 : i64
+// CHECK: arith.constant -766435501 : i32
 // CHECK-COUNT-10: arith.constant -1640531527 : i32
 // CHECK: arith.constant 5.96046448E-8 : f32
 // CHECK: linalg.generic
