@@ -117,7 +117,7 @@ gpu.binary @device [#gpu.object<#nvvm.target, assembly = "mma.sync.aligned.m16n8
 // -----
 
 // What an instruction on floats gives is stored as it is, or by a mov.
-gpu.binary @device [#gpu.object<#nvvm.target, assembly = "add.rn.f32 %r1, %r2, %r2;\0Amov.b32 %r3, %r1;\0Ast.global.b8 [%rd1], %r3;\0Ast.global.b32 [%rd1+4], %r1;\0Ast.global.v2.b16 [%rd1+8], {%rs1, %rs2};">]
+gpu.binary @device [#gpu.object<#nvvm.target, assembly = "add.rn.f32 %r1, %r2, %r2;\0Amov.b32 %r3, %r1;\0Ast.global.b8 [%rd1], %r3;\0Ast.global.b32 [%rd1+4], %r1;\0Ast.global.v2.b16 [%rd1+8], {%rs1, %rs2};\0Ashfl.sync.bfly.b32 %r5, %r1, 1, 31, -1;\0Ast.global.b8 [%rd1], %r5;">]
 
 // -----
 

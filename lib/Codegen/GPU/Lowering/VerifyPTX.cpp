@@ -177,7 +177,7 @@ static bool givesFloat(StringRef opcode) {
   opcode.split(parts, '.');
   auto isType = [](StringRef part) {
     return part.size() > 1 && StringRef("bfsu").contains(part[0]) &&
-           (llvm::isDigit(part[1]) || part.starts_with("bf"));
+           (llvm::isDigit(part[1]) || part.starts_with("bf16"));
   };
   // A conversion names its result's type first, others have one type.
   const StringRef *type = llvm::find_if(parts, isType);
