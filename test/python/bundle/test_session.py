@@ -134,6 +134,8 @@ def test_buffers_in_place(bundle: Bundle) -> None:
         (np.zeros((3, 2), np.float32), {}, r"state w: expected shape \[2, 3\], got \[3, 2\]"),
         (np.zeros((2, 3), np.float64), {}, r"state w: expected elements of f32 \(float32\), got float64"),
         (np.zeros((2, 3), np.float32), {"strides": (4, 8)}, "state w: expected a contiguous array"),
+        (np.zeros((2, 3), np.float32), {"data": (256, True)}, "state w: expected an array that may be written"),
+        (np.zeros((2, 3), np.float32), {"mask": object()}, "state w: expected an array without a mask"),
     ],
 )
 def test_buffers_that_do_not_fit(bundle: Bundle, array: np.ndarray, changes: dict, message: str) -> None:
@@ -183,6 +185,42 @@ def test_replay_runs_steps(bundle: Bundle) -> None:
         session.step(*bundle.recorded_inputs(0))
         assert session.replay(4) > 0
         assert session.state()["n"] == 3 + 1 + 5
+
+
+def test_a_closed_session_touches_no_memory(bundle: Bundle) -> None:
+    """What it has freed may be another's; twice freed, too."""
+    device = Device()
+    inputs = bundle.recorded_inputs(0)
+    session = Session(bundle, device)
+    session.step(*inputs)
+    session.close()
+    block = device.allocate(8 * 256)
+    device.write(block, before := np.full(8 * 256, 7, np.uint8))
+    for use in (
+        lambda: session.step(*inputs),
+        lambda: session.replay(1),
+        lambda: session.set_state({"w": np.ones((2, 3), np.float32)}),
+        session.reset,
+        session.state,
+        session.state_hash,
+        session.on_device,
+    ):
+        with pytest.raises(ReproError, match="expected an open session, got one whose memory is freed"):
+            use()
+    session.close()
+    device.read(block, after := np.zeros_like(before))
+    device.synchronize()
+    assert np.array_equal(before, after)
+    device.free(block)
+
+
+def test_what_a_session_has_not(bundle: Bundle) -> None:
+    with Session(bundle) as session:
+        with pytest.raises(ReproError, match="expected state or input or output, got 'scratch'"):
+            session.on_device("scratch")
+        for steps in (0, -1):
+            with pytest.raises(ReproError, match=f"expected at least one step to measure, got {steps}"):
+                session.replay(steps)
 
 
 def test_memory_is_given_back(bundle: Bundle) -> None:

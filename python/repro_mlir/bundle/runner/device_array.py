@@ -63,11 +63,16 @@ def device_pointer(value: Any, kind: TensorType, what: str, ordinal: int) -> int
     """The address of another library's contiguous array on GPU number `ordinal`.
 
     Raises:
-      ReproError: another shape, element type or device than expected, not contiguous, or no array on a GPU.
+      ReproError: another shape, element type or device than expected, not contiguous, masked, read-only for what a step
+        writes, or no array on a GPU.
     """
     interface = _interface(value)
     found: tuple[tuple[int, ...], bool, bool, int]
     if interface is not None:
+        if interface.get("mask") is not None:
+            raise ReproError(f"{what} {kind.name}: expected an array without a mask")
+        if what != "input" and interface["data"][1]:
+            raise ReproError(f"{what} {kind.name}: expected an array that may be written, got a read-only one")
         dtype = np.dtype(interface["typestr"])
         shape = tuple(interface["shape"])
         strides = interface.get("strides")

@@ -143,7 +143,11 @@ class Execution:
             self.close()
 
     def close(self) -> None:
-        """Frees memory, graph and code."""
+        """Frees memory, graph and code; nothing where that is done."""
+        if not self._addresses:
+            return
+        # What is freed may be another's from now on.
+        self._addresses = {}
         if self._graph is not None:
             self._graph.free()
         self._graph = None
@@ -151,23 +155,29 @@ class Execution:
         self._code.unload()
 
     def address(self, space: str, index: int) -> int:
-        """The address of a state, input or output in device memory."""
+        """The address of a state, input or output in device memory. ReproError: it is freed."""
+        self._check_open()
         return self._addresses[space, index]
+
+    def _check_open(self) -> None:
+        if not self._addresses:
+            raise ReproError("expected an open session, got one whose memory is freed")
 
     def write(self, space: str, index: int, array: np.ndarray) -> None:
         """Copies a C-contiguous array into a state or input; see `Device.write`."""
-        self.device.write(self._addresses[space, index], array)
+        self.device.write(self.address(space, index), array)
 
     def read(self, space: str, index: int) -> np.ndarray:
         """A copy of a state or output."""
         kind = self.plan.tensors(space)[index]
         array = np.empty(kind.shape, kind.dtype)
-        self.device.read(self._addresses[space, index], array)
+        self.device.read(self.address(space, index), array)
         self.device.synchronize()
         return array
 
     def start(self) -> None:
-        """Starts a step; the first one records the graph."""
+        """Starts a step; the first one records the graph. ReproError: memory is freed."""
+        self._check_open()
         if self._graph is None:
             self._graph = self.device.record(self._enqueue)
         self._graph.launch()

@@ -91,7 +91,7 @@ class Session:
             self.close()
 
     def close(self) -> None:
-        """Frees everything on the GPU that is the session's."""
+        """Frees everything on the GPU that is the session's; what needs it is an error from then on."""
         self._execution.close()
         if self._owns_device:
             self.device.close()
@@ -140,8 +140,12 @@ class Session:
         next step changes them.
         """
         # The plan does not know which integers are unsigned.
-        kinds = {"state": self.bundle.state, "input": self.bundle.inputs, "output": self.bundle.outputs}[space]
-        return {kind.name: DeviceArray(kind, self._execution.address(space, i), self) for i, kind in enumerate(kinds)}
+        kinds = {"state": self.bundle.state, "input": self.bundle.inputs, "output": self.bundle.outputs}
+        if space not in kinds:
+            raise ReproError(f"expected {' or '.join(kinds)}, got {space!r}")
+        return {
+            kind.name: DeviceArray(kind, self._execution.address(space, i), self) for i, kind in enumerate(kinds[space])
+        }
 
     def step(self, *inputs: Any) -> dict[str, np.ndarray]:
         """One step.
@@ -174,7 +178,9 @@ class Session:
 
     def replay(self, steps: int) -> float:
         """Runs steps on the inputs that are there, without a look at their outputs or checks; returns seconds per step
-        by the clock of the GPU. For measurements."""
+        by the clock of the GPU. For measurements. ReproError for fewer than one."""
+        if steps < 1:
+            raise ReproError(f"expected at least one step to measure, got {steps}")
         self._execution.start()
         start = self.device.event()
         for _ in range(steps):
