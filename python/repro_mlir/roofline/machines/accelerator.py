@@ -80,7 +80,7 @@ class Accelerator:
         if self.architecture is not None:
             check_among("architecture", self.architecture, architectures())
         for name in ACCELERATOR_NUMBERS:
-            check_number(name, getattr(self, name), 1e-12 if name in _POSITIVE else 0.0)
+            check_number(name, getattr(self, name), may_be_zero=name not in _POSITIVE)
         for name in _WHOLE:
             check_whole(name, getattr(self, name), 1, 4096 if name == "multiprocessors" else 1 << 20)
         for name in ACCELERATOR_NUMBERS:

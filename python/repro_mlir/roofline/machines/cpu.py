@@ -64,7 +64,7 @@ class CpuMachine:
         if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,39}", str(self.scheduling_model)):
             raise ReproError(f"expected scheduling_model as a processor of LLVM, got {shown(self.scheduling_model)}")
         for name in NUMBERS:
-            check_number(name, getattr(self, name), 0.0 if name in _FROM_ZERO else 1e-12)
+            check_number(name, getattr(self, name), may_be_zero=name in _FROM_ZERO)
         if self.modelled_vector_bits not in _BITS:
             raise ReproError(f"expected modelled_vector_bits among {_BITS}, got {shown(self.modelled_vector_bits)}")
         for name in _WHOLE:

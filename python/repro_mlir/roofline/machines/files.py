@@ -20,8 +20,8 @@ from ...files.regular import read_regular, write_file
 
 _FOLDER = Path(__file__).parent / "data"
 _LIMIT = 1 << 16
-# Larger than any machine's, so that times and pages are finite numbers.
-_MOST = 1e18
+# Beyond any machine's, so that times and pages are finite numbers.
+_LEAST, _MOST = 1e-12, 1e18
 
 
 @dataclass(frozen=True)
@@ -106,11 +106,13 @@ def check_keys(what: str, given: Any, known: Collection[str], required: Collecti
             raise ReproError(f"expected the key {key} in {what}")
 
 
-def check_number(name: str, value: object, least: float = 1e-12) -> None:
-    """ReproError for anything but a number from `least` to 1e18."""
+def check_number(name: str, value: object, may_be_zero: bool = False) -> None:
+    """ReproError for anything but a number from 1e-12 to 1e18, or 0 where it may be."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not least <= value <= _MOST:  # type: ignore[operator]
-        raise ReproError(f"expected {name} as a number from {least:g} to {_MOST:g}, got {shown(value)}")
+    if is_number and (_LEAST <= value <= _MOST or (may_be_zero and value == 0)):  # type: ignore[operator]
+        return
+    zero = "0 or " if may_be_zero else ""
+    raise ReproError(f"expected {name} as {zero}a number from {_LEAST:g} to {_MOST:g}, got {shown(value)}")
 
 
 def changed_numbers(current: Mapping[str, float], changes: Mapping[str, str], whole: Sequence[str]) -> dict[str, Any]:
