@@ -67,9 +67,8 @@ static SmallVector<Value, 4> philox(Words w, SmallVector<Value, 4> counter,
       return w.high(arith::MulIOp::create(w.b, w.widen(counter[2 * which]),
                                           w.i64(multipliers[which])));
     };
-    counter = {
-        w.exclusiveOr(w.exclusiveOr(high(1), counter[1]), key0), low(1),
-        w.exclusiveOr(w.exclusiveOr(high(0), counter[3]), key1), low(0)};
+    counter = {w.exclusiveOr(w.exclusiveOr(high(1), counter[1]), key0), low(1),
+               w.exclusiveOr(w.exclusiveOr(high(0), counter[3]), key1), low(0)};
     key0 = arith::AddIOp::create(w.b, key0, w.i32(bumps[0]));
     key1 = arith::AddIOp::create(w.b, key1, w.i32(bumps[1]));
   }
