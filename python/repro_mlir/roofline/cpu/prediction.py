@@ -143,6 +143,11 @@ class StepPrediction:
         return added_causes(each.causes for each in self.launches)
 
     @property
+    def joules(self) -> None:
+        """Not known: the files of CPUs have no power."""
+        return None
+
+    @property
     def facts(self) -> dict[str, Any]:
         """What it was predicted for, by name."""
         return {"level": self.machine.level, "threads": self.threads}

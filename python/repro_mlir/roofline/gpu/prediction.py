@@ -128,6 +128,11 @@ class GpuStepPrediction:
         return added_causes(each.causes for each in self.launches)
 
     @property
+    def joules(self) -> float | None:
+        """Of a step at the power under load; None where the machine's is not known."""
+        return self.machine.watts * self.seconds if self.machine.watts else None
+
+    @property
     def facts(self) -> dict[str, Any]:
         """What it was predicted for, by name."""
         registers = "ptxas" if self.is_assembled else "estimated"

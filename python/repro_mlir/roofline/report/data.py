@@ -68,6 +68,7 @@ def as_json(prediction: AnyStep, ledger: AnyLedger | None) -> dict[str, Any]:
         "causes": prediction.causes,
         "ceilings": ceilings,
         "memory": prediction.memory,
+        "joules": prediction.joules,
         "launches": launches,
     }
     if ledger is not None:

@@ -35,6 +35,8 @@ def lines_of(prediction: AnyStep, ledger: AnyLedger | None, most: int) -> list[s
         lines.append(f"unknown    {time_text(ledger.unsigned_unknown)}{part}{of_launches} without signs")
     parts = "".join(f", {space} {size:,}" for space, size in prediction.memory.items())
     lines.append(f"memory     {sum(prediction.memory.values()):,} bytes{parts}")
+    if prediction.joules is not None:
+        lines.append(f"energy     {prediction.joules:,.3g} J a step, at the power under load")
     lines += _work_lines(prediction)
     causes = prediction.causes if ledger is None else ledger.causes
     whole = prediction.seconds if ledger is None else ledger.seconds

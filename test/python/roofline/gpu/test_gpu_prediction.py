@@ -20,6 +20,8 @@ from repro_mlir.roofline import GPU_CAUSES, GpuCode, predict, read_code
 from repro_mlir.roofline.gpu.counts import Work
 from repro_mlir.roofline.gpu.prediction import gpu_code_of
 from repro_mlir.roofline.machines import ACCELERATOR_NUMBERS
+from repro_mlir.roofline.report.data import as_json
+from repro_mlir.roofline.report.text import lines_of
 from repro_mlir.roofline.traffic import Touch, reuse
 from support.predicted import EMPTY, GPU, MACHINE, doubled, product, program_of
 
@@ -232,3 +234,13 @@ def test_what_is_refused(code: GpuCode) -> None:
 def test_a_program_without_launches() -> None:
     step = predict(read_code(program_of(EMPTY), GPU), GPU)
     assert (step.launches, step.seconds) == ((), 0)
+
+
+def test_energy_is_power_times_seconds() -> None:
+    prediction = predict(code_with(), replace(GPU, watts=400.0))
+    assert prediction.joules == 400.0 * prediction.seconds
+    assert as_json(prediction, None)["joules"] == prediction.joules
+    assert any(line.startswith("energy") for line in lines_of(prediction, None, 5))
+    unknown = predict(code_with(), replace(GPU, watts=0.0))
+    assert unknown.joules is None and as_json(unknown, None)["joules"] is None
+    assert not any(line.startswith("energy") for line in lines_of(unknown, None, 5))
