@@ -67,7 +67,7 @@ std::vector<Value> Decoder::getElements(const Operand &operand, Type type,
       if (scope->floats.count(part.name) && getRegisterBits(part) > type.bits)
         fail("'" + statementText + "' of " + part.name +
              ", which is wider and given by an instruction on floats: expected "
-             "a mov between them");
+             "a mov of bits between them");
   std::vector<Value> values;
   for (const Operand &part : parts) {
     if (part.kind == Operand::Sink && isLoad)

@@ -7,6 +7,8 @@
 
 #include "Emulator/Decoder.h"
 
+#include "Target/FloatResults.h"
+
 #include <algorithm>
 
 using namespace repro_emulator;
@@ -126,21 +128,13 @@ void Decoder::decodeBody(Scope &inner) {
 void Decoder::findFloats(Scope &scope) {
   for (const Statement &statement : scope.function->statements) {
     if (statement.operands.empty() ||
-        statement.operands[0].kind != Operand::Register)
+        !repro_target::givesFloat(statement.opcode))
       continue;
-    // The type of the result is the first of a conversion and else the last.
-    const std::string &opcode = statement.opcode;
-    bool isConversion = opcode.substr(0, 4) == "cvt.";
-    Type result;
-    for (size_t dot = opcode.find('.'); dot != std::string::npos;) {
-      size_t end = opcode.find('.', dot + 1);
-      Type type = parseType(opcode.substr(dot + 1, end - dot - 1));
-      if (type && !(isConversion && result))
-        result = type;
-      dot = end;
-    }
-    if (result.kind == Type::Float)
-      scope.floats.insert(statement.operands[0].name);
+    const Operand &first = statement.operands[0];
+    if (first.kind == Operand::Register)
+      scope.floats.insert(first.name);
+    for (const Operand &part : first.parts)
+      scope.floats.insert(part.name);
   }
 }
 

@@ -134,3 +134,26 @@ gpu.binary @device [#gpu.object<#nvvm.target, assembly = "cvt.rn.f32.s32 %r1, %r
 
 // expected-error @below {{'st.global.b32 [%rd1], %rd2' stores a float in fewer bits}}
 gpu.binary @device [#gpu.object<#nvvm.target, assembly = "@%p1 st.global.b32 [%rd1], %rd2;\0A@%p2 selp.f64 %rd2, %rd3, %rd4, %p1;">]
+
+// -----
+
+// So may several, where a vector is loaded.
+// expected-error @below {{'st.global.b8 [%rd1], %r1' stores a float in fewer bits}}
+// expected-error @below {{'st.global.b16 [%rd1+2], %r2' stores a float in fewer bits}}
+gpu.binary @device [#gpu.object<#nvvm.target, assembly = "ld.global.v2.f32 \09{%r1, %r2}, [%rd1+8];\0Ast.global.b8 [%rd1], %r1;\0Ast.global.b16 [%rd1+2], %r2;">]
+
+// -----
+
+// What follows the braces is not given.
+gpu.binary @device [#gpu.object<#nvvm.target, assembly = "fma.rn.f32x2 %rd1, %rd2, %rd3, %rd3;\0Acvt.rn.f32.s32 %r1, %r2;\0Ast.global.b8 [%rd1], %r2;\0Ast.global.b32 [%rd1], %rd3;">]
+
+// -----
+
+// expected-error @below {{'st.global.b32 [%rd2], %rd1' stores a float in fewer bits}}
+gpu.binary @device [#gpu.object<#nvvm.target, assembly = "fma.rn.f32x2 %rd1, %rd2, %rd3, %rd3;\0Ast.global.b32 [%rd2], %rd1;">]
+
+// -----
+
+// A mov of floats is an instruction on floats.
+// expected-error @below {{'st.global.b8 [%rd1], %r1' stores a float in fewer bits}}
+gpu.binary @device [#gpu.object<#nvvm.target, assembly = "mov.f32 %r1, %r2;\0Ast.global.b8 [%rd1], %r1;">]

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Codegen/GPU/Passes.h"
+#include "Target/FloatResults.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 
@@ -171,18 +172,13 @@ static unsigned getRegisterBits(StringRef name) {
                                    : 0;
 }
 
-/// Whether the result of an instruction is a float.
-static bool givesFloat(StringRef opcode) {
-  SmallVector<StringRef> parts;
-  opcode.split(parts, '.');
-  auto isType = [](StringRef part) {
-    return part.size() > 1 && StringRef("bfsu").contains(part[0]) &&
-           (llvm::isDigit(part[1]) || part.starts_with("bf16"));
-  };
-  // A conversion names its result's type first, others have one type.
-  const StringRef *type = llvm::find_if(parts, isType);
-  return type != parts.end() &&
-         (type->starts_with("f") || type->starts_with("bf"));
+/// The registers of {a, b}, or one.
+static SmallVector<StringRef> splitRegisters(StringRef text) {
+  SmallVector<StringRef> registers;
+  text.split(registers, ',');
+  for (StringRef &name : registers)
+    name = name.trim("{} \t\n");
+  return registers;
 }
 
 namespace {
@@ -276,19 +272,21 @@ void PTXReader::check(StringRef statement, unsigned at) {
 void PTXReader::noteFloats(StringRef opcode, StringRef statement, unsigned at) {
   StringRef operands = statement.drop_front(opcode.size());
   if (!opcode.starts_with("st.")) {
-    if (givesFloat(opcode))
-      floats.insert(operands.split(',').first.trim());
+    StringRef first = operands.ltrim();
+    char end = first.starts_with("{") ? '}' : ',';
+    if (repro_target::givesFloat(opcode))
+      for (StringRef name : splitRegisters(first.split(end).first))
+        floats.insert(name);
     return;
   }
   unsigned bits = 0;
   StringRef type = opcode.rsplit('.').second;
   if (type.drop_front().getAsInteger(10, bits))
     return;
-  SmallVector<StringRef> values;
-  operands.split(']').second.trim(", {}\t").split(values, ',');
-  for (StringRef value : values)
-    if (getRegisterBits(value.trim()) > bits)
-      narrowStores.push_back({value.trim(), statement, at});
+  StringRef stored = operands.split(']').second.ltrim(", \t");
+  for (StringRef name : splitRegisters(stored))
+    if (getRegisterBits(name) > bits)
+      narrowStores.push_back({name, statement, at});
 }
 
 void PTXReader::finishKernel() {

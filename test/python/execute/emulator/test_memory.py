@@ -243,3 +243,21 @@ def test_bits_of_floats_are_stored_by_a_move(through: str) -> None:
     else:
         with pytest.raises(ReproError, match=r"'st\.global\.b8' of %r1, which is wider and given by"):
             emulator.load(text)
+
+
+@pytest.mark.parametrize(
+    ("given", "stored"),
+    [
+        ("ld.global.f32 %r1, [%rd1];", "st.global.b8 [%rd1], %r1;"),
+        ("ld.global.v2.f32 {%r1, %r2}, [%rd1];", "st.global.b8 [%rd1], %r1;"),
+        ("ld.global.v4.f32 {%r1, %r2, %r3, %r4}, [%rd1];", "st.global.v2.b16 [%rd1], {%r5, %r4};"),
+        ("ld.shared.v2.f64 {%rd2, %rd3}, [%rd1];", "st.shared.b32 [%rd1], %rd3;"),
+        ("fma.rn.f32x2 %rd2, %rd1, %rd1, %rd1;", "st.global.b32 [%rd1], %rd2;"),
+        ("cvt.rn.f16x2.f32 %r1, %r2, %r2;", "st.global.b8 [%rd1], %r1;"),
+        ("mov.f32 %r1, %r2;", "st.global.b8 [%rd1], %r1;"),
+    ],
+)
+def test_whatever_gives_floats(given: str, stored: str) -> None:
+    """Each register that an instruction gives, alone or in a vector, packed or not."""
+    with pytest.raises(ReproError, match=r"which is wider and given by .*: expected a mov of bits between them"):
+        emulator.load(entry(f"  {given}\n  {stored}", 0))

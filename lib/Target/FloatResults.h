@@ -1,0 +1,39 @@
+//===- FloatResults.h - Which PTX instructions give floats ------*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// ptxas converts what a narrower store takes of such registers. Plain C++17
+// without LLVM: the compiler and the emulator read it.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_TARGET_FLOATRESULTS_H
+#define REPRO_TARGET_FLOATRESULTS_H
+
+#include <algorithm>
+#include <string_view>
+
+namespace repro_target {
+
+/// Whether the result of an instruction is a float, or floats packed in a
+/// register: the first type of an opcode is that of its result.
+constexpr bool givesFloat(std::string_view opcode) {
+  auto isDigit = [](char c) { return '0' <= c && c <= '9'; };
+  while (!opcode.empty()) {
+    std::string_view part = opcode.substr(0, opcode.find('.'));
+    opcode.remove_prefix(std::min(part.size() + 1, opcode.size()));
+    if (part.size() > 2 && part.substr(0, 2) == "bf" && isDigit(part[2]))
+      return true;
+    if (part.size() > 1 && isDigit(part[1]) &&
+        std::string_view("bfsu").find(part[0]) != std::string_view::npos)
+      return part[0] == 'f';
+  }
+  return false;
+}
+
+} // namespace repro_target
+
+#endif // REPRO_TARGET_FLOATRESULTS_H
