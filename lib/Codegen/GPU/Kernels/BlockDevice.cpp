@@ -23,6 +23,7 @@
 #include "Codegen/Common/StructuredKernels.h"
 #include "Codegen/GPU/Kernels/ByteTile.h"
 #include "Codegen/GPU/Kernels/DeviceKernels.h"
+#include "Target/ByteMatrices.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -109,11 +110,9 @@ BlockDevice::BlockDevice(DeviceBuilder &b, BlockContractionOp op)
       sizes{results.getDimSize(rank - 2), results.getDimSize(rank - 1)} {}
 
 LogicalResult BlockDevice::match() {
-  // As for (K4): fewer rows leave most of a tile without work.
-  constexpr int64_t kFewestRows = 8;
   if (!b.getArchitecture().hasByteMatrices || !op.getFractionBits() ||
       results.getNumElements() == 0 ||
-      std::min(sizes[0], sizes[1]) < kFewestRows)
+      std::min(sizes[0], sizes[1]) < repro_target::fewestByteMatrixRows)
     return failure();
   // Blocks are steps, or halves of one.
   if (k == 0 || k % block || (block % kStep && block != kStep / 2))

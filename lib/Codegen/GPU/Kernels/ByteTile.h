@@ -19,6 +19,7 @@
 #define REPRO_CODEGEN_GPU_KERNELS_BYTETILE_H
 
 #include "Codegen/GPU/Kernels/DeviceBuilder.h"
+#include "Target/ByteMatrices.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
@@ -33,7 +34,7 @@ public:
   /// Results of an instruction and of all that a thread has.
   static constexpr int64_t kQuad = 4, kResults = kHigh * kWide * kQuad;
   /// Elements of a step of K.
-  static constexpr int64_t kStep = 32;
+  static constexpr int64_t kStep = repro_target::byteMatrixDepth;
   /// Words of a line and of a slot.
   static constexpr int64_t kLine = 16, kSlot = 4;
   /// Words of a part: a slot for each thread.

@@ -7,6 +7,7 @@
 
 #include "Codegen/Schedule/Tensors/BlockScales.h"
 #include "Codegen/Schedule/Tensors/Passes.h"
+#include "Target/ByteMatrices.h"
 #include "dialects/Repro/IR/TensorBuilders.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -564,16 +565,17 @@ struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
   /// The length of K in whole blocks, and of one block in words of four
   /// elements, or in steps of matrix instructions where these would serve.
   static int64_t getFilledLength(BlockContractionOp op, bool fillSteps) {
-    constexpr int64_t kWord = 4, kStep = 32, kFewestRows = 8;
+    constexpr int64_t kWord = 4;
     auto x = cast<ShapedType>(op.getInputs()[0].getType());
     auto output = cast<ShapedType>(op.getOutputs()[0].getType());
     int64_t k = x.getShape().back(), block = op.getBlock();
     if (k > block)
       return llvm::alignTo(k, block);
     if (fillSteps && areIntegers(op) &&
-        llvm::all_of(output.getShape().take_back(2),
-                     [](int64_t extent) { return extent >= kFewestRows; }))
-      return llvm::alignTo(k, kStep);
+        llvm::all_of(output.getShape().take_back(2), [](int64_t extent) {
+          return extent >= repro_target::fewestByteMatrixRows;
+        }))
+      return llvm::alignTo(k, repro_target::byteMatrixDepth);
     return std::min<int64_t>(llvm::alignTo(k, kWord), block);
   }
 

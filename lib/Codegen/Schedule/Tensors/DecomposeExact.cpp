@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Codegen/Schedule/Tensors/Passes.h"
+#include "Target/ByteMatrices.h"
 #include "dialects/Repro/IR/ContractionBody.h"
 
 #include "mlir/IR/ImplicitLocOpBuilder.h"
@@ -393,7 +394,8 @@ Value Decomposition::build() {
 /// serve: each factor has enough rows, and an i32 holds every sum of products
 /// of digits.
 static bool isMatrixProduct(FoldOp fold) {
-  constexpr int64_t fewestRows = 8, mostElements = int64_t(1) << 15;
+  constexpr int64_t fewestRows = repro_target::fewestByteMatrixRows,
+                    mostElements = int64_t(1) << 15;
   ContractionBody body = *getContraction(fold);
   SmallVector<AffineMap> maps = fold.getIndexingMapsArray();
   AffineMap x = maps[body.x.inputs[0]], y = maps[body.y.inputs[0]];
