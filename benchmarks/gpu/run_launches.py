@@ -46,8 +46,8 @@ def _inputs(facts: dict[str, Any], bundle: Bundle) -> list[np.ndarray]:
 def _run(directory: Path, facts: dict[str, Any], device: Device, results: Results, torch: Any) -> None:
     bundle = Bundle(directory / "bundles" / facts["file"])
     architecture = choose_runnable(bundle.architectures, device, facts["name"])
-    plan = bundle.code(architecture).plan
-    names = [plan.kernels[launch.kernel].name for launch in plan.launches]
+    code = bundle.code(architecture)
+    names = [code.plan.kernels[launch.kernel].name for launch in code.plan.launches]
     with Session(bundle, device, architecture=architecture) as session:
         session.step(*_inputs(facts, bundle))
         step = session.replay(_STEPS)
@@ -65,6 +65,7 @@ def _run(directory: Path, facts: dict[str, Any], device: Device, results: Result
         "launches",
         name=facts["name"],
         architecture=architecture,
+        digest=code.digest,
         step_ms=1e3 * step,
         kernels_ms=1e-6 * float(np.median(times.sum(1))),
         gap_us=1e-3 * float(np.median(gaps)) if gaps.size else 0.0,

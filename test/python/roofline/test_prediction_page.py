@@ -167,6 +167,7 @@ GPU_STEP = GpuStepPrediction(
     {"state": 2048},
     True,
     CEILINGS,
+    "",
 )
 
 
@@ -174,7 +175,7 @@ GPU_STEP = GpuStepPrediction(
 @pytest.mark.parametrize("part", [0.5, 2.0])
 def test_a_step_without_times_of_launches(tmp_path: Path, part: float) -> None:
     """As of a GPU: the page draws no launches that nobody has measured, and shares of what is predicted."""
-    ledger = GpuLedger(GPU_STEP, GPU_STEP.seconds * part, "a GPU")
+    ledger = GpuLedger(GPU_STEP, GPU_STEP.seconds * part, "a GPU", True)
     path = tmp_path / "page.html"
     path.write_text(prediction_page("a", [Case(GPU_STEP, ledger), Case(OTHER, LEDGER)]))
     script = """

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ from ...errors import ReproError, StepFailed
 from .certificates import IMAGES, TENSOR_CORES, certificate_for, certified_images, without_tensor_cores
 from .device import Code, Device, Graph, ImageRejected
 from .driver import DriverError
-from .plan import Plan
+from .plan import Plan, write_plan
 
 ALIGNMENT = 256
 _WORD = np.dtype(np.int64)
@@ -30,6 +31,12 @@ class TargetCode:
     ptx: bytes
     plan: Plan
     constants: bytes
+
+    @property
+    def digest(self) -> str:
+        """64 hexadecimal digits that tell PTX, plan and constants."""
+        parts = (self.ptx, write_plan(self.plan), self.constants)
+        return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
 
 
 def choose_architecture(names: Sequence[str], capability: tuple[int, int], what: str) -> str:

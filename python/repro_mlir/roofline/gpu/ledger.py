@@ -29,24 +29,26 @@ class GpuLedger:
       predicted: by cause.
       seconds: what was measured.
       device: on what.
-      entries: of its launches, in order, each with its part of the time between them, or shorter by the same factor
-        where they add up to more than the step; none where the step was measured as a whole.
+      is_same_code: whether the results tell their code, which is the predicted one; otherwise nothing but a name says
+        so, and the names of the kernels where there are launches.
+      entries: of its launches, in order, which add up to `seconds`; none where the step was measured as a whole.
     """
 
     predicted: GpuStepPrediction
     seconds: float
     device: str
+    is_same_code: bool
     entries: tuple[LedgerEntry, ...] = ()
 
     @property
     def facts(self) -> dict[str, Any]:
         """How it was measured, by name."""
-        return {"measured_on": self.device}
+        return {"measured_on": self.device, "measured_code": "the same" if self.is_same_code else "not recorded"}
 
     @property
     def how(self) -> str:
         """The same in words."""
-        return f"on {self.device}"
+        return f"on {self.device}{'' if self.is_same_code else ', by code that is not recorded'}"
 
     @property
     def causes(self) -> dict[str, float]:
@@ -75,8 +77,8 @@ def read_measured(path: str | Path, name: str, prediction: GpuStepPrediction) ->
       path: of the results of benchmarks/gpu/run.py.
       name: of the row, with any signs for those that are no letters, digits, `-` or `_`: bundles are called so.
     Raises:
-      ReproError: another file, results of another architecture or of other kernels, no row of that name, or one without
-        a time.
+      ReproError: another file, results of another architecture or of other code, no row of that name, or one without a
+        time.
     """
     report = json_text.parse(read_regular(path, _LIMIT), str(path), _LIMIT)
     parts = report.get("parts") if isinstance(report, dict) else None
@@ -91,10 +93,13 @@ def read_measured(path: str | Path, name: str, prediction: GpuStepPrediction) ->
     device = device if isinstance(device, str) else "a GPU"
     rows = {part: _rows(parts, part) for part in ("launches", "speed")}
     found = {part: [row for row in rows[part] if _plain(str(row.get("name"))) == _plain(name)] for part in rows}
+    what = f"{path}: {name}"
     if len(found["launches"]) == 1:
-        return _of_launches(found["launches"][0], f"{path}: {name}", prediction, device)
+        return _of_launches(found["launches"][0], what, prediction, device)
     if len(found["speed"]) == 1:
-        return GpuLedger(prediction, 1e-3 * _number(found["speed"][0].get("ours_ms"), f"{path}: {name}"), device)
+        (row,) = found["speed"]
+        is_same = _is_same_code(row, what, prediction)
+        return GpuLedger(prediction, 1e-3 * _number(row.get("ours_ms"), what), device, is_same)
     names = sorted({str(row.get("name")) for part in rows.values() for row in part})
     count = sum(map(len, found.values()))
     raise ReproError(f"{path}: expected one row {shown(name)}, got {count} among {', '.join(names) or 'none'}")
@@ -111,21 +116,36 @@ def _number(value: object, what: str) -> float:
     return float(value)
 
 
+def _is_same_code(row: dict[str, Any], what: str, prediction: GpuStepPrediction) -> bool:
+    """Whether the row tells its code. Results from before rows told it do not."""
+    digest = row.get("digest")
+    if digest not in (None, prediction.digest):
+        raise ReproError(f"{what}: expected the code that is predicted, got other PTX, or another plan")
+    return digest is not None
+
+
 def _of_launches(row: dict[str, Any], what: str, prediction: GpuStepPrediction, device: str) -> GpuLedger:
     kernels, times = row.get("kernels"), row.get("us")
+    is_same = _is_same_code(row, what, prediction)
     if kernels != [launch.kernel for launch in prediction.launches]:
         raise ReproError(f"{what}: expected launches of the kernels that are predicted, got those of other code")
     if not isinstance(times, list) or len(times) != len(prediction.launches):
         raise ReproError(f"{what}: expected a time of each launch")
     seconds = 1e-3 * _number(row.get("step_ms"), what)
-    launches = [1e-6 * _number(each, what) for each in times]
-    # A profiler's times may add up to more than a step without it: none becomes less than nothing.
-    scale = min(1.0, seconds / sum(launches)) if launches else 1.0
-    between = max(0.0, seconds - sum(launches)) / max(len(launches), 1)
+    launches = _added_up([1e-6 * _number(each, what) for each in times], seconds)
     entries = zip(prediction.launches, launches, strict=True)
-    return GpuLedger(
-        prediction, seconds, device, tuple(LedgerEntry(launch, scale * each + between) for launch, each in entries)
-    )
+    return GpuLedger(prediction, seconds, device, is_same, tuple(LedgerEntry(*entry) for entry in entries))
+
+
+def _added_up(launches: list[float], seconds: float) -> list[float]:
+    """Seconds of launches that add up to those of the step: each gets its part of the time between them.
+
+    The profiler sees other steps than the clock does; launches that take longer than the step are all as much too long.
+    """
+    busy = sum(launches)
+    if busy > seconds:
+        return [each * seconds / busy for each in launches]
+    return [each + (seconds - busy) / len(launches) for each in launches]
 
 
 def _plain(name: str) -> str:

@@ -85,6 +85,7 @@ class GpuCode:
       work: of each launch; equal launches share one.
       registers: of a thread of each kernel.
       is_assembled: whether `registers` are those of ptxas; otherwise the most values that are alive in the PTX.
+      digest: of the code (`TargetCode.digest`).
     """
 
     architecture: str
@@ -92,6 +93,7 @@ class GpuCode:
     work: tuple[Work, ...]
     registers: dict[str, int]
     is_assembled: bool
+    digest: str
 
     @cached_property
     def reuse(self) -> Reuse:
@@ -109,6 +111,7 @@ class GpuStepPrediction:
       memory: bytes of the step (`memory.memory_of`).
       is_assembled: whether registers are those of ptxas (`GpuCode`).
       ceilings: what the device reaches.
+      digest: of the code (`GpuCode`).
     """
 
     machine: Accelerator
@@ -116,6 +119,7 @@ class GpuStepPrediction:
     memory: dict[str, int]
     is_assembled: bool
     ceilings: Ceilings
+    digest: str
 
     @cached_property
     def seconds(self) -> float:
@@ -194,7 +198,7 @@ def gpu_code_of(code: TargetCode, architecture: str) -> GpuCode:
         if key not in known:
             known[key] = count(module, kernels[plan.kernels[launch.kernel].name], plan, launch, code.constants)
         work.append(known[key])
-    return GpuCode(architecture, plan, tuple(work), registers, is_assembled)
+    return GpuCode(architecture, plan, tuple(work), registers, is_assembled, code.digest)
 
 
 def predict_gpu(code: GpuCode, machine: Accelerator) -> GpuStepPrediction:
@@ -215,7 +219,8 @@ def predict_gpu(code: GpuCode, machine: Accelerator) -> GpuStepPrediction:
         name = plan.kernels[launch.kernel].name
         resident = blocks_per_multiprocessor(name, work.threads, code.registers[name], work.shared_bytes, machine)
         launches.append(_launch(name, work, resident, moved, machine))
-    return GpuStepPrediction(machine, tuple(launches), memory_of(plan, 1), code.is_assembled, _ceilings(machine))
+    memory = memory_of(plan, 1)
+    return GpuStepPrediction(machine, tuple(launches), memory, code.is_assembled, _ceilings(machine), code.digest)
 
 
 def _launch(name: str, work: Work, resident: int, memory_bytes: int, machine: Accelerator) -> GpuLaunchPrediction:

@@ -16,7 +16,7 @@ from repro_mlir.bundle.writer import write_bundle
 from repro_mlir.cli.main import main
 from repro_mlir.compilation.device_code import compile_for
 from repro_mlir.errors import ReproError
-from repro_mlir.roofline import predict, read_code, read_measured
+from repro_mlir.roofline import GpuStepPrediction, predict, read_code, read_measured
 from support.predicted import GPU, MACHINE, product, program_of, write_gpu
 
 _SM_90 = '{"facts": {"architecture": "sm_90"}, "parts": {%s}}'
@@ -41,11 +41,12 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main([*command, "--measured", str(results)]) == 0
     text = capsys.readouterr().out
     assert "machine    fast, sm_90, registers" in text and "kernel_0" in text
-    assert "measured   1.00 ms a step, on a GPU that is made up; the prediction is off by -9" in text
+    assert "measured   1.00 ms a step, on a GPU that is made up, by code that is not recorded; the predict" in text
+    assert "the prediction is off by -9" in text
     assert "unknown" in text and " without signs" in text and " of launches without" not in text
     assert main([*command, "--json", "--measured", str(results), "--set", "launch_seconds=1"]) == 0
     slow = json.loads(capsys.readouterr().out)
-    assert slow["measured_on"] == "a GPU that is made up"
+    assert slow["measured_on"] == "a GPU that is made up" and slow["measured_code"] == "not recorded"
     assert slow["measured"] == 1e-3 and slow["ledger"]["unknown"] < -0.9
     assert main([*command, "--measure"]) == 2
     assert "fast: expected a CPU first with --measure" in capsys.readouterr().err
@@ -137,19 +138,40 @@ def test_launches_that_were_measured(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "of launches without signs" in capsys.readouterr().out
 
 
+def _launches(step: GpuStepPrediction, **row: Any) -> dict[str, Any]:
+    kernels = [launch.kernel for launch in step.launches]
+    return {"name": "a", "kernels": kernels, "us": [100.0] * len(kernels), "step_ms": 9.0, **row}
+
+
+@pytest.mark.parametrize("part", ["launches", "speed"])
+def test_code_is_told_by_its_digest(part: str, tmp_path: Path) -> None:
+    """Kernels of other sizes have the same names."""
+    step = predict(read_code(program_of(product(1024)), GPU), GPU)
+    other = predict(read_code(program_of(product(2048)), GPU), GPU)
+    assert len({step.digest, other.digest, predict(read_code(program_of(product(1024)), GPU), GPU).digest}) == 2
+    facts = {"device": "a GPU", "architecture": "sm_90"}
+    row = _launches(step, ours_ms=9.0, digest=step.digest)
+    path = tmp_path / "r.json"
+    path.write_text(json.dumps({"facts": facts, "parts": {part: [row]}}))
+    ledger = read_measured(path, "a", step)
+    assert ledger.is_same_code and ledger.how == "on a GPU"
+    path.write_text(json.dumps({"facts": facts, "parts": {part: [{**row, "digest": other.digest}]}}))
+    with pytest.raises(ReproError, match=r"r\.json: a: expected the code that is predicted, got other PTX"):
+        read_measured(path, "a", step)
+    del row["digest"]
+    path.write_text(json.dumps({"facts": facts, "parts": {part: [row]}}))
+    assert not read_measured(path, "a", step).is_same_code
+
+
 def test_launches_that_take_longer_than_the_step(tmp_path: Path) -> None:
-    """As a profiler measures them: each is shorter by the same factor."""
+    """No launch gets less than nothing."""
     step = predict(read_code(program_of(product(1024)), GPU), GPU)
     count = len(step.launches)
-    times = [1.0, *[3000.0] * (count - 1)]
-    row = {
-        "name": "a",
-        "kernels": [each.kernel for each in step.launches],
-        "us": times,
-        "step_ms": 1e-3 * sum(times) / 2,
-    }
-    results = {"facts": {"device": "a GPU", "architecture": "sm_90"}, "parts": {"launches": [row]}}
-    (tmp_path / "r.json").write_text(json.dumps(results))
+    times = [1.0, *[300.0] * (count - 1)]
+    row = _launches(step, us=times, step_ms=0.25 * (count - 1))
+    facts = {"device": "a GPU", "architecture": "sm_90"}
+    (tmp_path / "r.json").write_text(json.dumps({"facts": facts, "parts": {"launches": [row]}}))
     ledger = read_measured(tmp_path / "r.json", "a", step)
-    assert [each.seconds for each in ledger.entries] == pytest.approx([0.5e-6 * each for each in times])
-    assert ledger.seconds == pytest.approx(sum(each.seconds for each in ledger.entries))
+    share = 0.25 * (count - 1) / (1e-3 * sum(times))
+    assert [each.seconds for each in ledger.entries] == pytest.approx([1e-6 * each * share for each in times])
+    assert sum(each.seconds for each in ledger.entries) == pytest.approx(ledger.seconds)

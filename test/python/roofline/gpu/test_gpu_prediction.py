@@ -47,7 +47,7 @@ def code_with(**changes: object) -> GpuCode:
         "gpu", 0, 0, (TensorType("x", "f32", (1024,)),), (), (), (), (Kernel("k", block=(128, 1, 1)),),
         (Launch(0, False, (("state", 0, 0),), (100, 1, 1)),),
     )  # fmt: skip
-    return GpuCode("sm_90", plan, (replace(WORK, **changes),), {"k": 32}, True)  # type: ignore[arg-type]
+    return GpuCode("sm_90", plan, (replace(WORK, **changes),), {"k": 32}, True, "")  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
