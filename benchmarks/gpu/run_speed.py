@@ -14,7 +14,8 @@ from typing import Any
 from cases import Call, Training, calls, trainings
 from inputs import arrays
 from machine import peak_flops, torch_on_gpu
-from repro_mlir.bundle.runner import Device, Session
+from repro_mlir.bundle.runner import Bundle, Device, Session
+from repro_mlir.bundle.runner.execution import choose_runnable
 from repro_mlir.numerics.hashing import tensor_hash
 from results import Results
 from run_programs import facts_of, steps_of
@@ -45,8 +46,10 @@ def run_speed(directory: Path, device: Device, results: Results, deadline: float
         measure = _call if isinstance(case, Call) else _training
 
         def row(case: Any = case, facts: dict[str, Any] = facts, measure: Callable[..., Any] = measure) -> None:
-            ours, theirs, bits = measure(case, facts, directory / "bundles" / facts["file"], device)
-            entry: dict[str, Any] = {"name": case.name, "ours_ms": 1e3 * ours}
+            bundle = Bundle(directory / "bundles" / facts["file"])
+            ours, theirs, bits = measure(case, facts, bundle, device)
+            digest = bundle.code(choose_runnable(bundle.architectures, device, case.name)).digest
+            entry: dict[str, Any] = {"name": case.name, "digest": digest, "ours_ms": 1e3 * ours}
             if theirs:
                 entry |= {"torch_ms": 1e3 * theirs, "torch/ours": theirs / ours}
             if case.flops:
@@ -57,7 +60,7 @@ def run_speed(directory: Path, device: Device, results: Results, deadline: float
                 entry |= {"GB/s": case.bytes / ours * 1e-9}
                 if bandwidth:
                     entry["% of copy"] = 100 * case.bytes / ours / bandwidth
-            results.add("speed", **entry, bits=bits)
+            results.add("speed", **entry, bits=bits or compared(case.name, results))
 
         results.attempt("speed", facts["name"], row)
 
@@ -87,19 +90,24 @@ def timed(torch: Any, function: Callable[[], object]) -> Callable[[int], float]:
     return run
 
 
-def _call(case: Call, facts: dict[str, Any], path: Path, device: Device) -> tuple[float, float | None, str]:
+def compared(name: str, results: Results) -> str:
+    """Where the bits of a training step were compared, if they were."""
+    rows = [row for row in results.parts.get("programs", []) if row["program"] == name]
+    if not rows:
+        return "not compared"
+    return "see programs" if all(row["bits"] == "equal" for row in rows) else "DIFFERENT: see programs"
+
+
+def _call(case: Call, facts: dict[str, Any], bundle: Bundle, device: Device) -> tuple[float, float | None, str]:
     given = arrays(case.arguments)
     torch = torch_on_gpu()
     if torch is None:
-        with Session(path, device) as session:
+        with Session(bundle, device) as session:
             bits = _compare(session, session.step(*given), facts)
             ours, _ = interleaved(session.replay, None)
             return ours, None, bits
     tensors = [torch.from_numpy(value).cuda() for value in given]
     torch.cuda.synchronize()
-    from repro_mlir.bundle.runner import Bundle
-
-    bundle = Bundle(path)
     bound = {kind.name: tensor for kind, tensor in zip(bundle.inputs, tensors, strict=True)}
     with Session(bundle, device, inputs=bound) as session:
         bits = _compare(session, session.step(), facts)
@@ -116,7 +124,7 @@ def _compare(session: Session, outputs: dict[str, Any], facts: dict[str, Any]) -
     return f"DIFFERENT: {', '.join(different)}" if different else "equal"
 
 
-def _training(case: Training, facts: dict[str, Any], path: Path, device: Device) -> tuple[float, float | None, str]:
+def _training(case: Training, facts: dict[str, Any], bundle: Bundle, device: Device) -> tuple[float, float | None, str]:
     torch = torch_on_gpu()
     theirs = None
     if torch is not None:
@@ -130,14 +138,14 @@ def _training(case: Training, facts: dict[str, Any], path: Path, device: Device)
             optimizer.step()
 
         theirs = timed(torch, step)
-    with Session(path, device) as session:
-        session.step(*steps_of(facts, session.bundle)[0])
+    with Session(bundle, device) as session:
+        session.step(*steps_of(facts, bundle)[0])
         ours, other = interleaved(session.replay, theirs)
     if torch is not None:
         # Under another name nothing holds the memory of the peer any more.
         del model, optimizer, batch, step, theirs
         torch.cuda.empty_cache()
-    return ours, other, "see programs" if case.check else "not checked"
+    return ours, other, ""  # the part of programs compares them
 
 
 def _bandwidth() -> float:
