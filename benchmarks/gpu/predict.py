@@ -15,10 +15,11 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import tensor_cores
@@ -28,7 +29,15 @@ from repro_mlir.bundle.runner.certificates import TENSOR_CORES
 from repro_mlir.compilation.device_code import compile_for
 from repro_mlir.errors import ReproError
 from repro_mlir.program import Program
-from repro_mlir.roofline import Accelerator, GpuCode, GpuStepPrediction, predict, read_machine, read_measured
+from repro_mlir.roofline import (
+    Accelerator,
+    GpuCode,
+    GpuLedger,
+    GpuStepPrediction,
+    predict,
+    read_machine,
+    read_measured,
+)
 from repro_mlir.roofline.gpu.prediction import gpu_code_of
 
 _SHARE = 0.1  # of a step, from which a cause is named
@@ -45,25 +54,28 @@ def programs(tiny: bool, architecture: str) -> Iterator[tuple[str, str, Callable
         yield product.name, architecture + TENSOR_CORES, make
 
 
-def row(name: str, steps: list[GpuStepPrediction], measured: str | None) -> str:
-    """A line of the table."""
+def row(name: str, steps: list[GpuStepPrediction], measured: Sequence[GpuLedger | None]) -> str:
+    """A line of the table, with `measured` on the first machine, if it is a column."""
     first = steps[0]
     causes = sorted(first.causes.items(), key=lambda item: -item[1])
     parts = ", ".join(
         f"{cause} {seconds / first.seconds:.0%}" for cause, seconds in causes if seconds > _SHARE * first.seconds
     )
     cells = [name, str(len(first.launches)), *(f"{1e3 * step.seconds:.4g}" for step in steps)]
-    if measured is not None:
-        try:
-            ledger = read_measured(measured, name, first)
-            cells += [f"{1e3 * ledger.seconds:.4g}", f"{first.seconds / ledger.seconds - 1:+.0%}"]
-        except ReproError:
-            cells += ["", ""]
+    for ledger in measured:
+        cells += [f"{1e3 * ledger.seconds:.4g}", f"{first.seconds / ledger.seconds - 1:+.0%}"] if ledger else ["", ""]
     return f"| {' | '.join([*cells, parts])} |"
 
 
+def commit_of(folder: Path) -> str:
+    """Of the repository of a folder, with "-dirty" where files are not as committed."""
+    command = ["git", "describe", "--always", "--exclude=*", "--abbrev=12", "--dirty"]
+    found = subprocess.run(command, capture_output=True, text=True, cwd=folder)
+    return found.stdout.strip() or "unknown"
+
+
 def main() -> int:
-    """0, or 1 if something could not be predicted; the rest is."""
+    """0, or 1 if something could not be predicted, or was not measured; the rest is."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--machine", nargs="+", required=True, metavar="M", help="of one architecture")
     parser.add_argument("--tiny", action="store_true", help="small sizes")
@@ -78,19 +90,16 @@ def main() -> int:
     if len(gpus) < len(machines) or len(architectures) > 1 or None in architectures:
         parser.error("expected GPUs of one architecture")
     architecture = str(gpus[0].architecture)
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, cwd=Path(__file__).parent
-    )
-    names = " ".join(machine.name for machine in gpus)
+    commit = commit_of(Path(__file__).parent)
     lines = [
         "# Predictions for GPUs",
         "",
         "What [roofline.md](roofline.md) predicts for the programs of benchmarks/gpu: milliseconds of a step, and what",
         "takes more than a tenth of them on the first machine. Written by",
         "",
-        f"    python benchmarks/gpu/predict.py --machine {names} -o FILE.md",
+        f"    python benchmarks/gpu/predict.py {shlex.join(sys.argv[1:])}",
         "",
-        f"on {datetime.date.today()} at commit {commit.stdout.strip() or 'unknown'}.",
+        f"on {datetime.date.today()} at commit {commit}.",
         "",
     ]
     columns = ["program", "launches", *(machine.name for machine in gpus)]
@@ -110,7 +119,15 @@ def main() -> int:
             print(f"{name}: {error}", file=sys.stderr, flush=True)
             failed += 1
             continue
-        lines.append(row(name, steps, options.measured))
+        measured: list[GpuLedger | None] = []
+        if options.measured:
+            try:
+                measured.append(read_measured(options.measured, name, steps[0]))
+            except ReproError as error:
+                print(error, file=sys.stderr, flush=True)
+                measured.append(None)
+                failed += 1
+        lines.append(row(name, steps, measured))
         launches[name] = {
             "kernels": [launch.kernel for launch in steps[0].launches],
             "us": {step.machine.name: [round(1e6 * launch.seconds, 3) for launch in step.launches] for step in steps},
@@ -118,7 +135,7 @@ def main() -> int:
         print(f"{lines[-1]} {time.perf_counter() - start:.1f} s", flush=True)
     options.output.write_text("\n".join([*lines, ""]))
     if options.launches:
-        head = {"date": str(datetime.date.today()), "commit": commit.stdout.strip()}
+        head = {"date": str(datetime.date.today()), "commit": commit}
         options.output.with_suffix(".json").write_text(json.dumps({**head, "programs": launches}) + "\n")
     return int(failed > 0)
 
