@@ -110,8 +110,7 @@ def save_catalogue(path: Path, architecture: str, tiny: bool, jobs: int) -> None
     """Writes the file, with a program after the other."""
     sys.path.insert(0, str(_TESTS))
     cases = _cases(tiny)
-    partial = path.with_suffix(".partial")
-    with ProcessPoolExecutor(jobs) as pool, zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
+    with ProcessPoolExecutor(jobs) as pool, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         made = pool.map(
             _prepare,
             cases,
@@ -128,7 +127,6 @@ def save_catalogue(path: Path, architecture: str, tiny: bool, jobs: int) -> None
                 archive.writestr(f"{number}.{suffix}", content)
             number += 1
         archive.writestr("architecture", architecture)
-    partial.rename(path)
 
 
 def load_catalogue(path: Path) -> Iterator[Expectation]:

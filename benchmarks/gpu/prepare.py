@@ -12,9 +12,11 @@ A bundle that is there already is kept, so that an interrupted preparation goes 
 
 import argparse
 import json
+import shutil
 import sys
 import time
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +126,26 @@ def prepare_product(product: Product, path: Path, architecture: str) -> dict[str
     return {"architectures": architectures, "output": tensor_hash(output, program.outputs[0].element)}
 
 
+def parts(options: argparse.Namespace, architectures: list[str]) -> dict[str, Callable[[Path], None]]:
+    """By file or folder, what writes it as a whole."""
+    assembler = assemble if find_assembler() else None
+    sizes = (256, 4) if options.tiny else (1 << 18, 384)
+
+    def save_tensor_cores(path: Path) -> None:
+        for architecture in architectures:
+            tensor_cores.save_cases(path, architecture, make_cases(architecture))
+
+    found: dict[str, Callable[[Path], None]] = {
+        "conformance": lambda path: conformance.prepare(path, *sizes, assembler),
+        "rates": lambda path: rates.save_rates(path, architectures[-1], assembler),
+        "catalogue.zip": lambda path: catalogue.save_catalogue(path, architectures[-1], options.tiny, options.jobs),
+        "tensor_cores": save_tensor_cores,
+    }
+    if options.tiny:
+        del found["rates"]  # no emulator runs them
+    return found
+
+
 def main() -> int:
     """0, or 1 if something could not be prepared; the rest is."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -141,22 +163,23 @@ def main() -> int:
     def wanted(name: str) -> bool:
         return any(text in name for text in options.only)
 
-    if not (folder / "conformance").exists() and wanted("conformance"):
-        sizes = (256, 4) if options.tiny else (1 << 18, 384)
-        conformance.prepare(folder / "conformance", *sizes, assemble if find_assembler() else None)
-    if not (folder / "rates").exists() and wanted("rates") and not options.tiny:
-        rates.save_rates(folder / "rates", architectures[-1], assemble if find_assembler() else None)
-    if not (folder / "catalogue.zip").exists() and wanted("catalogue"):
-        catalogue.save_catalogue(folder / "catalogue.zip", architectures[-1], options.tiny, options.jobs)
-    if not (folder / "tensor_cores").exists() and wanted("tensor cores"):
-        for architecture in architectures:
-            tensor_cores.save_cases(folder / "tensor_cores", architecture, make_cases(architecture))
+    failed = 0
+    for file, make in parts(options, architectures).items():
+        path, partial = folder / file, folder / f"{file}.partial"
+        if path.exists() or not wanted(path.stem.replace("_", " ")):
+            continue
+        shutil.rmtree(partial, ignore_errors=True)
+        try:
+            make(partial)
+            partial.rename(path)
+        except ReproError as error:
+            print(f"{file}: {error}", file=sys.stderr, flush=True)
+            failed += 1
     plan: list[tuple[str, str, Any]] = [("example", name, None) for name in ("digits_cnn", "names_gpt")]
     plan += [("example", f"names_gpt {recipe}", recipe) for recipe in NAMED_RECIPES]
     plan += [("training", training.name, training) for training in trainings(options.tiny)]
     plan += [("call", call.name, call) for call in calls(options.tiny)]
     plan += [("product", product.name, product) for product in tensor_cores.products(options.tiny)]
-    failed = 0
     missing: set[str] = set()
     for kind, name, case in plan:
         file = "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in name)

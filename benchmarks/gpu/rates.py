@@ -36,19 +36,22 @@ class Rate:
         values that never change.
       instructions: how many of that name a step has.
       iterations: of the loop.
+      architecture: the first that has it.
     """
 
     name: str
     ptx: str
     instructions: int = 1
     iterations: int = 256
+    architecture: int = 75
 
 
 def _matrix(name: str, a: int, b: int, kind: str) -> Rate:
     """An instruction of matrix units, whose chain is its accumulator."""
     left, right = (", ".join(["%rx", "%ry", "%rz", "%rw"][:count]) for count in (a, b))
     acc = ", ".join(f"{{{kind}{i}}}" for i in range(4))
-    return Rate(name, f"{name} {{{{{acc}}}}}, {{{{{left}}}}}, {{{{{right}}}}}, {{{{{acc}}}}};", iterations=64)
+    ptx = f"{name} {{{{{acc}}}}}, {{{{{left}}}}}, {{{{{right}}}}}, {{{{{acc}}}}};"
+    return Rate(name, ptx, iterations=64, architecture=80)
 
 
 RATES = [
@@ -87,7 +90,11 @@ RATES = [
     Rate("cvt.f64.f32 and cvt.rn.f32.f64", "cvt.f64.f32 {d}, {f};  cvt.rn.f32.f64 {f}, {d};", 2),
     Rate("cvt.rn.f64.s32 and cvt.rzi.s32.f64", "cvt.rn.f64.s32 {d}, {r};  cvt.rzi.s32.f64 {r}, {d};", 2),
     Rate("cvt.rn.f16.f32 and cvt.f32.f16", "cvt.rn.f16.f32 {h}, {f};  cvt.f32.f16 {f}, {h};", 2),
-    Rate("cvt.rn.bf16.f32", "cvt.rn.bf16.f32 {h}, {f};  mov.b32 {r}, {{{h}, {h}}};  mov.b32 {f}, {r};"),
+    Rate(
+        "cvt.rn.bf16.f32",
+        "cvt.rn.bf16.f32 {h}, {f};  mov.b32 {r}, {{{h}, {h}}};  mov.b32 {f}, {r};",
+        architecture=80,
+    ),
     Rate("ex2.approx.f32", "ex2.approx.ftz.f32 {f}, {f};"),
     Rate("rcp.approx.f32 and add", "rcp.approx.ftz.f32 {f}, {f};  add.rn.f32 {f}, {f}, %fx;"),
     Rate("rcp.rn.f32", "rcp.rn.f32 {f}, {f};", iterations=64),
@@ -150,6 +157,15 @@ STREAM_BLOCKS = 8
 
 EMPTY = 200
 """Launches of a kernel that does nothing, one after the other."""
+
+
+def rates_of(architecture: str) -> list[Rate]:
+    """Those of RATES that an architecture such as sm_90 has."""
+    return [rate for rate in RATES if rate.architecture <= _number(architecture)]
+
+
+def _number(architecture: str) -> int:
+    return int(architecture.removeprefix("sm_"))
 
 
 def kernel_name(name: str, mode: str = "") -> str:
@@ -328,9 +344,10 @@ def stream_bytes(stream: Stream) -> int:
     return stream.reach * stream.repeats
 
 
-def _module(rates: list[Rate]) -> str:
-    head = ".version 8.4\n.target sm_90\n.address_size 64\n"
-    kernels = [_rate_kernel(rate, mode) for rate in rates for mode in MODES]
+def _module(architecture: str) -> str:
+    version = "8.4" if _number(architecture) <= 90 else "8.8"
+    head = f".version {version}\n.target {architecture}\n.address_size 64\n"
+    kernels = [_rate_kernel(rate, mode) for rate in rates_of(architecture) for mode in MODES]
     empty = f".visible .entry {kernel_name('empty')}(.param .u64 a, .param .u64 b, .param .u64 c)\n{{\n  ret;\n}}\n"
     return "".join([head, *kernels, *map(_chase_kernel, CHASES), *map(_stream_kernel, STREAMS), empty])
 
@@ -359,17 +376,17 @@ def _plan(launches: list[tuple[str, int, int]], arena: int, outputs: int) -> byt
 def save_rates(folder: Path, architecture: str, assemble: object) -> None:
     """Writes the module; the plans are of the device's number of multiprocessors."""
     folder.mkdir(parents=True)
-    text = _module(RATES)
+    text = _module(architecture)
     (folder / "rates.ptx").write_text(text)
     if callable(assemble):
         (folder / "rates.cubin").write_bytes(assemble(text, architecture))
     (folder / "rates.json").write_text(json.dumps({"architecture": architecture}))
 
 
-def rate_plan(multiprocessors: int) -> bytes:
-    """All throughputs and latencies, in the order of RATES, then CHASES."""
+def rate_plan(architecture: str, multiprocessors: int) -> bytes:
+    """All throughputs and latencies, in the order of `rates_of`, then CHASES."""
     launches = []
-    for rate in RATES:
+    for rate in rates_of(architecture):
         launches += [(kernel_name(rate.name, "throughput"), multiprocessors, BLOCK)]
         launches += [(kernel_name(rate.name, "latency"), 1, 32)]
     launches += [(kernel_name(chase.name, "latency"), 1, 1) for chase in CHASES]

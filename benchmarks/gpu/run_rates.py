@@ -17,11 +17,11 @@ from rates import (
     CHASES,
     DEPTH,
     EMPTY,
-    RATES,
     STREAMS,
     Stream,
     empty_plan,
     rate_plan,
+    rates_of,
     stream_bytes,
     stream_plan,
 )
@@ -49,7 +49,7 @@ def run_rates(directory: Path, device: Device, results: Results, deadline: float
         # What the tensor cores add is not looked at.
         return Execution(device, code, certifying=True)
 
-    results.attempt("rates", "instructions", lambda: _instructions(execution, device, results))
+    results.attempt("rates", "instructions", lambda: _instructions(execution, architecture, device, results))
     for stream in STREAMS:
         if time.perf_counter() > deadline:
             results.note("rates", f"no time left for {stream.name} and what follows it")
@@ -73,13 +73,14 @@ def _seconds(execution: Execution, device: Device) -> float:
     return min(found)
 
 
-def _instructions(make: Make, device: Device, results: Results) -> None:
-    with make(rate_plan(device.processors)) as running:
+def _instructions(make: Make, architecture: str, device: Device, results: Results) -> None:
+    rates = rates_of(architecture)
+    with make(rate_plan(architecture, device.processors)) as running:
         running.start()
         running.start()
         running.finish()
         # The first launch writes the zeros that the chases read.
-        for number, rate in enumerate(RATES):
+        for number, rate in enumerate(rates):
             cycles = running.read("output", 1 + 2 * number)
             alone = int(running.read("output", 2 + 2 * number)[0])
             asked = rate.iterations * CHAINS * DEPTH * rate.instructions
@@ -89,7 +90,7 @@ def _instructions(make: Make, device: Device, results: Results) -> None:
                 per_cycle=BLOCK * asked / float(sorted(cycles.tolist())[len(cycles) // 2]),
                 latency=alone / asked,
             )
-        for number, chase in enumerate(CHASES, 1 + 2 * len(RATES)):
+        for number, chase in enumerate(CHASES, 1 + 2 * len(rates)):
             cycles = running.read("output", number)
             results.add("rates", name=chase.name, latency=int(cycles[0]) / CHASE_LOADS)
 
