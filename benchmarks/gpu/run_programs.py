@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,15 @@ def steps_of(facts: dict[str, Any], bundle: Bundle) -> list[list[np.ndarray]]:
     return [[*hyper, *arrays(training.arguments)]] * 2
 
 
+def runnable(names: Sequence[str], capability: tuple[int, int]) -> list[str]:
+    """Those of the architectures of a bundle whose PTX a GPU of that compute capability runs."""
+    found = []
+    for name in names:
+        with contextlib.suppress(ReproError):
+            found.append(choose_architecture([name], capability, name))
+    return found
+
+
 def run_programs(directory: Path, device: Device, results: Results, deadline: float) -> None:
     """One row for each program and kind of code that the GPU takes; machine code comes first."""
     runs: list[tuple[dict[str, Any], Bundle, str, bool]] = []
@@ -49,7 +60,7 @@ def run_programs(directory: Path, device: Device, results: Results, deadline: fl
         best = choose_architecture(bundle.architectures, device.capability, facts["name"])
         if bundle.has_cubin(best) and best == device.architecture:
             runs.append((facts, bundle, best, True))
-        runs += [(facts, bundle, name, False) for name in bundle.architectures if name <= best]
+        runs += [(facts, bundle, name, False) for name in runnable(bundle.architectures, device.capability)]
     for facts, bundle, architecture, use_cubin in sorted(runs, key=lambda run: not run[3]):
         what = f"{facts['name']}, {'cubin' if use_cubin else 'PTX'} {architecture}"
         if what in results.begun["programs"]:
