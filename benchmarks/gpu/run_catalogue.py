@@ -73,9 +73,12 @@ def _difference(case: Expectation, device: Device) -> str:
             if failed != (case.results is None):
                 return f"run {run}: the step {'fails' if failed else 'does not fail'}"
             found = [execution.read("state", index) for index in range(states)]
-            found += [execution.read("output", index) for index in range(outputs)]
+            if case.results is not None:
+                found += [execution.read("output", index) for index in range(outputs)]
             wanted = case.states if case.results is None else case.results
-            for index, (want, got) in enumerate(zip(wanted, found, strict=False)):
+            if len(found) != len(wanted):
+                return f"run {run}: {len(found)} results, expected {len(wanted)}"
+            for index, (want, got) in enumerate(zip(wanted, found, strict=True)):
                 got = got.reshape(-1).view(f"u{got.itemsize}").reshape(want.shape)
                 wrong = np.flatnonzero(want.reshape(-1).view(got.dtype) != got.reshape(-1))
                 if wrong.size:
