@@ -179,7 +179,7 @@ def expected_sums(operations: Sequence[Operation], threads: int, steps: int) -> 
 
 def kernel_name(operation: Operation) -> str:
     """The entry point of an operation's kernel."""
-    return "op_" + operation.name.replace(".", "_")
+    return "op_" + re.sub(r"\W", "_", operation.name)
 
 
 def ptx_module(operations: Sequence[Operation], threads: int, steps: int, architecture: int) -> str:
@@ -289,9 +289,12 @@ def _ptx_kernel(operation: Operation, threads: int, steps: int) -> str:
   .reg .b32 %i, %t, %n, %x, %y, %l, %h<3>, %s32_<10>, %u32_<10>;
   .reg .f32 %f32_<10>;
   .reg .f64 %f64_<10>;
-  .reg .b64 %sums, %sum, %d, %s64_<10>, %u64_<10>;
+  .reg .b64 %sums, %sum, %d, %cell, %s64_<10>, %u64_<10>;
+  .shared .align 8 .b8 {name}_cells[{8 * BLOCK}];
   mov.u32 %t, %ctaid.x;
   mov.u32 %x, %tid.x;
+  mov.u64 %cell, {name}_cells;
+  mad.wide.u32 %cell, %x, 8, %cell;
   mad.lo.u32 %t, %t, {BLOCK}, %x;
   mov.u32 %i, %t;
   mov.u32 %n, 0;
@@ -329,7 +332,8 @@ def launch_plan(operations: Sequence[Operation], threads: int) -> bytes:
     return write_plan(plan)
 
 
-# What moves data or control, where a wrong bit would be wrong everywhere.
+# What moves data or control: a wrong bit would be wrong everywhere, but where ptxas makes of a move what it takes for
+# the same, as of stores of fewer bits than a float has. Those are operations of their own.
 _MOVES = {"atom", "bar", "barrier", "bra", "cvta", "ld", "mov", "ret", "selp", "shfl", "st", "cp", "red", "membar"}
 
 

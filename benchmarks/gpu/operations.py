@@ -3,9 +3,10 @@
 
 """The PTX operations that compiled programs use, and what each must compute, in C.
 
-In `ptx`, {d} is the destination and {a}, {b}, {c} are the operands, {p} and {q} predicates; in `c`, a, b, c are the
-operands, and arithmetic is C's with IEEE 754 in full (no contraction). The C is written from the PTX manual and
-docs/numerics.md, not from the compiler: it is the independent side of the comparison.
+In `ptx`, {d} is the destination and {a}, {b}, {c} are the operands, {p} and {q} predicates; %x, %y, %d, %b16_7 and
+%b16_8 are free, and %cell is the address of 8 bytes of shared memory. In `c`, a, b, c are the operands, and arithmetic
+is C's with IEEE 754 in full (no contraction). The C is written from the PTX manual and docs/numerics.md, not from the
+compiler: it is the independent side of the comparison.
 """
 
 from __future__ import annotations
@@ -227,9 +228,28 @@ def _integer_operations() -> list[Operation]:
     return found
 
 
+def _stores() -> list[Operation]:
+    """What a sum has in its low bits, by the mov that compiled code has before a store of fewer bits than a register.
+
+    Without it ptxas stores the number as an integer. The bits of a NaN count for nothing.
+    """
+    found = []
+    for bits in (8, 16):
+        ptx = "add.rn.f32 %x, {a}, {b};  cvt.u16.u32 %b16_7, %x;  mov.b16 %b16_8, %b16_7;  "
+        ptx += f"st.shared.b{bits} [%cell], %b16_8;  ld.shared.u{bits} %b16_8, [%cell];  cvt.u32.u16 {{d}}, %b16_8;  "
+        ptx += "setp.nan.f32 {p}, %x, %x;  selp.b32 {d}, 0, {d}, {p};"
+        c = f"({{ float r = a + b; isnan(r) ? 0 : bits_f32(r) & {(1 << bits) - 1}; }})"
+        found.append(Operation(f"st.b{bits} of f32", ("f32", "f32"), "u32", ptx, c))
+    ptx = "add.rn.f64 %d, {a}, {b};  cvt.u32.u64 %x, %d;  mov.b32 %y, %x;  st.shared.b32 [%cell], %y;  "
+    ptx += "ld.shared.b32 {d}, [%cell];  setp.nan.f64 {p}, %d, %d;  selp.b32 {d}, 0, {d}, {p};"
+    c = "({ double r = a + b; isnan(r) ? 0 : (uint32_t)bits_f64(r); })"
+    found.append(Operation("st.b32 of f64", ("f64", "f64"), "u32", ptx, c))
+    return found
+
+
 def _bits(t: str) -> str:
     return f"b{t[1:]}"
 
 
-OPERATIONS = tuple(_float_operations() + _conversions() + _integer_operations())
+OPERATIONS = tuple(_float_operations() + _conversions() + _integer_operations() + _stores())
 """All of them, in a fixed order."""
