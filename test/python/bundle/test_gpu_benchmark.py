@@ -3,20 +3,30 @@
 
 """benchmarks/gpu at small sizes on the stand-in for the driver, so that it works when there is a GPU."""
 
+from __future__ import annotations
+
+import contextlib
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
+import zlib
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
+from repro_mlir.bundle.runner import Bundle, Device
 from repro_mlir.bundle.runner.driver import LIBRARY_VARIABLE
+from repro_mlir.bundle.runner.execution import TargetCode
 from repro_mlir.bundle.runner.plan import read_plan
 from repro_mlir.bundle.stub_driver import LIBRARY
 from repro_mlir.compilation.assembler import assemble, find_assembler
+from repro_mlir.errors import ReproError
 
 pytest.importorskip("torch")
 _FOLDER = Path(__file__).resolve().parents[3] / "benchmarks" / "gpu"
@@ -74,7 +84,8 @@ def test_everything_is_equal(prepared: Path) -> None:
     assert tested["bits"] == "equal" and tested["failing_steps"] == 1 and tested["by_PTX"] == 4
     speed = report["parts"]["speed"]
     assert len(speed) == 13 and all(row["ours_ms"] > 0 for row in speed)
-    assert [row["bits"] for row in speed].count("equal") == 11
+    assert sorted(row["bits"] for row in speed) == ["equal"] * 11 + ["see programs"] * 2
+    assert all(len(row["digest"]) == 64 for row in speed)
     matrices = report["parts"]["tensor cores"]
     certified = "equal (1,048,576 results of hopper)"
     assert [row["bits"] for row in matrices] == [certified] * 4 + ["equal"] * 4
@@ -155,16 +166,244 @@ def test_another_result_of_a_program_is_named(prepared: Path) -> None:
     assert status == 1 and "unary-f32: run 0: result 3: 1 of" in row["bits"] and "first at [5]" in row["bits"]
 
 
-@pytest.mark.skipif(find_assembler() is None, reason="no ptxas")
-def test_kernels_of_rates_assemble(tmp_path: Path) -> None:
-    """No emulator runs them: they read the clock."""
-    sys.path[:0] = [str(_FOLDER)]
+def test_a_program_with_fewer_results_is_named(prepared: Path) -> None:
+    path = prepared / "catalogue.zip"
+    kept = path.read_bytes()
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    facts = [json.loads(members[f"{number}.json"]) for number in range(4)]
+    (number,) = [i for i, each in enumerate(facts) if each["name"] == "unary-f32"]
+    with np.load(io.BytesIO(members[f"{number}.npz"])) as arrays:
+        fewer = dict(arrays)
+    count = sum(key.startswith("result_") for key in fewer)
+    del fewer[f"result_{count - 1}"]
+    data = io.BytesIO()
+    np.savez(data, **fewer)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in (members | {f"{number}.npz": data.getvalue()}).items():
+            archive.writestr(name, content)
     try:
-        import rates
+        status, report = measure(prepared, "--only", "catalogue")
     finally:
-        del sys.path[0]
-    rates.save_rates(tmp_path / "rates", "sm_90", assemble)
+        path.write_bytes(kept)
+    (row,) = report["parts"]["catalogue"]
+    assert status == 1 and f"unary-f32: run 0: {count} results, expected {count - 1}" in row["bits"]
+
+
+@pytest.fixture
+def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their modules can be imported."""
+    monkeypatch.syspath_prepend(str(_FOLDER))
+
+
+@pytest.mark.skipif(find_assembler() is None, reason="no ptxas")
+@pytest.mark.parametrize("architecture", ["sm_75", "sm_80", "sm_90", "sm_100"])
+def test_kernels_of_rates_assemble(architecture: str, scripts: None, tmp_path: Path) -> None:
+    """No emulator runs them: they read the clock."""
+    import rates
+
+    rates.save_rates(tmp_path / "rates", architecture, assemble)
     text = (tmp_path / "rates" / "rates.ptx").read_text()
-    plan = read_plan(rates.rate_plan(132), "gpu", "rates")
-    assert len(plan.kernels) == 2 * len(rates.RATES) + len(rates.CHASES) + 1
+    plan = read_plan(rates.rate_plan(architecture, 132), "gpu", "rates")
+    known = rates.rates_of(architecture)
+    assert (len(known) < len(rates.RATES)) == (architecture == "sm_75")
+    assert len(plan.kernels) == 2 * len(known) + len(rates.CHASES) + 1
     assert all(f".entry {kernel.name}(" in text for kernel in plan.kernels)
+
+
+def test_what_cannot_be_prepared_is_tried_again(
+    scripts: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import prepare
+
+    def refuse(text: str, architecture: str) -> bytes:
+        raise ReproError(f"no code for {architecture}")
+
+    monkeypatch.setattr(prepare, "find_assembler", lambda: "made up")
+    monkeypatch.setattr(prepare, "assemble", refuse)
+    monkeypatch.setattr(sys, "argv", ["prepare.py", str(tmp_path), "--only", "rates"])
+    assert prepare.main() == 1
+    assert "rates: no code for sm_90" in capsys.readouterr().err
+    assert not (tmp_path / "rates").exists()
+    monkeypatch.setattr(prepare, "assemble", lambda text, architecture: b"code")
+    assert prepare.main() == 0
+    assert sorted(path.name for path in (tmp_path / "rates").iterdir()) == ["rates.cubin", "rates.json", "rates.ptx"]
+
+
+def test_architectures_are_compared_as_numbers(scripts: None) -> None:
+    from run_programs import runnable
+
+    assert runnable(["sm_75", "sm_90", "sm_100"], (9, 0)) == ["sm_75", "sm_90"]
+    assert runnable(["sm_75", "sm_90", "sm_90a", "sm_100"], (10, 0)) == ["sm_75", "sm_90", "sm_100"]
+
+
+def test_training_steps_are_compared_elsewhere(scripts: None, tmp_path: Path) -> None:
+    from results import Results
+    from run_speed import compared
+
+    results = Results(tmp_path / "r")
+    results.parts["programs"] = [
+        {"program": "a", "bits": "equal"},
+        {"program": "a", "bits": "equal"},
+        {"program": "b", "bits": "equal"},
+        {"program": "b", "bits": "DIFFERENT: loss of step 1"},
+    ]
+    assert [compared(name, results) for name in "abc"] == ["see programs", "DIFFERENT: see programs", "not compared"]
+
+
+def test_predictions_beside_results(
+    scripts: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Results of other code are told, and their cells are empty."""
+    import predict
+
+    results, table = tmp_path / "r.json", tmp_path / "table.md"
+    given = ["--machine", "h100", "--tiny", "--only", "matmul 32 NN", "--measured", str(results), "-o", str(table)]
+    monkeypatch.setattr(sys, "argv", ["predict.py", *given, "--launches"])
+    row: dict[str, object] = {"name": "matmul 32 NN", "ours_ms": 0.5}
+    for digest, status in ((None, 0), ("0" * 64, 1)):
+        row |= {"digest": digest}
+        results.write_text(json.dumps({"facts": {"architecture": "sm_90"}, "parts": {"speed": [row]}}))
+        assert predict.main() == status
+        assert ("matmul 32 NN: expected the code that is predicted" in capsys.readouterr().err) == bool(digest)
+        (line,) = [line for line in table.read_text().splitlines() if line.startswith("| matmul 32 NN |")]
+        assert (" | 0.5 | -" in line) == (digest is None) and (" |  |  | " in line) == bool(digest)
+    assert f"    python benchmarks/gpu/predict.py {' '.join(given[:4])} 'matmul 32 NN'" in table.read_text()
+    launches = json.loads(table.with_suffix(".json").read_text())
+    assert launches["commit"] and list(launches["programs"]) == ["matmul 32 NN"]
+
+
+def test_a_commit_with_changes_is_dirty(scripts: None, tmp_path: Path) -> None:
+    from predict import commit_of
+
+    def git(*arguments: str) -> None:
+        command = ["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments]
+        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+
+    git("init")
+    (tmp_path / "file").write_text("a")
+    git("add", "file")
+    git("commit", "-m", "a")
+    assert re.fullmatch("[0-9a-f]{12}", commit_of(tmp_path))
+    (tmp_path / "file").write_text("b")
+    assert re.fullmatch("[0-9a-f]{12}-dirty", commit_of(tmp_path))
+
+
+class _Clock:
+    """A device whose events are numbers of nanoseconds."""
+
+    processors = 3
+    capability = (9, 0)
+
+    def __init__(self) -> None:
+        self.now = 0
+
+    def event(self) -> int:
+        self.now += 7_000_000
+        return self.now
+
+    def elapsed(self, start: int, end: int) -> float:
+        return 1e-9 * (end - start)
+
+
+class _Counted:
+    """Stands for an execution of kernels that tell cycles: each of a number that its name gives."""
+
+    def __init__(self, device: _Clock, code: TargetCode, certifying: bool) -> None:
+        self._plan = code.plan
+        self._started = 0
+
+    def __enter__(self) -> _Counted:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def start(self) -> None:
+        self._started += 1
+
+    def finish(self) -> None:
+        assert self._started
+
+    def read(self, space: str, index: int) -> np.ndarray:
+        name = self._plan.kernels[self._plan.launches[index].kernel].name
+        return np.full(self._plan.outputs[index].shape, _cycles(name))
+
+
+def _cycles(name: str) -> int:
+    return 1000 + zlib.crc32(name.encode()) % 1000
+
+
+def test_rates(scripts: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each row is of its own kernel."""
+    import rates
+    import run_rates
+    from results import Results
+
+    rates.save_rates(tmp_path / "rates", "sm_75", None)
+    monkeypatch.setattr(run_rates, "Execution", _Counted)
+    results = Results(tmp_path / "r")
+    run_rates.run_rates(tmp_path, _Clock(), results, np.inf)
+    assert not results.errors
+    found = {row["name"]: row for row in results.parts["rates"]}
+    for rate in rates.rates_of("sm_75"):
+        asked = rate.iterations * 32 * rate.instructions
+        row = found.pop(rate.name)
+        assert row["per_cycle"] == 1024 * asked / _cycles(rates.kernel_name(rate.name, "throughput"))
+        assert row["latency"] == _cycles(rates.kernel_name(rate.name, "latency")) / asked
+    for chase in rates.CHASES:
+        assert found.pop(chase.name)["latency"] == _cycles(rates.kernel_name(chase.name, "latency")) / 512
+    for stream in rates.STREAMS:
+        assert found.pop(stream.name)["GB/s"] == pytest.approx(rates.stream_bytes(stream) / 7e6)
+    assert [row["us"] for row in found.values()] == pytest.approx([7000 / 200] * 3)
+
+
+class _Launch:
+    """An event of a profiler that is made up."""
+
+    def __init__(self, name: str, start: int, duration: int) -> None:
+        self.name, self.start_ns, self.duration_ns = (lambda value=value: value for value in (name, start, duration))
+
+
+def _profiler(events: list[_Launch]) -> Any:
+    """As much of torch as times launches."""
+    seen = SimpleNamespace(profiler=SimpleNamespace(kineto_results=SimpleNamespace(events=lambda: events)))
+    profiler = SimpleNamespace(
+        ProfilerActivity=SimpleNamespace(CUDA="CUDA"), profile=lambda activities: contextlib.nullcontext(seen)
+    )
+    return SimpleNamespace(zeros=lambda *_, **__: None, profiler=profiler)
+
+
+def test_launches(scripts: None, prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The median of five steps behind one that is left out; what is missing is told."""
+    import run_launches
+    from results import Results
+
+    monkeypatch.setenv(LIBRARY_VARIABLE, str(LIBRARY))
+    monkeypatch.setattr(run_launches, "facts_of", lambda *_: [json.loads(facts.read_text())])
+    facts = prepared / "bundles" / "softmax_4x40__gradient.json"
+    bundle = Bundle(facts.with_suffix(".rmb"))
+    code = bundle.code("sm_90")
+    names = [code.plan.kernels[launch.kernel].name for launch in code.plan.launches]
+    assert len(names) > 1
+    events = [_Launch("another", 0, 1)]
+    for step in range(6):
+        for number, name in enumerate(names):
+            # Step 0 is longer than all others, and each launch begins 20 us behind the one before.
+            duration = 1000 * (number + 1) + [9000, 2, 5, 3, 1, 4][step]
+            events.append(_Launch(name, 20_000 * (step * len(names) + number), duration))
+    with contextlib.closing(Device()) as device:
+        for missing in (False, True):
+            given = events[:-1] if missing else events[::-1]
+            monkeypatch.setattr(run_launches, "torch_on_gpu", lambda given=given: _profiler(given))
+            results = Results(tmp_path / f"r{missing}")
+            run_launches.run_launches(prepared, device, results, np.inf)
+            if missing:
+                assert f"expected {len(names)} launches of 6 steps, the profiler saw" in results.errors["launches"][0]
+                continue
+            assert not results.errors
+            (row,) = results.parts["launches"]
+            assert row["kernels"] == names and row["digest"] == code.digest
+            assert row["us"] == [number + 1.003 for number in range(len(names))]
+            assert row["kernels_ms"] == pytest.approx(1e-3 * sum(row["us"]))
+            assert row["step_ms"] > 0
