@@ -33,7 +33,7 @@ class Touch:
     times: float = 1
 
 
-def touches_of(accesses: Iterable[Access], fetches_written: bool) -> list[Touch]:
+def touches_of(accesses: Iterable[Access], *, fetches_written: bool) -> list[Touch]:
     """What a launch touches. Buffers that are the same bytes are one; each is touched once.
 
     Args:

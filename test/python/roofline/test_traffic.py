@@ -80,7 +80,7 @@ def test_what_is_fetched_and_written_back_passes_twice() -> None:
         ("arena", 0, 0, 0, True, True),
     ]
     for fetches_written in (True, False):
-        touches = touches_of(accesses, fetches_written)
+        touches = touches_of(accesses, fetches_written=fetches_written)
         assert [(each.number, each.offset, each.size, each.times) for each in touches] == [
             (0, 0, 64, 2), (1, 32, 64, 2), (1, 0, 32, 1), (2, 0, 16, 1 + fetches_written),
         ]  # fmt: skip

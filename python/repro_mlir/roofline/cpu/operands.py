@@ -41,7 +41,7 @@ def touches(plan: Plan, operands: dict[str, list[Operand]]) -> list[list[Touch]]
     Raises:
       ReproError: a kernel of other operands than its launch has.
     """
-    return [touches_of(_accesses(plan, operands, number), True) for number in range(len(plan.launches))]
+    return [touches_of(_accesses(plan, operands, number), fetches_written=True) for number in range(len(plan.launches))]
 
 
 def _accesses(plan: Plan, operands: dict[str, list[Operand]], number: int) -> Iterator[Access]:

@@ -73,7 +73,7 @@ class Work:
             (space, number, offset + begin, size, reads, writes)
             for (space, number, offset), (begin, size, reads, writes) in places
         )
-        return touches_of(accesses, False)
+        return touches_of(accesses, fetches_written=False)
 
 
 @dataclass
