@@ -3,17 +3,19 @@
 
 """What is measured is what a step gets: its buffers are written and kept.
 
-Two measurements of one machine are compared, each the best of as many tries as it takes, as others may use it. Input
-that nobody has written, or output that is new in each step, makes one of them far off in all tries.
+Pages of input that nobody has written are read from a cache, and each first write to a page is a fault: both would be
+measured in place of memory.
 """
 
 from __future__ import annotations
 
+import ctypes
+import itertools
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-import numpy as np
 import pytest
 from repro_mlir.compilation import cpu
 from repro_mlir.execute.cpu import CpuBackend
@@ -21,42 +23,79 @@ from repro_mlir.roofline import measure, predict, read_code
 from repro_mlir.roofline.cpu.calibration import bandwidth
 from support.predicted import MACHINE, program_of, streamed
 
-ELEMENTS = 1 << 24
+# More than the allocator ever keeps for later: its pages are new, and in memory when something is written there.
+BYTES = 64 << 20
 HERE = replace(MACHINE, level=cpu.native_level(), scheduling_model="generic", launch_seconds=0.0)
+_PAGE = 4096
 
 
-@pytest.fixture(scope="module")
-def step() -> CpuBackend:
-    return CpuBackend(cpu.compile(streamed(ELEMENTS), HERE.level), 1)
+def in_memory(address: int) -> bool:
+    """Whether BYTES from an address on have pages of their own, but for those that they share with others."""
+    begin, end = -(-address // _PAGE) * _PAGE, (address + BYTES) // _PAGE * _PAGE
+    pages = (ctypes.c_ubyte * ((end - begin) // _PAGE))()
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mincore(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), pages):
+        raise OSError(ctypes.get_errno(), "mincore")
+    return all(page & 1 for page in bytes(pages))
 
 
-def check_same(seconds: Callable[[], float], step: CpuBackend) -> None:
-    """That a way of measuring gives the seconds of the step, but for a seventh."""
-    first, second = np.inf, np.inf
-    for _ in range(10):
-        first, second = min(first, seconds()), min(second, seconds_of(step))
-        if 1 / 1.15 < first / second < 1.15:
-            return
-    pytest.fail(f"{first} s in place of {second} s")
+@dataclass
+class Observed:
+    """An executable, and of each step its buffers: whether they were in memory before it.
+
+    Attributes:
+      steps: addresses of input and output, each with whether it was.
+    """
+
+    executable: Any
+    steps: list[tuple[tuple[int, bool], ...]] = field(default_factory=list)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.executable, name)
+
+    def _note(self, addresses: Sequence[int]) -> None:
+        self.steps.append(tuple((address, in_memory(address)) for address in addresses))
+
+    def run(self, addresses: Sequence[int]) -> None:
+        self._note(addresses)
+        self.executable.run(addresses)
+
+    def profile(self, addresses: Sequence[int]) -> list[float]:
+        self._note(addresses)
+        return self.executable.profile(addresses)
+
+    def check(self) -> None:
+        """Input is written before the first step, and all later ones have the buffers of the first."""
+        first, *later = self.steps
+        assert first[0][1]
+        kept = tuple((address, True) for address, _ in first)
+        assert len(later) > 1 and all(step == kept for step in later)
 
 
-def seconds_of(step: CpuBackend) -> float:
-    """The least of 50 steps of one thread on buffers that are written and kept."""
-    given, results = (np.ones(ELEMENTS, np.float32) for _ in range(2))
-    found = []
-    for _ in range(50):
-        start = time.perf_counter()
-        step.run([], [given], [results])
-        found.append(time.perf_counter() - start)
-    return min(found)
+@pytest.fixture
+def observed(monkeypatch: pytest.MonkeyPatch) -> list[Observed]:
+    """Every executable that is loaded; a step takes a tenth of a second by the clock, whatever it takes."""
+    monkeypatch.setattr(time, "perf_counter", itertools.count(0.0, 0.1).__next__)
+    found: list[Observed] = []
+    load = CpuBackend.__init__
+
+    def observe(self: CpuBackend, artifact: bytes, threads: int | None = None) -> None:
+        load(self, artifact, threads)
+        found.append(Observed(self._executable))
+        self._executable = found[-1]
+
+    monkeypatch.setattr(CpuBackend, "__init__", observe)
+    return found
 
 
-def test_the_calibrated_bandwidth(step: CpuBackend) -> None:
-    # Of an element 4 bytes are read, and 4 fetched and written back.
-    check_same(lambda: 12 * ELEMENTS / bandwidth(HERE, 8 * ELEMENTS, 1), step)
+def test_the_calibrated_bandwidth(observed: list[Observed]) -> None:
+    bandwidth(HERE, 2 * BYTES, 1)
+    (only,) = observed
+    only.check()
 
 
-def test_the_measured_step(step: CpuBackend) -> None:
-    program = program_of(streamed(ELEMENTS))
-    prediction = predict(read_code(program, HERE), HERE)
-    check_same(lambda: measure(program, prediction, seconds=0.4).seconds, step)
+def test_the_measured_step(observed: list[Observed]) -> None:
+    program = program_of(streamed(BYTES // 4))
+    measure(program, predict(read_code(program, HERE), HERE), seconds=0.4)
+    (only,) = observed
+    only.check()
