@@ -4,7 +4,7 @@
 
 const P = D.predictions;
 const isMeasured = P.some(each => isNumber(each.measured)), isSeveral = P.length > 1;
-// Of a GPU a step is measured and no launch.
+// Of a GPU a step may be measured as a whole.
 const hasTimes = prediction => prediction.launches.some(each => isNumber(each.measured));
 const namesOf = values => [...new Set(values.flatMap(each => Object.keys(each)))];
 const causes = namesOf(P.map(each => each.causes));
