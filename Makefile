@@ -14,7 +14,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup lock build test unit-test exhaustive-test lit-test coverage coverage-keras coverage-tosa coverage-tensorflow models-test tensorflow-test mpi-test serve-load check-functions check-block-formats check-tensor-cores gfloat-test fuzz check-sanitizers sanitizer-sample coverage-report demo bench format lint tidy docs wheel wheel-test clean
+.PHONY: setup lock build test unit-test exhaustive-test lit-test coverage coverage-keras coverage-tosa coverage-tensorflow models-test tensorflow-test mpi-test serve-load check-functions check-block-formats check-tensor-cores check-recipes gfloat-test fuzz check-sanitizers sanitizer-sample coverage-report demo bench format lint tidy docs wheel wheel-test clean
 
 setup: $(READY)
 
@@ -94,6 +94,10 @@ check-block-formats: build
 # Results of tensor cores in the folder VECTORS, likewise.
 check-tensor-cores: build
 	REPRO_TENSOR_CORES=$(VECTORS) $(BIN)/python -m pytest -q test/python/reference/low_precision/test_recorded_tensor_cores.py test/python/reference/low_precision/test_compiled_tensor_cores.py
+
+# A GPT under each precision recipe on every target of this machine, 300 steps; see docs/precision.md. Half an hour.
+check-recipes: build
+	$(BIN)/python test/targets/recipes.py
 
 # Codes and roundings of low precision against gfloat, in an environment of its own; seconds.
 gfloat-test: build

@@ -1,0 +1,212 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""examples/names_gpt.py under each precision recipe on every target of this machine: equal states, bit by bit.
+
+    python test/targets/recipes.py [--steps N] [--recipes NAME,NAME] [--json FILE]
+
+The fast levels of the CPU train all steps. x86-64-v2, aarch64 in qemu, the emulator of GPUs and the reference
+interpreter compute some of them, the first and the last among these, each from the state that training had there.
+Prints a table of losses and hashes; the exit status is 1 if a state differs.
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import sys
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+sys.path.insert(0, str(EXAMPLES))
+
+import names_gpt
+import repro_mlir
+from repro_mlir.compilation import cpu
+from repro_mlir.execute import qemu
+from repro_mlir.frontends.interface import CaptureOptions
+from repro_mlir.frontends.torch.programs import training_program
+from repro_mlir.numerics.hashing import state_hash
+from repro_mlir.precision import Format, Recipe, RolePrecision
+from repro_mlir.progress import Progress
+
+_TF32 = Format("tf32")
+HOPPER = Recipe(
+    "tf32 in accumulators of hopper",
+    {
+        role: RolePrecision(dict.fromkeys(operands, _TF32), accumulator="hopper")
+        for role, operands in (
+            ("fprop", ("activation", "weight")),
+            ("dgrad", ("gradient", "weight")),
+            ("wgrad", ("activation", "gradient")),
+        )
+    },
+)
+RECIPES: dict[str, str | Recipe | None] = {
+    "f32": None,
+    **{
+        name: name
+        for name in ("bf16", "f16", "mxfp8", "mxfp6", "mxfp4", "mxint8", "nvfp4", "fp8_tensorwise", "fp8_delayed")
+    },
+    **{name: name for name in ("deepseek_v3", "blocks_mxfp8", "blocks_mxfp4", "blocks_nvfp4")},
+    "hopper": HOPPER,
+}
+SOME_STEPS = {"cpu:x86-64-v2": 9, "cpu:aarch64": 3, "ptx-emulator": 3, "reference": 2}
+"""How many steps slow targets compute."""
+
+State = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Training:
+    """A program, and the inputs of each step."""
+
+    program: repro_mlir.Program
+    inputs: list[list[np.ndarray]]
+
+
+@dataclass
+class Run:
+    """What a target gives: hashes of the states after some steps, the last loss, and states that were asked for."""
+
+    hashes: dict[int, str] = field(default_factory=dict)
+    loss: float = 0.0
+    states: dict[int, State] = field(default_factory=dict)
+
+
+def capture(recipe: str | Recipe | None, steps: int) -> Training:
+    """The training of the example, with the learning rate and the batch of each step."""
+    model, loss_fn, optimizer, batches, extra = names_gpt.training(steps)
+    batch = next(batches)
+    program, imported = training_program(
+        model, loss_fn, optimizer, batch, CaptureOptions(**extra, precision=recipe)
+    )
+    inputs = []
+    for step in range(steps):
+        inputs.append([value.copy() for value in imported.read_inputs(batch)])
+        if step + 1 < steps:
+            batch = next(batches)
+    return Training(program, inputs)
+
+
+def train(training: Training, target: str, keep: set[int]) -> Run:
+    """All steps from the initial state; in a process of its own."""
+    run = Run()
+    executable = repro_mlir.compile(training.program, target, 1)
+    state = training.program.initial_state()
+    for step, inputs in enumerate(training.inputs):
+        if step in keep:
+            run.states[step] = {name: value.copy() for name, value in state.items()}
+        state, outputs = executable(state, *inputs)
+        run.hashes[step] = _hash(training.program, state)
+        run.loss = float(outputs["loss"])
+    return run
+
+
+def compute(training: Training, target: str, states: dict[int, State]) -> Run:
+    """Single steps, each from its state; in a process of its own."""
+    run = Run()
+    executable = repro_mlir.compile(training.program, target, 1)
+    for step, state in states.items():
+        after, outputs = executable({name: value.copy() for name, value in state.items()}, *training.inputs[step])
+        run.hashes[step] = _hash(training.program, after)
+        run.loss = float(outputs["loss"])
+    return run
+
+
+def chosen(steps: int, count: int) -> list[int]:
+    """Steps from the first to the last, as far apart as there are."""
+    return sorted({round(each) for each in np.linspace(0, steps - 1, count)})
+
+
+def _hash(program: repro_mlir.Program, state: State) -> str:
+    return state_hash([(state[kind.name], kind.element) for kind in program.state])
+
+
+def _targets() -> tuple[list[str], list[str]]:
+    """Those that train, and those that compute some steps."""
+    available = cpu.runnable_levels()
+    fast = [f"cpu:{level}" for level in available if level not in ("x86-64-v2", "aarch64") or level == available[-1]]
+    slow = ["reference", "ptx-emulator"]
+    if "aarch64" not in available and qemu.is_available():
+        slow.append("cpu:aarch64")
+    return fast, slow + [f"cpu:{level}" for level in available if level == "x86-64-v2" and f"cpu:{level}" not in fast]
+
+
+def main() -> int:
+    """1 if a state differs."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--recipes", default=",".join(RECIPES), help=f"of {', '.join(RECIPES)} (all)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write hashes of all steps that were computed")
+    options = parser.parse_args()
+    names = options.recipes.split(",")
+    if unknown := [name for name in names if name not in RECIPES]:
+        parser.error(f"expected recipes of {', '.join(RECIPES)}, got {unknown[0]}")
+    if options.steps < 1:
+        parser.error(f"expected at least one step, got {options.steps}")
+
+    fast, slow = _targets()
+    kept = set().union(*(chosen(options.steps, SOME_STEPS[target]) for target in slow))
+    report: dict[str, dict[str, Run]] = {}
+    context = multiprocessing.get_context("spawn")
+    with Progress(len(names) * (len(fast) + len(slow)), "training") as progress:
+        with ProcessPoolExecutor(len(os.sched_getaffinity(0)), mp_context=context) as pool:
+            for name in names:
+                training = capture(RECIPES[name], options.steps)
+                runs = report[name] = {}
+                futures = {pool.submit(train, training, target, kept if target == fast[-1] else set()): target
+                           for target in fast}  # fmt: skip
+                for future in as_completed(futures):
+                    runs[futures[future]] = future.result()
+                    progress.advance(f"{name} on {futures[future]}")
+                states = runs[fast[-1]].states
+                steps = {target: chosen(options.steps, SOME_STEPS[target]) for target in slow}
+                futures = {
+                    pool.submit(compute, training, target, {step: states[step] for step in steps[target]}): target
+                    for target in slow
+                }
+                for future in as_completed(futures):
+                    runs[futures[future]] = future.result()
+                    progress.advance(f"{name} on {futures[future]}")
+                states.clear()
+                if options.json:
+                    options.json.write_text(_json(report))
+    problems = _print(report, fast, slow)
+    for problem in problems:
+        print(f"FAILED: {problem}", file=sys.stderr)
+    return 1 if problems else 0
+
+
+def _json(report: dict[str, dict[str, Run]]) -> str:
+    found = {
+        name: {target: {"loss": run.loss, "hashes": run.hashes} for target, run in runs.items()}
+        for name, runs in report.items()
+    }
+    return json.dumps(found, indent=1) + "\n"
+
+
+def _print(report: dict[str, dict[str, Run]], fast: list[str], slow: list[str]) -> list[str]:
+    """A row for each recipe; returns what differs."""
+    problems = []
+    print("| recipe | loss | state | all steps on | some steps on |\n| --- | ---: | --- | --- | --- |")
+    for name, runs in report.items():
+        expected = runs[fast[-1]]
+        for target, run in runs.items():
+            problems += [
+                f"{name} on {target}, step {step + 1}: {digest}, not {expected.hashes[step]}"
+                for step, digest in run.hashes.items()
+                if digest != expected.hashes[step]
+            ]
+        last = expected.hashes[max(expected.hashes)]
+        some = ", ".join(f"{target} ({len(runs[target].hashes)})" for target in slow)
+        print(f"| `{name}` | {expected.loss:.4f} | {last[:12]} | {', '.join(fast)} | {some} |")
+    return problems
+
+
+if __name__ == "__main__":
+    sys.exit(main())
