@@ -180,7 +180,28 @@ bool Decoder::decodeReduce(const Statement &statement, Opcode &opcode) {
   return true;
 }
 
-/// mma.sync on integers of 8 bits, and on floats with sums in f32; the
+/// A float of mma.sync with `depth` elements of K, if there is one.
+static std::optional<MatrixElement> findElement(std::string_view name,
+                                                unsigned depth, bool toF16) {
+  struct Form {
+    MatrixElement element;
+    bool hasF16;
+    unsigned depths[2];
+  };
+  static const Form forms[] = {{MatrixElement::F16, true, {8, 16}},
+                               {MatrixElement::BF16, false, {8, 16}},
+                               {MatrixElement::TF32, false, {4, 8}},
+                               {MatrixElement::E4M3, true, {32, 32}},
+                               {MatrixElement::E5M2, true, {32, 32}}};
+  for (const Form &form : forms)
+    if (name == repro_target::matrixElementNames[unsigned(form.element)] &&
+        (form.hasF16 || !toF16) &&
+        (depth == form.depths[0] || depth == form.depths[1]))
+      return form.element;
+  return std::nullopt;
+}
+
+/// mma.sync on integers of 8 bits, and on floats with sums in f32 or f16; the
 /// fragments are in WarpOperations.cpp.
 bool Decoder::decodeMatrixMultiply(const Statement &statement, Opcode &opcode) {
   if (!opcode.take("sync") || !opcode.take("aligned"))
@@ -205,38 +226,30 @@ bool Decoder::decodeMatrixMultiply(const Statement &statement, Opcode &opcode) {
               b = opcode.takeAny();
   if (!opcode.take(sum) || !opcode.atEnd())
     return false;
-  std::optional<MatrixElement> element;
-  unsigned bits = 8;
+  std::optional<MatrixElement> elementA, elementB;
+  bool toF16 = sum == "f16";
   if (sum == "s32") {
     if ((a != "s8" && a != "u8") || (b != "s8" && b != "u8") ||
         shape->depth < 16)
       return false;
   } else {
-    struct Form {
-      std::string_view type;
-      MatrixElement element;
-      unsigned bits, depths[2];
-    };
-    static const Form forms[] = {{"f16", MatrixElement::F16, 16, {8, 16}},
-                                 {"bf16", MatrixElement::BF16, 16, {8, 16}},
-                                 {"tf32", MatrixElement::TF32, 32, {4, 8}}};
-    for (const Form &form : forms)
-      if (a == form.type && b == form.type && shape->rows == 16 &&
-          (shape->depth == form.depths[0] || shape->depth == form.depths[1])) {
-        element = form.element;
-        bits = form.bits;
-      }
-    if (sum != "f32" || !element || saturates)
+    elementA = findElement(a, shape->depth, toF16);
+    elementB = findElement(b, shape->depth, toF16);
+    if ((sum != "f32" && !toF16) || !elementA || !elementB || saturates ||
+        shape->rows != 16)
       return false;
-    kernel->matrixElements |= 1u << unsigned(*element);
+    if (a != b && !(isEight(*elementA) && isEight(*elementB)))
+      return false;
+    kernel->matrixElements |=
+        1u << unsigned(*elementA) | 1u << unsigned(*elementB);
   }
+  unsigned bits = elementA ? getBits(*elementA) : 8;
+  unsigned results = shape->rows * shape->columns / (toF16 ? 64u : 32u);
   if (!expectOperands(statement, 4))
     return true;
-  size_t sizes[] = {shape->rows * shape->columns / 32u,
-                    shape->rows * shape->depth * bits / 1024u,
-                    shape->columns * shape->depth * bits / 1024u,
-                    shape->rows * shape->columns / 32u};
-  std::vector<Value> results, sources;
+  size_t sizes[] = {results, shape->rows * shape->depth * bits / 1024u,
+                    shape->columns * shape->depth * bits / 1024u, results};
+  std::vector<Value> targets, sources;
   for (size_t i = 0; i < 4; ++i) {
     std::vector<Operand> parts = {statement.operands[i]};
     if (statement.operands[i].kind == Operand::List)
@@ -248,7 +261,7 @@ bool Decoder::decodeMatrixMultiply(const Statement &statement, Opcode &opcode) {
     }
     for (const Operand &part : parts)
       if (i == 0)
-        results.push_back(getResult(part, "b32"));
+        targets.push_back(getResult(part, "b32"));
       else
         sources.push_back(getOperand(part, "b32"));
   }
@@ -258,9 +271,11 @@ bool Decoder::decodeMatrixMultiply(const Statement &statement, Opcode &opcode) {
   step.detail.depth = shape->depth;
   step.detail.signedA = a == "s8";
   step.detail.signedB = b == "s8";
-  step.detail.element = element;
+  step.detail.elementA = elementA;
+  step.detail.elementB = elementB;
+  step.detail.toF16 = toF16;
   step.detail.flag = saturates;
-  step.results = std::move(results);
+  step.results = std::move(targets);
   step.sources = std::move(sources);
   return true;
 }

@@ -143,11 +143,12 @@ static const MatrixUnit *chooseMatrixUnit(const Kernel &kernel,
   const MatrixUnit *unit = repro_target::findMatrixUnit(name);
   if (!unit)
     unit = repro_target::getMatrixUnitOf(name);
-  static constexpr std::string_view types[] = {"f16", "bf16", "tf32"};
-  for (unsigned i = 0; i < 3; ++i)
-    if (kernel.matrixElements >> i & 1 && (!unit || !unit->terms[i]))
+  for (unsigned i = 0; i < std::size(repro_target::matrixElementNames); ++i)
+    if (kernel.matrixElements >> i & 1 &&
+        (!unit || !unit->getRule(MatrixElement(i))))
       wrong = "expected a matrix unit that multiplies " +
-              std::string(types[i]) + ", got '" + std::string(name) + "'";
+              std::string(repro_target::matrixElementNames[i]) + ", got '" +
+              std::string(name) + "'";
   return unit;
 }
 

@@ -75,9 +75,9 @@ struct Detail {
     VoteMode vote;
   };
   bool flag = false; // ldmatrix .trans, mma .satfinite, match.all, bar aligned
-  // Of mma: on integers of 8 bits, or on floats.
-  bool signedA = true, signedB = true;
-  std::optional<MatrixElement> element;
+  // Of mma: on integers of 8 bits, or on floats, perhaps with sums in f16.
+  bool signedA = true, signedB = true, toF16 = false;
+  std::optional<MatrixElement> elementA, elementB;
   uint8_t rows = 0, columns = 0, depth = 0;
   uint32_t number = 0; // of a barrier, groups of a wait
   /// Registers. An access has its address as the first source.

@@ -8,14 +8,26 @@
 #include "Emulator/MatrixSum.h"
 
 #include <algorithm>
+#include <cstring>
 
 using namespace repro_emulator;
 
-static constexpr uint32_t infinity = 0x7f800000, nan = 0x7fffffff;
-static constexpr unsigned f32Fraction = 23;
+using repro_target::MatrixRounding;
 
-static constexpr unsigned getFraction(MatrixElement element) {
-  return element == MatrixElement::BF16 ? 7 : 10;
+namespace {
+/// A format of results, and its canonical NaN on devices.
+struct Format {
+  unsigned exponentBits, fraction;
+  uint32_t infinity, nan;
+  uint32_t getSign() const { return 1u << (exponentBits + fraction); }
+};
+} // namespace
+
+static constexpr Format f32 = {8, 23, 0x7f800000, 0x7fffffff};
+static constexpr Format f16 = {5, 10, 0x7c00, 0x7fff};
+
+static constexpr const Format &getFormat(MatrixRounding rounding) {
+  return rounding == MatrixRounding::ToF16 ? f16 : f32;
 }
 
 static Significand read(uint32_t bits, unsigned exponentBits,
@@ -32,16 +44,42 @@ static Significand read(uint32_t bits, unsigned exponentBits,
   return result;
 }
 
-Significand repro_emulator::readElement(uint32_t bits, MatrixElement element) {
+static Significand readOwn(uint32_t bits, MatrixElement element) {
+  auto readShort = [&](unsigned exponentBits, unsigned fractionBits) {
+    Significand result = read(bits, exponentBits, fractionBits);
+    result.significand <<= elementFraction - fractionBits;
+    return result;
+  };
   switch (element) {
   case MatrixElement::F16:
-    return read(bits & 0xffff, 5, 10);
+    return readShort(5, 10);
   case MatrixElement::BF16:
-    return read(bits & 0xffff, 8, 7);
+    return readShort(8, 7);
   case MatrixElement::TF32:
     return read(bits >> 13, 8, 10);
+  case MatrixElement::E4M3: {
+    // Without infinities, and with one NaN of each sign.
+    Significand result = readShort(4, 3);
+    result.infinite = false;
+    result.nan = (bits & 0x7f) == 0x7f;
+    return result;
+  }
+  case MatrixElement::E5M2:
+    return readShort(5, 2);
   }
   return {};
+}
+
+Significand repro_emulator::readElement(uint32_t bits, MatrixElement element,
+                                        bool late) {
+  Significand result = readOwn(bits, element);
+  constexpr int leastOfF16 = -14;
+  while (late && result.significand && result.exponent > leastOfF16 &&
+         !(result.significand >> elementFraction)) {
+    result.significand <<= 1;
+    --result.exponent;
+  }
+  return result;
 }
 
 /// significand * 2^places, cut toward zero.
@@ -52,35 +90,53 @@ static int64_t align(uint64_t significand, int places, bool negative) {
   return negative ? -int64_t(cut) : int64_t(cut);
 }
 
-/// total * 2^place toward zero; what gives zero gives +0.
-static uint32_t roundTowardZero(int64_t total, int place) {
+/// The bits of total * 2^place. What is zero before it is rounded, and what is
+/// cut to zero, is +0.
+static uint32_t round(int64_t total, int place, MatrixRounding rounding) {
   if (total == 0)
     return 0;
-  uint32_t sign = total < 0 ? 0x80000000 : 0;
+  const Format &to = getFormat(rounding);
+  uint32_t sign = total < 0 ? to.getSign() : 0;
   uint64_t magnitude = total < 0 ? -uint64_t(total) : uint64_t(total);
-  int exponent = std::max(place + 63 - __builtin_clzll(magnitude), -126);
-  if (exponent > 127)
-    return sign | infinity;
-  uint32_t significand =
-      uint32_t(align(magnitude, place - (exponent - int(f32Fraction)), false));
-  if (significand == 0)
-    return 0;
-  // Without the leading one, which a subnormal has not.
-  return sign | (uint32_t(exponent + 126) << f32Fraction) + significand;
+  int bias = (1 << (to.exponentBits - 1)) - 1;
+  int exponent = std::max(place + 63 - __builtin_clzll(magnitude), 1 - bias);
+  if (exponent > bias)
+    return sign | to.infinity;
+  int places = place - (exponent - int(to.fraction));
+  uint64_t cut = uint64_t(align(magnitude, places, false));
+  if (rounding == MatrixRounding::ToF16 && places < 0) {
+    // To nearest even, by what is lost in units of half the last bit.
+    uint64_t half = places >= -64 ? uint64_t(1) << (-places - 1) : 0;
+    uint64_t lost = places > -64 ? magnitude - (cut << -places) : magnitude;
+    if (half && (lost > half || (lost == half && cut & 1)))
+      ++cut;
+  }
+  if (rounding == MatrixRounding::ToE8M13)
+    cut &= ~uint64_t(0x3ff);
+  if (cut == 0)
+    return rounding == MatrixRounding::ToF16 ? sign : 0;
+  // Without the leading one, which a subnormal has not; a carry makes the next
+  // exponent, or infinity.
+  return sign | uint32_t((uint64_t(exponent + bias - 1) << to.fraction) + cut);
 }
 
+/// The products of which `has` is true.
+template <typename Has>
 static uint32_t addBlock(const Significand *a, const Significand *b,
-                         unsigned count, uint32_t c, MatrixElement element,
-                         const MatrixUnit &unit) {
-  Significand addend = read(c, 8, f32Fraction);
+                         unsigned count, uint32_t c, const MatrixRule &rule,
+                         Has has) {
+  const Format &format = getFormat(rule.rounding);
+  Significand addend = read(c, format.exponentBits, format.fraction);
   bool up = addend.infinite && !addend.negative;
   bool down = addend.infinite && addend.negative;
   bool isNan = addend.nan;
-  int top = unit.getFloor();
+  int top = rule.floor;
   if (addend.significand)
     top = std::max(top, addend.exponent);
   for (unsigned k = 0; k < count; ++k) {
     const Significand &x = a[k], &y = b[k];
+    if (!has(k))
+      continue;
     bool isZero = !x.significand || !y.significand;
     bool infinite = x.infinite || y.infinite;
     isNan |= x.nan || y.nan || (infinite && isZero);
@@ -90,32 +146,75 @@ static uint32_t addBlock(const Significand *a, const Significand *b,
       top = std::max(top, x.exponent + y.exponent);
   }
   if (isNan || (up && down))
-    return nan;
+    return format.nan;
   if (up || down)
-    return down ? infinity | 0x80000000 : infinity;
-  int fraction = int(unit.fraction), own = int(getFraction(element));
+    return (down ? format.getSign() : 0) | format.infinity;
+  int fraction = int(rule.fraction);
   int64_t total = 0;
   if (addend.significand)
     total = align(addend.significand,
-                  addend.exponent - top + fraction - int(f32Fraction),
+                  addend.exponent - top + fraction - int(format.fraction),
                   addend.negative);
   for (unsigned k = 0; k < count; ++k) {
     const Significand &x = a[k], &y = b[k];
-    if (uint64_t product = uint64_t(x.significand) * y.significand)
-      total +=
-          align(product, x.exponent + y.exponent - top + fraction - 2 * own,
-                x.negative != y.negative);
+    uint64_t product = uint64_t(x.significand) * y.significand;
+    if (product && has(k))
+      total += align(product,
+                     x.exponent + y.exponent - top + fraction -
+                         2 * int(elementFraction),
+                     x.negative != y.negative);
   }
-  return roundTowardZero(total, top - fraction);
+  return round(total, top - fraction, rule.rounding);
+}
+
+/// (M3) The sum of two values by one rounding to nearest even.
+static uint32_t addLate(uint32_t x, uint32_t y, MatrixRounding rounding) {
+  if (rounding != MatrixRounding::ToF16) {
+    float left, right;
+    std::memcpy(&left, &x, sizeof x);
+    std::memcpy(&right, &y, sizeof y);
+    float sum = left + right;
+    uint32_t bits;
+    std::memcpy(&bits, &sum, sizeof sum);
+    return sum != sum ? f32.nan : bits;
+  }
+  Significand numbers[] = {read(x, f16.exponentBits, f16.fraction),
+                           read(y, f16.exponentBits, f16.fraction)};
+  bool up = false, down = false;
+  int64_t total = 0;
+  constexpr int least = -24; // of the last bit of the least number
+  for (const Significand &number : numbers) {
+    if (number.nan)
+      return f16.nan;
+    up |= number.infinite && !number.negative;
+    down |= number.infinite && number.negative;
+    total +=
+        align(number.significand, number.exponent - int(f16.fraction) - least,
+              number.negative);
+  }
+  if (up || down)
+    return up && down ? f16.nan : (down ? f16.getSign() : 0) | f16.infinity;
+  if (total == 0) // two zeros have the sign of both
+    return x & y & f16.getSign();
+  return round(total, least, rounding);
 }
 
 uint32_t repro_emulator::addProducts(const Significand *a, const Significand *b,
                                      unsigned count, uint32_t c,
-                                     MatrixElement element,
-                                     const MatrixUnit &unit) {
-  unsigned terms = unit.getTerms(element);
-  for (unsigned first = 0; first < count; first += terms)
-    c = addBlock(a + first, b + first, std::min(terms, count - first), c,
-                 element, unit);
+                                     const MatrixRule &rule) {
+  unsigned terms = rule.late ? 2 * rule.terms : rule.terms;
+  for (unsigned first = 0; first < count; first += terms) {
+    unsigned own = std::min(terms, count - first);
+    auto add = [&](uint32_t to, auto has) {
+      return addBlock(a + first, b + first, own, to, rule, has);
+    };
+    if (!rule.late) {
+      c = add(c, [](unsigned) { return true; });
+      continue;
+    }
+    uint32_t total = add(0, [](unsigned k) { return k % 4 < 2; });
+    total = add(total, [](unsigned k) { return k % 4 >= 2; });
+    c = addLate(total, c, rule.rounding);
+  }
   return c;
 }

@@ -13,24 +13,34 @@
 namespace repro_emulator {
 
 using repro_target::MatrixElement;
+using repro_target::MatrixRule;
 using repro_target::MatrixUnit;
 
-/// (M1) A number: (-1)^negative * significand * 2^(exponent - its format's
-/// bits of fraction).
+/// (M1) A number: (-1)^negative * significand * 2^(exponent - fraction), of
+/// which elements have elementFraction bits and c those of its format.
 struct Significand {
   uint32_t significand = 0;
   int32_t exponent = 0;
   bool negative = false, infinite = false, nan = false;
 };
 
-/// The element in the low bits of a register; of tf32 the hardware does not
-/// read the 13 lowest.
-Significand readElement(uint32_t bits, MatrixElement element);
+/// Of an element in a register.
+constexpr unsigned getBits(MatrixElement element) {
+  return element == MatrixElement::TF32 ? 32 : isEight(element) ? 8 : 16;
+}
 
-/// (M1) The bits of the f32 that `count` products a[k] * b[k] and
-/// those of the f32 c give in the blocks of a class.
+/// Enough for every element.
+constexpr unsigned elementFraction = 10;
+
+/// The element in the low bits of a register; of tf32 the hardware does not
+/// read the 13 lowest. For late sums it makes an f16 of the element, by whose
+/// exponents subnormals of e4m3 are aligned.
+Significand readElement(uint32_t bits, MatrixElement element, bool late);
+
+/// (M1) The bits, of f32 or f16, that `count` products a[k] * b[k] and c give
+/// by a rule.
 uint32_t addProducts(const Significand *a, const Significand *b, unsigned count,
-                     uint32_t c, MatrixElement element, const MatrixUnit &unit);
+                     uint32_t c, const MatrixRule &rule);
 
 } // namespace repro_emulator
 

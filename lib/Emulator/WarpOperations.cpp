@@ -219,11 +219,10 @@ void BlockRunner::shuffle(Warp &warp, const Instruction &instruction,
 /// in a register: thread 4 g + t holds, of A, elements p t ... p t + p - 1 of
 /// row g in register 0, of row g + 8 in the next if there are 16 rows, and the
 /// same of the next 4 p columns behind these; of B likewise with columns for
-/// rows; of C and D elements 2 t and 2 t + 1 of row g, then those of row g + 8.
+/// rows; of C and D elements 2 t and 2 t + 1 of row g, then those of row g + 8,
+/// two of f16 in one register.
 void BlockRunner::multiplyMatrices(Warp &warp, const Detail &detail) {
-  unsigned bits = !detail.element                          ? 8
-                  : *detail.element == MatrixElement::TF32 ? 32
-                                                           : 16;
+  unsigned bits = detail.elementA ? getBits(*detail.elementA) : 8;
   unsigned packed = 32 / bits, tall = detail.rows / 8u;
   unsigned deep = detail.depth / (4 * packed);
   const uint32_t *sources = detail.sources.data();
@@ -240,24 +239,32 @@ void BlockRunner::multiplyMatrices(Warp &warp, const Detail &detail) {
     return read(tall * deep + k / (4 * packed), column, k);
   };
   const uint32_t *addends = sources + tall * deep + deep;
-  uint32_t results[4][warpSize];
+  unsigned halves = detail.toF16 ? 2 : 1;
+  uint32_t results[4][warpSize] = {};
   auto forResults = [&](auto compute) {
     for (unsigned lane = 0; lane < warpSize; ++lane)
-      for (unsigned i = 0; i < 2 * tall; ++i)
-        results[i][lane] = compute(lane / 4 + 8 * (i / 2), lane % 4 * 2 + i % 2,
-                                   getLanes<uint32_t>(warp, addends[i])[lane]);
+      for (unsigned i = 0; i < 2 * tall; ++i) {
+        unsigned shift = 16 * (i % halves);
+        results[i / halves][lane] |=
+            compute(lane / 4 + 8 * (i / 2), lane % 4 * 2 + i % 2,
+                    getLanes<uint32_t>(warp, addends[i / halves])[lane] >>
+                        shift)
+            << shift;
+      }
   };
-  if (detail.element) {
-    Significand a[16][16], b[8][16];
+  if (detail.elementA) {
+    MatrixRule rule =
+        *context.matrixUnit->getRule(*detail.elementA, detail.toF16);
+    Significand a[16][32], b[8][32];
     for (unsigned k = 0; k < detail.depth; ++k) {
       for (unsigned row = 0; row < 16; ++row)
-        a[row][k] = readElement(readA(row, k), *detail.element);
+        a[row][k] = readElement(readA(row, k), *detail.elementA, rule.late);
       for (unsigned column = 0; column < 8; ++column)
-        b[column][k] = readElement(readB(column, k), *detail.element);
+        b[column][k] =
+            readElement(readB(column, k), *detail.elementB, rule.late);
     }
     forResults([&](unsigned row, unsigned column, uint32_t c) {
-      return addProducts(a[row], b[column], detail.depth, c, *detail.element,
-                         *context.matrixUnit);
+      return addProducts(a[row], b[column], detail.depth, c, rule);
     });
   } else {
     auto extend = [](uint32_t byte, bool isSigned) -> int32_t {
@@ -279,7 +286,7 @@ void BlockRunner::multiplyMatrices(Warp &warp, const Detail &detail) {
       return uint32_t(sum);
     });
   }
-  for (unsigned i = 0; i < 2 * tall; ++i)
+  for (unsigned i = 0; i < 2 * tall / halves; ++i)
     std::copy_n(results[i], warpSize,
                 getLanes<uint32_t>(warp, detail.results[i]));
 }

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// (M3) What mma.sync adds to an f32, by class. Plain C++17 without LLVM: the
-// compiler and the emulator read it.
+// (M3) What mma.sync adds to an f32 or an f16, by class. Plain C++17 without
+// LLVM: the compiler and the emulator read it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,30 +14,79 @@
 #define REPRO_TARGET_MATRIXUNIT_H
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace repro_target {
 
-enum class MatrixElement : uint8_t { F16, BF16, TF32 };
+enum class MatrixElement : uint8_t { F16, BF16, TF32, E4M3, E5M2 };
 
-/// (M3) A class: `fdpa<terms, fraction, rz_f32, floor>` for each element.
+/// As PTX has them.
+inline constexpr std::string_view matrixElementNames[] = {"f16", "bf16", "tf32",
+                                                          "e4m3", "e5m2"};
+
+constexpr bool isEight(MatrixElement element) {
+  return element == MatrixElement::E4M3 || element == MatrixElement::E5M2;
+}
+
+/// (M1) How the sum of a block is rounded, and of which format c is.
+enum class MatrixRounding : uint8_t { ToF32, ToE8M13, ToF16 };
+
+/// (M1), (M3) `fdpa<terms, fraction, rounding, floor>`, late or not.
+struct MatrixRule {
+  unsigned terms = 0, fraction = 0;
+  int floor = 0;
+  MatrixRounding rounding = MatrixRounding::ToF32;
+  bool late = false;
+};
+
+/// (M3) A class, by the sums of its mma.sync.
 struct MatrixUnit {
   std::string_view name;
-  unsigned terms[3]; ///< products of a block, by element; 0: has none of it
-  unsigned fraction;
+  unsigned terms[3]; ///< of f16, bf16 and tf32; 0: has none of it
+  unsigned fraction; ///< of these
+  struct Eight {
+    unsigned terms = 0, fraction = 0; ///< 0: has none, or its rule is unknown
+    bool late = false;
+  } eight; ///< f8: of `hopper` and `blackwell` that of `hopper_mma`
 
   /// Instructions of 16 elements of K came with those of bf16.
   bool hasDepth16() const { return terms[unsigned(MatrixElement::BF16)] != 0; }
-  int getFloor() const { return -108 - int(fraction); }
-  unsigned getTerms(MatrixElement element) const {
-    return terms[unsigned(element)];
+
+  /// The rule for elements with results in f32 or f16, if there is one.
+  std::optional<MatrixRule> getRule(MatrixElement element,
+                                    bool toF16 = false) const {
+    MatrixRule rule;
+    if (isEight(element)) {
+      // Of 13 bits the floors are those of 24.
+      int known = eight.fraction == 13 ? 24 : int(eight.fraction);
+      rule = {eight.terms, eight.fraction, -108 - known,
+              eight.fraction == 13 ? MatrixRounding::ToE8M13
+                                   : MatrixRounding::ToF32,
+              eight.late};
+    } else {
+      rule = {terms[unsigned(element)], fraction, -108 - int(fraction)};
+    }
+    if (!rule.terms ||
+        (toF16 && element != MatrixElement::F16 && !isEight(element)))
+      return std::nullopt;
+    if (toF16) {
+      rule.rounding = MatrixRounding::ToF16;
+      rule.floor += 112;
+    }
+    return rule;
   }
 };
 
 inline constexpr MatrixUnit matrixUnits[] = {
-    {"volta", {4, 0, 0}, 23},    {"turing", {8, 0, 0}, 24},
-    {"ampere", {8, 8, 4}, 24},   {"ada", {8, 8, 4}, 24},
-    {"hopper", {16, 16, 8}, 25}, {"blackwell", {16, 16, 8}, 25},
+    {"volta", {4, 0, 0}, 23, {}},
+    {"turing", {8, 0, 0}, 24, {}},
+    {"ampere", {8, 8, 4}, 24, {}},
+    {"ada", {8, 8, 4}, 24, {16, 13}},
+    {"hopper", {16, 16, 8}, 25, {16, 25, true}},
+    {"blackwell", {16, 16, 8}, 25, {16, 25, true}},
+    // Its instructions of f8 are its own, and nothing recorded tells of them.
+    {"blackwell_rtx", {16, 16, 8}, 25, {}},
 };
 
 /// Null if there is no such class.
@@ -51,10 +100,17 @@ constexpr const MatrixUnit *findMatrixUnit(std::string_view name) {
 /// The class of devices of an architecture such as sm_90; null if unknown.
 constexpr const MatrixUnit *getMatrixUnitOf(std::string_view architecture) {
   constexpr std::string_view classes[][2] = {
-      {"sm_70", "volta"},      {"sm_72", "volta"},      {"sm_75", "turing"},
-      {"sm_80", "ampere"},     {"sm_86", "ampere"},     {"sm_87", "ampere"},
-      {"sm_89", "ada"},        {"sm_90", "hopper"},     {"sm_100", "blackwell"},
-      {"sm_103", "blackwell"}, {"sm_120", "blackwell"},
+      {"sm_70", "volta"},
+      {"sm_72", "volta"},
+      {"sm_75", "turing"},
+      {"sm_80", "ampere"},
+      {"sm_86", "ampere"},
+      {"sm_87", "ampere"},
+      {"sm_89", "ada"},
+      {"sm_90", "hopper"},
+      {"sm_100", "blackwell"},
+      {"sm_103", "blackwell"},
+      {"sm_120", "blackwell_rtx"},
   };
   for (auto &[name, unit] : classes)
     if (architecture == name)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""mma.sync on floats with sums in f32, one instruction for each product of matrices, on the emulator."""
+"""mma.sync on floats, one instruction for each product of matrices, on the emulator."""
 
 from __future__ import annotations
 
@@ -30,21 +30,48 @@ LANE = np.arange(32)
 GROUP, INNER = LANE // 4, LANE % 4
 
 
+NAMES = {"e4m3": "f8E4M3FN", "e5m2": "f8E5M2"}
+"""Elements that PTX calls otherwise than programs do."""
+
+EIGHTS = {"ada": "ada", "hopper": "hopper_mma", "blackwell": "blackwell_mma"}
+"""(M3) The class of mma.sync of f8 by that of the other elements; of sm_120 none is known."""
+
+WIDTHS = {"e4m3": 8, "e5m2": 8, "tf32": 32}
+"""Bits of an element in a register, where they are not 16."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Instruction:
-    """mma.sync.aligned.m16n8k<depth>.row.col.f32.<element>.<element>.f32."""
+    """mma.sync.aligned.m16n8k<depth>.row.col.<result>.<element>.<other>.<result>.
+
+    Attributes:
+      element: of A.
+      other: of B; "" for that of A.
+      result: of C and D.
+    """
 
     element: str
     depth: int
+    other: str = ""
+    result: str = "f32"
+
+    @property
+    def elements(self) -> tuple[str, str]:
+        return self.element, self.other or self.element
 
     @property
     def opcode(self) -> str:
-        return f"mma.sync.aligned.m16n8k{self.depth}.row.col.f32.{self.element}.{self.element}.f32"
+        x, y = self.elements
+        return f"mma.sync.aligned.m16n8k{self.depth}.row.col.{self.result}.{x}.{y}.{self.result}"
 
     @property
     def packed(self) -> int:
         """Elements of a register."""
-        return 1 if self.element == "tf32" else 2
+        return 32 // WIDTHS.get(self.element, 16)
+
+    def __str__(self) -> str:
+        x, y = self.elements
+        return f"{x}-{y}-{self.result}-k{self.depth}"
 
 
 INSTRUCTIONS = [
@@ -54,6 +81,8 @@ INSTRUCTIONS = [
     Instruction("bf16", 16),
     Instruction("tf32", 4),
     Instruction("tf32", 8),
+    *(Instruction("f16", depth, result="f16") for depth in (8, 16)),
+    *(Instruction(x, 32, y, result) for result in ("f32", "f16") for x in ("e4m3", "e5m2") for y in ("e4m3", "e5m2")),
 ]
 
 
@@ -75,7 +104,7 @@ def _registers(lines: np.ndarray, of: Instruction, first: int) -> list[np.ndarra
 def multiply(
     of: Instruction, a: np.ndarray, b: np.ndarray, c: np.ndarray, target: str, **options: object
 ) -> np.ndarray:
-    """The bits of c + a @ b, for bits of shapes [count, 16, K], [count, K, 8] and [count, 16, 8].
+    """The bits of c + a @ b as uint32, for bits of shapes [count, 16, K], [count, K, 8] and [count, 16, 8].
 
     `options` are those of `emulator.Module.launch`.
     """
@@ -85,25 +114,28 @@ def multiply(
     left = [word for pair in zip(upper, lower, strict=True) for word in pair]
     places = [(GROUP + 8 * (i // 2), 2 * INNER + i % 2) for i in range(4)]
     addend = [c[:, row, column].astype(np.uint32) for row, column in places]
+    if of.result == "f16":
+        addend = [addend[i] | addend[i + 1] << np.uint32(16) for i in (0, 2)]
+    words = len(addend)
     sources = [*left, *_registers(columns, of, 0), *addend]
-    cut = [len(left), len(sources) - 4]
+    cut = [len(left), len(sources) - words]
     names = [f"%r{20 + i}" for i in range(len(sources))]
-    lists = [[f"%r{10 + i}" for i in range(4)], names[: cut[0]], names[cut[0] : cut[1]], names[cut[1] :]]
+    lists = [[f"%r{10 + i}" for i in range(words)], names[: cut[0]], names[cut[0] : cut[1]], names[cut[1] :]]
     lines = [
         f".version 8.0\n.target {target}\n.address_size 64",
         ".visible .entry multiply(.param .u64 p0, .param .u64 p1)\n{",
         "  .reg .b32 %r<40>;\n  .reg .b64 %rd<4>;",
         "  mov.u32 %r1, %ctaid.x;\n  mov.u32 %r2, %tid.x;\n  mad.lo.s32 %r0, %r1, 32, %r2;",
         f"  ld.param.u64 %rd0, [p0];\n  mad.wide.u32 %rd0, %r0, {4 * len(sources)}, %rd0;",
-        "  ld.param.u64 %rd1, [p1];\n  mad.wide.u32 %rd1, %r0, 16, %rd1;",
+        f"  ld.param.u64 %rd1, [p1];\n  mad.wide.u32 %rd1, %r0, {4 * words}, %rd1;",
         *(f"  ld.global.b32 {name}, [%rd0+{4 * i}];" for i, name in enumerate(names)),
         f"  {of.opcode} {', '.join('{' + ', '.join(each) + '}' for each in lists)};",
-        *(f"  st.global.b32 [%rd1+{4 * i}], %r{10 + i};" for i in range(4)),
+        *(f"  st.global.b32 [%rd1+{4 * i}], %r{10 + i};" for i in range(words)),
         "  ret;\n}\n",
     ]
     memory = emulator.Memory()
     given = memory.allocate(count * 128 * len(sources), "sources").view(np.uint32)
-    got = memory.allocate(count * 512, "results").view(np.uint32)
+    got = memory.allocate(count * 128 * words, "results").view(np.uint32)
     given[:] = np.stack(sources, axis=-1).reshape(-1)
     addresses = [memory.arrays[name].ctypes.data for name in ("sources", "results")]
     module = emulator.load("\n".join(lines))
@@ -117,7 +149,9 @@ def multiply(
         **options,  # type: ignore[arg-type]
     )
     result = np.zeros((count, 16, 8), np.uint32)
-    words = got.reshape(count, 32, 4)
+    found = got.reshape(count, 32, words)
+    if of.result == "f16":
+        found = np.stack([found & np.uint32(0xFFFF), found >> np.uint32(16)], axis=-1).reshape(count, 32, 4)
     for i, (row, column) in enumerate(places):
-        result[:, row, column] = words[..., i]
+        result[:, row, column] = found[..., i]
     return result

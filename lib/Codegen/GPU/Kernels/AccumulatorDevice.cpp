@@ -28,6 +28,7 @@ using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::device;
 using repro_target::MatrixElement;
+using repro_target::MatrixRule;
 using repro_target::MatrixUnit;
 
 namespace {
@@ -104,11 +105,12 @@ LogicalResult AccumulatorDevice::match() {
     return failure();
   // The zeros behind an end of K are never a block of their own: that would
   // make +0 of -0.
-  bool isUnit = rule.getTerms() == unit->getTerms(*kind) &&
+  std::optional<MatrixRule> native = unit->getRule(*kind);
+  bool isUnit = native && rule.getTerms() == native->terms &&
                 rule.getTerms() >= kGroup &&
-                rule.getFraction() == unit->fraction &&
+                rule.getFraction() == native->fraction &&
                 rule.getRound() == SumRounding::rz_f32 &&
-                rule.getFloor() == unit->getFloor() && !rule.getLate();
+                rule.getFloor() == native->floor && !rule.getLate();
   if (!isUnit || (fold.chunk < fold.n && fold.chunk % kSlice))
     return failure();
   // Neighbouring threads write neighbouring columns.

@@ -12,52 +12,70 @@ import numpy as np
 import pytest
 from repro_mlir.execute import emulator
 from repro_mlir.numerics.formats import element_type, from_bits
-from repro_mlir.reference.low_precision.accumulators import ACCUMULATORS, Fdpa, accumulate
-from repro_mlir.reference.low_precision.binary_formats import BF16, F16, TF32
+from repro_mlir.reference.low_precision.accumulators import ACCUMULATORS, Accumulator, Fdpa, LateFdpa, accumulate
+from repro_mlir.reference.low_precision.binary_formats import BF16, F8E4M3FN, F8E5M2, F16, TF32
 from support import accumulated
-from support.matrix_instructions import CLASSES, INSTRUCTIONS, Instruction, multiply
+from support.matrix_instructions import CLASSES, EIGHTS, INSTRUCTIONS, NAMES, Instruction, multiply
 
-FORMATS = {"f16": F16, "bf16": BF16, "tf32": TF32}
+FORMATS = {"f16": F16, "bf16": BF16, "tf32": TF32, "e4m3": F8E4M3FN, "e5m2": F8E5M2}
 COUNT = 12
-NAN = 0x7FFFFFFF
+NANS = {"f32": (0x7FFFFFFF, 0x7F800000), "f16": (0x7FFF, 0x7C00)}
+"""The canonical NaN of devices, and infinity."""
 
 
-def rule(unit: str, element: str) -> Fdpa | None:
-    found = ACCUMULATORS[unit].get((element, "f32"))
-    assert found is None or isinstance(found, Fdpa)
-    return found
+def rule(unit: str, of: Instruction) -> Accumulator | None:
+    name = EIGHTS.get(unit) if of.element in NAMES else unit
+    return ACCUMULATORS[name].get((NAMES.get(of.element, of.element), of.result)) if name else None
+
+
+def changed(by: Accumulator, more: int) -> Accumulator:
+    """With so many bits of fraction more."""
+    if isinstance(by, LateFdpa):
+        return dataclasses.replace(by, inner=changed(by.inner, more))
+    assert isinstance(by, Fdpa) and by.fraction is not None
+    return dataclasses.replace(by, fraction=by.fraction + more)
+
+
+def type_of(element: str) -> str:
+    """Of the values in a program; of tf32 f32."""
+    return {"tf32": "f32"}.get(element) or NAMES.get(element, element)
 
 
 def operands(of: Instruction, kind: str, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Bits of a, b and c; of tf32 those of f32 without the bits that it lacks."""
     rng = np.random.default_rng(seed)
-    element = "f32" if of.element == "tf32" else of.element
     make = accumulated.OPERANDS[kind]
-    a, b = (make(rng, (COUNT, *shape), element) for shape in ((16, of.depth), (of.depth, 8)))
-    c = make(rng, (COUNT, 16, 8), "f32")
+    shapes = (COUNT, 16, of.depth), (COUNT, of.depth, 8)
+    a, b = (make(rng, shape, type_of(element)) for shape, element in zip(shapes, of.elements, strict=True))
+    c = make(rng, (COUNT, 16, 8), of.result)
     a, b, c = (x.view(np.uint32) if x.dtype == np.float32 else x for x in (a, b, c))
     return (a & 0xFFFFE000, b & 0xFFFFE000, c) if of.element == "tf32" else (a, b, c)
 
 
 def values(bits: np.ndarray, element: str) -> np.ndarray:
-    return from_bits(bits, element_type("f32" if element == "tf32" else element)).astype(np.float32)
+    return from_bits(bits, element_type(type_of(element))).astype(np.float32)
 
 
-def expected(of: Instruction, a: np.ndarray, b: np.ndarray, c: np.ndarray, by: Fdpa) -> np.ndarray:
-    x = values(a, of.element)[:, :, np.newaxis, :]
-    y = np.swapaxes(values(b, of.element), 1, 2)[:, np.newaxis]
-    bits = accumulate(x, y, c.view(np.float32), by, FORMATS[of.element]).view(np.uint32)
-    return np.where((bits & 0x7FFFFFFF) > 0x7F800000, np.uint32(NAN), bits)
+def expected(of: Instruction, a: np.ndarray, b: np.ndarray, c: np.ndarray, by: Accumulator) -> np.ndarray:
+    x = values(a, of.elements[0])[:, :, np.newaxis, :]
+    y = np.swapaxes(values(b, of.elements[1]), 1, 2)[:, np.newaxis]
+    # For late sums the hardware makes f16 of f8.
+    formats = (F16, F16) if isinstance(by, LateFdpa) else (FORMATS[of.elements[0]], FORMATS[of.elements[1]])
+    got = accumulate(x, y, values(c, of.result), by, formats)
+    bits = accumulated.as_bits(got, of.result)
+    bits = bits.view(f"u{bits.itemsize}").astype(np.uint32)
+    nan, infinity = NANS[of.result]
+    return np.where((bits & nan) > infinity, np.uint32(nan), bits)
 
 
 @pytest.mark.parametrize("kind", accumulated.OPERANDS)
-@pytest.mark.parametrize("of", INSTRUCTIONS, ids=lambda of: f"{of.element}-k{of.depth}")
+@pytest.mark.parametrize("of", INSTRUCTIONS, ids=str)
 @pytest.mark.parametrize("unit", dict.fromkeys(CLASSES.values()))
 def test_products_M1(unit: str, of: Instruction, kind: str) -> None:
-    by = rule(unit, of.element)
+    by = rule(unit, of)
     a, b, c = operands(of, kind, 1)
     if by is None:
-        with pytest.raises(emulator.LaunchError, match=f"expected a matrix unit that multiplies {of.element}"):
+        with pytest.raises(emulator.LaunchError, match="expected a matrix unit that multiplies"):
             multiply(of, a, b, c, "sm_80", matrix_unit=unit)
         return
     got = multiply(of, a, b, c, "sm_80", matrix_unit=unit)
@@ -71,25 +89,31 @@ def test_class_of_the_target_M3(target: str) -> None:
     a, b, c = operands(of, "normal", 2)
     results = {}
     for unit in dict.fromkeys(CLASSES.values()):
-        by = rule(unit, "f16")
+        by = rule(unit, of)
         assert by is not None
         results[unit] = expected(of, a, b, c, by)
     want = results[CLASSES[target]]
     assert np.array_equal(multiply(of, a, b, c, target), want)
     assert np.array_equal(multiply(of, a, b, c, "sm_90", matrix_unit=target), want)
     for unit, other in results.items():
-        same = rule(unit, "f16") == rule(CLASSES[target], "f16")
+        same = rule(unit, of) == rule(CLASSES[target], of)
         assert np.array_equal(other, want) == same
 
 
 @pytest.mark.parametrize("more", [-1, 1])
-@pytest.mark.parametrize("of", INSTRUCTIONS, ids=lambda of: f"{of.element}-k{of.depth}")
-def test_fraction_is_told_apart_M1(of: Instruction, more: int) -> None:
-    by = rule("hopper", of.element)
-    assert by is not None and by.fraction is not None
-    a, b, c = operands(of, "wide" if of.element == "f16" else "normal", 3)
-    other = dataclasses.replace(by, fraction=by.fraction + more)
-    assert not np.array_equal(multiply(of, a, b, c, "sm_90"), expected(of, a, b, c, other))
+@pytest.mark.parametrize("of", INSTRUCTIONS, ids=str)
+@pytest.mark.parametrize("unit", ["ada", "hopper"])
+def test_fraction_is_told_apart_M1(unit: str, of: Instruction, more: int) -> None:
+    by = rule(unit, of)
+    assert by is not None
+    a, b, c = operands(of, "normal" if of.element in ("bf16", "tf32") else "wide", 3)
+    if of.result == "f16":
+        c &= 0x8000  # beside a large c sums in f16 hide the last bits
+    got = multiply(of, a, b, c, "sm_90", matrix_unit=unit)
+    assert np.array_equal(got, expected(of, a, b, c, by))
+    # Sums in f16 have few bits: random ones tell nothing but the 13 bits of f8 on ada.
+    is_hidden = of.result == "f16" and not (unit == "ada" and of.element in NAMES)
+    assert is_hidden or not np.array_equal(got, expected(of, a, b, c, changed(by, more)))
 
 
 def test_blocks_in_ascending_order_M1() -> None:
@@ -103,6 +127,79 @@ def test_blocks_in_ascending_order_M1() -> None:
     swapped = np.roll(a, 8, axis=2)
     assert np.all(multiply(of, swapped, b, c, "sm_80").view(np.float32) == 1)
     assert np.all(multiply(of, swapped, b, c, "sm_90").view(np.float32) == 0)
+
+
+def test_halves_of_f8_M3() -> None:
+    """Blocks of 16 in ascending order on ada; on hopper the first has k mod 4 < 2, and c comes last."""
+    of = Instruction("e5m2", 32)
+    a = np.zeros((1, 16, 32), np.uint8)
+    b = np.full((1, 32, 8), 0x3C, np.uint8)
+    c = np.full((1, 16, 8), 0x3F800000, np.uint32)  # 1
+    a[0, :, 1], a[0, :, 17] = 0x78, 0xF8  # 2^15, -2^15
+    assert np.all(multiply(of, a, b, c, "sm_89").view(np.float32) == 0)
+    assert np.all(multiply(of, a, b, c, "sm_90").view(np.float32) == 1)
+    a[0, :, 16] = 0x04  # 2^-14, which a block cuts beside 2^15
+    assert np.all(multiply(of, a, b, c, "sm_90").view(np.float32) == 1)
+    a[0, :, 16], a[0, :, 18] = 0, 0x04
+    assert np.all(multiply(of, a, b, c, "sm_90").view(np.float32) == 1 + 2.0**-14)
+
+
+@pytest.mark.parametrize(
+    ("products", "c", "want"),
+    [
+        (
+            {7: (0x11, 0x87), 23: (0xF1, 0x0B), 26: (0xCF, 0x43), 28: (0x99, 0x86), 29: (0x04, 0xF7)},
+            0xBF800000,
+            0xC37B47DF,
+        ),
+        ({14: (0xB4, 0xC0), 21: (0x30, 0xC6), 24: (0x2A, 0x81), 31: (0x06, 0x76)}, 0x2399617A, 0x438F3FFF),
+        ({0: (0x1E, 0x03), 2: (0x85, 0x6E)}, 0x009F4039, 0xC26FFFFE),
+    ],
+)
+def test_subnormals_of_e4m3_beside_e5m2_M3(products: dict[int, tuple[int, int]], c: int, want: int) -> None:
+    """What an H100 gave: a subnormal of e4m3 is aligned as an f16, so this is not the sum of two f8 by (M4)."""
+    of = Instruction("e4m3", 32, "e5m2")
+    a, b = np.zeros((1, 16, 32), np.uint8), np.zeros((1, 32, 8), np.uint8)
+    for k, (x, y) in products.items():
+        a[0, :, k], b[0, k] = x, y
+    addend = np.full((1, 16, 8), c, np.uint32)
+    assert np.all(multiply(of, a, b, addend, "sm_90") == want)
+    by = rule("hopper", of)
+    assert by is not None
+    x, y = values(a, "e4m3")[0, 0], values(b, "e5m2")[0, :, 0]
+    assert accumulate(x, y, addend.view(np.float32)[0, 0, 0], by, (F8E4M3FN, F8E5M2)).view(np.uint32) != want
+
+
+@pytest.mark.parametrize("kind", accumulated.OPERANDS)
+@pytest.mark.parametrize(
+    "of", [of for of in INSTRUCTIONS if of.element in NAMES and len(set(of.elements)) == 1], ids=str
+)
+def test_one_type_of_f8_as_f16_M4(of: Instruction, kind: str) -> None:
+    """Of one type, whose sums have bits enough, the exponents of subnormals change nothing."""
+    by = rule("hopper", of)
+    assert by is not None
+    a, b, c = operands(of, kind, 8)
+    x, y = values(a, of.element)[:, :, np.newaxis], np.swapaxes(values(b, of.element), 1, 2)[:, np.newaxis]
+    own, as_f16 = (accumulate(x, y, values(c, of.result), by, form) for form in (FORMATS[of.element], F16))
+    assert np.array_equal(own, as_f16, equal_nan=True) and np.array_equal(np.signbit(own), np.signbit(as_f16))
+
+
+@pytest.mark.parametrize(("target", "least"), [("sm_80", 0x1800), ("sm_90", 0x1400)])
+def test_fraction_of_sums_in_f16_M1(target: str, least: int) -> None:
+    """Beside 2^15 and -2^15 a number counts from the last bit that is kept on: 2^-9 or 2^-10."""
+    of = Instruction("f16", 8, result="f16")
+    a = np.zeros((1, 16, 8), np.uint16)
+    b = np.full((1, 8, 8), 0x3C00, np.uint16)
+    a[0, :, 0], a[0, :, 1] = 0x7800, 0xF800
+    for code, want in ((least, least), (least - 1, 0)):
+        a[0, :, 2] = code
+        assert np.all(multiply(of, a, b, np.zeros((1, 16, 8), np.uint16), target) == want)
+
+
+def test_sm_120_has_f8_of_its_own() -> None:
+    of = Instruction("e4m3", 32)
+    with pytest.raises(emulator.LaunchError, match="expected a matrix unit that multiplies e4m3, got 'sm_120'"):
+        multiply(of, *operands(of, "normal", 7), "sm_120")
 
 
 def test_bits_that_tf32_lacks_are_not_read() -> None:
