@@ -390,3 +390,19 @@ Value AccumulatorChain::add(Value start, Value end, Value c, Load loadX,
         return SmallVector<Value>{total};
       })[0];
 }
+
+Value AccumulatorChain::addChunks(int64_t n, int64_t chunk, Value init,
+                                  Load loadX, Load loadY) {
+  if (rule.getStart() == SumStart::init)
+    return add(b.index(0), b.index(n), init, loadX, loadY);
+  Value zero = f32(0);
+  Value total = add(b.index(0), b.index(chunk), zero, loadX, loadY);
+  // (F3)
+  total = b.loop(b.index(chunk), b.index(n), chunk, {total},
+                 [&](Value start, ValueRange totals) {
+                   Value end = b.min(b.add(start, chunk), b.index(n));
+                   return SmallVector<Value>{arith::AddFOp::create(
+                       b, totals[0], add(start, end, zero, loadX, loadY))};
+                 })[0];
+  return arith::AddFOp::create(b, init, total);
+}

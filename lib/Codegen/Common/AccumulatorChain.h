@@ -45,6 +45,9 @@ public:
 
   /// The value c after the products [start, end); a NaN may be any NaN.
   Value add(Value start, Value end, Value c, Load loadX, Load loadY);
+  /// (M4) The result, not rounded to its type, of `n` products, at least one,
+  /// in chunks, of which the last one may be shorter.
+  Value addChunks(int64_t n, int64_t chunk, Value init, Load loadX, Load loadY);
 
 private:
   /// (-1)^negative * significand * 2^(exponent - 23).

@@ -22,11 +22,10 @@ void kernels::expandAccumulatorFold(KernelBuilder &b, FoldOp op) {
     b.setWork(0, 1);
     return;
   }
-  auto rule = cast<FdpaAttr>(op.getOrderAttr());
   ContractionBody body = *getContraction(op);
   unsigned x = body.x.inputs[0], y = body.y.inputs[0];
-  AccumulatorChain chain(b, rule, fold.inputs[x].element,
-                         fold.inputs[y].element);
+  AccumulatorChain chain(b, cast<FdpaAttr>(op.getOrderAttr()),
+                         fold.inputs[x].element, fold.inputs[y].element);
   const Access &output = fold.outputs[0];
   Type f32 = b.getF32Type();
   b.forEachItem([&](Value item) {
@@ -45,32 +44,14 @@ void kernels::expandAccumulatorFold(KernelBuilder &b, FoldOp op) {
                                         : access.scalar;
       return b.convertFloat(element, f32);
     };
-    auto add = [&](Value start, Value end, Value c) {
-      return chain.add(
-          start, end, c, [&](Value k) { return load(x, k); },
-          [&](Value k) { return load(y, k); });
-    };
     Value init = fold.getConstantInit(b, 0, /*lanes=*/0);
     if (!init) // (F7)
       init = b.convertFloat(b.load(output.buffer, output.element,
                                    b.getOffset(output, coordinates)),
                             f32);
-    Value result;
-    if (rule.getStart() == SumStart::init) {
-      result = add(b.index(0), b.index(fold.n), init);
-    } else {
-      Value zero = b.zero(f32);
-      Value total = add(b.index(0), b.index(fold.chunk), zero);
-      // (F3)
-      total = b.loop(b.index(fold.chunk), b.index(fold.n), fold.chunk, {total},
-                     [&](Value start, ValueRange totals) {
-                       Value end =
-                           b.min(b.add(start, fold.chunk), b.index(fold.n));
-                       return SmallVector<Value>{arith::AddFOp::create(
-                           b, totals[0], add(start, end, zero))};
-                     })[0];
-      result = arith::AddFOp::create(b, init, total);
-    }
+    Value result = chain.addChunks(
+        fold.n, fold.chunk, init, [&](Value k) { return load(x, k); },
+        [&](Value k) { return load(y, k); });
     b.store(b.convertFloat(b.canonicalizeNaN(result), output.element),
             output.buffer, b.getOffset(output, coordinates));
   });

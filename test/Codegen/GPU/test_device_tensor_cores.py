@@ -15,16 +15,29 @@ from repro_mlir.compilation import gpu as device_code
 from repro_mlir.program import accumulators
 from support import assembling, device_kit, kit
 from support.accumulated import AMPERE, HOPPER, LAYOUTS, OPERANDS, Product, products, random_product
-from support.matrix_instructions import CLASSES
+from support.matrix_instructions import CLASSES, EIGHTS, NAMES
 
 CASES = {name: (product, operands) for name, product, operands in products()}
+WITH_EIGHTS = ("sm_89", "sm_90", "sm_100")
+"""Of (M3) the class of f8 is known, of sm_120 it is not."""
+
+
+def named(arch: str, element: str, result: str = "f32") -> Accumulator:
+    """(M3) The accumulator of mma.sync."""
+    unit = CLASSES[arch]
+    return Accumulator.named(EIGHTS[unit] if element in NAMES.values() else unit, element, result)
 
 
 def opcodes(product: Product, arch: str) -> set[str]:
-    """The matrix instructions of the code, by depth and element."""
+    """The matrix instructions of the code: depth, elements, and the result if it is f16."""
     text = device_code.compile(product.program(), f"{arch}+tensor-cores").ptx
-    found = {word for word in text.split() if word.startswith("mma.sync")}
-    return {".".join((word.split(".")[3][5:], word.split(".")[7])) for word in found}
+    found = set()
+    for word in text.split():
+        if word.startswith("mma.sync"):
+            shape, _, _, result, x, y = word.split(".")[3:9]
+            parts = [shape.removeprefix("m16n8"), x, *([y] if y != x else []), *([result] if result == "f16" else [])]
+            found.add(".".join(parts))
+    return found
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
@@ -47,11 +60,30 @@ def test_products_M4(name: str, arch: str) -> None:
         ("sm_89", "bf16", 47, {"k16.bf16"}),
         ("sm_90", "bf16", 33, {"k16.bf16", "k8.bf16"}),
         ("sm_100", "f16", 1, {"k8.f16"}),
+        ("sm_80", "f32", 64, {"k8.tf32"}),
+        ("sm_80", "f32", 3, {"k4.tf32"}),
+        ("sm_90", "f32", 20, {"k8.tf32", "k4.tf32"}),
+        ("sm_120", "f32", 13, {"k8.tf32"}),
+        *((arch, "f8E4M3FN", k, {"k32.e4m3"}) for arch in WITH_EIGHTS for k in (1, 70)),
+        *((arch, "f8E5M2", k, {"k32.e5m2"}) for arch in WITH_EIGHTS for k in (16, 100)),
     ],
 )
 def test_which_instructions(arch: str, element: str, k: int, expected: set[str]) -> None:
-    by = Accumulator.named(CLASSES[arch], element)
-    product = Product(by, {"m": 20, "n": 20, "k": k}, (element, element, "f32"))
+    product = Product(named(arch, element), {"m": 20, "n": 20, "k": k}, (element, element, "f32"))
+    assert opcodes(product, arch) == expected
+
+
+@pytest.mark.parametrize(
+    ("arch", "element", "expected"),
+    [
+        ("sm_75", "f16", {"k8.f16.f16"}),
+        ("sm_80", "f16", {"k16.f16.f16", "k8.f16.f16"}),
+        ("sm_120", "f16", {"k16.f16.f16", "k8.f16.f16"}),
+        *((arch, "f8E4M3FN", {"k32.e4m3.f16"}) for arch in WITH_EIGHTS),
+    ],
+)
+def test_which_instructions_with_sums_in_f16(arch: str, element: str, expected: set[str]) -> None:
+    product = Product(named(arch, element, "f16"), {"m": 20, "n": 20, "k": 40}, (element, element, "f32"))
     assert opcodes(product, arch) == expected
 
 
@@ -66,19 +98,34 @@ def test_which_instructions(arch: str, element: str, k: int, expected: set[str])
                 {"terms": 8},
                 {"floor": -132},
                 {"round": "rne_f32"},
+                {"round": "rz_e8m13"},
+                {"round": "rne_f16"},
                 {"late": True},
-                {"chunk": 48},
-                {"chunk": 16},
             )
         ),
         Product(HOPPER, {"m": 64, "n": 64, "k": 64}, ("bf16", "f16", "f32")),
         Product(HOPPER, {"m": 64, "n": 64, "k": 64}, ("f32", "f32", "f32")),
         Product(HOPPER, {"m": 64, "n": 64, "k": 64}, ("f8E4M3FN", "f8E4M3FN", "f32")),
+        # The class of wgmma.
+        Product(Accumulator.named("hopper", "f8E4M3FN"), {"m": 64, "n": 64, "k": 64}, ("f8E4M3FN", "f8E4M3FN", "f32")),
+        # An f16 of e4m3 has other exponents.
+        Product(named("sm_90", "f8E5M2"), {"m": 64, "n": 64, "k": 64}, ("f8E4M3FN", "f8E5M2", "f32")),
     ],
     ids=str,
 )
 def test_other_rules_are_in_integers(product: Product) -> None:
     assert not opcodes(product, "sm_90")
+
+
+def test_chunks_that_end_inside_of_an_instruction() -> None:
+    product = Product(dataclasses.replace(AMPERE, chunk=24), {"m": 20, "n": 20, "k": 100})
+    assert not opcodes(product, "sm_80")
+    device_kit.check(product.program(), product.operands(OPERANDS["normal"], 1), "sm_80+tensor-cores")
+
+
+def test_sm_120_has_f8_of_its_own() -> None:
+    for by in (named("sm_100", "f8E4M3FN"), named("sm_89", "f8E4M3FN"), Accumulator.named("blackwell", "f8E4M3FN")):
+        assert not opcodes(Product(by, {"m": 64, "n": 64, "k": 64}, ("f8E4M3FN", "f8E4M3FN", "f32")), "sm_120")
 
 
 def test_turing_has_no_bf16() -> None:
@@ -110,7 +157,7 @@ def test_negative_zeros_M4(arch: str, k: int) -> None:
     device_kit.check(product.program(), (a, b, init), f"{arch}+tensor-cores")
 
 
-@pytest.mark.parametrize("chunk", [32, 64, 128])
+@pytest.mark.parametrize("chunk", [16, 32, 48, 64, 128])
 @pytest.mark.parametrize("k", [31, 32, 64, 95, 128, 200, 257, 512])
 @pytest.mark.sampled(3)
 def test_chunks_M4(chunk: int, k: int) -> None:
@@ -118,6 +165,117 @@ def test_chunks_M4(chunk: int, k: int) -> None:
     assert opcodes(product, "sm_90")
     for kind in ("normal", "special", "tiny"):
         device_kit.check(product.program(), product.operands(OPERANDS[kind], k), "sm_90+tensor-cores")
+
+
+@pytest.mark.parametrize(
+    ("arch", "element", "result", "chunk"),
+    [
+        ("sm_80", "f32", "f32", 8),
+        ("sm_90", "f32", "f32", 24),
+        ("sm_90", "f32", "f32", 64),
+        ("sm_89", "f8E4M3FN", "f32", 96),
+        ("sm_90", "f8E5M2", "f32", 128),
+        ("sm_75", "f16", "f16", 16),
+        ("sm_90", "f16", "f16", 48),
+        ("sm_89", "f8E5M2", "f16", 32),
+    ],
+)
+@pytest.mark.parametrize("k", [33, 130, 200])
+@pytest.mark.sampled(2)
+def test_chunks_of_other_types_M4(arch: str, element: str, result: str, chunk: int, k: int) -> None:
+    by = dataclasses.replace(named(arch, element, result), chunk=chunk)
+    product = Product(by, {"m": 40, "n": 65, "k": k}, (element, element, "f32"))
+    assert opcodes(product, arch)
+    for kind in ("tf32" if element == "f32" else "normal", "special"):
+        device_kit.check(product.program(), product.operands(OPERANDS[kind], k), f"{arch}+tensor-cores")
+
+
+@pytest.mark.parametrize("kind", ["tf32", "normal", "special", "tiny", "any-bits"])
+@pytest.mark.parametrize("k", [1, 4, 5, 8, 13, 16, 17, 20, 31, 40])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.sampled(4)
+def test_tf32_M4(arch: str, k: int, kind: str) -> None:
+    """Values of f32, whether or not tf32 has them."""
+    by = dataclasses.replace(named(arch, "f32"), start="init" if k % 3 else "zero")
+    product = Product(by, {"m": 19, "n": 70, "k": k}, ("f32", "f32", "f32"))
+    assert opcodes(product, arch)
+    x, y, init = product.operands(OPERANDS[kind], k)
+    device_kit.check(product.program(), (x, y, init), f"{arch}+tensor-cores")
+    cut = [(each.view(np.uint32) & 0xFFFFE000).view(np.float32) for each in (x, y)]
+    device_kit.check(product.program(), (*cut, init), f"{arch}+tensor-cores")
+
+
+@pytest.mark.parametrize("start", ["zero", "init"])
+@pytest.mark.parametrize("maps", [("mk", "kn", "mn"), ("km", "nk", "nm")], ids="-".join)
+def test_tiles_that_tf32_lacks_M4(maps: tuple[str, str, str], start: str) -> None:
+    """One element that is no value of tf32 decides a row of tiles: the others are by instructions, as another class
+    shows."""
+    by = dataclasses.replace(named("sm_90", "f32"), start=start)
+    product = Product(by, {"m": 150, "n": 70, "k": 40}, ("f32", "f32", "f32"), maps)
+    x, y, init = product.operands(OPERANDS["tf32"], 1)
+    row = x[70] if maps[0] == "mk" else x[:, 70]
+    row[39] = np.float32(1 + 2**-23)
+    program = product.program()
+    want = kit.reference(program, (x, y, init))
+    device_kit.check(program, (x, y, init), "sm_90+tensor-cores", want, checked=True)
+    assert isinstance(want, list)
+    other = device_kit.run(program, (x, y, init), "sm_90+tensor-cores", matrix_unit="ampere")
+    assert isinstance(other, list)
+    differ = (other[0] != want[0]).any(axis=1 if maps[2] == "mn" else 0)
+    assert not differ[64:128].any() and differ[:64].any() and differ[128:].any()
+
+
+@pytest.mark.parametrize("kind", ["normal", "wide", "tiny", "sparse", "special", "any-bits"])
+@pytest.mark.parametrize("k", [1, 15, 16, 17, 32, 33, 47, 48, 49, 64, 65, 97])
+@pytest.mark.parametrize("result", ["f32", "f16"])
+@pytest.mark.parametrize(
+    ("arch", "x", "y"),
+    [
+        *((arch, each, each) for arch in WITH_EIGHTS for each in ("f8E4M3FN", "f8E5M2")),
+        ("sm_89", "f8E4M3FN", "f8E5M2"),
+        ("sm_89", "f8E5M2", "f8E4M3FN"),
+    ],
+)
+@pytest.mark.sampled(30)
+def test_f8_M4(arch: str, x: str, y: str, result: str, k: int, kind: str) -> None:
+    by = dataclasses.replace(named(arch, x, result), start="init" if k % 3 else "zero")
+    product = Product(by, {"m": 19, "n": 70, "k": k}, (x, y, result))
+    assert opcodes(product, arch)
+    device_kit.check(product.program(), product.operands(OPERANDS[kind], k), f"{arch}+tensor-cores")
+
+
+@pytest.mark.parametrize("kind", ["normal", "wide", "tiny", "large", "cancelling", "special", "any-bits"])
+@pytest.mark.parametrize("k", [1, 7, 8, 9, 16, 24, 31, 32, 33, 41])
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
+@pytest.mark.sampled(5)
+def test_sums_in_f16_M4(arch: str, k: int, kind: str) -> None:
+    start = "init" if k % 3 else "zero"
+    by = dataclasses.replace(named(arch, "f16", "f16"), start=start)
+    product = Product(by, {"m": 19, "n": 70, "k": k}, ("f16", "f16", "f16" if start == "init" else "f32"))
+    assert opcodes(product, arch)
+    device_kit.check(product.program(), product.operands(OPERANDS[kind], k), f"{arch}+tensor-cores")
+
+
+@pytest.mark.parametrize("k", [1, 9, 16, 17, 32, 33, 48, 49])
+@pytest.mark.parametrize(
+    ("arch", "element", "codes"),
+    [
+        ("sm_75", "f16", (0x8010, 0x0001)),
+        ("sm_90", "f16", (0x8010, 0x0001)),
+        ("sm_89", "f8E5M2", (0x81, 0x01)),
+        ("sm_90", "f8E5M2", (0x81, 0x01)),
+    ],
+)
+def test_negative_zeros_in_f16_M1(arch: str, element: str, codes: tuple[int, int], k: int) -> None:
+    """What is rounded to -0 stays so: no block of zeros alone follows."""
+    by = dataclasses.replace(named(arch, element, "f16"), start="init")
+    product = Product(by, {"m": 3, "n": 5, "k": k}, (element, element, "f16"))
+    x, y, init = (np.zeros_like(each) for each in product.operands(OPERANDS["normal"], 1))
+    x[:, k - 1], y[k - 1] = codes
+    want = kit.reference(product.program(), (x, y, init))
+    if not by.late:
+        assert isinstance(want, list) and np.all(want[0] == 0x8000)
+    device_kit.check(product.program(), (x, y, init), f"{arch}+tensor-cores", want)
 
 
 @pytest.mark.parametrize("maps", LAYOUTS, ids="-".join)
@@ -157,21 +315,32 @@ def test_no_race(k: int, chunk: int) -> None:
     device_kit.check(product.program(), operands, "sm_90+tensor-cores", checked=True)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(120))
 @pytest.mark.sampled(3)
 def test_random_products_M4(seed: int) -> None:
     choose = random.Random(seed)
     product, kind = random_product(choose)
     arch = choose.choice(device_code.architectures())
-    element = choose.choice(["f16", "bf16"]) if arch != "sm_75" else "f16"
-    by = Accumulator.named(CLASSES[arch], element)
+    elements = ["f16", *(["bf16", "f32"] if arch != "sm_75" else []), *(NAMES.values() if arch in WITH_EIGHTS else [])]
+    element = choose.choice(elements)
+    sums = choose.choice(["f32", "f16"]) if element in ("f16", *NAMES.values()) else "f32"
+    by = named(arch, element, sums)
     start = choose.choice(["zero", "init"])
-    chunk = choose.choice([0, 0, 32, 64, 96]) if start == "zero" else 0
-    result = choose.choice(["f32", "f32", "f16", "bf16"])
+    step = 32 if element in NAMES.values() else 8
+    chunk = step * choose.choice([0, 0, 1, 2, 4, 6, 12]) if start == "zero" else 0
+    chunk -= chunk % (by.terms * (1 + by.late))
+    result = choose.choice(["f32", "f32", "f16", "bf16"]) if start == "zero" or sums == "f32" else "f16"
     by = dataclasses.replace(by, start=start, chunk=chunk)
     product = dataclasses.replace(product, by=by, types=(element, element, result))
     inputs = product.operands(OPERANDS[kind], seed)
     device_kit.check(product.program(), inputs, f"{arch}+tensor-cores", order=choose.choice(["lockstep", "ascending"]))
+
+
+def kinds_of(arch: str) -> list[tuple[str, str]]:
+    """Elements and sums of instructions."""
+    kinds = [("f16", "f32"), ("f16", "f16")]
+    kinds += [("f32", "f32")] if arch != "sm_75" else []
+    return kinds + [("f8E4M3FN", result) for result in ("f32", "f16") if arch in WITH_EIGHTS]
 
 
 @pytest.mark.parametrize("arch", device_code.architectures())
@@ -179,12 +348,13 @@ def test_random_products_M4(seed: int) -> None:
 def test_ptxas_takes_the_code(arch: str) -> None:
     """No kernel spills, the largest tiles and those with totals of chunks included."""
     modules = []
-    for n, k, chunk in ((4096, 4096, 0), (4095, 4090, 0), (4096, 4096, 128), (20, 50, 32)):
-        by = dataclasses.replace(Accumulator.named(CLASSES[arch], "f16"), chunk=chunk)
-        for maps in (("mk", "kn", "mn"), ("mk", "nk", "mn")):
-            product = Product(by, {"m": n, "n": n, "k": k}, ("f16", "f16", "f32"), maps)
-            modules.append(device_code.compile(product.program(), f"{arch}+tensor-cores").ptx)
-            assert "mma.sync" in modules[-1]
+    for element, sums in kinds_of(arch):
+        for n, k, chunk in ((4096, 4096, 0), (4095, 4090, 0), (4096, 4096, 128), (20, 50, 32)):
+            by = dataclasses.replace(named(arch, element, sums), chunk=chunk)
+            for maps in (("mk", "kn", "mn"), ("mk", "nk", "mn")):
+                product = Product(by, {"m": n, "n": n, "k": k}, (element, element, "f32"), maps)
+                modules.append(device_code.compile(product.program(), f"{arch}+tensor-cores").ptx)
+                assert "mma.sync" in modules[-1]
     assembling.check(modules, arch)
 
 

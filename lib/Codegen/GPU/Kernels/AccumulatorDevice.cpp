@@ -7,78 +7,120 @@
 //
 // A block of 2 x 2 warps computes a tile of results by mma.sync, whose sums are
 // those of the rule (M3). Both factors pass through shared memory in slices of
-// kSlice elements of K, as words of two neighbours along K; the next slice is
-// read while the warps multiply the present one.
+// K, as words of one, two or four neighbours along K; the next slice is read
+// while the warps multiply the present one.
 //
 // An instruction adds one block of the rule, or two in ascending order of K.
 // Zeros fill the last block: a product of zeros has no exponent and adds
-// nothing (M1). A block of zeros alone would make +0 of -0, so there is none.
+// nothing (M1). A block of zeros alone makes +0 of -0 and nothing else, so it
+// is never the last one.
+//
+// Of elements of f32 the instruction reads the bits of tf32 alone. Where a tile
+// has elements with others, it has no results, and a second kernel computes
+// them in integers.
 //
 //===----------------------------------------------------------------------===//
 
+#include "Codegen/Common/AccumulatorChain.h"
 #include "Codegen/Common/Contraction.h"
 #include "Codegen/Common/StructuredKernels.h"
 #include "Codegen/GPU/Kernels/DeviceKernels.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::device;
 using repro_target::MatrixElement;
+using repro_target::MatrixRounding;
 using repro_target::MatrixRule;
 using repro_target::MatrixUnit;
 
 namespace {
 constexpr int64_t kTileThreads = 128;
-/// Elements of K of a slice, of what a thread reads at once, and of a word.
-constexpr int64_t kSlice = 32, kGroup = 8, kPacked = 2;
-/// Words of a row of a slice; the last ones are there so that the rows of an
-/// instruction lie in different banks.
-constexpr int64_t kPitch = kSlice / kPacked + 4;
+/// Words along K of what a thread reads at once, of the threads of a row in an
+/// instruction, and most of a slice.
+constexpr int64_t kFour = 4, kMostWords = 16;
 /// Results of an instruction.
 constexpr int64_t kRows = 16, kColumns = 8;
 /// Fewest rows and columns of a product in large tiles.
 constexpr int64_t kLargeProduct = 96;
+/// Bits of an f32 that tf32 lacks.
+constexpr int64_t kLowBits = 0x1fff;
 
 class AccumulatorDevice : public Contraction {
 public:
   AccumulatorDevice(DeviceBuilder &b, FoldOp op)
       : Contraction(b, op), b(b), rule(cast<FdpaAttr>(op.getOrderAttr())) {}
   LogicalResult match();
-  void expand();
+  /// Whether there are elements whose values decide who computes a tile.
+  bool isChecked() const { return elements[0] == MatrixElement::TF32; }
+  int64_t getNumTiles() const;
+  /// `flags` is the place in the workspace of a word for each tile, if they are
+  /// checked: not 0 if it has no results.
+  void expand(int64_t flags);
+  /// Computes the results of those tiles.
+  void expandInIntegers(int64_t flags);
 
 private:
-  const Factor &getFactor(unsigned f) { return f ? columns : rows; }
+  const Factor &getFactor(unsigned f) const { return f ? columns : rows; }
+  const Access &getAccess(unsigned f) const {
+    return fold.inputs[getFactor(f).inputs[0]];
+  }
+  /// Elements of K of a slice, and of four words.
+  int64_t getSlice() const { return words * packed; }
+  int64_t getGroup() const { return kFour * packed; }
+  /// Words of a row of a slice; the last ones are there so that the rows of an
+  /// instruction lie in different banks.
+  int64_t getPitch() const { return words + kFour; }
+  bool chooseSlice();
   void chooseTile();
-  void locate(unsigned f);
-  SmallVector<Value> readSlice(unsigned f, Value slice, bool isLast);
-  void storeSlice(unsigned f, ArrayRef<Value> values, Value buffer);
+  void beginBlock(int64_t blocksPerProcessor);
+  /// Where a row or column of a factor begins.
+  Value locate(unsigned f, Value at);
+  void chooseGroups(unsigned f);
+  void readSlice(unsigned f, Value slice, bool isLast,
+                 SmallVector<Value> &values);
+  /// The words of a slice of both factors, and those of their bits that tf32
+  /// lacks, if they are checked.
+  SmallVector<Value> readSlices(Value slice, bool isLast);
+  void storeSlices(ArrayRef<Value> values, Value buffer);
   /// Adds the products of the first `count` elements of a slice to the sums.
   void multiply(Value buffer, int64_t count, MutableArrayRef<Value> sums);
-  Value multiply(ArrayRef<Value> left, ArrayRef<Value> right,
-                 ArrayRef<Value> sums);
+  void multiply(ArrayRef<Value> left, ArrayRef<Value> right,
+                MutableArrayRef<Value> sums);
+  /// Registers of sums, each of one f32 or two f16, from values of f32 and
+  /// back.
+  SmallVector<Value> pack(ArrayRef<Value> values);
+  SmallVector<Value> unpack(ArrayRef<Value> sums);
   /// Calls `handle` with the number of each sum of the thread, its offset in
   /// the output and whether it is a result, null if it is one for sure.
   void forSums(function_ref<void(int64_t, Value offset, Value exists)> handle);
   Value readInit(Value offset);
+  void storeResult(Value result, Value offset);
   void storeResults(ArrayRef<Value> totals);
+  /// Notes for the second kernel whether a thread of the block has seen bits
+  /// that tf32 lacks, and returns that there are none.
+  Value noteLowBits(Value seen, int64_t flags);
 
   Value i32(int64_t value) { return b.constant(b.getI32IntegerAttr(value)); }
 
   DeviceBuilder &b;
   const FdpaAttr rule;
   const MatrixUnit *unit = nullptr;
-  int64_t high = 0, wide = 0; ///< instructions of a warp's results
-  int64_t extents[2];         ///< of the tile
+  MatrixElement elements[2];
+  bool toF16 = false;
+  int64_t packed = 0, words = 0; ///< elements of a word, words of a slice
+  int64_t high = 0, wide = 0;    ///< instructions of a warp's results
+  int64_t extents[2];            ///< of the tile
   bool isAlong[2], isVector[2];
   int64_t batchSize = 1;
   // Of the present block and thread.
   Value thread, batchIndex, begin[2], warpBegin[2], group, member, buffers;
   struct Group {
-    Value own, part; ///< row or column of the tile, group of its slice
+    Value own, part; ///< row or column of the tile, four words of its slice
     Value base;      ///< where that lies in the buffer, but for K
   };
   SmallVector<Group> groups[2];
@@ -90,54 +132,88 @@ static std::optional<MatrixElement> getMatrixElement(Type type) {
     return MatrixElement::F16;
   if (type.isBF16())
     return MatrixElement::BF16;
+  if (type.isF32())
+    return MatrixElement::TF32;
+  if (isa<Float8E4M3FNType>(type))
+    return MatrixElement::E4M3;
+  if (isa<Float8E5M2Type>(type))
+    return MatrixElement::E5M2;
   return std::nullopt;
+}
+
+static SumRounding getRounding(MatrixRounding rounding) {
+  switch (rounding) {
+  case MatrixRounding::ToF32:
+    return SumRounding::rz_f32;
+  case MatrixRounding::ToE8M13:
+    return SumRounding::rz_e8m13;
+  case MatrixRounding::ToF16:
+    return SumRounding::rne_f16;
+  }
+  llvm_unreachable("a rounding");
 }
 
 LogicalResult AccumulatorDevice::match() {
   unit = b.getArchitecture().matrixUnit;
   if (!unit || failed(matchFactors()))
     return failure();
-  Type element = fold.inputs[rows.inputs[0]].element;
-  std::optional<MatrixElement> kind = getMatrixElement(element);
-  if (!kind || fold.inputs[columns.inputs[0]].element != element ||
-      !fold.inputs[rows.inputs[0]].isMemory() ||
-      !fold.inputs[columns.inputs[0]].isMemory())
-    return failure();
-  // The zeros behind an end of K are never a block of their own: that would
-  // make +0 of -0.
-  std::optional<MatrixRule> native = unit->getRule(*kind);
-  bool isUnit = native && rule.getTerms() == native->terms &&
-                rule.getTerms() >= kGroup &&
-                rule.getFraction() == native->fraction &&
-                rule.getRound() == SumRounding::rz_f32 &&
-                rule.getFloor() == native->floor && !rule.getLate();
-  if (!isUnit || (fold.chunk < fold.n && fold.chunk % kSlice))
-    return failure();
   // Neighbouring threads write neighbouring columns.
   settleFactors(!rows.loops.empty() &&
                 rows.loops.back().coefficients.back() == 1);
+  for (unsigned f : {0, 1}) {
+    std::optional<MatrixElement> element =
+        getMatrixElement(getAccess(f).element);
+    if (!element || !getAccess(f).isMemory())
+      return failure();
+    elements[f] = *element;
+  }
+  if (elements[0] != elements[1] &&
+      !(isEight(elements[0]) && isEight(elements[1])))
+    return failure();
+  toF16 = rule.getRound() == SumRounding::rne_f16;
+  // Late instructions make f16 of f8, so that subnormals of one type have other
+  // exponents, which nothing tells but products with the other type.
+  std::optional<MatrixRule> native = unit->getRule(elements[0], toF16);
+  if (elements[0] != elements[1] && native && native->late)
+    return failure();
+  packed = 32 / getAccess(0).element.getIntOrFloatBitWidth();
+  // No block is a smaller part of an instruction than zeros fill.
+  bool isUnit =
+      native && rule.getTerms() == native->terms &&
+      rule.getTerms() >= getGroup() && rule.getFraction() == native->fraction &&
+      rule.getRound() == getRounding(native->rounding) &&
+      rule.getFloor() == native->floor && rule.getLate() == native->late;
+  if (!isUnit || !chooseSlice())
+    return failure();
   batchSize = getProduct(getSizes(batch));
   chooseTile();
   for (unsigned f : {0, 1}) {
     const Factor &factor = getFactor(f);
-    const Access &access = fold.inputs[factor.inputs[0]];
     auto stepsByOne = [](ArrayRef<CollapsedDim> loops) {
       return !loops.empty() && loops.back().coefficients[0] == 1;
     };
-    auto areAligned = [](ArrayRef<CollapsedDim> loops, unsigned access) {
+    auto areAligned = [&](ArrayRef<CollapsedDim> loops, unsigned access) {
       return llvm::all_of(loops, [&](const CollapsedDim &loop) {
-        return loop.coefficients[access] % kGroup == 0;
+        return loop.coefficients[access] % getGroup() == 0;
       });
     };
     isAlong[f] = stepsByOne(factor.reduction) && !stepsByOne(factor.loops);
     isVector[f] =
-        isAlong[f] && factor.reduction.back().size % kGroup == 0 &&
+        isAlong[f] && factor.reduction.back().size % getGroup() == 0 &&
         areAligned(ArrayRef(factor.reduction).drop_back(), 0) &&
         areAligned(factor.loops, 0) && areAligned(batch, f) &&
-        access.constant % kGroup == 0 &&
+        getAccess(f).constant % getGroup() == 0 &&
         b.getAlignment(fold.op->getOperand(factor.inputs[0])) % 16 == 0;
   }
   return success();
+}
+
+/// Chunks end where a slice ends.
+bool AccumulatorDevice::chooseSlice() {
+  for (words = kMostWords; words >= 2 * kFour; words /= 2)
+    if (fold.chunk >= fold.n || fold.chunk % getSlice() == 0)
+      return true;
+  return false;
 }
 
 void AccumulatorDevice::chooseTile() {
@@ -149,10 +225,12 @@ void AccumulatorDevice::chooseTile() {
     return batchSize * llvm::divideCeil(rows.size, extents[0]) *
            llvm::divideCeil(columns.size, extents[1]);
   };
-  // Totals of chunks take as many registers as the sums.
+  // Totals of chunks take as many registers as the sums. For late sums ptxas
+  // holds f16 of all factors, and those of either half beside the sums.
   bool isLarge = rows.size >= kLargeProduct && columns.size >= kLargeProduct &&
                  fold.chunk >= fold.n &&
-                 setTile(4, 8) >= b.getArchitecture().multiprocessors / 2;
+                 setTile(rule.getLate() ? 2 : 4, 8) >=
+                     b.getArchitecture().multiprocessors / 2;
   if (!isLarge)
     setTile(2, 4);
 }
@@ -161,14 +239,20 @@ void AccumulatorDevice::chooseTile() {
 // Slices
 //===----------------------------------------------------------------------===//
 
-/// Which groups of a slice the thread reads: neighbouring threads read what
-/// lies together.
-void AccumulatorDevice::locate(unsigned f) {
+Value AccumulatorDevice::locate(unsigned f, Value at) {
   const Factor &factor = getFactor(f);
   Value start = b.add(
       getLoopOffset(b, batch, b.delinearize(batchIndex, getSizes(batch)), f),
-      fold.inputs[factor.inputs[0]].constant);
-  constexpr int64_t parts = kSlice / kGroup;
+      getAccess(f).constant);
+  return b.add(start,
+               getLoopOffset(b, factor.loops,
+                             b.delinearize(at, getSizes(factor.loops)), 0));
+}
+
+/// Which groups of a slice the thread reads: neighbouring threads read what
+/// lies together.
+void AccumulatorDevice::chooseGroups(unsigned f) {
+  int64_t parts = words / kFour;
   for (int64_t first = 0; first < extents[f] * parts; first += kTileThreads) {
     Value item = b.add(thread, first);
     Group group;
@@ -176,22 +260,20 @@ void AccumulatorDevice::locate(unsigned f) {
     group.part = isAlong[f] ? b.rem(item, parts) : b.div(item, extents[f]);
     // What is beyond the end repeats the last one, and is not stored.
     Value at = b.add(begin[f], group.own);
-    if (factor.size % extents[f])
-      at = b.min(at, b.index(factor.size - 1));
-    group.base = b.add(
-        start, getLoopOffset(b, factor.loops,
-                             b.delinearize(at, getSizes(factor.loops)), 0));
+    if (getFactor(f).size % extents[f])
+      at = b.min(at, b.index(getFactor(f).size - 1));
+    group.base = locate(f, at);
     groups[f].push_back(group);
   }
 }
 
-SmallVector<Value> AccumulatorDevice::readSlice(unsigned f, Value slice,
-                                                bool isLast) {
+void AccumulatorDevice::readSlice(unsigned f, Value slice, bool isLast,
+                                  SmallVector<Value> &values) {
   const Factor &factor = getFactor(f);
-  const Access &access = fold.inputs[factor.inputs[0]];
-  Type i16 = b.getI16Type();
-  auto words = VectorType::get({kGroup / kPacked}, b.getI32Type());
-  /// The bits of so many neighbours along K; +0 beyond its end.
+  const Access &access = getAccess(f);
+  Type stored = getStorageType(access.element);
+  auto four = VectorType::get({kFour}, b.getI32Type());
+  /// So many neighbours along K as they are stored; +0 beyond its end.
   auto read = [&](const Group &group, Value k, int64_t lanes) -> Value {
     Value isInside;
     if (isLast) {
@@ -202,40 +284,62 @@ SmallVector<Value> AccumulatorDevice::readSlice(unsigned f, Value slice,
         b.add(group.base,
               getLoopOffset(b, factor.reduction,
                             b.delinearize(k, getSizes(factor.reduction)), 0));
-    Value bits = lanes > 1 ? b.loadAligned(access.buffer, i16, offset, lanes)
-                           : b.load(access.buffer, i16, offset);
+    Value bits = lanes > 1 ? b.loadAligned(access.buffer, stored, offset, lanes)
+                           : b.load(access.buffer, stored, offset);
     return isInside ? b.select(isInside, bits, b.zero(bits.getType())) : bits;
   };
-  SmallVector<Value> values;
+  auto toWord = [&](Value bits) -> Value {
+    if (packed == 1)
+      return arith::BitcastOp::create(b, b.getI32Type(), bits);
+    return arith::ExtUIOp::create(b, b.getI32Type(), bits);
+  };
   for (const Group &group : groups[f]) {
-    Value first = b.add(b.mul(slice, kSlice), b.mul(group.part, kGroup));
+    Value first =
+        b.add(b.mul(slice, getSlice()), b.mul(group.part, getGroup()));
     if (isVector[f]) {
       values.push_back(
-          vector::BitCastOp::create(b, words, read(group, first, kGroup)));
+          vector::BitCastOp::create(b, four, read(group, first, getGroup())));
       continue;
     }
-    SmallVector<Value> elements;
-    for (int64_t i = 0; i < kGroup; i += kPacked) {
-      Value pair[kPacked];
-      for (int64_t e = 0; e < kPacked; ++e)
-        pair[e] = arith::ExtUIOp::create(b, b.getI32Type(),
-                                         read(group, b.add(first, i + e), 1));
-      elements.push_back(arith::OrIOp::create(
-          b, pair[0], arith::ShLIOp::create(b, pair[1], i32(16))));
+    SmallVector<Value> found;
+    for (int64_t k = 0; k < getGroup(); k += packed) {
+      Value word = toWord(read(group, b.add(first, k), 1));
+      for (int64_t e = 1; e < packed; ++e) {
+        Value next = toWord(read(group, b.add(first, k + e), 1));
+        word = arith::OrIOp::create(
+            b, word, arith::ShLIOp::create(b, next, i32(32 / packed * e)));
+      }
+      found.push_back(word);
     }
-    values.push_back(vector::FromElementsOp::create(b, words, elements));
+    values.push_back(vector::FromElementsOp::create(b, four, found));
+  }
+}
+
+SmallVector<Value> AccumulatorDevice::readSlices(Value slice, bool isLast) {
+  SmallVector<Value> values;
+  for (unsigned f : {0, 1})
+    readSlice(f, slice, isLast, values);
+  if (isChecked()) {
+    Value all = values[0];
+    for (Value other : ArrayRef(values).drop_front())
+      all = arith::OrIOp::create(b, all, other);
+    Value word = i32(0);
+    for (int64_t e = 0; e < kFour; ++e)
+      word =
+          arith::OrIOp::create(b, word, vector::ExtractOp::create(b, all, e));
+    values.push_back(arith::AndIOp::create(b, word, i32(kLowBits)));
   }
   return values;
 }
 
-void AccumulatorDevice::storeSlice(unsigned f, ArrayRef<Value> values,
-                                   Value buffer) {
-  for (auto [group, value] : llvm::zip_equal(groups[f], values)) {
-    Value row =
-        b.add(b.mul(group.own, kPitch), b.mul(group.part, kGroup / kPacked));
-    b.storeAligned(value, buffers,
-                   b.add(b.add(buffer, row), f * extents[0] * kPitch));
-  }
+void AccumulatorDevice::storeSlices(ArrayRef<Value> values, Value buffer) {
+  for (unsigned f : {0, 1})
+    for (const Group &group : groups[f]) {
+      Value row = b.add(b.mul(group.own, getPitch()), b.mul(group.part, kFour));
+      b.storeAligned(values.front(), buffers,
+                     b.add(b.add(buffer, row), f * extents[0] * getPitch()));
+      values = values.drop_front();
+    }
 }
 
 //===----------------------------------------------------------------------===//
@@ -243,58 +347,73 @@ void AccumulatorDevice::storeSlice(unsigned f, ArrayRef<Value> values,
 //===----------------------------------------------------------------------===//
 
 /// One instruction, of as many elements of K as `right` has words for.
-Value AccumulatorDevice::multiply(ArrayRef<Value> left, ArrayRef<Value> right,
-                                  ArrayRef<Value> sums) {
-  bool isF16 = fold.inputs[rows.inputs[0]].element.isF16();
-  auto toOperands = [&](ArrayRef<Value> words) {
-    SmallVector<Value> operands(words);
-    if (isF16)
-      for (Value &word : operands)
-        word = LLVM::BitcastOp::create(
-            b, VectorType::get({kPacked}, b.getF16Type()), word);
-    return operands;
+void AccumulatorDevice::multiply(ArrayRef<Value> left, ArrayRef<Value> right,
+                                 MutableArrayRef<Value> sums) {
+  SmallVector<Value> operands(left);
+  llvm::append_range(operands, right);
+  if (elements[0] == MatrixElement::F16)
+    for (Value &word : operands)
+      word = LLVM::BitcastOp::create(
+          b, VectorType::get({packed}, b.getF16Type()), word);
+  llvm::append_range(operands, sums);
+  // LLVM names what the types of operands do not tell.
+  auto getName = [&](unsigned f) {
+    return std::string(repro_target::matrixElementNames[unsigned(elements[f])]);
   };
-  NVVM::MMATypes type = isF16 ? NVVM::MMATypes::f16 : NVVM::MMATypes::bf16;
-  auto result = LLVM::LLVMStructType::getLiteral(
-      b.getContext(), SmallVector<Type>(4, b.getF32Type()));
-  return NVVM::MmaOp::create(
-      b, result, toOperands(left), toOperands(right), sums,
-      ArrayRef<int64_t>{kRows, kColumns, kGroup * int64_t(right.size())},
-      std::nullopt, std::nullopt, std::array{type, type},
-      std::array{NVVM::MMALayout::row, NVVM::MMALayout::col});
+  std::string result = toF16 ? "f16" : "f32";
+  std::string types = getName(0);
+  if (elements[0] == MatrixElement::F16)
+    types = result + "." + result;
+  else if (isEight(elements[0]))
+    types = result + "." + getName(0) + "." + getName(1) + "." + result;
+  std::string depth = std::to_string(getGroup() * int64_t(right.size()));
+  auto type = LLVM::LLVMStructType::getLiteral(
+      b.getContext(), llvm::to_vector(ValueRange(sums).getTypes()));
+  Value product =
+      LLVM::CallIntrinsicOp::create(
+          b, type,
+          b.getStringAttr("llvm.nvvm.mma.m16n8k" + depth + ".row.col." + types),
+          operands)
+          .getResult(0);
+  for (auto [e, sum] : llvm::enumerate(sums))
+    sum = LLVM::ExtractValueOp::create(b, product, e);
 }
 
 void AccumulatorDevice::multiply(Value buffer, int64_t count,
                                  MutableArrayRef<Value> sums) {
   auto load = [&](unsigned f, int64_t own, int64_t word) {
     Value row = b.add(b.add(warpBegin[f], group), own + f * extents[0]);
-    Value at = b.add(b.add(buffer, b.mul(row, kPitch)), b.add(member, word));
+    Value at =
+        b.add(b.add(buffer, b.mul(row, getPitch())), b.add(member, word));
     return b.load(buffers, b.getI32Type(), at);
   };
+  int64_t perProduct = toF16 ? 2 : 4;
   for (int64_t k = 0; k < count;) {
-    // Words along K of an instruction, in fours.
-    int64_t fours = unit->hasDepth16() && count - k > kGroup ? 2 : 1;
+    int64_t four = k / packed;
+    SmallVector<int64_t> fours{four};
+    bool hasOne = count - k <= getGroup();
+    if (isEight(elements[0]) || (unit->hasDepth16() && !hasOne))
+      fours.push_back(four + kFour);
+    k += getGroup() * int64_t(fours.size());
+    // Zeros alone come first.
+    if (hasOne)
+      std::reverse(fours.begin(), fours.end());
     SmallVector<SmallVector<Value>> left, right;
     for (int64_t i = 0; i < high; ++i) {
       left.emplace_back();
-      for (int64_t four = 0; four < fours; ++four)
+      for (int64_t word : fours)
         for (int64_t half : {0, 1})
-          left.back().push_back(
-              load(0, kRows * i + 8 * half, k / kPacked + 4 * four));
+          left.back().push_back(load(0, kRows * i + 8 * half, word));
     }
     for (int64_t j = 0; j < wide; ++j) {
       right.emplace_back();
-      for (int64_t four = 0; four < fours; ++four)
-        right.back().push_back(load(1, kColumns * j, k / kPacked + 4 * four));
+      for (int64_t word : fours)
+        right.back().push_back(load(1, kColumns * j, word));
     }
     for (int64_t i = 0; i < high; ++i)
-      for (int64_t j = 0; j < wide; ++j) {
-        MutableArrayRef<Value> own = sums.slice((i * wide + j) * 4, 4);
-        Value product = multiply(left[i], right[j], own);
-        for (int64_t e = 0; e < 4; ++e)
-          own[e] = LLVM::ExtractValueOp::create(b, product, e);
-      }
-    k += kGroup * fours;
+      for (int64_t j = 0; j < wide; ++j)
+        multiply(left[i], right[j],
+                 sums.slice((i * wide + j) * perProduct, perProduct));
   }
 }
 
@@ -350,15 +469,43 @@ Value AccumulatorDevice::readInit(Value offset) {
                         b.getF32Type());
 }
 
-void AccumulatorDevice::storeResults(ArrayRef<Value> totals) {
+SmallVector<Value> AccumulatorDevice::pack(ArrayRef<Value> values) {
+  if (!toF16)
+    return SmallVector<Value>(values);
+  Type f16 = b.getF16Type();
+  SmallVector<Value> sums;
+  for (size_t i = 0; i < values.size(); i += 2)
+    sums.push_back(vector::FromElementsOp::create(
+        b, VectorType::get({2}, f16),
+        ValueRange{b.convertFloat(values[i], f16),
+                   b.convertFloat(values[i + 1], f16)}));
+  return sums;
+}
+
+SmallVector<Value> AccumulatorDevice::unpack(ArrayRef<Value> sums) {
+  if (!toF16)
+    return SmallVector<Value>(sums);
+  SmallVector<Value> values;
+  for (Value sum : sums)
+    for (int64_t e : {0, 1})
+      values.push_back(
+          b.convertFloat(vector::ExtractOp::create(b, sum, e), b.getF32Type()));
+  return values;
+}
+
+void AccumulatorDevice::storeResult(Value result, Value offset) {
   const Access &output = fold.outputs[0];
+  b.store(b.convertFloat(b.canonicalizeNaN(result), output.element),
+          output.buffer, offset);
+}
+
+void AccumulatorDevice::storeResults(ArrayRef<Value> totals) {
   forSums([&](int64_t i, Value offset, Value exists) {
     auto store = [&] {
       Value result = totals[i];
       if (rule.getStart() == SumStart::zero) // (F3)
         result = arith::AddFOp::create(b, readInit(offset), result);
-      b.store(b.convertFloat(b.canonicalizeNaN(result), output.element),
-              output.buffer, offset);
+      storeResult(result, offset);
     };
     if (exists)
       b.when(exists, store);
@@ -367,110 +514,214 @@ void AccumulatorDevice::storeResults(ArrayRef<Value> totals) {
   });
 }
 
-void AccumulatorDevice::expand() {
+Value AccumulatorDevice::noteLowBits(Value seen, int64_t flags) {
+  for (int64_t distance = kWarp / 2; distance; distance /= 2)
+    seen = arith::OrIOp::create(
+        b, seen,
+        gpu::ShuffleOp::create(b, seen, distance, kWarp, gpu::ShuffleMode::XOR)
+            .getShuffleResult());
+  b.barrier(); // nobody reads a slice any more
+  b.store(seen, buffers, thread);
+  b.barrier();
+  Value all = i32(0);
+  for (int64_t warp = 0; warp < kTileThreads; warp += kWarp)
+    all = arith::OrIOp::create(b, all,
+                               b.load(buffers, b.getI32Type(), b.index(warp)));
+  b.when(b.equal(thread, b.index(0)), [&] {
+    b.store(all, b.getWorkspace(b.getI32Type(), getNumTiles(), flags),
+            b.getBlockId());
+  });
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, all, i32(0));
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+int64_t AccumulatorDevice::getNumTiles() const {
+  return batchSize * llvm::divideCeil(rows.size, extents[0]) *
+         llvm::divideCeil(columns.size, extents[1]);
+}
+
+void AccumulatorDevice::beginBlock(int64_t blocksPerProcessor) {
+  LaunchShape launch;
+  launch.blocksPerProcessor = blocksPerProcessor;
+  launch.grid[0] = getNumTiles();
+  launch.block[0] = kTileThreads;
+  b.setLaunch(launch);
+  thread = b.getThreadId();
   int64_t tiles[2];
   for (unsigned f : {0, 1})
     tiles[f] = llvm::divideCeil(getFactor(f).size, extents[f]);
-  noteTiles("blocks of " + std::to_string(extents[0]) + " x " +
-            std::to_string(extents[1]) + " results and " +
-            std::to_string(kSlice) + " of K by matrix instructions of " +
-            std::string(unit->name));
-  LaunchShape launch;
-  launch.grid[0] = batchSize * tiles[0] * tiles[1];
-  launch.block[0] = kTileThreads;
-  b.setLaunch(launch);
-  int64_t bufferSize = (extents[0] + extents[1]) * kPitch;
-  buffers = b.createTile(2 * bufferSize, b.getI32Type());
-  thread = b.getThreadId();
   SmallVector<Value> at =
       b.delinearize(b.getBlockId(), {batchSize, tiles[0], tiles[1]});
   batchIndex = at[0];
+  for (unsigned f : {0, 1})
+    begin[f] = b.mul(at[1 + f], extents[f]);
+}
+
+void AccumulatorDevice::expand(int64_t flags) {
+  noteTiles("blocks of " + std::to_string(extents[0]) + " x " +
+            std::to_string(extents[1]) + " results and " +
+            std::to_string(getSlice()) + " of K by matrix instructions of " +
+            std::string(unit->name));
+  beginBlock(/*blocksPerProcessor=*/1);
+  int64_t bufferSize = (extents[0] + extents[1]) * getPitch();
+  buffers = b.createTile(2 * bufferSize, b.getI32Type());
   Value warp = b.div(thread, kWarp), lane = b.rem(thread, kWarp);
   group = b.div(lane, 4);
   member = b.rem(lane, 4);
   for (unsigned f : {0, 1}) {
-    begin[f] = b.mul(at[1 + f], extents[f]);
     warpBegin[f] = b.mul(f ? b.rem(warp, 2) : b.div(warp, 2), extents[f] / 2);
-    locate(f);
+    chooseGroups(f);
   }
 
   int64_t count = high * wide * 4;
   auto splat = [&](double value) {
     return SmallVector<Value>(count, b.constant(b.getF32FloatAttr(value)));
   };
-  SmallVector<Value> sums = splat(0);
+  SmallVector<Value> first = splat(0);
   if (rule.getStart() == SumStart::init)
     forSums(
-        [&](int64_t i, Value offset, Value) { sums[i] = readInit(offset); });
+        [&](int64_t i, Value offset, Value) { first[i] = readInit(offset); });
+  SmallVector<Value> sums = pack(first);
   // -0 + x is x, whatever x is.
   bool hasTotals = fold.chunk < fold.n;
   SmallVector<Value> totals = hasTotals ? splat(-0.0) : SmallVector<Value>();
   auto addToTotals = [&] {
-    for (int64_t i = 0; i < count; ++i)
-      totals[i] = arith::AddFOp::create(b, totals[i], sums[i]);
+    SmallVector<Value> result;
+    for (auto [total, sum] : llvm::zip_equal(totals, unpack(sums)))
+      result.push_back(arith::AddFOp::create(b, total, sum));
+    return result;
+  };
+  Value seen = i32(0);
+  auto note = [&](ArrayRef<Value> slices) -> Value {
+    return isChecked() ? arith::OrIOp::create(b, seen, slices.back()) : seen;
   };
 
-  int64_t whole = fold.n / kSlice, rest = fold.n % kSlice;
+  int64_t whole = fold.n / getSlice(), rest = fold.n % getSlice();
   if (whole) {
-    for (unsigned f : {0, 1})
-      storeSlice(f, readSlice(f, b.index(0), /*isLast=*/false), b.index(0));
+    SmallVector<Value> slices = readSlices(b.index(0), /*isLast=*/false);
+    seen = note(slices);
+    storeSlices(slices, b.index(0));
     b.barrier();
-    SmallVector<Value> state{b.index(0)};
+    SmallVector<Value> state{b.index(0), seen};
     llvm::append_range(state, sums);
     llvm::append_range(state, totals);
-    state =
-        b.loop(b.index(0), b.index(whole), 1, state,
-               [&](Value slice, ValueRange carried) {
-                 Value next = b.add(slice, 1);
-                 Value isMore = b.less(next, b.index(whole));
-                 Value other = b.sub(b.index(bufferSize), carried[0]);
-                 SmallVector<Value> onTheWay[2];
-                 for (unsigned f : {0, 1})
-                   onTheWay[f] = b.chooseOrAny(isMore, [&] {
-                     return readSlice(f, next, /*isLast=*/false);
+    auto restore = [&](ValueRange from) {
+      seen = from[1];
+      sums.assign(from.begin() + 2, from.begin() + 2 + sums.size());
+      totals.assign(from.begin() + 2 + sums.size(), from.end());
+    };
+    state = b.loop(b.index(0), b.index(whole), 1, state,
+                   [&](Value slice, ValueRange carried) {
+                     restore(carried);
+                     Value next = b.add(slice, 1);
+                     Value isMore = b.less(next, b.index(whole));
+                     Value other = b.sub(b.index(bufferSize), carried[0]);
+                     SmallVector<Value> onTheWay = b.chooseOrAny(isMore, [&] {
+                       return readSlices(next, /*isLast=*/false);
+                     });
+                     seen = b.select(isMore, note(onTheWay), seen);
+                     multiply(carried[0], getSlice(), sums);
+                     if (hasTotals) {
+                       Value place = b.rem(next, fold.chunk / getSlice());
+                       Value isEnd = b.equal(place, b.index(0));
+                       for (auto [total, sum] :
+                            llvm::zip_equal(totals, addToTotals()))
+                         total = b.select(isEnd, sum, total);
+                       for (Value &sum : sums)
+                         sum = b.select(isEnd, b.zero(sum.getType()), sum);
+                     }
+                     storeSlices(onTheWay, other);
+                     b.barrier();
+                     SmallVector<Value> result{other, seen};
+                     llvm::append_range(result, sums);
+                     llvm::append_range(result, totals);
+                     return result;
                    });
-                 sums.assign(carried.begin() + 1, carried.begin() + 1 + count);
-                 multiply(carried[0], kSlice, sums);
-                 if (hasTotals) {
-                   totals.assign(carried.begin() + 1 + count, carried.end());
-                   Value place = b.rem(next, fold.chunk / kSlice);
-                   Value isEnd = b.equal(place, b.index(0));
-                   Value zero = b.zero(b.getF32Type());
-                   for (int64_t i = 0; i < count; ++i) {
-                     Value total = arith::AddFOp::create(b, totals[i], sums[i]);
-                     totals[i] = b.select(isEnd, total, totals[i]);
-                     sums[i] = b.select(isEnd, zero, sums[i]);
-                   }
-                 }
-                 for (unsigned f : {0, 1})
-                   storeSlice(f, onTheWay[f], other);
-                 b.barrier();
-                 SmallVector<Value> result{other};
-                 llvm::append_range(result, sums);
-                 llvm::append_range(result, totals);
-                 return result;
-               });
-    sums.assign(state.begin() + 1, state.begin() + 1 + count);
-    totals.assign(state.begin() + 1 + count, state.end());
+    restore(state);
   }
   if (rest) {
-    for (unsigned f : {0, 1})
-      storeSlice(f, readSlice(f, b.index(whole), /*isLast=*/true), b.index(0));
+    SmallVector<Value> slices = readSlices(b.index(whole), /*isLast=*/true);
+    seen = note(slices);
+    storeSlices(slices, b.index(0));
     b.barrier();
     multiply(b.index(0), rest, sums);
   }
   if (hasTotals && fold.n % fold.chunk)
-    addToTotals();
-  storeResults(hasTotals ? totals : sums);
+    totals = addToTotals();
+  auto store = [&] { storeResults(hasTotals ? totals : unpack(sums)); };
+  if (isChecked())
+    b.when(noteLowBits(seen, flags), store);
+  else
+    store();
+}
+
+void AccumulatorDevice::expandInIntegers(int64_t flags) {
+  // Left to itself, ptxas spills for the sake of more blocks.
+  beginBlock(/*blocksPerProcessor=*/4);
+  Value flag = b.load(b.getWorkspace(b.getI32Type(), getNumTiles(), flags),
+                      b.getI32Type(), b.getBlockId());
+  AccumulatorChain chain(b, rule, getAccess(0).element, getAccess(1).element);
+  auto compute = [&](Value item) {
+    Value at[] = {b.add(begin[0], b.div(item, extents[1])),
+                  b.add(begin[1], b.rem(item, extents[1]))};
+    Value exists = arith::AndIOp::create(b, b.less(at[0], b.index(rows.size)),
+                                         b.less(at[1], b.index(columns.size)));
+    b.when(exists, [&] {
+      Value offset =
+          b.add(getLoopOffset(b, batch,
+                              b.delinearize(batchIndex, getSizes(batch)), 2),
+                fold.outputs[0].constant);
+      for (unsigned f : {0, 1})
+        offset = b.add(
+            offset, getLoopOffset(
+                        b, getFactor(f).loops,
+                        b.delinearize(at[f], getSizes(getFactor(f).loops)), 1));
+      Value base[] = {locate(0, at[0]), locate(1, at[1])};
+      auto load = [&](unsigned f, Value k) {
+        ArrayRef<CollapsedDim> loops = getFactor(f).reduction;
+        Value own =
+            getLoopOffset(b, loops, b.delinearize(k, getSizes(loops)), 0);
+        return b.load(getAccess(f).buffer, getAccess(f).element,
+                      b.add(base[f], own));
+      };
+      storeResult(chain.addChunks(
+                      fold.n, fold.chunk, readInit(offset),
+                      [&](Value k) { return load(0, k); },
+                      [&](Value k) { return load(1, k); }),
+                  offset);
+    });
+  };
+  b.when(arith::CmpIOp::create(b, arith::CmpIPredicate::ne, flag, i32(0)), [&] {
+    b.loop(thread, b.index(extents[0] * extents[1]), kTileThreads, compute);
+  });
 }
 
 LogicalResult device::expandAccumulators(DeviceKernelFactory &factory,
                                          FoldOp op) {
-  return factory.tryCreate<FoldOp>("", [](DeviceBuilder &b, FoldOp copy) {
+  std::optional<int64_t> flags;
+  auto expand = [&](DeviceBuilder &b, FoldOp copy) {
     AccumulatorDevice kernel(b, copy);
     if (failed(kernel.match()))
       return failure();
-    kernel.expand();
+    if (kernel.isChecked())
+      flags = factory.getWorkspace().allocate(kernel.getNumTiles() *
+                                              sizeof(int32_t));
+    kernel.expand(flags.value_or(0));
     return success();
-  });
+  };
+  if (failed(factory.tryCreate<FoldOp>("", expand)))
+    return failure();
+  if (!flags)
+    return success();
+  return factory.tryCreate<FoldOp>("in_integers",
+                                   [&](DeviceBuilder &b, FoldOp copy) {
+                                     AccumulatorDevice kernel(b, copy);
+                                     if (failed(kernel.match()))
+                                       return failure();
+                                     kernel.expandInIntegers(*flags);
+                                     return success();
+                                   });
 }

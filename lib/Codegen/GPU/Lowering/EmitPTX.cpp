@@ -49,8 +49,29 @@ static void initializeTarget() {
   });
 }
 
+/// The version of PTX that matrix instructions need, where LLVM's for the
+/// architecture is an earlier one.
+static StringRef getVersion(const Architecture &architecture,
+                            gpu::GPUModuleOp kernels) {
+  bool hasEight =
+      kernels
+          .walk([](LLVM::CallIntrinsicOp op) {
+            StringRef name = op.getIntrin();
+            bool isEight = name.contains(".e4m3") || name.contains(".e5m2");
+            return isEight ? WalkResult::interrupt() : WalkResult::advance();
+          })
+          .wasInterrupted();
+  if (hasEight)
+    return "+ptx87";
+  // LLVM's PTX for the first class of these has no matrix instructions of f16.
+  bool isOld =
+      architecture.matrixUnit && !architecture.matrixUnit->hasDepth16();
+  return isOld ? "+ptx65" : "";
+}
+
 static std::unique_ptr<llvm::TargetMachine>
-createTargetMachine(const Architecture &architecture, std::string &error) {
+createTargetMachine(const Architecture &architecture, StringRef version,
+                    std::string &error) {
   initializeTarget();
   llvm::Triple triple("nvptx64-nvidia-cuda");
   const llvm::Target *target =
@@ -60,12 +81,9 @@ createTargetMachine(const Architecture &architecture, std::string &error) {
   llvm::TargetOptions options;
   // (V3) never form an fma that the program does not name.
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
-  // LLVM's PTX for the first class of these has no matrix instructions of f16.
-  bool isOld =
-      architecture.matrixUnit && !architecture.matrixUnit->hasDepth16();
   return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
-      triple, architecture.name, isOld ? "+ptx65" : "", options,
-      llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Aggressive));
+      triple, architecture.name, version, options, llvm::Reloc::PIC_,
+      std::nullopt, llvm::CodeGenOptLevel::Aggressive));
 }
 
 /// The error word alone is changed by atomics. What the other threads do does
@@ -210,8 +228,8 @@ LogicalResult EmitPTX::emitModule(gpu::GPUModuleOp kernels,
     builder.clone(op);
   }
   std::string error;
-  std::unique_ptr<llvm::TargetMachine> machine =
-      createTargetMachine(architecture, error);
+  std::unique_ptr<llvm::TargetMachine> machine = createTargetMachine(
+      architecture, getVersion(architecture, kernels), error);
   if (!machine)
     return kernels.emitError(error);
   // The translation takes the alignment of accesses from it.

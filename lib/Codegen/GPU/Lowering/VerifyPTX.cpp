@@ -69,8 +69,13 @@ static constexpr StringLiteral allowed[] = {
 };
 
 /// (M3) What has the sums of the device's class.
-static constexpr StringLiteral tensorCoreOpcodes =
-    "mma.sync.aligned.m16n8k{8,16}.row.col.f32.{f16.f16,bf16.bf16}.f32";
+static constexpr StringLiteral tensorCoreOpcodes[] = {
+    "mma.sync.aligned.m16n8k{8,16}.row.col.f32.{f16.f16,bf16.bf16}.f32",
+    "mma.sync.aligned.m16n8k{8,16}.row.col.f16.f16.f16.f16",
+    "mma.sync.aligned.m16n8k{4,8}.row.col.f32.tf32.tf32.f32",
+    "mma.sync.aligned.m16n8k32.row.col.f32.{e4m3,e5m2}.{e4m3,e5m2}.f32",
+    "mma.sync.aligned.m16n8k32.row.col.f16.{e4m3,e5m2}.{e4m3,e5m2}.f16",
+};
 
 /// Appends what a pattern stands for.
 static void expandPattern(StringRef pattern, llvm::StringSet<> &result) {
