@@ -190,6 +190,7 @@ def _integer_operations() -> list[Operation]:
         Operation("cvt.u16.u64", ("u64",), "b16", "cvt.u16.u64 {d}, {a};", "a"),
         Operation("cvt.u32.u16", ("b16",), "u32", "cvt.u32.u16 {d}, {a};", "a"),
         Operation("cvt.u64.u16", ("b16",), "u64", "cvt.u64.u16 {d}, {a};", "a"),
+        Operation("cvt.s16.s8", ("b16",), "b16", "cvt.s16.s8 {d}, {a};", "(uint16_t)(int8_t)a"),
         Operation("cvt.s32.s16", ("b16",), "s32", "cvt.s32.s16 {d}, {a};", "(int16_t)a"),
     ]
     for name, c in (

@@ -28,10 +28,10 @@ import repro_mlir
 import tensor_cores
 from cases import Call, Module, Training, calls, trainings
 from inputs import arrays
-from repro_mlir.bundle.runner.certificates import TENSOR_CORES, matrix_instructions, unit_of
+from repro_mlir.bundle.runner.certificates import TENSOR_CORES, matrix_instructions
 from repro_mlir.bundle.runner.packing import write_runner
 from repro_mlir.bundle.writer import capture_steps, expect, write_bundle
-from repro_mlir.certification import make_cases
+from repro_mlir.certification import class_of, make_cases
 from repro_mlir.compilation.assembler import assemble, find_assembler
 from repro_mlir.compilation.device_code import compile_for
 from repro_mlir.errors import ReproError
@@ -103,14 +103,23 @@ def product_program(product: Product, architecture: str) -> Program:
     """The program of a product in the accumulator of the architecture's class."""
     import torch
 
-    kind = {"f16": torch.float16, "bf16": torch.bfloat16}[product.element]
-    examples = tuple(torch.zeros(shape, dtype=kind) for shape in product.shapes)
+    kinds = {
+        "f16": torch.float16,
+        "bf16": torch.bfloat16,
+        "tf32": torch.float32,
+        "f8E4M3FN": torch.float8_e4m3fn,
+        "f8E5M2": torch.float8_e5m2,
+    }
+    examples = tuple(torch.zeros(shape).to(kinds[product.element]) for shape in product.shapes)
 
     def multiply(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
         left = left.t() if product.layout[0] == "T" else left
-        return torch.mm(left, right.t() if product.layout[1] == "T" else right)
+        right = right.t() if product.layout[1] == "T" else right
+        # PyTorch multiplies no f8 but with scales.
+        return torch.mm(left.float(), right.float()) if left.itemsize == 1 else torch.mm(left, right)
 
-    by = repro_mlir.Accumulator.named(unit_of(architecture).name, product.element, chunk=product.chunk)
+    element = "f32" if product.element == "tf32" else product.element
+    by = repro_mlir.Accumulator.named(class_of(architecture, element), element, product.sums, chunk=product.chunk)
     return repro_mlir.set_accumulators(repro_mlir.capture(Module(multiply), examples), by)
 
 

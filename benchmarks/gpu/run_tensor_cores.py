@@ -44,8 +44,11 @@ def run_tensor_cores(directory: Path, device: Device, results: Results, deadline
 def _certify(folder: Path, names: list[str], device: Device, results: Results) -> None:
     architecture = choose_architecture(names, device.capability, "the preparation")
     start = time.perf_counter()
-    certificate = compare_tensor_cores(device, unit_of(architecture), load_cases(folder, architecture))
-    write_certificate(certificate, path_of(device))
+    certificate, differing = compare_tensor_cores(device, unit_of(architecture), load_cases(folder, architecture))
+    if certificate.instructions:
+        write_certificate(certificate, path_of(device))
+    for line in differing:
+        results.note("tensor cores", line)
     for instruction in certificate.instructions:
         results.add(
             "tensor cores",
@@ -66,13 +69,18 @@ def _product(directory: Path, facts: dict[str, Any], device: Device, results: Re
         (output,) = session.step(*case.operands()).values()
         equal = tensor_hash(output, session.bundle.outputs[0].element) == facts["output"]
         theirs = None
-        if torch is not None and native:
-            kind = {"f16": torch.float16, "bf16": torch.bfloat16}[case.element]
+        kinds = {"f16": "float16", "bf16": "bfloat16", "tf32": "float32"}
+        # PyTorch multiplies no f8 without scales, and adds in f32.
+        if torch is not None and native and case.element in kinds and case.sums == "f32":
+            torch.backends.cuda.matmul.allow_tf32 = case.element == "tf32"
+            kind = getattr(torch, kinds[case.element])
             left, right = (torch.randn(shape, device="cuda").to(kind) for shape in case.shapes)
             left = left.t() if case.layout[0] == "T" else left
             right = right.t() if case.layout[1] == "T" else right
             theirs = timed(torch, lambda: torch.mm(left, right))
         ours, other = interleaved(session.replay, theirs)
+        if torch is not None:
+            torch.backends.cuda.matmul.allow_tf32 = False
     row: dict[str, Any] = {"name": case.name, "code": f"{'mma.sync' if native else 'integers'}, {session.image}"}
     row |= {"bits": "equal" if equal else "DIFFERENT: the product", "ours_ms": 1e3 * ours}
     row |= {"TFLOP/s": case.flops / ours * 1e-12}

@@ -25,10 +25,11 @@ class Product:
     """A product of matrices in the accumulator of the architecture's class (M4).
 
     Attributes:
-      element: of both factors.
+      element: of both factors; tf32 is f32 of which tf32 has every value.
       m, n, k: rows, columns, and products of a result.
       layout: N for a factor as it is, T for one that is transposed.
       chunk: products of a chain; 0 for all.
+      sums: f16, or f32.
     """
 
     element: str
@@ -37,12 +38,14 @@ class Product:
     k: int
     layout: str = "NN"
     chunk: int = 0
+    sums: str = "f32"
 
     @property
     def name(self) -> str:
         """Unique."""
         chunk = f", chunks of {self.chunk}" if self.chunk else ""
-        return f"{self.element} {self.m}x{self.n}x{self.k} {self.layout}{chunk}"
+        sums = ", sums in f16" if self.sums == "f16" else ""
+        return f"{self.element} {self.m}x{self.n}x{self.k} {self.layout}{chunk}{sums}"
 
     @property
     def flops(self) -> float:
@@ -57,18 +60,24 @@ class Product:
 
     def operands(self) -> list[np.ndarray]:
         """The factors as a program takes them: uniform in [-0.5, 0.5), rounded; the same wherever they are made."""
+        drawn = [centred_uniform(shape, _SEED, site, np.float32(1)) for site, shape in enumerate(self.shapes)]
+        if self.element == "tf32":
+            return [(x.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32) for x in drawn]
         kind = element_type(self.element)
-        rounded = [
-            round_to_format(centred_uniform(shape, _SEED, site, np.float32(1)), kind)
-            for site, shape in enumerate(self.shapes)
-        ]
+        rounded = [round_to_format(x, kind) for x in drawn]
         return [x.astype(np.float16) if self.element == "f16" else to_bits(x, kind) for x in rounded]
 
 
 def products(tiny: bool) -> list[Product]:
     """What is timed: large ones, those of GPT-2 124M at 4096 positions, and ragged ones."""
     if tiny:
-        return [Product("bf16", 70, 40, 100), Product("f16", 40, 70, 64, "NT", chunk=32)]
+        return [
+            Product("bf16", 70, 40, 100),
+            Product("f16", 40, 70, 64, "NT", chunk=32),
+            Product("tf32", 40, 70, 64),
+            Product("f8E4M3FN", 40, 70, 64, "NT"),
+            Product("f16", 40, 70, 64, "NT", sums="f16"),
+        ]
     return [
         Product("bf16", 4096, 4096, 4096, "NT"),
         Product("bf16", 4096, 4096, 4096, "NN"),
@@ -79,6 +88,11 @@ def products(tiny: bool) -> list[Product]:
         Product("bf16", 4096, 768, 3072, "NT"),
         Product("bf16", 4095, 4097, 4091, "NN"),
         Product("bf16", 16, 4096, 4096, "NT"),
+        Product("f16", 4096, 4096, 4096, "NT", sums="f16"),
+        Product("tf32", 4096, 4096, 4096, "NT"),
+        Product("tf32", 4096, 4096, 4096, "NN"),
+        Product("f8E4M3FN", 4096, 4096, 4096, "NT"),
+        Product("f8E5M2", 4096, 4096, 4096, "NT", sums="f16"),
     ]
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,60 +17,99 @@ from ..bundle.runner.plan import read_plan
 from ..bundle.runner.tensor_cores import Case, Vectors, compare_tensor_cores
 from ..compilation import gpu
 from ..compilation.assembler import assemble, find_assembler
-from ..numerics.formats import canonical, element_type, from_bits
+from ..numerics.formats import element_type, from_bits, to_bits
 from ..progress import Progress
-from ..reference.low_precision.accumulators import ACCUMULATORS, Fdpa, accumulate, named_accumulator
-from ..reference.low_precision.binary_formats import BF16, F16, BinaryFormat
-from .vectors import ELEMENTS, PRODUCTS, SIDE, make_vectors
+from ..reference.low_precision.accumulators import ACCUMULATORS, Fdpa, LateFdpa, accumulate
+from ..reference.low_precision.binary_formats import BF16, F8E4M3FN, F8E5M2, F16, TF32, BinaryFormat
+from .vectors import PRODUCTS, SIDE, make_vectors
 
-_FORMATS: dict[str, BinaryFormat] = {"f16": F16, "bf16": BF16}
-_F32 = element_type("f32")
+_FORMATS: dict[str, BinaryFormat] = {"f16": F16, "bf16": BF16, "tf32": TF32, "e4m3": F8E4M3FN, "e5m2": F8E5M2}
+"""By what PTX calls them."""
+
+_DEPTHS = {"f16": (8, 16), "bf16": (8, 16), "tf32": (4, 8), "e4m3": (32,), "e5m2": (32,)}
+
+_EIGHT = ("e4m3", "e5m2")
+
+_CLASSES_OF_EIGHT = {"sm_89": "ada", "sm_90": "hopper_mma", "sm_100": "blackwell_mma"}
+"""The class of `mma.sync` of f8, where one is known."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """mma.sync.aligned.m16n8k<depth>.row.col.<result>.<x>.<y>.<result>, and the rule of its sums."""
+
+    x: str
+    y: str
+    result: str
+    depth: int
+    by: Fdpa | LateFdpa
+
 
 _PROGRAM = """
-func.func @main(%x: tensor<{n}x{side}x{depth}x{element}>, %y: tensor<{n}x{side}x{depth}x{element}>,
-    %c: tensor<{n}x{side}x{side}xf32>) -> tensor<{n}x{side}x{side}xf32> attributes {{repro.num_state = 0 : i64}} {{
+func.func @main(%x: tensor<{n}x{side}x{depth}x{x}>, %y: tensor<{n}x{side}x{depth}x{y}>,
+    %c: tensor<{n}x{side}x{side}x{result}>) -> tensor<{n}x{side}x{side}x{result}>
+    attributes {{repro.num_state = 0 : i64}} {{
   %r = repro.fold
-    #repro.fdpa<terms = {terms}, fraction = {fraction}, round = rz_f32, floor = {floor}, start = init>
+    #repro.fdpa<terms = {terms}, fraction = {fraction}, round = {round}, floor = {floor}, late = {late}, start = init>
     maps [affine_map<(b, i, j, k) -> (b, i, k)>, affine_map<(b, i, j, k) -> (b, j, k)>,
           affine_map<(b, i, j, k) -> (b, i, j)>]
     iterators [parallel, parallel, parallel, reduction]
-    ins(%x, %y : tensor<{n}x{side}x{depth}x{element}>, tensor<{n}x{side}x{depth}x{element}>)
-    outs(%c : tensor<{n}x{side}x{side}xf32>) {{
-  ^bb0(%a: {element}, %b: {element}, %s: f32):
-    %aw = arith.extf %a : {element} to f32
-    %bw = arith.extf %b : {element} to f32
-    %f = math.fma %aw, %bw, %s : f32
+    ins(%x, %y : tensor<{n}x{side}x{depth}x{x}>, tensor<{n}x{side}x{depth}x{y}>)
+    outs(%c : tensor<{n}x{side}x{side}x{result}>) {{
+  ^bb0(%a: {x}, %b: {y}, %s: f32):
+    {body}
     repro.yield %f : f32
-  }} -> tensor<{n}x{side}x{side}xf32>
-  return %r : tensor<{n}x{side}x{side}xf32>
+  }} -> tensor<{n}x{side}x{side}x{result}>
+  return %r : tensor<{n}x{side}x{side}x{result}>
 }}
 """
 
 
-def instructions_of(architecture: str) -> list[tuple[str, int]]:
-    """The elements of the matrix instructions that code for an architecture has, and how many of K each takes."""
-    elements = [name for name in ELEMENTS if (name, "f32") in ACCUMULATORS[unit_of(architecture).name]]
-    # Those of 16 elements of K came with bf16.
-    return [(element, depth) for element in elements for depth in ((8, 16) if "bf16" in elements else (8,))]
+def instructions_of(architecture: str) -> list[Form]:
+    """The matrix instructions that code for an architecture has."""
+    return [
+        Form(x, y, result, depth, by)
+        for result in ("f32", "f16")
+        for x, depths in _DEPTHS.items()
+        for y in (_EIGHT if x in _EIGHT else (x,))
+        if (by := _rule(architecture, x, y, result))
+        for depth in depths
+        # Those of 16 elements of K came with bf16.
+        if depth != 16 or _rule(architecture, "bf16", "bf16", "f32")
+    ]
+
+
+def class_of(architecture: str, element: str) -> str | None:
+    """(M3) The class of `mma.sync` of elements, as PTX or as programs call them; None if none is known."""
+    is_eight = element in _EIGHT or element.startswith("f8")
+    return _CLASSES_OF_EIGHT.get(architecture) if is_eight else unit_of(architecture).name
+
+
+def _rule(architecture: str, x: str, y: str, result: str) -> Fdpa | LateFdpa | None:
+    name = class_of(architecture, x)
+    by = ACCUMULATORS[name].get((_FORMATS[x].name, result)) if name else None
+    # Late sums of two types of f8 are not those of the instruction (M4).
+    if by is None or (isinstance(by, LateFdpa) and x != y):
+        return None
+    assert isinstance(by, Fdpa | LateFdpa)
+    return by
 
 
 def make_cases(architecture: str) -> Iterator[Case]:
     """Each instruction of `instructions_of` with PRODUCTS * SIDE^2 results."""
-    unit = unit_of(architecture)
-    for element, depth in instructions_of(architecture):
-        by = named_accumulator(unit.name, _FORMATS[element])
-        assert isinstance(by, Fdpa) and (by.terms, by.fraction) == (unit.terms, unit.fraction)
-        code = _compile(architecture, element, depth, by)
+    for form in instructions_of(architecture):
+        code = _compile(architecture, form)
         (opcode,) = matrix_instructions(code.ptx)
-        vectors = make_vectors(element, depth)
-        yield Case(opcode, code, vectors, expected_results(vectors, element, by))
+        vectors = make_vectors(form.x, form.y, form.result, form.depth)
+        yield Case(opcode, code, vectors, expected_results(vectors, form))
 
 
-def certify(device: Device) -> Certificate:
-    """Compares the matrix instructions of a GPU with the rule of its class.
+def certify(device: Device) -> tuple[Certificate, list[str]]:
+    """Compares the matrix instructions of a GPU with the rules of its class.
 
+    Returns:
+      The certificate, of the instructions whose results are all equal; and what differs of the others.
     Raises:
-      Differing: results are others.
       ReproError: no class is known for the GPU, or its code cannot be made or run.
     """
     architecture = choose_architecture(gpu.architectures(), device.capability, "the compiler")
@@ -78,10 +118,33 @@ def certify(device: Device) -> Certificate:
         return compare_tensor_cores(device, unit, make_cases(architecture), progress.advance)
 
 
-def _compile(architecture: str, element: str, depth: int, by: Fdpa) -> TargetCode:
+def _type_of(element: str) -> str:
+    """As a program has it: values of tf32 are values of f32."""
+    return "f32" if element == "tf32" else _FORMATS[element].name
+
+
+def _compile(architecture: str, form: Form) -> TargetCode:
     """Code in which each result is one instruction, from the value c on."""
+    inner = form.by.inner if isinstance(form.by, LateFdpa) else form.by
+    types = _type_of(form.x), _type_of(form.y)
+    factors = "%aw, %bw"
+    lines = [f"%{name}w = arith.extf %{name} : {kind} to f32" for name, kind in zip("ab", types, strict=True)]
+    if form.x == "tf32":
+        factors, lines = "%a, %b", []
+    lines.append(f"%f = math.fma {factors}, %s : f32")
     text = _PROGRAM.format(
-        n=PRODUCTS, side=SIDE, depth=depth, element=element, terms=by.terms, fraction=by.fraction, floor=by.floor
+        n=PRODUCTS,
+        side=SIDE,
+        depth=form.depth,
+        x=types[0],
+        y=types[1],
+        result=form.result,
+        body="\n    ".join(lines),
+        terms=inner.terms,
+        fraction=inner.fraction,
+        round=inner.round,
+        floor=inner.floor,
+        late=str(isinstance(form.by, LateFdpa)).lower(),
     )
     made = gpu.compile(text, architecture + TENSOR_CORES)
     cubin = assemble(made.ptx, architecture) if find_assembler() else None
@@ -89,11 +152,17 @@ def _compile(architecture: str, element: str, depth: int, by: Fdpa) -> TargetCod
     return TargetCode(made.arch, cubin, made.ptx.encode(), plan, made.constants)
 
 
-def expected_results(vectors: Vectors, element: str, by: Fdpa) -> np.ndarray:
+def expected_results(vectors: Vectors, form: Form) -> np.ndarray:
     """The codes of what the rule gives."""
-    kind = element_type(element)
-    want = np.empty(vectors.c.shape, np.float32)
+    result = element_type(form.result)
+    want = np.empty(vectors.c.shape, vectors.c.dtype)
+    formats = _FORMATS[form.x], _FORMATS[form.y]
     for i in range(len(want)):
-        x, y = (from_bits(array[i], kind).astype(np.float32) for array in (vectors.x, vectors.y))
-        want[i] = accumulate(x[:, np.newaxis], y[np.newaxis], vectors.c[i].view(np.float32), by, _FORMATS[element])
-    return canonical(want, _F32).view(np.uint32)
+        x, y = (
+            from_bits(codes[i], element_type(_type_of(element))).astype(np.float32)
+            for codes, element in ((vectors.x, form.x), (vectors.y, form.y))
+        )
+        c = from_bits(vectors.c[i], result).astype(np.float32)
+        got = accumulate(x[:, np.newaxis], y[np.newaxis], c, form.by, formats)
+        want[i] = to_bits(got, result)
+    return want

@@ -21,10 +21,17 @@ _SEED = 0x6D6D61
 
 @dataclass(frozen=True)
 class Format:
-    """A binary format: a sign, an exponent field and a fraction field."""
+    """A binary format: a sign, an exponent field and a fraction field.
+
+    Attributes:
+      infinities: whether the largest exponent field is for infinities and NaNs; else for numbers and one NaN.
+      unused: zeros below the fraction.
+    """
 
     exponent_bits: int
     fraction_bits: int
+    infinities: bool = True
+    unused: int = 0
 
     @property
     def bias(self) -> int:
@@ -32,18 +39,34 @@ class Format:
         return (1 << (self.exponent_bits - 1)) - 1
 
     @property
-    def infinity(self) -> int:
-        """The code of +infinity."""
-        return ((1 << self.exponent_bits) - 1) << self.fraction_bits
+    def largest(self) -> int:
+        """The code of the largest number, without unused bits."""
+        return self.specials[0] - 1
+
+    @property
+    def specials(self) -> list[int]:
+        """Codes, without unused bits, of infinity twice, a signaling and a quiet NaN; else that of the NaN."""
+        top = ((1 << self.exponent_bits) - 1) << self.fraction_bits
+        if not self.infinities:
+            return [top + (1 << self.fraction_bits) - 1]
+        return [top, top, top + 1, top + (1 << (self.fraction_bits - 1))]
 
     @property
     def dtype(self) -> np.dtype:
         """The type of a code."""
-        return np.dtype(f"u{(1 + self.exponent_bits + self.fraction_bits) // 8}")
+        return np.dtype(f"u{(1 + self.exponent_bits + self.fraction_bits + self.unused) // 8}")
 
 
-ELEMENTS = {"f16": Format(5, 10), "bf16": Format(8, 7)}
-F32 = Format(8, 23)
+ELEMENTS = {
+    "f16": Format(5, 10),
+    "bf16": Format(8, 7),
+    "tf32": Format(8, 10, unused=13),
+    "e4m3": Format(4, 3, infinities=False),
+    "e5m2": Format(5, 2),
+}
+"""Of factors, as PTX calls them."""
+
+RESULTS = {"f32": Format(8, 23), "f16": ELEMENTS["f16"]}
 
 
 class _Words:
@@ -66,15 +89,12 @@ def _exponents(low: int, high: int) -> Make:
     """Random numbers with exponents between two, as far as the format has them; below it, subnormals."""
 
     def make(words: _Words, of: Format) -> np.ndarray:
-        least, most = (min(max(e + of.bias, 0), 2 * of.bias) for e in (low, high))
+        least, most = (min(max(e + of.bias, 0), of.largest >> of.fraction_bits) for e in (low, high))
         field = words.below(most - least + 1) + np.uint64(least)
-        return _code(words, field, words.below(1 << of.fraction_bits), of)
+        codes = field << np.uint64(of.fraction_bits) | words.below(1 << of.fraction_bits)
+        return _signed(words, np.minimum(codes, np.uint64(of.largest)), of)
 
     return make
-
-
-def _code(words: _Words, field: np.ndarray, fraction: np.ndarray, of: Format) -> np.ndarray:
-    return _signed(words, field << np.uint64(of.fraction_bits) | fraction, of)
 
 
 def _signed(words: _Words, codes: np.ndarray, of: Format) -> np.ndarray:
@@ -116,7 +136,7 @@ def _edges(of: Format) -> list[int]:
     """0, the ends of the subnormal and the normal numbers, 1 and its neighbours."""
     one = of.bias << of.fraction_bits
     normal = 1 << of.fraction_bits
-    return [0, 0, 1, normal - 1, normal, normal + 1, one - 1, one, one + 1, of.infinity - 1]
+    return [0, 0, 1, normal - 1, normal, normal + 1, one - 1, one, one + 1, of.largest]
 
 
 def _halves(of: Format) -> list[int]:
@@ -125,9 +145,9 @@ def _halves(of: Format) -> list[int]:
     return [0, one - normal, one, one + normal // 2, one + normal]
 
 
-def _specials(of: Format) -> list[int]:
-    """Infinity twice, a signaling and a quiet NaN."""
-    return [of.infinity, of.infinity, of.infinity + 1, of.infinity + (1 << (of.fraction_bits - 1))]
+def _far(of: Format) -> list[int]:
+    """The greatest power of two, and those whose products with it are its square over 2^23 to 2^26."""
+    return [max(2 * of.bias - less, 0) << of.fraction_bits for less in (0, 0, 0, 23, 24, 25, 26)]
 
 
 _ZERO = _among(lambda of: [0])
@@ -145,26 +165,35 @@ KINDS: dict[str, tuple[int, Make, Make]] = {
     "cancelling": (16, _among(_halves), _among(_halves)),
     "special": (
         12,
-        _some(_among(_specials), 64, _exponents(-20, 20)),
-        _some(_among(_specials), 16, _exponents(-40, 40)),
+        _some(_among(lambda of: of.specials), 64, _exponents(-20, 20)),
+        _some(_among(lambda of: of.specials), 16, _exponents(-40, 40)),
     ),
     "edges": (12, _some(_among(_edges), 4, _exponents(-1, 1)), _some(_among(_edges), 2, _exponents(-2, 2))),
 }
 """By name: how many products of matrices have such elements, and such values c."""
 
+# Sums in f16 have few bits: they tell what is cut only where large products cancel each other.
+_KINDS_TO_F16 = KINDS | {"large": (KINDS["large"][0], _some(_ZERO, 2, _among(_far)), _ZERO)}
+
 PRODUCTS = sum(count for count, _, _ in KINDS.values())
 
 
-def make_vectors(element: str, depth: int) -> Vectors:
-    """PRODUCTS products of SIDE rows and columns of elements of a type, and so many of K: the same on every machine."""
-    of = ELEMENTS[element]
-    x, y, c, kinds = [], [], [], []
-    for number, (name, (count, elements, addends)) in enumerate(KINDS.items()):
+def make_vectors(x_element: str, y_element: str, result: str, depth: int) -> Vectors:
+    """PRODUCTS products of SIDE rows and columns of elements of two types, and so many of K: the same on every machine.
+
+    `result` is the type of what they are added to.
+    """
+    x: list[np.ndarray] = []
+    y: list[np.ndarray] = []
+    c: list[np.ndarray] = []
+    kinds: list[str] = []
+    table = _KINDS_TO_F16 if result == "f16" else KINDS
+    for number, (name, (count, elements, addends)) in enumerate(table.items()):
         step = number << 8 | depth
-        words = _Words((2, count, SIDE, depth), step)
-        both = elements(words, of).astype(of.dtype)
-        x.append(both[0])
-        y.append(both[1])
-        c.append(addends(_Words((count, SIDE, SIDE), step | 1 << 16), F32).astype(F32.dtype))
+        for factor, (codes, element) in enumerate(((x, x_element), (y, y_element))):
+            words, of = _Words((2, count, SIDE, depth), step), ELEMENTS[element]
+            codes.append((elements(words, of)[factor] << np.uint64(of.unused)).astype(of.dtype))
+        words, to = _Words((count, SIDE, SIDE), step | 1 << 16), RESULTS[result]
+        c.append(addends(words, to).astype(to.dtype))
         kinds += [name] * count
     return Vectors(np.concatenate(x), np.concatenate(y), np.concatenate(c), kinds)

@@ -14,7 +14,7 @@ from .options import Commands, add_command
 
 _NOTES = """exit status:
   0  every result has the bits of the class; code with tensor cores runs on such devices with this driver
-  1  results differ: no code with tensor cores runs
+  1  results of some instructions differ: no code with these runs
   2  no answer: no GPU, or one whose class is not known
 """
 
@@ -32,7 +32,6 @@ def register(commands: Commands) -> None:
 def _certify_device(options: argparse.Namespace) -> int:
     from ..bundle.runner.certificates import path_of, withdraw_certificate, write_certificate
     from ..bundle.runner.device import Device
-    from ..bundle.runner.tensor_cores import Differing
     from ..certification import certify
 
     device = Device(options.device)
@@ -40,21 +39,23 @@ def _certify_device(options: argparse.Namespace) -> int:
     # What was found before counts no longer, whatever is found now.
     withdraw_certificate(device)
     try:
-        certificate = certify(device)
-    except Differing as error:
-        tell(f"repro: {error}", stream=sys.stderr)
-        return 1
+        certificate, differing = certify(device)
     finally:
         device.close()
+    for line in differing:
+        tell(f"repro: {line}", stream=sys.stderr)
+    if not certificate.instructions:
+        return 1
     for each in [path, *([options.output] if options.output else [])]:
         write_certificate(certificate, each)
+    status = 1 if differing else 0
     if options.json:
         tell(json.dumps(certificate.as_json()))
-        return 0
+        return status
     unit = certificate.unit
     tell(f"device   {certificate.device}, CUDA {certificate.driver}, {' and '.join(certificate.images)}")
     tell(f"class    {unit.name}: blocks of {unit.terms}, {unit.fraction} bits of fraction")
     for instruction in certificate.instructions:
         tell(f"equal    {instruction.results:,} results of {instruction.opcode}")
     tell(f"file     {path}")
-    return 0
+    return status

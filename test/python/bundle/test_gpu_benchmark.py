@@ -41,6 +41,8 @@ _PART = [
     "tensor cores",
     "bf16 70x40",
     "f16 40x70",
+    "tf32 40x70",
+    "f8E4M3FN 40x70",
 ]
 
 
@@ -88,8 +90,8 @@ def test_everything_is_equal(prepared: Path) -> None:
     assert all(len(row["digest"]) == 64 for row in speed)
     matrices = report["parts"]["tensor cores"]
     certified = "equal (1,048,576 results of hopper)"
-    assert [row["bits"] for row in matrices] == [certified] * 4 + ["equal"] * 4
-    assert [row["code"] for row in matrices[4:]] == ["mma.sync, PTX", "integers, PTX"] * 2
+    assert [row["bits"] for row in matrices] == [certified] * 12 + ["equal"] * 10
+    assert [row["code"] for row in matrices[12:]] == ["mma.sync, PTX", "integers, PTX"] * 5
     text = (prepared / "results.md").read_text()
     assert "## operations" in text and "| GPT tiny 2x8 | PTX sm_90 |" in text
 
@@ -135,11 +137,12 @@ def test_another_class_gets_no_certificate(prepared: Path) -> None:
     """And its tensor cores no code; the products in integers are computed all the same."""
     for path in (prepared / "certificates").glob("*"):
         path.unlink()
-    status, report = measure(prepared, "--only", "tensor cores", REPRO_STUB_MATRIX_UNIT="ampere")
+    status, report = measure(prepared, "--only", "tensor cores", REPRO_STUB_MATRIX_UNIT="ada")
     errors = report["errors"]["tensor cores"]
-    assert status == 1 and len(errors) == 3
-    assert "are not those of hopper" in errors[0] and all("need a certificate" in error for error in errors[1:])
-    assert [row["bits"] for row in report["parts"]["tensor cores"]] == ["equal"] * 2
+    assert status == 1 and len(errors) == 12 + 5
+    assert all("are not those of hopper" in error for error in errors[:12])
+    assert all("need a certificate" in error for error in errors[12:])
+    assert [row["bits"] for row in report["parts"]["tensor cores"]] == ["equal"] * 5
     assert not list((prepared / "certificates").glob("*"))
 
 

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import json
 import os
 import subprocess
@@ -12,9 +14,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from repro_mlir.bundle.runner.certificates import VARIABLE, read_certificate
+from repro_mlir.bundle.runner.certificates import VARIABLE, read_certificate, unit_of
+from repro_mlir.bundle.runner.device import Device
 from repro_mlir.bundle.runner.driver import LIBRARY_VARIABLE
+from repro_mlir.bundle.runner.tensor_cores import compare_tensor_cores
 from repro_mlir.bundle.stub_driver import LIBRARY
+from repro_mlir.certification import make_cases
 
 jsonschema = pytest.importorskip("jsonschema")
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "certificate.schema.json").read_text())
@@ -45,30 +50,46 @@ def test_a_device_of_its_class_M3(tmp_path: Path) -> None:
     assert certificate == read_certificate(tmp_path / "made" / name)
     assert certificate.as_json() == {**value, "images": ("PTX",), "instructions": tuple(value["instructions"])}
     assert (certificate.device, certificate.unit.name) == ("PTX emulator", "hopper")
-    opcodes = [each.opcode.split(".")[3:8:4] for each in certificate.instructions]
-    assert opcodes == [["m16n8k8", "f16"], ["m16n8k16", "f16"], ["m16n8k8", "bf16"], ["m16n8k16", "bf16"]]
+    opcodes = [
+        ".".join(each.opcode.removeprefix("mma.sync.aligned.m16n8").split(".row.col."))
+        for each in certificate.instructions
+    ]
+    assert opcodes == [
+        *(f"k{depth}.f32.{name}.{name}.f32" for name in ("f16", "bf16") for depth in (8, 16)),
+        *(f"k{depth}.f32.tf32.tf32.f32" for depth in (4, 8)),
+        *(f"k32.f32.{name}.{name}.f32" for name in ("e4m3", "e5m2")),
+        *(f"k{depth}.f16.f16.f16.f16" for depth in (8, 16)),
+        *(f"k32.f16.{name}.{name}.f16" for name in ("e4m3", "e5m2")),
+    ]
     assert all(each.results == 1 << 20 for each in certificate.instructions)
 
 
-def test_turing_has_one_instruction_M3(tmp_path: Path) -> None:
+def test_turing_has_f16_M3(tmp_path: Path) -> None:
     result = certify(tmp_path, REPRO_STUB_CAPABILITY="7.5")
     assert result.returncode == 0, result.stderr
     assert "class    turing: blocks of 8, 24 bits of fraction" in result.stdout
-    assert result.stdout.count("equal    1,048,576 results of mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32") == 1
+    for result_type in ("f32", "f16"):
+        opcode = f"mma.sync.aligned.m16n8k8.row.col.{result_type}.f16.f16.{result_type}"
+        assert result.stdout.count(f"equal    1,048,576 results of {opcode}") == 1
+    assert result.stdout.count("equal ") == 2
 
 
 @pytest.mark.parametrize(
-    ("capability", "unit", "named"),
-    [("9.0", "ampere", "hopper"), ("8.6", "hopper", "ampere"), ("7.5", "volta", "turing")],
+    ("capability", "unit", "named", "instructions"),
+    [("9.0", "ada", "hopper", 12), ("8.6", "hopper", "ampere", 8), ("7.5", "volta", "turing", 2)],
 )
-def test_another_class_has_no_certificate_M3(tmp_path: Path, capability: str, unit: str, named: str) -> None:
+def test_another_class_has_no_certificate_M3(
+    tmp_path: Path, capability: str, unit: str, named: str, instructions: int
+) -> None:
     """And loses that of before."""
     tmp_path.joinpath(f"{FILE}.json").write_text("{}")
     result = certify(
         tmp_path, "-o", str(tmp_path / "x.json"), REPRO_STUB_CAPABILITY=capability, REPRO_STUB_MATRIX_UNIT=unit
     )
     assert result.returncode == 1 and result.stdout == ""
-    (line,) = result.stderr.splitlines()
+    lines = result.stderr.splitlines()
+    assert len(lines) == instructions and all(f"are not those of {named} (" in each for each in lines)
+    line = lines[0]
     assert (
         f"of 1,048,576 results of mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 are not those of {named} (" in line
     )
@@ -76,6 +97,21 @@ def test_another_class_has_no_certificate_M3(tmp_path: Path, capability: str, un
     assert [word.split(" ")[0] for word in words] == ["a", "b", "c", "expected", "got"]
     assert words[3].split(" ")[1] != words[4].split(" ")[1]
     assert not files(tmp_path)
+
+
+def test_an_instruction_that_differs_is_left_out_M3(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(LIBRARY_VARIABLE, str(LIBRARY))
+    first, second = itertools.islice(make_cases("sm_90"), 2)
+    want = first.expected.copy()
+    want[7, 5, 3] ^= 1
+    device = Device()
+    made, differing = compare_tensor_cores(
+        device, unit_of("sm_90"), [dataclasses.replace(first, expected=want), second]
+    )
+    device.close()
+    (line,) = differing
+    assert f": 1 of 1,048,576 results of {first.opcode} are not those of hopper (1 normal)" in line
+    assert [each.opcode for each in made.instructions] == [second.opcode]
 
 
 def test_no_answer(tmp_path: Path) -> None:

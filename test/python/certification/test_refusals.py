@@ -197,6 +197,9 @@ def test_what_the_code_has_counts_not_its_name(device: Device) -> None:
         ("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", False),
         ("mma.sync.aligned.m16n8k32.row.col.s32.s8.u8.s32", False),
         ("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", True),
+        ("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16", True),
+        ("mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32", True),
+        ("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e5m2.f32", True),
         ("wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16", True),
         ("tcgen05.mma.cta_group::1.kind::f16", True),
         ("fma.rn.f32", False),
@@ -215,6 +218,30 @@ def test_an_opcode_with_blanks_inside_is_refused(certified: Device, blank: str, 
     opcode = ".".join(parts[:dot]) + blank + "." + ".".join(parts[dot:])
     with pytest.raises(ReproError, match=r"expected 1,048,576 results of mma(\.|$)"):
         known.certified_images(certified, "sm_90+tensor-cores", f"\t{opcode} {{%r1}};\n".encode())
+
+
+@pytest.mark.parametrize(
+    ("element", "sums", "opcode"),
+    [
+        ("f32", "f32", "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"),
+        ("f8E5M2", "f32", "mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e5m2.f32"),
+        ("f16", "f16", "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16"),
+    ],
+)
+def test_each_instruction_needs_its_own_M3(device: Device, element: str, sums: str, opcode: str) -> None:
+    """That the device has bf16 as its class does tells nothing of these."""
+    unit = "hopper_mma" if element == "f8E5M2" else "hopper"
+    product = Product(
+        repro_mlir.Accumulator.named(unit, element, sums), {"m": 40, "n": 24, "k": 64}, (element, element, "f32")
+    )
+    ptx = gpu.compile(product.program(), "sm_90+tensor-cores").ptx.encode()
+    assert known.matrix_instructions(ptx) == {opcode}
+    known.write_certificate(certificate(device), known.path_of(device))
+    with pytest.raises(ReproError, match=f"expected 1,048,576 results of {opcode}"):
+        known.certified_images(device, "sm_90+tensor-cores", ptx)
+    own = (known.Instruction(opcode, 1 << 20, "0" * 64, "0" * 64),)
+    known.write_certificate(certificate(device, instructions=own), known.path_of(device))
+    assert known.certified_images(device, "sm_90+tensor-cores", ptx) == ("PTX",)
 
 
 def test_bundles(device: Device, tmp_path: Path) -> None:

@@ -11,15 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...errors import ReproError
 from ...numerics.digest import blake3_of
 from .certificates import Certificate, Instruction, Unit
 from .device import Device
 from .execution import Execution, TargetCode
-
-
-class Differing(ReproError):
-    """Results that are not those of the class; tells how many, of which kind, and the first in hexadecimal."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +24,7 @@ class Vectors:
     Attributes:
       x: rows, of shape [products, rows, K].
       y: columns, of shape [products, columns, K].
-      c: to which a product is added, codes of f32 of shape [products, rows, columns].
+      c: to which a product is added, codes of f32 or f16 of shape [products, rows, columns].
       kinds: the name of the kind of each product.
     """
 
@@ -57,33 +52,39 @@ class Case:
 
 def compare_tensor_cores(
     device: Device, unit: Unit, cases: Iterable[Case], compared: Callable[[str], None] = lambda opcode: None
-) -> Certificate:
-    """The certificate of a GPU.
+) -> tuple[Certificate, list[str]]:
+    """What of a GPU is known afterwards.
 
     Args:
       unit: the class that the results are expected to have.
       cases: the instructions, of as many results as a certificate needs.
       compared: is told each opcode.
+    Returns:
+      A certificate of the instructions whose results are all equal; and of each other one how many results differ, of
+      which kind, and the first in hexadecimal.
     Raises:
-      Differing: results are others.
       ReproError: the code cannot be run, or no certificate can say which driver it is of.
     """
     driver = device.driver.identity()
     images: set[str] = set()
-    instructions = []
+    instructions, differing = [], []
     for case in cases:
         vectors = case.vectors
+        differences = []
         # What the driver assembles may be other machine code.
         for image in ("cubin", "PTX"):
             got, ran = _run(device, case.code, vectors, image == "cubin")
             images.add(ran)
-            if ran == image:
-                _compare(f"{device.name}, {image}", case, unit, got)
-        given = b"".join(array.tobytes() for array in (vectors.x, vectors.y, vectors.c))
-        digests = blake3_of(given).hex(), blake3_of(case.expected.tobytes()).hex()
-        instructions.append(Instruction(case.opcode, case.expected.size, *digests))
+            if ran == image and (found := _difference(f"{device.name}, {image}", case, unit, got)):
+                differences.append(found)
+        if differences:
+            differing.append(differences[0])
+        else:
+            given = b"".join(array.tobytes() for array in (vectors.x, vectors.y, vectors.c))
+            digests = blake3_of(given).hex(), blake3_of(case.expected.tobytes()).hex()
+            instructions.append(Instruction(case.opcode, case.expected.size, *digests))
         compared(case.opcode)
-    return Certificate(device.name, driver, unit, tuple(sorted(images)), tuple(instructions))
+    return Certificate(device.name, driver, unit, tuple(sorted(images)), tuple(instructions)), differing
 
 
 def _run(device: Device, code: TargetCode, vectors: Vectors, use_cubin: bool) -> tuple[np.ndarray, str]:
@@ -93,24 +94,24 @@ def _run(device: Device, code: TargetCode, vectors: Vectors, use_cubin: bool) ->
             execution.write("input", i, array)
         execution.start()
         execution.finish()
-        return execution.read("output", 0).view(np.uint32), execution.image
+        return execution.read("output", 0).view(vectors.c.dtype), execution.image
 
 
-def _compare(where: str, case: Case, unit: Unit, got: np.ndarray) -> None:
+def _difference(where: str, case: Case, unit: Unit, got: np.ndarray) -> str | None:
     want, vectors = case.expected, case.vectors
     wrong = np.argwhere(got != want)
     if not len(wrong):
-        return
+        return None
     kinds = Counter(vectors.kinds[product] for product, _, _ in wrong)
     product, row, column = (int(place) for place in wrong[0])
+    at = product, row, slice(column, column + 1)
 
     def in_hex(codes: np.ndarray) -> str:
         return " ".join(f"{int(code):0{2 * codes.itemsize}x}" for code in codes)
 
-    raise Differing(
+    return (
         f"{where}: {len(wrong):,} of {want.size:,} results of {case.opcode} are not those of {unit.name} "
         f"({', '.join(f'{count:,} {name}' for name, count in kinds.items())}); the first: "
         f"a = {in_hex(vectors.x[product, row])}, b = {in_hex(vectors.y[product, column])}, "
-        f"c = {int(vectors.c[product, row, column]):08x}, expected {int(want[product, row, column]):08x}, "
-        f"got {int(got[product, row, column]):08x}"
+        f"c = {in_hex(vectors.c[at])}, expected {in_hex(want[at])}, got {in_hex(got[at])}"
     )
