@@ -21,8 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-sys.path.insert(0, str(EXAMPLES))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
 
 import names_gpt
 import repro_mlir
@@ -82,9 +81,7 @@ def capture(recipe: str | Recipe | None, steps: int) -> Training:
     """The training of the example, with the learning rate and the batch of each step."""
     model, loss_fn, optimizer, batches, extra = names_gpt.training(steps)
     batch = next(batches)
-    program, imported = training_program(
-        model, loss_fn, optimizer, batch, CaptureOptions(**extra, precision=recipe)
-    )
+    program, imported = training_program(model, loss_fn, optimizer, batch, CaptureOptions(**extra, precision=recipe))
     inputs = []
     for step in range(steps):
         inputs.append([value.copy() for value in imported.read_inputs(batch)])
