@@ -136,6 +136,13 @@ def test_buffers_in_place(bundle: Bundle) -> None:
         (np.zeros((2, 3), np.float32), {"strides": (4, 8)}, "state w: expected a contiguous array"),
         (np.zeros((2, 3), np.float32), {"data": (256, True)}, "state w: expected an array that may be written"),
         (np.zeros((2, 3), np.float32), {"mask": object()}, "state w: expected an array without a mask"),
+        (
+            np.zeros((2, 3), np.float32),
+            {"typestr": "?!"},
+            "state w: expected a __cuda_array_interface__, got TypeError",
+        ),
+        (np.zeros((2, 3), np.float32), {"shape": 6}, "state w: expected a __cuda_array_interface__, got TypeError"),
+        (np.zeros((2, 3), np.float32), {"data": ()}, "state w: expected a __cuda_array_interface__, got IndexError"),
     ],
 )
 def test_buffers_that_do_not_fit(bundle: Bundle, array: np.ndarray, changes: dict, message: str) -> None:
@@ -193,6 +200,7 @@ def test_a_closed_session_touches_no_memory(bundle: Bundle) -> None:
     inputs = bundle.recorded_inputs(0)
     session = Session(bundle, device)
     session.step(*inputs)
+    array = session.on_device()["w"]
     session.close()
     block = device.allocate(8 * 256)
     device.write(block, before := np.full(8 * 256, 7, np.uint8))
@@ -204,6 +212,8 @@ def test_a_closed_session_touches_no_memory(bundle: Bundle) -> None:
         session.state,
         session.state_hash,
         session.on_device,
+        lambda: array.__cuda_array_interface__,
+        lambda: Session(bundle, device, state={"w": array}),
     ):
         with pytest.raises(ReproError, match="expected an open session, got one whose memory is freed"):
             use()
@@ -282,4 +292,4 @@ def test_elements_that_dlpack_packs(element: str) -> None:
     """(V1) A capsule without a version does not say that they are bytes."""
     given = ByDLPack(Device(), np.zeros((2, 4), np.uint8))
     with pytest.raises(ReproError, match=f"w: expected the codes of {element} as uint8: DLPack packs its elements"):
-        device_pointer(given, TensorType("w", element, (2, 4)), "state", 0)
+        device_pointer(given, TensorType("w", element, (2, 4)), "state", 0, is_written=True)

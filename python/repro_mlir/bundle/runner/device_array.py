@@ -10,6 +10,7 @@ of version 0.8 to 1.x), which also has the types that NumPy lacks.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,19 +27,24 @@ _UINT = 1
 class DeviceArray:
     """A buffer of a session as other libraries take it; bf16 and f8 are shown as unsigned integers, their bits."""
 
-    def __init__(self, kind: TensorType, pointer: int, owner: Any) -> None:
+    def __init__(self, kind: TensorType, address: Callable[[], int], owner: Any) -> None:
+        """
+        Args:
+          kind: what it is.
+          address: tells where it lies, or that it is freed, by a ReproError.
+          owner: of the memory, which lives as long as somebody holds the array.
+        """
         self.kind = kind
-        self.pointer = pointer
-        # Keeps the memory alive as long as somebody holds the array.
+        self._address = address
         self._owner = owner
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """Version 3; no stream, as a session returns when its work is done."""
+        """Version 3; no stream, as a session returns when its work is done. ReproError: the session is closed."""
         return {
             "shape": self.kind.shape,
             "typestr": self.kind.dtype.str,
-            "data": (self.pointer, False),
+            "data": (self._address(), False),
             "version": 3,
             "strides": None,
             "stream": None,
@@ -59,9 +65,12 @@ def on_device(value: Any) -> bool:
     return _interface(value) is not None
 
 
-def device_pointer(value: Any, kind: TensorType, what: str, ordinal: int) -> int:
+def device_pointer(value: Any, kind: TensorType, what: str, ordinal: int, *, is_written: bool) -> int:
     """The address of another library's contiguous array on GPU number `ordinal`.
 
+    Args:
+      what: state, input or output, for messages.
+      is_written: whether a step writes it.
     Raises:
       ReproError: another shape, element type or device than expected, not contiguous, masked, read-only for what a step
         writes, or no array on a GPU.
@@ -69,15 +78,20 @@ def device_pointer(value: Any, kind: TensorType, what: str, ordinal: int) -> int
     interface = _interface(value)
     found: tuple[tuple[int, ...], bool, bool, int]
     if interface is not None:
+        try:
+            dtype = np.dtype(interface["typestr"])
+            shape = tuple(int(extent) for extent in interface["shape"])
+            strides = interface.get("strides")
+            contiguous = strides is None or tuple(strides) == _strides(shape, dtype.itemsize)
+            pointer, is_read_only = int(interface["data"][0]), bool(interface["data"][1])
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise ReproError(f"{what} {kind.name}: expected a __cuda_array_interface__, got {reason}") from None
         if interface.get("mask") is not None:
             raise ReproError(f"{what} {kind.name}: expected an array without a mask")
-        if what != "input" and interface["data"][1]:
+        if is_written and is_read_only:
             raise ReproError(f"{what} {kind.name}: expected an array that may be written, got a read-only one")
-        dtype = np.dtype(interface["typestr"])
-        shape = tuple(interface["shape"])
-        strides = interface.get("strides")
-        contiguous = strides is None or tuple(strides) == _strides(shape, dtype.itemsize)
-        found = shape, dtype == kind.dtype, contiguous, int(interface["data"][0])
+        found = shape, dtype == kind.dtype, contiguous, pointer
         element = str(dtype)
     elif hasattr(value, "__dlpack_device__"):
         device = tuple(map(int, value.__dlpack_device__()))
@@ -100,6 +114,8 @@ def device_pointer(value: Any, kind: TensorType, what: str, ordinal: int) -> int
 def _interface(value: Any) -> dict[str, Any] | None:
     try:
         found = value.__cuda_array_interface__
+    except ReproError:
+        raise
     except Exception:
         # torch raises AttributeError, TypeError or RuntimeError for what it cannot show.
         return None

@@ -163,10 +163,11 @@ class Execution:
 
     def address(self, space: str, index: int) -> int:
         """The address of a state, input or output in device memory. ReproError: it is freed."""
-        self._check_open()
+        self.check_open()
         return self._addresses[space, index]
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """ReproError: memory is freed."""
         if not self._addresses:
             raise ReproError("expected an open session, got one whose memory is freed")
 
@@ -184,7 +185,7 @@ class Execution:
 
     def start(self) -> None:
         """Starts a step; the first one records the graph. ReproError: memory is freed."""
-        self._check_open()
+        self.check_open()
         if self._graph is None:
             self._graph = self.device.record(self._enqueue)
         self._graph.launch()

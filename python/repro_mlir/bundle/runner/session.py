@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -143,8 +144,10 @@ class Session:
         kinds = {"state": self.bundle.state, "input": self.bundle.inputs, "output": self.bundle.outputs}
         if space not in kinds:
             raise ReproError(f"expected {' or '.join(kinds)}, got {space!r}")
+        self._execution.check_open()
         return {
-            kind.name: DeviceArray(kind, self._execution.address(space, i), self) for i, kind in enumerate(kinds[space])
+            kind.name: DeviceArray(kind, partial(self._execution.address, space, i), self)
+            for i, kind in enumerate(kinds[space])
         }
 
     def step(self, *inputs: Any) -> dict[str, np.ndarray]:
@@ -193,7 +196,7 @@ class Session:
     def _send(self, index: int, value: Any) -> Any:
         kind = self.bundle.inputs[index]
         if on_device(value):
-            pointer = device_pointer(value, kind, "input", self.device.ordinal)
+            pointer = device_pointer(value, kind, "input", self.device.ordinal, is_written=False)
             self.device.synchronize_all()
             self.device.copy(self._execution.address("input", index), pointer, kind.nbytes)
             return value
@@ -222,7 +225,8 @@ def _bind(
         raise ReproError(f"the program has no {space} {unknown[0]}")
     bound = {}
     for name, value in given.items():
-        pointer = device_pointer(value, kinds[numbers[name]], space, device.ordinal)
+        kind = kinds[numbers[name]]
+        pointer = device_pointer(value, kind, space, device.ordinal, is_written=space != "input")
         if beyond := pointer % _ALIGNMENT:
             raise ReproError(
                 f"{space} {name}: expected an address that is a multiple of {_ALIGNMENT}, as the array is used in "
