@@ -11,7 +11,13 @@ from typing import Any
 
 from machine import torch_on_gpu
 from repro_mlir.bundle.runner import Device, Session
-from repro_mlir.bundle.runner.certificates import TENSOR_CORES, path_of, unit_of, write_certificate
+from repro_mlir.bundle.runner.certificates import (
+    TENSOR_CORES,
+    path_of,
+    unit_of,
+    withdraw_certificate,
+    write_certificate,
+)
 from repro_mlir.bundle.runner.execution import choose_architecture
 from repro_mlir.bundle.runner.tensor_cores import compare_tensor_cores
 from repro_mlir.numerics.hashing import tensor_hash
@@ -44,6 +50,8 @@ def run_tensor_cores(directory: Path, device: Device, results: Results, deadline
 def _certify(folder: Path, names: list[str], device: Device, results: Results) -> None:
     architecture = choose_architecture(names, device.capability, "the preparation")
     start = time.perf_counter()
+    # What was found before counts no longer, whatever is found now.
+    withdraw_certificate(device)
     certificate, differing = compare_tensor_cores(device, unit_of(architecture), load_cases(folder, architecture))
     if certificate.instructions:
         write_certificate(certificate, path_of(device))

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import zipfile
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -135,8 +136,6 @@ def test_a_lost_context_ends_a_process_and_not_the_run(prepared: Path) -> None:
 
 def test_another_class_gets_no_certificate(prepared: Path) -> None:
     """And its tensor cores no code; the products in integers are computed all the same."""
-    for path in (prepared / "certificates").glob("*"):
-        path.unlink()
     status, report = measure(prepared, "--only", "tensor cores", REPRO_STUB_MATRIX_UNIT="ada")
     errors = report["errors"]["tensor cores"]
     assert status == 1 and len(errors) == 12 + 5
@@ -146,7 +145,19 @@ def test_another_class_gets_no_certificate(prepared: Path) -> None:
     assert not list((prepared / "certificates").glob("*"))
 
 
-def test_another_result_of_a_program_is_named(prepared: Path) -> None:
+def _flip_a_bit(arrays: dict[str, np.ndarray]) -> str:
+    arrays["result_3"][5] ^= 1
+    return r"result 3: 1 of .*first at \[5\]"
+
+
+def _leave_one_out(arrays: dict[str, np.ndarray]) -> str:
+    count = sum(key.startswith("result_") for key in arrays)
+    del arrays[f"result_{count - 1}"]
+    return f"{count} results, expected {count - 1}"
+
+
+@pytest.mark.parametrize("change", [_flip_a_bit, _leave_one_out])
+def test_other_results_of_a_program_are_named(change: Callable[[dict[str, np.ndarray]], str], prepared: Path) -> None:
     path = prepared / "catalogue.zip"
     kept = path.read_bytes()
     with zipfile.ZipFile(path) as archive:
@@ -155,7 +166,7 @@ def test_another_result_of_a_program_is_named(prepared: Path) -> None:
     (number,) = [i for i, each in enumerate(facts) if each["name"] == "unary-f32"]
     with np.load(io.BytesIO(members[f"{number}.npz"])) as arrays:
         changed = dict(arrays)
-    changed["result_3"][5] ^= 1
+    message = change(changed)
     data = io.BytesIO()
     np.savez(data, **changed)
     with zipfile.ZipFile(path, "w") as archive:
@@ -166,31 +177,7 @@ def test_another_result_of_a_program_is_named(prepared: Path) -> None:
     finally:
         path.write_bytes(kept)
     (row,) = report["parts"]["catalogue"]
-    assert status == 1 and "unary-f32: run 0: result 3: 1 of" in row["bits"] and "first at [5]" in row["bits"]
-
-
-def test_a_program_with_fewer_results_is_named(prepared: Path) -> None:
-    path = prepared / "catalogue.zip"
-    kept = path.read_bytes()
-    with zipfile.ZipFile(path) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
-    facts = [json.loads(members[f"{number}.json"]) for number in range(4)]
-    (number,) = [i for i, each in enumerate(facts) if each["name"] == "unary-f32"]
-    with np.load(io.BytesIO(members[f"{number}.npz"])) as arrays:
-        fewer = dict(arrays)
-    count = sum(key.startswith("result_") for key in fewer)
-    del fewer[f"result_{count - 1}"]
-    data = io.BytesIO()
-    np.savez(data, **fewer)
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in (members | {f"{number}.npz": data.getvalue()}).items():
-            archive.writestr(name, content)
-    try:
-        status, report = measure(prepared, "--only", "catalogue")
-    finally:
-        path.write_bytes(kept)
-    (row,) = report["parts"]["catalogue"]
-    assert status == 1 and f"unary-f32: run 0: {count} results, expected {count - 1}" in row["bits"]
+    assert status == 1 and re.search(f"unary-f32: run 0: {message}", row["bits"])
 
 
 @pytest.fixture
