@@ -127,12 +127,12 @@ def _hash(program: repro_mlir.Program, state: State) -> str:
 
 def _targets() -> tuple[list[str], list[str]]:
     """Those that train, and those that compute some steps."""
-    available = cpu.runnable_levels()
-    fast = [f"cpu:{level}" for level in available if level not in ("x86-64-v2", "aarch64") or level == available[-1]]
-    slow = ["reference", "ptx-emulator"]
-    if "aarch64" not in available and qemu.is_available():
+    levels = [f"cpu:{level}" for level in cpu.runnable_levels()]
+    fast = [level for level in levels if level != "cpu:x86-64-v2"] or levels
+    slow = ["reference", "ptx-emulator", *(level for level in levels if level not in fast)]
+    if "cpu:aarch64" not in levels and qemu.is_available():
         slow.append("cpu:aarch64")
-    return fast, slow + [f"cpu:{level}" for level in available if level == "x86-64-v2" and f"cpu:{level}" not in fast]
+    return fast, slow
 
 
 def main() -> int:
