@@ -95,7 +95,7 @@ check-block-formats: build
 check-tensor-cores: build
 	REPRO_TENSOR_CORES=$(VECTORS) $(BIN)/python -m pytest -q test/python/reference/low_precision/test_recorded_tensor_cores.py test/python/reference/low_precision/test_compiled_tensor_cores.py
 
-# A GPT under each precision recipe on every target of this machine, 300 steps; see docs/precision.md. Half an hour.
+# A GPT under each precision recipe on every target of this machine, 300 steps; see docs/precision.md.
 check-recipes: build
 	$(BIN)/python test/targets/recipes.py
 

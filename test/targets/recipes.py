@@ -7,7 +7,7 @@
 
 The fast levels of the CPU train all steps. x86-64-v2, aarch64 in qemu, the emulator of GPUs and the reference
 interpreter compute some of them, the first and the last among these, each from the state that training had there. The
-interpreter adds in accumulators of `hopper` for a quarter of an hour a step: --without reference leaves it out.
+interpreter needs more than five minutes for a step in accumulators of `hopper`: --without reference leaves it out.
 Prints a table of losses and hashes; the exit status is 1 if a state differs.
 """
 

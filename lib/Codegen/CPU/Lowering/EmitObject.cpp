@@ -84,9 +84,9 @@ static std::string getEntryName(StringRef kernel) {
   return ("repro_entry_" + kernel).str();
 }
 
-/// Aligns the stack of all functions as a vector, so that none that is spilled
-/// lies across two cache lines: LLVM does not align it once registers are
-/// allocated.
+/// Has all functions take the stack as aligned to a vector, so that no spilled
+/// vector lies across two cache lines. By itself LLVM aligns no stack once
+/// registers are allocated.
 static void alignStack(llvm::Module &module, const Level &level) {
   constexpr int64_t abiBits = 128;
   if (level.vectorWidth > abiBits)
