@@ -92,7 +92,7 @@ def main() -> int:
     parser.add_argument("--filter", action="append", default=[], metavar="TEXT", help="only names that contain TEXT")
     parser.add_argument("--threads", default="1,2", help="numbers, with commas (default 1,2)")
     parser.add_argument("--level", action="append", help="CPU level (default: the best, and x86-64-v3)")
-    parser.add_argument("--seconds", type=float, default=2.0, help="how long each step is measured (default 2)")
+    parser.add_argument("--seconds", type=float, default=10.0, help="how long each step is measured (default 10)")
     options = parser.parse_args()
     native = cpu.native_level()
     levels = options.level or list(dict.fromkeys([native, "x86-64-v3"]))

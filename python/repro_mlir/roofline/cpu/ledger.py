@@ -22,6 +22,9 @@ from ..ledger import LedgerEntry, median_error, unsigned_unknown
 from ..machines.cpu import CpuMachine
 from .prediction import StepPrediction
 
+# Of fewer the least time of a launch is often not that of the code, where other programs run.
+_LEAST_STEPS = 5
+
 
 @dataclass(frozen=True)
 class Ledger:
@@ -74,7 +77,7 @@ def measure(
 
     Args:
       inputs: of the step; zeros by default.
-      seconds: for how long; at least two steps run.
+      seconds: for how long; at least five steps run.
     Raises:
       ReproError: this machine does not run the code of the prediction's machine, the prediction is of another program,
         the program has no initial state, the inputs are others than its own.
@@ -94,7 +97,7 @@ def measure(
     given = [np.full(kind.shape, 0, kind.dtype) for kind in executable.inputs] if inputs is None else inputs
     outputs = [kind.empty() for kind in executable.outputs]
     best, steps, end = np.full(len(kernels), np.inf), 0, time.perf_counter() + seconds
-    while steps < 2 or time.perf_counter() < end:
+    while steps < _LEAST_STEPS or time.perf_counter() < end:
         try:
             found = executable.profile(states, given, outputs)
         except RuntimeError as error:

@@ -23,6 +23,10 @@ _FEW, _MANY = 8, 24
 _TIMEOUT = 120.0
 # Instructions on a half of a vector of 512 bits.
 _HALVES = re.compile(r"v\w+(?:64x4|32x8)\b")
+_TEST = re.compile(r"(?:cmp|test)[bwlq]\b")
+_JUMP = re.compile(r"j(?!mp)\w+\b")
+# What an address is computed from: of base, index and scale the first two.
+_SCALED = re.compile(r"^(lea[lq]\s+)[^(]*\((?:,(?=%))?([^,()]*(?:,[^,()]*)?),[248]\)")
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ def cycles_of(sequences: Sequence[Sequence[str]], machine: CpuMachine) -> list[C
     lines = []
     comment = "#" if machine.triple.startswith("x86") else "//"
     for number, sequence in enumerate(sequences):
-        instructions = [_corrected(each, machine.scheduling_model) for each in sequence]
+        instructions = [_corrected(each, machine.scheduling_model) for each in _without_fused(sequence)]
         if machine.modelled_vector_bits < 512:
             instructions = [_halved(each) for each in instructions]
         lines += [f"{comment} LLVM-MCA-BEGIN {number}", *instructions, f"{comment} LLVM-MCA-END"]
@@ -66,11 +70,23 @@ def _cycles(few: dict[str, Any], many: dict[str, Any], machine: CpuMachine) -> C
     return Cycles(issue, ports, max(ports, (many["TotalCycles"] - few["TotalCycles"]) / (_MANY - _FEW)))
 
 
+def _without_fused(sequence: Sequence[str]) -> list[str]:
+    """The instructions without conditional jumps that directly follow what they test: both are one micro-operation, on
+    x86-64 of Intel and AMD (their optimization manuals, "macro-fusion" and "branch fusion"); LLVM counts two."""
+    found: list[str] = []
+    for each in sequence:
+        if not (found and _JUMP.match(each) and _TEST.match(found[-1])):
+            found.append(each)
+    return found
+
+
 def _corrected(instruction: str, model: str) -> str:
     """The instruction, or one that takes what this one takes on the processor where the model is wrong."""
     if model == "znver4":
         # A load that repeats an element needs no vector unit (uops.info, VBROADCASTSS on Zen 4).
-        return re.sub(r"^vbroadcasts[sd](\s+[^%,]*\()", r"vmovups\1", instruction)
+        instruction = re.sub(r"^vbroadcasts[sd](\s+[^%,]*\()", r"vmovups\1", instruction)
+        # A scaled address is one micro-operation: four of them begin in a cycle whose width is six (measured).
+        return _SCALED.sub(r"\1(\2)", instruction)
     return instruction
 
 

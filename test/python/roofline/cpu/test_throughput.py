@@ -1,0 +1,44 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Cycles of instructions, and what LLVM's models of processors lack."""
+
+from __future__ import annotations
+
+import pytest
+from repro_mlir.roofline import CpuMachine, read_machine
+from repro_mlir.roofline.cpu.throughput import cycles_of
+
+REGISTERS = [f"%r{number}" for number in (8, 9, 10, 11, 12, 13)]
+
+
+def zen4() -> CpuMachine:
+    machine = read_machine("epyc-zen4")
+    assert isinstance(machine, CpuMachine)
+    return machine
+
+
+def issue(*instructions: str) -> float:
+    """Micro-operations, by the six that begin in a cycle."""
+    (found,) = cycles_of([instructions], zen4())
+    return round(6 * found.issue)
+
+
+@pytest.mark.parametrize("test", ["cmpq %rax, %rbx", "testl %ecx, %ecx"])
+def test_a_jump_is_one_with_what_it_tests(test: str) -> None:
+    assert issue(test, "jl .L") == 1
+    assert issue(test, "incq %rdx", "jl .L") == 3
+    assert issue(test, "jmp .L") == 2
+
+
+@pytest.mark.parametrize("address", ["(%rax,%rbx,4)", "8(%rax,%rbx,8)", "(,%rbx,2)"])
+def test_a_scaled_address_of_zen_4_is_one_operation(address: str) -> None:
+    assert issue(*(f"leaq {address}, {register}" for register in REGISTERS)) == len(REGISTERS)
+
+
+def test_a_repeated_element_of_zen_4_is_a_load() -> None:
+    loads = [f"vbroadcastss {4 * number}(%rax), %ymm{number}" for number in range(8)]
+    (repeated,), (loaded,) = (
+        cycles_of([each], zen4()) for each in (loads, [load.replace("vbroadcastss", "vmovups") for load in loads])
+    )
+    assert repeated == loaded
