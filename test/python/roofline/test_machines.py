@@ -73,6 +73,16 @@ def test_a_file_is_the_machine(tmp_path: Path) -> None:
     assert read_machine(str(path)) == MACHINE
 
 
+def test_a_file_without_the_power(tmp_path: Path) -> None:
+    """As `repro roofline calibrate` wrote it before there was one."""
+    path = tmp_path / "made-up.json"
+    written = json.loads(changed())
+    del written["performance"]["watts"]
+    path.write_text(json.dumps(written))
+    check_schema(path)
+    assert read_machine(str(path)) == MACHINE
+
+
 def changed(**changes: Any) -> bytes:
     """The text of a file with other entries."""
     given = {"extends": "x86-64-v3", "sizes": {}, "performance": {}}

@@ -121,7 +121,10 @@ def calibrate(name: str, level: str | None = None, tell: Callable[[str], None] =
         measured,
     )
     sources |= dict.fromkeys(("l1_bytes", "l2_bytes", "l3_bytes"), f"{_SYSTEM}/cpu0/cache")
-    sources |= {"cores": "the cores that this process may use, by /sys/devices/system/cpu"}
+    sources |= {
+        "cores": "the cores that this process may use, by /sys/devices/system/cpu",
+        "watts": "assumption: unknown, as calibrate does not measure power",
+    }
     return Calibration(machine, sources)
 
 

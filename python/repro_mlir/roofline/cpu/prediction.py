@@ -143,9 +143,9 @@ class StepPrediction:
         return added_causes(each.causes for each in self.launches)
 
     @property
-    def joules(self) -> None:
-        """Not known: the files of CPUs have no power."""
-        return None
+    def joules(self) -> float | None:
+        """Energy of a step, of all cores whether they have work or not, or None where the machine has no `watts`."""
+        return self.machine.watts * self.seconds if self.machine.watts else None
 
     @property
     def facts(self) -> dict[str, Any]:

@@ -39,6 +39,7 @@ class CpuMachine:
       shared_l3_bandwidth, shared_memory_bandwidth: of all cores together.
       launch_seconds: of a launch that does nothing.
       wake_seconds: until threads have begun and ended a launch, beyond that.
+      watts: of all cores under load, 0 where nobody knows.
     """
 
     name: str
@@ -58,6 +59,7 @@ class CpuMachine:
     shared_memory_bandwidth: float
     launch_seconds: float
     wake_seconds: float
+    watts: float = 0.0
 
     def __post_init__(self) -> None:
         check_among("level", self.level, levels())
@@ -91,7 +93,7 @@ _WHOLE = ("cores", "modelled_vector_bits", "issue_width")
 UNITS = ("level", "scheduling_model", "modelled_vector_bits", "issue_width")
 """The attributes that decide cycles of instructions."""
 
-_FROM_ZERO = ("l3_bytes", "launch_seconds", "wake_seconds")
+_FROM_ZERO = ("l3_bytes", "launch_seconds", "wake_seconds", "watts")
 NUMBERS = tuple(each.name for each in fields(CpuMachine) if each.name not in ("name", "level", "scheduling_model"))
 """The attributes that are numbers."""
 
@@ -105,7 +107,9 @@ def cpu_machine(file: MachineFile) -> CpuMachine:
     of_performance = [each for each in (*NUMBERS, "scheduling_model") if each not in _SIZES]
     try:
         check_keys("sizes", file.sizes, _SIZES, ("l1_bytes", "l2_bytes"))
-        check_keys("performance", file.performance, of_performance, of_performance)
+        check_keys(
+            "performance", file.performance, of_performance, [each for each in of_performance if each != "watts"]
+        )
         found = {key: value for key, value in (file.sizes | file.performance).items() if key not in _UNUSED}
         return CpuMachine(file.name, str(file.extends), **found)
     except ReproError as error:

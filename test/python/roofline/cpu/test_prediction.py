@@ -15,6 +15,7 @@ from repro_mlir.numerics.tensors import TensorType
 from repro_mlir.roofline import CAUSES, NUMBERS, Code, predict, read_code
 from repro_mlir.roofline.cpu.operands import Operand
 from repro_mlir.roofline.cpu.prediction import LEVELS
+from repro_mlir.roofline.report import as_json
 from support.predicted import EMPTY, MACHINE, doubled, product, program_of
 
 
@@ -31,6 +32,12 @@ def test_causes_add_up(code: Code) -> None:
     # 2^21 multiply-adds of eight lanes, two in a cycle at most.
     assert 128**3 / 16 / MACHINE.clock_hz < step.seconds < 128**3 / 4 / MACHINE.clock_hz
     assert predict(code, MACHINE) == step
+
+
+def test_energy_is_that_of_all_cores(code: Code) -> None:
+    known, unknown = (predict(code, replace(MACHINE, watts=watts)) for watts in (30.0, 0.0))
+    assert known.joules == as_json(known, None)["joules"] == 30.0 * known.seconds
+    assert unknown.joules is None and as_json(unknown, None)["joules"] is None
 
 
 @pytest.fixture(scope="module")
