@@ -59,33 +59,50 @@ class Reuse:
       launch, passing: of each piece its launch, and its bytes as often as they pass.
       distance: how many bytes a cache that drops what was used least recently needs to hold it still: the different
         ones touched since its last touch, and its own.
+      ago: how many launches before this one that touch was, 0 for another one of this launch.
     """
 
     launches: int
     launch: np.ndarray
     passing: np.ndarray
     distance: np.ndarray
+    ago: np.ndarray
 
-    def beyond(self, size: float) -> np.ndarray:
-        """The bytes of each launch that such a cache of `size` bytes does not hold; all of them for size 0."""
-        is_far = self.distance > size
-        found = np.bincount(self.launch[is_far], self.passing[is_far], self.launches)
-        return np.rint(found).astype(np.int64)
+    def beyond(self, size: float, lost: np.ndarray | float = 0.0) -> np.ndarray:
+        """The bytes of each launch that such a cache of `size` bytes does not hold; all of them for size 0.
+
+        Args:
+          lost: the part of each piece that it has lost by then to other programs.
+        """
+        passing = self.passing * np.where(self.distance > size, 1.0, lost)
+        return np.rint(np.bincount(self.launch, passing, self.launches)).astype(np.int64)
+
+    def idle(self, seconds: np.ndarray) -> np.ndarray:
+        """How long nothing has touched each piece, in seconds, where launches take `seconds`."""
+        ends = np.concatenate([np.cumsum(seconds) - np.sum(seconds), np.cumsum(seconds)])
+        now = self.launch + self.launches
+        since = ends[now] - seconds[self.launch] - ends[now - self.ago]
+        return np.where(self.ago > 0, since, 0.0)
 
 
 def reuse(launches: Sequence[Sequence[Touch]]) -> Reuse:
     """The distances of what each launch of a step touches, in their order; the step before was the same one."""
     stack = _Stack(2 * sum(len(touches) for touches in launches))
-    numbers, passing, distances = list[int](), list[float](), list[int]()
-    for is_counted in (False, True):
+    numbers, passing, distances, ago = list[int](), list[float](), list[int](), list[int]()
+    # The launch of each touch, by its time.
+    order = [0]
+    for step in range(2):
         for number, touches in enumerate(launches):
             for touch in touches:
-                for size, distance in stack.touch(touch):
-                    if is_counted:
+                order.append(step * len(launches) + number)
+                for size, distance, time in stack.touch(touch):
+                    if step:
                         numbers.append(number)
                         passing.append(size * touch.times)
                         distances.append(distance)
-    return Reuse(len(launches), np.array(numbers, np.int64), np.array(passing), np.array(distances, np.int64))
+                        ago.append(order[-1] - order[time])
+    whole = (np.array(each, np.int64) for each in (distances, ago))
+    return Reuse(len(launches), np.array(numbers, np.int64), np.array(passing), *whole)
 
 
 @dataclass
@@ -111,8 +128,9 @@ class _Stack:
         self.time = self.total = 0
         self.buffers: defaultdict[tuple[str, int], list[_Piece]] = defaultdict(list)
 
-    def touch(self, touch: Touch) -> list[tuple[int, int]]:
-        """Makes bytes the latest; returns size and distance of each piece of them that was touched before."""
+    def touch(self, touch: Touch) -> list[tuple[int, int, int]]:
+        """Makes bytes the latest; returns size, distance and time of the last touch of each piece of them that was
+        touched before."""
         pieces = self.buffers[touch.space, touch.number]
         begin, end = touch.offset, touch.offset + touch.size
         first, last = _split(pieces, begin), _split(pieces, end)
@@ -127,7 +145,7 @@ class _Stack:
         for piece in pieces[first:last]:
             behind[piece.time] -= piece.size
             later = self.total - self._bytes_until(piece.time)
-            found.append((piece.size, piece.size + behind[piece.time] + later + passed))
+            found.append((piece.size, piece.size + behind[piece.time] + later + passed, piece.time))
             self._add(piece.time, -piece.size)
             passed += piece.size
         if first and begin < pieces[first - 1].until <= end:

@@ -10,6 +10,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 from repro_mlir.roofline.traffic import Touch, reuse, touches_of
 
@@ -31,20 +32,54 @@ def beyond_by_bytes(launches: Sequence[Sequence[Touch]], size: int) -> list[int]
     return found[len(launches) :]
 
 
-@pytest.mark.parametrize("seed", range(100))
-def test_caches_of_bytes(seed: int) -> None:
-    """Buffers that overlap, lie apart and are parts of each other."""
+def idle_by_bytes(launches: Sequence[Sequence[Touch]], seconds: Sequence[int]) -> list[int]:
+    """Of each launch of the second step the seconds since the end of the launch that touched a byte before it, of all
+    bytes together, as often as they pass."""
+    ends: dict[tuple[str, int, int], tuple[int, int]] = {}
+    found, now = list[int](), 0
+    for number, touches in enumerate([*launches, *launches]):
+        found.append(0)
+        end = now + seconds[number % len(launches)]
+        for touch in touches:
+            for place in range(touch.offset, touch.offset + touch.size):
+                byte = touch.space, touch.number, place
+                last, before = ends.get(byte, (number, now))
+                found[-1] += int(touch.times) * (now - before if last < number else 0)
+                ends[byte] = number, end
+        now = end
+    return found[len(launches) :]
+
+
+def some_launches(seed: int) -> list[list[Touch]]:
+    """With buffers that overlap, lie apart and are parts of each other."""
     some = random.Random(seed)
-    launches = [
+    return [
         [
             Touch(some.choice("ab"), some.randrange(2), some.randrange(20), some.randrange(1, 12), some.choice((1, 2)))
             for _ in range(some.randrange(4))
         ]
         for _ in range(some.randrange(1, 8))
     ]
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_caches_of_bytes(seed: int) -> None:
+    launches = some_launches(seed)
     found = reuse(launches)
     for size in range(40):
         assert found.beyond(size).tolist() == beyond_by_bytes(launches, size)
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_how_long_nothing_touches_a_byte(seed: int) -> None:
+    launches = some_launches(seed)
+    seconds = [random.Random(seed).randrange(1, 100) for _ in launches]
+    found = reuse(launches)
+    idle = found.idle(np.array(seconds))
+    assert np.bincount(found.launch, found.passing * idle, len(launches)).tolist() == idle_by_bytes(launches, seconds)
+    # Of what it could hold, the cache has lost a half.
+    halves = (np.array(beyond_by_bytes(launches, 0)) + beyond_by_bytes(launches, 20)) / 2
+    assert np.abs(found.beyond(20, 0.5) - halves).max(initial=0) <= 0.5
 
 
 def test_another_large_launch_makes_no_cache_larger() -> None:

@@ -26,6 +26,8 @@ from .prediction import code_of, predict_cpu
 from .throughput import model_width, tool
 
 _SECONDS = 0.4
+# As long as some launches of a step take.
+_PAUSE = 0.016
 # Chains of dependent multiply-adds, which hide their latency, and their length.
 _CHAINS, _LENGTH = 8, 100
 _LAUNCHES = 32
@@ -94,7 +96,7 @@ def calibrate(name: str, level: str | None = None, tell: Callable[[str], None] =
     machine = replace(machine, launch_seconds=_launch(machine))
     for key, shared, size in (
         ("l2_bandwidth", "", caches[1] / 2),
-        ("l3_bandwidth", "shared_l3_bandwidth", max(min(caches[2] / 4, 8 * caches[1]), 2 * caches[1])),
+        ("l3_bandwidth", "shared_l3_bandwidth", _in_l3(machine)),
         ("memory_bandwidth", "shared_memory_bandwidth", min(max(4 * caches[2], 64e6), 512e6)),
     ):
         tell(key)
@@ -103,6 +105,8 @@ def calibrate(name: str, level: str | None = None, tell: Callable[[str], None] =
         if shared:
             changes[shared] = max(one, bandwidth(machine, int(size), cores)) if cores > 1 else one
         machine = replace(machine, **changes)
+    tell("l3_half_life")
+    machine = replace(machine, l3_half_life=_half_life(machine))
     if cores > 1:
         tell("threads")
         machine = replace(machine, wake_seconds=_wake(machine))
@@ -115,6 +119,7 @@ def calibrate(name: str, level: str | None = None, tell: Callable[[str], None] =
             "memory_bandwidth",
             "shared_l3_bandwidth",
             "shared_memory_bandwidth",
+            "l3_half_life",
             "launch_seconds",
             "wake_seconds",
         ),
@@ -214,18 +219,23 @@ func.func @main(%in: {shape}) -> {shape} attributes {{repro.num_state = 0 : i64}
 """
 
 
-def _seconds(machine: CpuMachine, text: str, threads: int) -> list[float]:
-    """The least seconds of each launch of a program of one input."""
+def _runner(machine: CpuMachine, text: str, threads: int) -> Callable[[], list[float]]:
+    """Runs a program without state, and tells the seconds of each launch."""
     executable = CpuBackend(cpu.compile(text, machine.level), threads)
     # Written once and kept, as the buffers of a step: pages that nobody has written are read from a cache, and the
     # first write to a page is a fault.
     inputs, outputs = (
         [np.full(kind.shape, 1, kind.dtype) for kind in kinds] for kinds in (executable.inputs, executable.outputs)
     )
-    end, best = time.perf_counter() + _SECONDS, np.inf
+    return lambda: [seconds for _, seconds in executable.profile([], inputs, outputs)]
+
+
+def _seconds(machine: CpuMachine, text: str, threads: int) -> list[float]:
+    """The least seconds of each launch of a program without state."""
+    run = _runner(machine, text, threads)
+    end, best = time.perf_counter() + _SECONDS, np.full(1, np.inf)
     while True:
-        found = np.array([seconds for _, seconds in executable.profile([], inputs, outputs)])
-        best = np.minimum(best, found)
+        best = np.minimum(best, run())
         if time.perf_counter() > end:
             return best.tolist()
 
@@ -283,6 +293,34 @@ def bandwidth(machine: CpuMachine, size: int, threads: int) -> float:
     text = _elementwise(elements, "%y = arith.addf %x, %a : f32", "%y")
     (seconds,) = _seconds(machine, text, threads)
     return 12 * elements / (seconds - machine.launch_seconds)
+
+
+def _in_l3(machine: CpuMachine) -> float:
+    """Bytes that the last cache holds, and no second one."""
+    return max(min(machine.l3_bytes / 4, 8 * machine.l2_bytes), 2 * machine.l2_bytes)
+
+
+def _half_life(machine: CpuMachine) -> float:
+    """Seconds after which the last cache has lost half of what nothing has touched: by the time of a program whose
+    buffers are in it, at once and after a pause that touches nothing."""
+    if not machine.l3_bytes:
+        return 0.0
+    elements = int(_in_l3(machine)) // 8
+    run = _runner(machine, _elementwise(elements, "%y = arith.addf %x, %a : f32", "%y"), 1)
+
+    def least(pause: float) -> float:
+        found, end = np.inf, time.perf_counter() + _SECONDS + 20 * pause
+        while time.perf_counter() < end:
+            begin = time.perf_counter() + pause
+            while time.perf_counter() < begin:
+                pass
+            found = min(found, sum(run()))
+        return float(found)
+
+    held, later, memory = least(0.0), least(_PAUSE), 12 * elements / machine.memory_bandwidth
+    lost = (later - held) / (memory - held) if memory > held else 0.0
+    # What is left of a hundredth, or of all but one, is as much noise.
+    return _PAUSE / -float(np.log2(1 - min(lost, 0.99))) if lost > 0.01 else 0.0
 
 
 def _wake(machine: CpuMachine) -> float:

@@ -89,14 +89,20 @@ class Code:
     flops_per_cycle: float
     _reuse: dict[int, Reuse] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    def traffic(self, machine: CpuMachine, threads: int) -> list[dict[str, int]]:
+    def traffic(self, machine: CpuMachine, threads: int, seconds: np.ndarray | None = None) -> list[dict[str, int]]:
         """Bytes of each launch by `LEVELS`. The first two caches are those of a thread, which has the first part of
-        each buffer; the last one has all."""
+        each buffer; the last one has all.
+
+        Args:
+          seconds: of each launch, where the last cache loses by `l3_half_life` what nothing touches; else it does not.
+        """
         own = self._reuse_of(threads)
         moved = own.beyond(0)
         behind_l1 = own.beyond(machine.l1_bytes)
         behind_l2 = own.beyond(max(machine.l1_bytes, machine.l2_bytes))
-        memory = np.minimum(behind_l2, self._reuse_of(1).beyond(machine.l3_bytes))
+        shared = self._reuse_of(1)
+        lost = 0.0 if seconds is None else 1 - np.exp2(-shared.idle(seconds) / machine.l3_half_life)
+        memory = np.minimum(behind_l2, shared.beyond(machine.l3_bytes, lost))
         found = moved - behind_l1, behind_l1 - behind_l2, behind_l2 - memory, memory
         return [dict(zip(LEVELS, each, strict=True)) for each in np.stack(found, 1).tolist()]
 
@@ -205,16 +211,20 @@ def predict_cpu(code: Code, machine: CpuMachine, threads: int = 1) -> StepPredic
                 f"{getattr(machine, name)}: expected read_code with this machine"
             )
     check_threads(machine, threads)
-    plan = code.plan
-    bytes_of = code.traffic(machine, threads)
     cycles = {name: _core_cycles(each) for name, each in code.kernels.items()}
-    launches = []
-    for launch, found in zip(plan.launches, bytes_of, strict=True):
-        kernel = plan.kernels[launch.kernel]
-        operations = code.operations[kernel.name]
-        launches.append(_launch(kernel, cycles[kernel.name], found, operations, machine, threads))
+
+    def launches(seconds: np.ndarray | None = None) -> tuple[LaunchPrediction, ...]:
+        kernels = [code.plan.kernels[launch.kernel] for launch in code.plan.launches]
+        return tuple(
+            _launch(kernel, cycles[kernel.name], bytes_of, code.operations[kernel.name], machine, threads)
+            for kernel, bytes_of in zip(kernels, code.traffic(machine, threads, seconds), strict=True)
+        )
+
+    found = launches()
+    if machine.l3_half_life:
+        found = launches(np.array([each.seconds for each in found]))
     ceilings = ceilings_of(machine, threads, code.flops_per_cycle)
-    return StepPrediction(machine, threads, tuple(launches), memory_of(plan, threads), ceilings)
+    return StepPrediction(machine, threads, found, memory_of(code.plan, threads), ceilings)
 
 
 def check_threads(machine: CpuMachine, threads: int) -> None:

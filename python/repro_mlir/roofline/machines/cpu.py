@@ -40,6 +40,8 @@ class CpuMachine:
       launch_seconds: of a launch that does nothing.
       wake_seconds: until threads have begun and ended a launch, beyond that.
       watts: of all cores under load, 0 where nobody knows.
+      l3_half_life: seconds after which the last cache has lost half of what nothing has touched, to other programs and
+        virtual machines; 0 where it has none.
     """
 
     name: str
@@ -60,6 +62,7 @@ class CpuMachine:
     launch_seconds: float
     wake_seconds: float
     watts: float = 0.0
+    l3_half_life: float = 0.0
 
     def __post_init__(self) -> None:
         check_among("level", self.level, levels())
@@ -93,7 +96,8 @@ _WHOLE = ("cores", "modelled_vector_bits", "issue_width")
 UNITS = ("level", "scheduling_model", "modelled_vector_bits", "issue_width")
 """The attributes that decide cycles of instructions."""
 
-_FROM_ZERO = ("l3_bytes", "launch_seconds", "wake_seconds", "watts")
+_FROM_ZERO = ("l3_bytes", "launch_seconds", "wake_seconds", "watts", "l3_half_life")
+_OPTIONAL = ("watts", "l3_half_life")
 NUMBERS = tuple(each.name for each in fields(CpuMachine) if each.name not in ("name", "level", "scheduling_model"))
 """The attributes that are numbers."""
 
@@ -107,9 +111,8 @@ def cpu_machine(file: MachineFile) -> CpuMachine:
     of_performance = [each for each in (*NUMBERS, "scheduling_model") if each not in _SIZES]
     try:
         check_keys("sizes", file.sizes, _SIZES, ("l1_bytes", "l2_bytes"))
-        check_keys(
-            "performance", file.performance, of_performance, [each for each in of_performance if each != "watts"]
-        )
+        required = [each for each in of_performance if each not in _OPTIONAL]
+        check_keys("performance", file.performance, of_performance, required)
         found = {key: value for key, value in (file.sizes | file.performance).items() if key not in _UNUSED}
         return CpuMachine(file.name, str(file.extends), **found)
     except ReproError as error:

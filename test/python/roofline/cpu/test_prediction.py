@@ -173,3 +173,30 @@ def test_where_the_bytes_of_a_thread_come_from() -> None:
     assert traffic(code, 4, 512, 1024, 2048) == [[0, 0, 2048, 0], [512, 0, 1536, 0]]
     assert traffic(code, 4, 512, 2048, 2048) == [[0, 2048, 0, 0], [512, 1536, 0, 0]]
     assert traffic(code, 4, 512, 1024, 2047) == [[0, 0, 0, 2048], [512, 0, 0, 1536]]
+
+
+def test_the_last_cache_loses_what_nothing_touches() -> None:
+    """Half of it in each second: the first state while the second launch runs, the second one while the first does."""
+    kernels = (Kernel("both", 1, 1),)
+    launches = tuple(Launch(0, False, (("state", number, 0),)) for number in range(2))
+    code = code_by_hand(kernels, launches, both=[Operand(2048, True, False)])
+    sizes = {"l1_bytes": 512, "l2_bytes": 1024, "l3_bytes": 8192}
+    machine = replace(MACHINE, l3_half_life=1.0, **sizes)
+    assert traffic(code, 1, *sizes.values()) == [[0, 0, 2048, 0], [0, 0, 2048, 0]]
+    found = code.traffic(machine, 1, np.array([3.0, 1.0]))
+    assert [[*each.values()] for each in found] == [[0, 0, 1024, 1024], [0, 0, 256, 1792]]
+    # What a second cache holds is its core's alone.
+    found = code.traffic(replace(machine, l2_bytes=4096), 1, np.array([3.0, 1.0]))
+    assert [[*each.values()] for each in found] == [[0, 2048, 0, 0]] * 2
+
+
+def test_what_comes_from_memory_where_others_use_the_last_cache() -> None:
+    """%b, which the second of two products leaves alone, and the result, which is fetched and written back: 1 MiB."""
+    text = product(512)
+    begin, end = text.index("  %r ="), text.index("  return")
+    second = text[begin:end].replace("%r", "%q").replace("ins(%a, %b", "ins(%r, %a")
+    code = read_code(program_of(text[:end] + second + text[end:].replace("%r", "%q")), MACHINE)
+    never, seldom, often = (predict(code, replace(MACHINE, l3_half_life=half_life)) for half_life in (0.0, 1e6, 1e-9))
+    moved = [[each.traffic["memory"] for each in step.launches] for step in (never, seldom, often)]
+    assert moved == [[0, 0], [0, 0], [1 << 20, 2 << 20]]
+    assert never.seconds == seldom.seconds <= often.seconds
