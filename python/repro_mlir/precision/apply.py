@@ -22,7 +22,7 @@ from ..program.contractions import Contraction
 from ..program.microbatches import MicrobatchProgram
 from ..program.passes import run_passes
 from .formats import ELEMENTS, F32, FORWARD, NUMBERS, Format
-from .recipe import Recipe, RolePrecision
+from .recipe import OPERANDS, Recipe, RolePrecision
 from .recipe_json import recipe_of
 from .roles import Described, StepShape, describe, shape_of, shape_of_microbatch
 
@@ -147,7 +147,7 @@ def _quantized(
             raise ReproError(f"the recipe {recipe.name!r} matches no contraction of the program")
         if not is_evaluation and "product" not in recipe.roles:
             _warn_of_computed_weights(described, recipe)
-        names = scale_names(described, asked)
+        names = scale_names(described, asked, recipe)
         if names and no_scales:
             raise ReproError(f"(Q6) {no_scales}")
         if is_evaluation and any(described[number].layer is None for number, _ in names):
@@ -233,16 +233,21 @@ def requests(described: Sequence[Described], recipe: Recipe) -> list[RolePrecisi
     return found
 
 
-def scale_names(described: Sequence[Described], asked: Sequence[RolePrecision | None]) -> dict[tuple[int, str], str]:
+def scale_names(
+    described: Sequence[Described], asked: Sequence[RolePrecision | None], recipe: Recipe
+) -> dict[tuple[int, str], str]:
     """(Q6) By contraction and operand the name of its scale of former steps.
 
-    All tensors that are an operand of a layer in one format have one scale: `<layer>.<operand>`, of a second format
-    `<layer>.<role>.<operand>`. A product has the name `product.<number>`, in program order.
+    All tensors that are an operand of a layer in one format have one scale: `<layer>.<operand>`. Where the recipe asks
+    for several formats of an operand, in its roles in the order of `OPERANDS`, the other ones are
+    `<layer>.<role>.<operand>`, whether the step has all of these roles or not. A product has the name
+    `product.<number>`, in program order.
 
     Raises:
       ReproError: two of them have one name.
     """
-    names: dict[tuple[str, str, str], str] = {}
+    layers = len({each.layer for each in described if each.role == "fprop"})
+    owners: dict[str, tuple[str, str, str]] = {}
     found: dict[tuple[int, str], str] = {}
     products = 0
     for number, (each, precision) in enumerate(zip(described, asked, strict=True)):
@@ -251,15 +256,20 @@ def scale_names(described: Sequence[Described], asked: Sequence[RolePrecision | 
         for operand, format in ({} if precision is None else precision.operands).items():
             if not format.is_delayed or operand not in each.operands:
                 continue
-            key = subject, operand, format.mlir()
-            if key not in names:
-                name = f"{subject}.{operand}"
-                if name in names.values():
-                    name = f"{subject}.{each.role}.{operand}"
-                if name in names.values():
-                    raise ReproError(f"(Q6) two scales would have the name {name!r}: expected other names of layers")
-                names[key] = name
-            found[number, operand] = names[key]
+            name = f"{subject}.{operand}"
+            if each.layer is not None:
+                roles = {role: recipe.precision_of(role, each.layer, each.number, layers) for role in OPERANDS}
+                formats = {
+                    role: one.operands[operand] for role, one in roles.items() if one and operand in one.operands
+                }
+                delayed = {role: one.mlir() for role, one in formats.items() if one.is_delayed}
+                first = next(role for role, one in delayed.items() if one == format.mlir())
+                if first != next(iter(delayed)):
+                    name = f"{subject}.{first}.{operand}"
+            owner = subject, operand, format.mlir()
+            if owners.setdefault(name, owner) != owner:
+                raise ReproError(f"(Q6) two scales would have the name {name!r}: expected other names of layers")
+            found[number, operand] = name
     return found
 
 

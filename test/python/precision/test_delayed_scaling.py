@@ -372,6 +372,27 @@ def test_Q6_a_second_format_of_an_operand_has_a_scale_of_its_own(program: repro_
     assert names == ["scale.product.0.left", "scale.product.1.left"]
 
 
+def test_Q6_the_name_of_a_scale_is_that_of_every_form_of_the_step() -> None:
+    """Without the gradient of the first layer's activation, the second has no dgrad: its wgrad keeps its scale."""
+    formats = {"dgrad": "f8E5M2", "wgrad": "f8E4M3FN"}
+    asked = Recipe("two", {role: RolePrecision({"gradient": delayed(name)}) for role, name in formats.items()})
+    objects = given()
+    trainer = trainer_of(objects, precision=asked)
+    forms = []
+    for is_trained in (False, True, False):
+        objects[0][0].requires_grad_(is_trained)
+        trainer.step(*batch())
+        forms.append({name[6:]: float(value) for name, value in trainer.state.items() if name.startswith("scale.")})
+    wide = "2.weight.wgrad.gradient"
+    assert [*forms[0]] == [*forms[2]] == [wide] and {*forms[1]} == {
+        "0.weight.wgrad.gradient",
+        "2.weight.gradient",
+        wide,
+    }
+    # The greatest values of the formats are 57344 and 448.
+    assert forms[1]["2.weight.gradient"] > 64 * forms[1][wide]
+
+
 # --- The state of a trainer ---
 
 

@@ -250,6 +250,24 @@ def test_a_step_in_microbatches_has_losses_alone(tmp_path: Path) -> None:
     jsonschema.validate(json.loads(json.dumps(found.as_json())), SCHEMA)
 
 
+@pytest.mark.parametrize("later", [False, True], ids=["frozen", "unfrozen"])
+def test_steps_with_other_contractions_have_losses_alone(later: bool, tmp_path: Path) -> None:
+    """A layer is frozen or unfrozen before the third step; weight decay before the second changes no contraction."""
+    changed = SCRIPT.replace(
+        "            yield",
+        f"            model[0].requires_grad_((step >= 2) == {later})\n"
+        '            optimizer.param_groups[0]["weight_decay"] = 0.1 * (step >= 1)\n'
+        "            yield",
+    )
+    found = compare_recipes(write(tmp_path, text=changed), ["mxfp8"], 4, samples=4, target="reference")
+    run = found.runs[1]
+    assert len(run.losses) == 4 and [each.step for each in run.samples] == [1, 2]
+    roles = [run.contractions[each.number].role for each in run.samples[1].contractions]
+    assert roles.count("wgrad") == 1 + (not later)
+    other = "it has other contractions than the first step"
+    assert re.findall(rf"step (\d) are not looked at: {other}", found.note) == ["3", "4"]
+
+
 def test_a_forward_pass_that_is_rounded_stochastically_has_no_validation(script: str) -> None:
     recipe = Recipe("sr", {"fprop": RolePrecision({"weight": blocks("f8E4M3FN", "mx", "rceil", "sr4")})})
     found = compare_recipes(script, [recipe], 2, target="reference", samples=1)

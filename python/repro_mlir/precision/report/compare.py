@@ -146,7 +146,7 @@ class _Comparison:
                 if step == 1:
                     program, contractions = trainer.program.hash, self._begin(trainer, recipe)
                 state = None
-                if recipe is not None and step in self.sampled and not self.is_divided:
+                if recipe is not None and step in self.sampled and self._is_like_the_first(recipe, step, contractions):
                     state = {name: value.copy() for name, value in trainer.state.items()}
                     inputs = [array.copy() for array in inputs]
                 losses.append(trainer.step(*arguments))
@@ -221,8 +221,21 @@ class _Comparison:
             for each in self.recipes:
                 apply_precision(program, each)
         step = self.programs.get(1)
-        if step is None:
-            return ()
+        return () if step is None else self._contractions(step, recipe)
+
+    def _is_like_the_first(self, recipe: Recipe, step: int, contractions: tuple[Contraction, ...]) -> bool:
+        """Whether a step has the contractions of the first one. If not, a note says so: a table of errors by
+        contraction has no place for others."""
+        if self.is_divided:
+            return False
+        found = self.programs[step].hash == self.programs[1].hash
+        found = found or self._contractions(self.programs[step], recipe) == contractions
+        note = f"The operands of step {step} are not looked at: it has other contractions than the first step."
+        if not found and note not in self.notes:
+            self.notes.append(note)
+        return found
+
+    def _contractions(self, step: Program, recipe: Recipe | None) -> tuple[Contraction, ...]:
         summary = precision_summary(step, Recipe(F32, {}) if recipe is None else recipe)
         return tuple(
             Contraction(

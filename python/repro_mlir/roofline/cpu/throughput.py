@@ -123,7 +123,11 @@ def _summaries(text: str, machine: CpuMachine, *options: str) -> list[dict[str, 
     if done.returncode:
         reason = done.stderr.strip().splitlines()[0] if done.stderr.strip() else "failed"
         raise ReproError(f"llvm-mca of {machine.scheduling_model}: {reason}")
-    return [region["SummaryView"] for region in json.loads(done.stdout)["CodeRegions"]]
+    try:
+        return [region["SummaryView"] for region in json.loads(done.stdout)["CodeRegions"]]
+    except (ValueError, KeyError):
+        # As of a processor whose name asks for something else.
+        raise ReproError(f"llvm-mca gives no cycles of a processor {machine.scheduling_model}") from None
 
 
 @cache

@@ -85,9 +85,12 @@ def test_other_execution_units_need_the_code_again(name: str, value: object, cod
         predict(code, replace(MACHINE, **{name: value}))
 
 
-def test_an_unknown_model_is_refused() -> None:
-    with pytest.raises(ReproError, match="llvm-mca of znver99"):
-        read_code(program_of(product(32)), replace(MACHINE, scheduling_model="znver99"))
+@pytest.mark.parametrize(
+    ("name", "message"), [("znver99", "llvm-mca of znver99"), ("help", "no cycles of a processor help")]
+)
+def test_an_unknown_model_is_refused(name: str, message: str) -> None:
+    with pytest.raises(ReproError, match=message):
+        read_code(program_of(product(32)), replace(MACHINE, scheduling_model=name))
 
 
 def test_a_program_without_launches() -> None:
