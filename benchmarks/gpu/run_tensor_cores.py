@@ -61,7 +61,7 @@ def _certify(folder: Path, names: list[str], device: Device, results: Results) -
         results.add(
             "tensor cores",
             name=instruction.opcode,
-            code=" and ".join(certificate.images),
+            code=" and ".join(instruction.images),
             bits=f"equal ({instruction.results:,} results of {certificate.unit.name})",
         )
     results.facts["seconds of the certificate"] = round(time.perf_counter() - start, 1)

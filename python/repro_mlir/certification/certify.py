@@ -28,10 +28,7 @@ _FORMATS: dict[str, BinaryFormat] = {"f16": F16, "bf16": BF16, "tf32": TF32, "e4
 
 _DEPTHS = {"f16": (8, 16), "bf16": (8, 16), "tf32": (4, 8), "e4m3": (32,), "e5m2": (32,)}
 
-_EIGHT = ("e4m3", "e5m2")
-
-_CLASSES_OF_EIGHT = {"sm_89": "ada", "sm_90": "hopper_mma", "sm_100": "blackwell_mma"}
-"""The class of `mma.sync` of f8, where one is known."""
+_FLOAT8 = ("e4m3", "e5m2")
 
 
 @dataclass(frozen=True)
@@ -71,7 +68,7 @@ def instructions_of(architecture: str) -> list[Form]:
         Form(x, y, result, depth, by)
         for result in ("f32", "f16")
         for x, depths in _DEPTHS.items()
-        for y in (_EIGHT if x in _EIGHT else (x,))
+        for y in (_FLOAT8 if x in _FLOAT8 else (x,))
         if (by := _rule(architecture, x, y, result))
         for depth in depths
         # Those of 16 elements of K came with bf16.
@@ -81,8 +78,8 @@ def instructions_of(architecture: str) -> list[Form]:
 
 def class_of(architecture: str, element: str) -> str | None:
     """(M3) The class of `mma.sync` of elements, as PTX or as programs call them; None if none is known."""
-    is_eight = element in _EIGHT or element.startswith("f8")
-    return _CLASSES_OF_EIGHT.get(architecture) if is_eight else unit_of(architecture).name
+    unit = unit_of(architecture)
+    return unit.float8 if element in _FLOAT8 or element.startswith("f8") else unit.name
 
 
 def _rule(architecture: str, x: str, y: str, result: str) -> Fdpa | LateFdpa | None:

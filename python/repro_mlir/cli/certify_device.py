@@ -44,18 +44,18 @@ def _certify_device(options: argparse.Namespace) -> int:
         device.close()
     for line in differing:
         tell(f"repro: {line}", stream=sys.stderr)
-    if not certificate.instructions:
-        return 1
-    for each in [path, *([options.output] if options.output else [])]:
-        write_certificate(certificate, each)
     status = 1 if differing else 0
+    for each in [path, *([options.output] if options.output else [])] if certificate.instructions else []:
+        write_certificate(certificate, each)
     if options.json:
-        tell(json.dumps(certificate.as_json()))
+        tell(json.dumps({"certificate": certificate.as_json(), "differing": differing}))
+        return status
+    if not certificate.instructions:
         return status
     unit = certificate.unit
-    tell(f"device   {certificate.device}, CUDA {certificate.driver}, {' and '.join(certificate.images)}")
+    tell(f"device   {certificate.device}, CUDA {certificate.driver}")
     tell(f"class    {unit.name}: blocks of {unit.terms}, {unit.fraction} bits of fraction")
     for instruction in certificate.instructions:
-        tell(f"equal    {instruction.results:,} results of {instruction.opcode}")
+        tell(f"equal    {instruction.results:,} results of {instruction.opcode}, {' and '.join(instruction.images)}")
     tell(f"file     {path}")
     return status

@@ -43,13 +43,14 @@ def inputs() -> list[np.ndarray]:
     return list(PRODUCT.operands(normal, 1))
 
 
+def instruction(opcode: str, *images: str) -> known.Instruction:
+    return known.Instruction(opcode, images or ("PTX",), 1 << 20, "0" * 64, "0" * 64)
+
+
 def certificate(device: Device, **change: object) -> known.Certificate:
     """Of the stand-in, for the instructions of PRODUCT."""
-    instructions = tuple(
-        known.Instruction(f"mma.sync.aligned.m16n8k{depth}.row.col.f32.bf16.bf16.f32", 1 << 20, "0" * 64, "0" * 64)
-        for depth in (8, 16)
-    )
-    made = known.Certificate(device.name, device.driver.identity(), known.UNITS["sm_90"], ("PTX",), instructions)
+    instructions = tuple(instruction(f"mma.sync.aligned.m16n8k{depth}.row.col.f32.bf16.bf16.f32") for depth in (8, 16))
+    made = known.Certificate(device.name, device.driver.identity(), known.UNITS["sm_90"], instructions)
     return dataclasses.replace(made, **change)  # type: ignore[arg-type]
 
 
@@ -102,6 +103,12 @@ def fewer(made: known.Certificate) -> known.Certificate:
     return dataclasses.replace(made, instructions=few)
 
 
+def as_cubin(made: known.Certificate, count: int) -> known.Certificate:
+    """With so many instructions that ran as machine code alone."""
+    first = tuple(dataclasses.replace(each, images=("cubin",)) for each in made.instructions[:count])
+    return dataclasses.replace(made, instructions=first + made.instructions[count:])
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -111,7 +118,8 @@ def fewer(made: known.Certificate) -> known.Certificate:
         (fewer, "expected 1,048,576 results of mma.sync.aligned.m16n8k16"),
         (lambda made: dataclasses.replace(made, instructions=made.instructions[:1]), "results of mma.*m16n8k16"),
         (lambda made: dataclasses.replace(made, instructions=()), "results of mma"),
-        (lambda made: dataclasses.replace(made, images=("cubin",)), "is of cubin, the code of PTX"),
+        (lambda made: as_cubin(made, 2), "is of cubin, the code of PTX"),
+        (lambda made: as_cubin(made, 1), "no form of code was compared of all of mma.*k16.*, mma.*k8"),
     ],
 )
 def test_certificates_of_something_else(
@@ -127,8 +135,8 @@ def test_certificates_of_something_else(
     [
         ("", "is damaged"),
         ("[]", "expected an object"),
-        ('{"format": 1}', "no device"),
-        ('{"format": 1, "format": 1}', "a key occurs twice"),
+        ('{"format": 2}', "no device"),
+        ('{"format": 2, "format": 2}', "a key occurs twice"),
         ("[" * 70000, "expected at most 65,536 bytes"),
     ],
 )
@@ -149,7 +157,7 @@ def test_damaged_certificates(device: Device, text: str, message: str) -> None:
         ('"hopper"', '"pascal"', "the unit pascal has other terms or bits of fraction, or is unknown"),
         ("1048576", "1048576.0", r"results: expected a whole number from 1 to \d+, got 1048576\.0$"),
         ("1048576", "9" * 4000, r"results: expected a whole number from 1 to \d+, got 9{40}\.\.\.$"),
-        ('"format": 1', f'"format": {"9" * 4000}', "format: expected a whole number from 1 to"),
+        ('"format": 2', f'"format": {"9" * 4000}', "format: expected a whole number from 1 to"),
         (f'"vectors": "{"0" * 64}"', f'"vectors": "{"0" * 63}"', "vectors: expected 64 hexadecimal digits"),
         (f'"outcome": "{"0" * 64}"', f'"outcome": "{"G" * 64}"', "outcome: expected 64 hexadecimal digits"),
     ],
@@ -163,8 +171,8 @@ def test_certificates_that_contradict_themselves(certified: Device, old: str, ne
 
 def test_another_format(certified: Device) -> None:
     path = known.path_of(certified)
-    path.write_text(path.read_text().replace('"format": 1', '"format": 2'))
-    with pytest.raises(ReproError, match="expected a certificate of format 1, got 2"):
+    path.write_text(path.read_text().replace('"format": 2', '"format": 1'))
+    with pytest.raises(ReproError, match="expected a certificate of format 2, got 1"):
         repro_mlir.compile(program(), NATIVE)
 
 
@@ -239,9 +247,21 @@ def test_each_instruction_needs_its_own_M3(device: Device, element: str, sums: s
     known.write_certificate(certificate(device), known.path_of(device))
     with pytest.raises(ReproError, match=f"expected 1,048,576 results of {opcode}"):
         known.certified_images(device, "sm_90+tensor-cores", ptx)
-    own = (known.Instruction(opcode, 1 << 20, "0" * 64, "0" * 64),)
-    known.write_certificate(certificate(device, instructions=own), known.path_of(device))
+    known.write_certificate(certificate(device, instructions=(instruction(opcode),)), known.path_of(device))
     assert known.certified_images(device, "sm_90+tensor-cores", ptx) == ("PTX",)
+
+
+def test_how_f8_is_added_does_not_follow_from_f16_M3(device: Device) -> None:
+    """A class with the sums of `hopper` in f16, and none or others of f8."""
+    opcodes = [
+        f"mma.sync.aligned.m16n8k{rest}" for rest in ("16.row.col.f32.f16.f16.f32", "32.row.col.f32.e4m3.e4m3.f32")
+    ]
+    f16, f8 = (f"\t{opcode} {{%r1}};\n".encode() for opcode in opcodes)
+    made = certificate(device, unit=known.UNITS["sm_120"], instructions=tuple(map(instruction, opcodes)))
+    known.write_certificate(made, known.path_of(device))
+    assert known.certified_images(device, "sm_90+tensor-cores", f16) == ("PTX",)
+    with pytest.raises(ReproError, match=r"adds f8 in the class None, the code for .* in hopper_mma"):
+        known.certified_images(device, "sm_90+tensor-cores", f8)
 
 
 def test_bundles(device: Device, tmp_path: Path) -> None:

@@ -28,13 +28,14 @@ TENSOR_CORES = "+tensor-cores"
 VARIABLE = "REPRO_CERTIFICATES"
 """The environment variable that names the folder of certificates."""
 
-FORMAT = 1
+FORMAT = 2
 
 LEAST_RESULTS = 1 << 20
 """Results of an instruction that a certificate must have compared."""
 
 _MATRIX = re.compile(r"\b(?:mma|wmma|wgmma|tcgen05)\b[\w.:]*")
 """Of an opcode with blanks or comments inside only what is before them, which no certificate knows."""
+_FLOAT8 = re.compile(r"\.e[45]m[32]\b")
 _EXACT = tuple(f".s32.{left}8.{right}8.s32" for left in "su" for right in "su")
 """Products of bytes, whose sums are exact on every device."""
 _LARGEST = 1 << 16
@@ -46,22 +47,28 @@ IMAGES = "cubin", "PTX"
 
 @dataclass(frozen=True)
 class Unit:
-    """(M3) A class of matrix units: how it adds products of f16 and bf16 to an f32."""
+    """(M3) A class of matrix units.
+
+    Attributes:
+      terms, fraction: how it adds products of f16 and bf16 to an f32.
+      float8: the class of its `mma.sync` of f8; None where none is known.
+    """
 
     name: str
     terms: int
     fraction: int
+    float8: str | None = None
 
 
-_AMPERE, _BLACKWELL = Unit("ampere", 8, 24), Unit("blackwell", 16, 25)
+_AMPERE = Unit("ampere", 8, 24)
 UNITS = {
     "sm_75": Unit("turing", 8, 24),
     "sm_80": _AMPERE,
     "sm_86": _AMPERE,
-    "sm_89": Unit("ada", 8, 24),
-    "sm_90": Unit("hopper", 16, 25),
-    "sm_100": _BLACKWELL,
-    "sm_120": _BLACKWELL,
+    "sm_89": Unit("ada", 8, 24, "ada"),
+    "sm_90": Unit("hopper", 16, 25, "hopper_mma"),
+    "sm_100": Unit("blackwell", 16, 25, "blackwell_mma"),
+    "sm_120": Unit("blackwell", 16, 25),
 }
 """For which class the code of an architecture is."""
 
@@ -71,12 +78,14 @@ class Instruction:
     """What was compared of one instruction.
 
     Attributes:
-      results: how many were compared.
+      images: "cubin" and "PTX", as far as they were run.
+      results: how many were compared, of each image.
       vectors: BLAKE3 of the operands.
       outcome: BLAKE3 of the results, NaNs being canonical (V4).
     """
 
     opcode: str
+    images: tuple[str, ...]
     results: int
     vectors: str
     outcome: str
@@ -90,13 +99,11 @@ class Certificate:
       device: the name of the model.
       driver: as `Driver.identity` has it.
       unit: the class.
-      images: "cubin" and "PTX", as far as they were run.
     """
 
     device: str
     driver: str
     unit: Unit
-    images: tuple[str, ...]
     instructions: tuple[Instruction, ...]
 
     def as_json(self) -> dict[str, Any]:
@@ -109,12 +116,19 @@ _SHAPE = shapes.record(
         "format": shapes.number(1, _MOST),
         "device": shapes.text,
         "driver": shapes.text,
-        "unit": shapes.record({"name": shapes.text, "terms": shapes.number(1), "fraction": shapes.number(1)}),
-        "images": shapes.array(shapes.choice(*IMAGES)),
+        "unit": shapes.record(
+            {
+                "name": shapes.text,
+                "terms": shapes.number(1),
+                "fraction": shapes.number(1),
+                "float8": shapes.nullable(shapes.text),
+            }
+        ),
         "instructions": shapes.array(
             shapes.record(
                 {
                     "opcode": shapes.text,
+                    "images": shapes.array(shapes.choice(*IMAGES)),
                     "results": shapes.number(1, _MOST),
                     "vectors": shapes.digest,
                     "outcome": shapes.digest,
@@ -160,11 +174,11 @@ def read_certificate(path: str | Path) -> Certificate:
     _SHAPE(value, str(path))
     if value["format"] != FORMAT:
         raise ReproError(f"{path}: expected a certificate of format {FORMAT}, got {value['format']}")
-    instructions = tuple(Instruction(**each) for each in value["instructions"])
+    instructions = tuple(Instruction(**each | {"images": tuple(each["images"])}) for each in value["instructions"])
     unit = Unit(**value["unit"])
     if unit not in UNITS.values():
         raise ReproError(f"{path}: the unit {foreign(unit.name)} has other terms or bits of fraction, or is unknown")
-    return Certificate(value["device"], value["driver"], unit, tuple(value["images"]), instructions)
+    return Certificate(value["device"], value["driver"], unit, instructions)
 
 
 def write_certificate(certificate: Certificate, path: str | Path) -> None:
@@ -225,8 +239,17 @@ def certified_images(device: Device, architecture: str, ptx: bytes) -> tuple[str
     opcodes = matrix_instructions(ptx)
     if not opcodes:
         return IMAGES
-    certificate = certificate_for(device, architecture)
-    known = {each.opcode for each in certificate.instructions if each.results >= LEAST_RESULTS}
-    if missing := sorted(opcodes - known):
+    certificate, unit = certificate_for(device, architecture), unit_of(architecture)
+    known = {each.opcode: each.images for each in certificate.instructions if each.results >= LEAST_RESULTS}
+    if missing := sorted(opcodes - known.keys()):
         raise ReproError(f"{path_of(device)}: expected {LEAST_RESULTS:,} results of {missing[0]}")
-    return certificate.images
+    # How classes add f8 does not follow from how they add f16.
+    if certificate.unit.float8 != unit.float8 and any(map(_FLOAT8.search, opcodes)):
+        raise ReproError(
+            f"{device.name} adds f8 in the class {certificate.unit.float8}, the code for {architecture} in "
+            f"{unit.float8}: expected code for the device's own architecture, or without tensor cores"
+        )
+    images = tuple(image for image in IMAGES if all(image in known[opcode] for opcode in opcodes))
+    if not images:
+        raise ReproError(f"{path_of(device)}: no form of code was compared of all of {', '.join(sorted(opcodes))}")
+    return images

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...numerics.digest import blake3_of
-from .certificates import Certificate, Instruction, Unit
-from .device import Device
+from .certificates import IMAGES, Certificate, Instruction, Unit
+from .device import Device, ImageRejected
 from .execution import Execution, TargetCode
 
 
@@ -60,31 +60,36 @@ def compare_tensor_cores(
       cases: the instructions, of as many results as a certificate needs.
       compared: is told each opcode.
     Returns:
-      A certificate of the instructions whose results are all equal; and of each other one how many results differ, of
-      which kind, and the first in hexadecimal.
+      A certificate of the instructions whose results are all equal; and of each other one a line: that the driver takes
+      no code of it, or how many results differ, of which kind, and the first in hexadecimal.
     Raises:
       ReproError: the code cannot be run, or no certificate can say which driver it is of.
     """
     driver = device.driver.identity()
-    images: set[str] = set()
     instructions, differing = [], []
     for case in cases:
         vectors = case.vectors
-        differences = []
+        images, differences, rejected = [], [], ""
         # What the driver assembles may be other machine code.
-        for image in ("cubin", "PTX"):
-            got, ran = _run(device, case.code, vectors, image == "cubin")
-            images.add(ran)
-            if ran == image and (found := _difference(f"{device.name}, {image}", case, unit, got)):
+        for image in IMAGES:
+            try:
+                got, ran = _run(device, case.code, vectors, image == "cubin")
+            except ImageRejected as error:
+                rejected = f"{case.opcode} was not compared: {error}"
+                continue
+            if ran != image:
+                continue
+            images.append(image)
+            if found := _difference(f"{device.name}, {image}", case, unit, got):
                 differences.append(found)
-        if differences:
-            differing.append(differences[0])
+        if differences or not images:
+            differing.append(differences[0] if differences else rejected)
         else:
             given = b"".join(array.tobytes() for array in (vectors.x, vectors.y, vectors.c))
             digests = blake3_of(given).hex(), blake3_of(case.expected.tobytes()).hex()
-            instructions.append(Instruction(case.opcode, case.expected.size, *digests))
+            instructions.append(Instruction(case.opcode, tuple(images), case.expected.size, *digests))
         compared(case.opcode)
-    return Certificate(device.name, driver, unit, tuple(sorted(images)), tuple(instructions)), differing
+    return Certificate(device.name, driver, unit, tuple(instructions)), differing
 
 
 def _run(device: Device, code: TargetCode, vectors: Vectors, use_cubin: bool) -> tuple[np.ndarray, str]:

@@ -192,7 +192,7 @@ def code_of(analysis: Analysis, machine: CpuMachine) -> Code:
 
 
 def _counted(sequences: list[Sequence]) -> list[tuple[str, ...]]:
-    sizes = [abs(one.runs) * len(one.instructions) for one in sequences]
+    sizes = [one.runs * len(one.instructions) for one in sequences]
     return [one.instructions for one, size in zip(sequences, sizes, strict=True) if size >= _COUNTED * sum(sizes)]
 
 

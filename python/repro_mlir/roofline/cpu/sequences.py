@@ -19,7 +19,7 @@ class Sequence:
     """Instructions that run one after the other, jumps among them.
 
     Attributes:
-      runs: how often. Negative where runs of a block are in other sequences more often than there are.
+      runs: how often.
       repeats: whether the next run follows at once, so that one waits for the results of another.
       instructions: of all of its blocks.
     """
@@ -45,7 +45,7 @@ def sequences_of(blocks: Items[Block]) -> list[Sequence]:
     """Sequences whose runs are all those of the blocks of a kernel.
 
     What runs equally often joins in the order of the text, within a loop. A loop joins what is before it, as often as
-    it runs for each run of that, rounded; the rest of its runs is a sequence of its own.
+    it runs at least for each run of that; the rest of its runs is a sequence of its own.
     """
     parts = [_Part(block.runs, at, at, tuple(block.instructions)) for at, block in enumerate(blocks)]
     rest: list[Sequence] = []
@@ -59,7 +59,7 @@ def sequences_of(blocks: Items[Block]) -> list[Sequence]:
             body = [replace(body[0], repeats=True)]
         one = _repeated(before[-1], body[0]) if is_one and before and before[-1].last == first - 1 else None
         if one:
-            if left := body[0].runs - one.runs * round(body[0].runs / one.runs):
+            if left := body[0].runs % one.runs:
                 rest.append(Sequence(left, True, body[0].instructions))
             parts = [*before[:-1], one, *behind]
         else:
@@ -70,7 +70,7 @@ def sequences_of(blocks: Items[Block]) -> list[Sequence]:
 
 def _repeated(start: _Part, body: _Part) -> _Part | None:
     """A loop behind what it begins after, or None where it is too long or begins less often."""
-    times = round(body.runs / start.runs)
+    times = body.runs // start.runs
     code = len(start.instructions) + times * len(body.instructions)
     if not times or code > _MOST or start.inside is not None:
         return None

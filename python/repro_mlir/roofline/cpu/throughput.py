@@ -23,7 +23,7 @@ _FEW, _MANY = 8, 24
 _TIMEOUT = 120.0
 # Instructions on a half of a vector of 512 bits.
 _HALVES = re.compile(r"v\w+(?:64x4|32x8)\b")
-_TEST = re.compile(r"(?:cmp|test)[bwlq]\b")
+_TEST = re.compile(r"(?:cmp|test)[bwlq]\b[^(]*$")
 _JUMP = re.compile(r"j(?!mp)\w+\b")
 # What an address is computed from: of base, index and scale the first two.
 _SCALED = re.compile(r"^(lea[lq]\s+)[^(]*\((?:,(?=%))?([^,()]*(?:,[^,()]*)?),[248]\)")
@@ -71,13 +71,10 @@ def _cycles(few: dict[str, Any], many: dict[str, Any], machine: CpuMachine) -> C
 
 
 def _without_fused(sequence: Sequence[str]) -> list[str]:
-    """The instructions without conditional jumps that directly follow what they test: both are one micro-operation, on
-    x86-64 of Intel and AMD (their optimization manuals, "macro-fusion" and "branch fusion"); LLVM counts two."""
-    found: list[str] = []
-    for each in sequence:
-        if not (found and _JUMP.match(each) and _TEST.match(found[-1])):
-            found.append(each)
-    return found
+    """The instructions without tests of registers that a conditional jump follows: both are one micro-operation on the
+    jump's unit, of Intel and AMD (their optimization manuals, "macro-fusion" and "branch fusion"); LLVM counts two."""
+    jumps = [*map(_JUMP.match, sequence[1:]), None]
+    return [each for each, jump in zip(sequence, jumps, strict=True) if not (jump and _TEST.match(each))]
 
 
 def _corrected(instruction: str, model: str) -> str:
@@ -85,7 +82,7 @@ def _corrected(instruction: str, model: str) -> str:
     if model == "znver4":
         # A load that repeats an element needs no vector unit (uops.info, VBROADCASTSS on Zen 4).
         instruction = re.sub(r"^vbroadcasts[sd](\s+[^%,]*\()", r"vmovups\1", instruction)
-        # A scaled address is one micro-operation: four of them begin in a cycle whose width is six (measured).
+        # A scaled address is one micro-operation (docs/performance/choices.md); its latency is a cycle more than this.
         return _SCALED.sub(r"\1(\2)", instruction)
     return instruction
 

@@ -63,7 +63,8 @@ def test_long_loops_are_alone() -> None:
 def test_iterations_beyond_a_whole_number_are_apart(runs: int) -> None:
     blocks = [Block(4, 0, ["a"]), Block(runs, 1, ["b"])]
     sequences = sequences_of(blocks)
-    assert sequences[-1] == Sequence(4, True, ("a", *round(runs / 4) * ("b",)))
+    assert sequences[-1] == Sequence(4, True, ("a", *runs // 4 * ("b",)))
+    assert all(one.runs > 0 for one in sequences)
     assert instructions(sequences) == {"a": 4, "b": runs}
 
 

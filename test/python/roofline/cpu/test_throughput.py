@@ -29,6 +29,7 @@ def test_a_jump_is_one_with_what_it_tests(test: str) -> None:
     assert issue(test, "jl .L") == 1
     assert issue(test, "incq %rdx", "jl .L") == 3
     assert issue(test, "jmp .L") == 2
+    assert issue(f"{test.split()[0]} $1, (%rax)", "jl .L") == 2
 
 
 @pytest.mark.parametrize("address", ["(%rax,%rbx,4)", "8(%rax,%rbx,8)", "(,%rbx,2)"])
