@@ -5,8 +5,10 @@
 
 An artifact counts as if it had been made here: a file does only if it carries a MAC by a key that this user alone can
 read.
-The folder holds at most `cache_bytes` of limits.py: what was used least recently goes first. Processes share it without
-locks, as a file that vanishes is one that is made anew.
+The folder holds at most `cache_bytes` of limits.py: what was used least recently goes first, until a sixteenth is free.
+Processes share it without locks, as a file that vanishes is one that is made anew. A look at all files takes long where
+they are many: a process looks again when it has written a sixteenth of the room that it saw, and 16 writers keep the
+limit.
 """
 
 from __future__ import annotations
@@ -39,6 +41,10 @@ _ENTRY = re.compile(r"[0-9a-f]{64}\.artifact", re.ASCII)
 _PART = re.compile(rf"({_ENTRY.pattern}|{_KEY})\.[0-9a-f]{{16}}", re.ASCII)
 _ABANDONED = 3600.0
 """Seconds after which a file that is still being written is one whose writer was killed."""
+
+_PARTS = 16
+_rooms: dict[tuple[int, int, int], int] = {}
+"""What this process may write before it looks again, in bytes; by device and number of a folder, and the limit."""
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
@@ -114,25 +120,37 @@ class _Store:
         if len(content) > most:
             return
         self._put(name, content, os.replace)
-        self.shrink(most)
+        folder = os.fstat(self._folder)
+        key = (folder.st_dev, folder.st_ino, most)
+        room = _rooms.get(key, 0) - len(content)
+        if room < 0:
+            _, left = self.shrink(most, most - most // _PARTS)
+            room = (most - left) // _PARTS
+        _rooms[key] = room
 
     def entries(self) -> list[_Entry]:
         """The artifacts, least recently used first."""
         return sorted(entry for entry in self._own_entries() if _ENTRY.fullmatch(entry.name))
 
-    def shrink(self, most: int) -> int:
-        """Removes artifacts until they have at most so many bytes, and what killed writers left; how many artifacts."""
+    def shrink(self, most: int, wanted: int) -> tuple[int, int]:
+        """Where artifacts have more than `most` bytes, removes some until they have at most `wanted`.
+
+        Removes what killed writers left, too.
+
+        Returns:
+          How many artifacts it has removed, and the bytes of the others.
+        """
         for entry in self._own_entries():
             if _PART.fullmatch(entry.name) and entry.used < time.time() - _ABANDONED:
                 self._remove(entry.name)
         entries = self.entries()
         size, removed = sum(entry.size for entry in entries), 0
-        for entry in entries:
-            if size <= most:
+        for entry in entries if size > most else []:
+            if size <= wanted:
                 break
             self._remove(entry.name)
             size, removed = size - entry.size, removed + 1
-        return removed
+        return removed, size
 
     def _own_entries(self) -> Iterator[_Entry]:
         """The regular files of this user."""
@@ -250,7 +268,8 @@ def clear() -> int:
     if path is None or not os.path.lexists(path):
         return 0
     with contextlib.closing(_open(path)) as store:
-        return store.shrink(0)
+        removed, _ = store.shrink(0, 0)
+        return removed
 
 
 def _open(path: Path) -> _Store:

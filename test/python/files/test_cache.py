@@ -202,8 +202,8 @@ def test_no_cache_is_an_option_of_commands_that_run_steps(
 
 
 def _limit(monkeypatch: pytest.MonkeyPatch, artifacts: int) -> None:
-    """Room for so many artifacts of 1000 bytes."""
-    monkeypatch.setenv("REPRO_MLIR_LIMITS", f"cache_bytes={artifacts * 1100}")
+    """Room for so many artifacts of 1000 bytes, also where a sixteenth was freed."""
+    monkeypatch.setenv("REPRO_MLIR_LIMITS", f"cache_bytes={artifacts * 1120}")
 
 
 def kept(folder: Path) -> int:
@@ -226,6 +226,19 @@ def test_what_was_used_least_recently_goes(folder: Path, monkeypatch: pytest.Mon
     put(contents["e"], "e")
     assert not files["c"].exists() and files["a"].exists() and kept(folder) == 3
     assert put(b"made anew", "b") == b"made anew"
+
+
+def test_few_writes_look_at_all_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit holds after each write, and a full folder has a sixteenth of it free after a look."""
+    _limit(monkeypatch, 200)
+    looks, shrink = [], cache._Store.shrink
+    monkeypatch.setattr(cache._Store, "shrink", lambda *given: looks.append(shrink(*given)) or looks[-1])
+    for number in range(300):
+        put(bytes(1000), str(number))
+        assert number != 10 or len(looks) == 1
+        assert cache.usage().bytes <= 200 * 1120
+    removed = [artifacts for artifacts, _ in looks if artifacts]
+    assert len(looks) < 150 and len(removed) > 5 and min(removed) > 10 and kept(folder) > 180
 
 
 def test_what_is_larger_than_the_limit_is_not_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,13 +265,14 @@ def test_nothing_is_removed_that_is_not_of_the_cache(folder: Path, monkeypatch: 
     assert (folder / ("1" * 64 + ".artifact")).is_dir() and (folder / "key").read_bytes() == key
 
 
-def test_what_a_killed_writer_left_goes(folder: Path) -> None:
-    put()
+def test_what_a_killed_writer_left_goes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _limit(monkeypatch, 3)
+    put(bytes(1000))
     old, new = (folder / f"{'0' * 64}.artifact.{digit * 16}" for digit in "ab")
     for path in (old, new):
         path.write_bytes(bytes(100))
     os.utime(old, (1000, 1000))
-    put(b"other", "other")
+    put(bytes(1000), "other")
     assert not old.exists() and new.exists()
 
 
