@@ -10,6 +10,9 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 # Of each fuzzer.
 MINUTES ?= 10
 
+# Hundreds of tests start processes that import PyTorch, which take twice as long where no bytecode of it is kept.
+unexport PYTHONDONTWRITEBYTECODE
+
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
