@@ -13,9 +13,11 @@ import time
 from pathlib import Path
 
 import pytest
+import run_on_ranks
+from repro_mlir.cli.main import main
 from repro_mlir.execute import qemu
 
-SCRIPT = str(Path(__file__).with_name("run_on_ranks.py"))
+SCRIPT = run_on_ranks.__file__
 STEPS = 20
 KINDS = ("cpu:x86-64-v2", "cpu", "cpu:aarch64" if qemu.is_available() else "reference", "ptx-emulator")
 
@@ -36,14 +38,9 @@ def hashes(output: str) -> list[str]:
     return [line.split()[2] for line in output.splitlines() if line[:1].isdigit()]
 
 
-def alone(steps: int, checkpoint: Path) -> str:
-    command = [sys.executable, SCRIPT, "alone", str(steps), str(checkpoint), "cpu"]
-    (found,) = hashes(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    return found
-
-
-def test_ranks_of_four_kinds_have_the_hash_of_one_process(tmp_path: Path) -> None:
-    want = alone(6, tmp_path / "alone.safetensors")
+def test_ranks_of_four_kinds_have_the_hash_of_one_process(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_on_ranks.main("alone", 6, tmp_path / "alone.safetensors", "cpu")
+    (want,) = hashes(capsys.readouterr().out)
     process = launched(4, 6, tmp_path / "ranks.safetensors", *KINDS, "--shares=2,3,1,2")
     output, errors = process.communicate(timeout=300)
     assert hashes(output) == [want] * 4, output + errors[-2000:]
@@ -72,13 +69,16 @@ def training(folder: Path) -> Path:
     return path
 
 
-def train(size: int, script: Path, receipt: Path | None, *options: str, steps: int = STEPS) -> subprocess.Popen[str]:
-    """`repro train` on ranks; on one it is started as it is."""
-    start = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(size)] if size > 1 else []
+def arguments(script: Path, receipt: Path | None, *options: str, steps: int = STEPS) -> list[str]:
     recorded = [] if receipt is None else ["--receipt", str(receipt), "--checkpoint-every", "5"]
-    command = [sys.executable, *start, "-m", "repro_mlir", "train", str(script), "--steps", str(steps), "--json"]
+    return ["train", str(script), "--steps", str(steps), "--json", *recorded, "--threads", "1", *options]
+
+
+def train(size: int, *given: str) -> subprocess.Popen[str]:
+    """`repro` on ranks."""
+    start = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(size)]
     return subprocess.Popen(
-        [*command, *recorded, "--threads", "1", *options],
+        [sys.executable, *start, "-m", "repro_mlir", *given],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -86,9 +86,16 @@ def train(size: int, script: Path, receipt: Path | None, *options: str, steps: i
     )
 
 
-def state_of(process: subprocess.Popen[str]) -> str:
-    output, errors = process.communicate(timeout=300)
-    assert process.returncode == 0, output + errors[-2000:]
+def state_of(size: int, given: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """What `repro` on ranks says; of one rank in this process, which has imported all that it needs."""
+    if size > 1:
+        process = train(size, *given)
+        output, errors = process.communicate(timeout=300)
+        status = process.returncode
+    else:
+        status = main(given)
+        output, errors = capsys.readouterr()
+    assert status == 0, output + errors[-2000:]
     (line,) = output.splitlines()
     found: str = json.loads(line)["state_hash"]
     return found
@@ -99,15 +106,16 @@ def children_of(process: int) -> list[int]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the ranks in /proc")
-def test_others_go_on_where_a_rank_was_killed(tmp_path: Path) -> None:
+def test_others_go_on_where_a_rank_was_killed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """RANK_KILLS=N in the environment asks for N kills in place of 1."""
     script, whole = training(tmp_path), tmp_path / "whole.receipt"
-    want = state_of(train(1, script, whole))
+    want = state_of(1, arguments(script, whole), capsys)
     draw = random.Random(int(os.environ.get("RANK_KILLS_SEED", "0")))
     for kill in range(int(os.environ.get("RANK_KILLS", "1"))):
         receipt = tmp_path / f"{kill}.receipt"
         sharded = ["--shard-optimizer"] if kill % 2 == 0 else []
-        process = train(3, script, receipt, "--shares", "2:1:1", "--target-of", "1=cpu:x86-64-v2,2=reference", *sharded)
+        kinds = ["--shares", "2:1:1", "--target-of", "1=cpu:x86-64-v2,2=reference"]
+        process = train(3, *arguments(script, receipt, *kinds, *sharded))
         steps, last = receipt / "steps.jsonl", draw.randrange(1, STEPS - 5)
         while not steps.exists() or steps.read_bytes().count(b"\n") < last:
             assert process.poll() is None, process.communicate()
@@ -117,26 +125,26 @@ def test_others_go_on_where_a_rank_was_killed(tmp_path: Path) -> None:
         process.communicate(timeout=120)
         assert process.returncode != 0 and time.monotonic() - began < 60
         others = (2, 5, 1, 3)[kill % 4]
-        assert state_of(train(others, script, receipt, "--resume")) == want, (kill, last, others)
+        assert state_of(others, arguments(script, receipt, "--resume"), capsys) == want, (kill, last, others)
         assert (receipt / "steps.jsonl").read_bytes() == (whole / "steps.jsonl").read_bytes()
 
 
-def test_ranks_that_share_the_optimizer_save_its_state(tmp_path: Path) -> None:
+def test_ranks_that_share_the_optimizer_save_its_state(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script, saved = training(tmp_path), [tmp_path / f"{size}.safetensors" for size in (1, 3)]
     states = [
-        state_of(train(size, script, None, *options, "--save", str(path), steps=3))
+        state_of(size, arguments(script, None, *options, "--save", str(path), steps=3), capsys)
         for size, options, path in zip((1, 3), ([], ["--shard-optimizer"]), saved, strict=True)
     ]
     assert states[0] == states[1] and saved[0].read_bytes() == saved[1].read_bytes()
 
 
-def test_ranks_of_a_receipt_end_together(tmp_path: Path) -> None:
+def test_ranks_of_a_receipt_end_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script, receipt = training(tmp_path), tmp_path / "run.receipt"
-    assert len(state_of(train(1, script, receipt, steps=3))) == 64
-    process = train(2, script, receipt, steps=3)
+    assert len(state_of(1, arguments(script, receipt, steps=3), capsys)) == 64
+    process = train(2, *arguments(script, receipt, steps=3))
     _, errors = process.communicate(timeout=120)
     # torchrun ends the others when the first one has ended: at least that one has said why.
     assert process.returncode != 0 and "resume it, or give the receipt another name" in errors
-    process = train(2, script, receipt, "--resume", "--target-of", "7=cpu")
+    process = train(2, *arguments(script, receipt, "--resume", "--target-of", "7=cpu"))
     _, errors = process.communicate(timeout=120)
     assert process.returncode != 0 and "expected --target-of as 0=cpu,1=ptx-emulator, of 2 ranks, got '7=cpu'" in errors
