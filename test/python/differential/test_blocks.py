@@ -12,6 +12,12 @@ from support.kit import Configuration, check
 
 ON_EVERY_LEVEL = [Configuration(level, threads) for level in runnable_levels() for threads in (1, 2)]
 CASES = [case for group in block_programs.GROUPS.values() for case in group()]
+ON_AARCH64 = [
+    *CASES[::24],
+    *map(block_programs.contraction, range(3)),
+    *block_programs.large_contractions()[-1:],
+    *block_programs.extreme_contractions(),
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
@@ -42,8 +48,7 @@ def test_Q4_extreme_contractions(case: Case) -> None:
 
 @pytest.mark.skipif(not qemu.is_available(), reason="no aarch64 compiler or emulator")
 @pytest.mark.parametrize("level", ["aarch64", "aarch64-dotprod"])
-def test_aarch64(level: str) -> None:
-    cases = [*CASES[::24], *map(block_programs.contraction, range(3)), *block_programs.large_contractions()[-1:]]
-    cases += block_programs.extreme_contractions()
-    for case in cases:
-        check(case.program, case.inputs, [Configuration(level, 3)], runs=1)
+@pytest.mark.parametrize("case", ON_AARCH64, ids=[case.name for case in ON_AARCH64])
+@pytest.mark.sampled(4)
+def test_aarch64(case: Case, level: str) -> None:
+    check(case.program, case.inputs, [Configuration(level, 3)], runs=1)

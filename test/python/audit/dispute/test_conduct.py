@@ -300,10 +300,13 @@ def test_claims_that_fit_a_skipped_step() -> None:
     assert verdict.operator.index == value.producer
 
 
-def test_wiring() -> None:
-    """An operator that takes something else than what was given it, correctly computed."""
+@pytest.mark.parametrize("part", range(4))
+@pytest.mark.sampled(4)
+def test_wiring(part: int) -> None:
+    """An operator that takes something else than what was given it, correctly computed; of all, every fourth."""
     users = [o for o in graph().operators if o.inputs and o.outputs]
-    for operator in users:
+    assert len(users) > 8
+    for operator in users[part::4]:
         for position in range(len(operator.inputs)):
 
             def change(claims: list[OperatorClaim], at: int = operator.index, position: int = position) -> None:
