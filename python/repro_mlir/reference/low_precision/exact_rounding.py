@@ -14,6 +14,7 @@ from enum import Enum
 import numpy as np
 
 LARGEST_SHIFT = 63
+_POWERS = np.int64(1) << np.arange(63, dtype=np.int64)
 
 Array = np.ndarray | np.generic
 """An array, or a scalar of NumPy that broadcasts against one."""
@@ -31,13 +32,7 @@ class Direction(Enum):
 
 def bit_length(magnitude: np.ndarray) -> np.ndarray:
     """The number of bits of each non-negative int64, 0 for 0."""
-    rest = np.array(magnitude, np.int64)
-    length = np.zeros_like(rest)
-    for step in (32, 16, 8, 4, 2, 1):
-        high = rest >> step
-        length += np.where(high != 0, step, 0)
-        rest = np.where(high != 0, high, rest)
-    return length + (rest != 0)
+    return np.searchsorted(_POWERS, magnitude, side="right")
 
 
 def shift_left(magnitude: np.ndarray, count: np.ndarray) -> np.ndarray:
