@@ -65,8 +65,8 @@ def test_states_that_do_not_fit() -> None:
     for entry, message in (
         (None, "the state has no gradient_compression, which the trainer keeps"),
         ([], "gradient_compression: expected a dict of tensors, got a list"),
-        (one_bit.state_dict()["gradient_compression"], "gradient_compression: unknown mean_residual.0.weight"),
-        ({"residual.0.weights": right}, "gradient_compression: unknown residual.0.weights"),
+        (one_bit.state_dict()["gradient_compression"], "gradient_compression: the state is of another one"),
+        (kept | {"residual.0.weights": right}, "gradient_compression: unknown residual.0.weights"),
         (kept | {3: right}, "gradient_compression: unknown 3"),
         (kept | {name: right.double()}, f"{name}: expected elements of f32"),
         (kept | {name: 3}, f"{name}: expected an array, got a int"),
@@ -83,8 +83,14 @@ def test_states_that_do_not_fit() -> None:
         make(None).load_state_dict(state)
     with pytest.raises(ReproError, match=r"residual.0.*: expected shape \[2, 8, .*\], got \[4, 8"):
         make(TopK(0.5), microbatches=2).load_state_dict(state)
+    # Both have tensors of the same names and shapes.
+    for other in (TopK(0.25), Blocks.named("mxfp8")):
+        with pytest.raises(ReproError, match="the state is of another one than the trainer's"):
+            make(other).load_state_dict(state)
+    own = one_bit.state_dict()["gradient_compression"]
+    partial = {name: value for name, value in own.items() if not name.startswith("mean_residual.0")}
     with pytest.raises(ReproError, match=r"no mean_residual\.0"):
-        one_bit.load_state_dict(state)
+        one_bit.load_state_dict(one_bit.state_dict() | {"gradient_compression": partial})
     # Nothing was left over yet.
     top_k.load_state_dict(make(None).state_dict())
 
@@ -96,7 +102,8 @@ def test_what_is_left_over_begins_anew() -> None:
     state = copy.deepcopy(trainer.state_dict())
     trainer.step(X, Y)
     kept = trainer.state_hash()
-    zeros = {name: torch.zeros_like(value) for name, value in state["gradient_compression"].items()}
+    kept_own = state["gradient_compression"]
+    zeros = {name: value if name == "definition" else torch.zeros_like(value) for name, value in kept_own.items()}
     hashes = []
     for entry in ({}, zeros):
         trainer.load_state_dict(state | {"gradient_compression": entry})

@@ -424,12 +424,12 @@ def test_Q6_trained_states_are_equal_on_every_level_and_number_of_threads() -> N
 
 def test_checkpoints_have_scales_and_histories(tmp_path: Path) -> None:
     trainer = trainer_of()
-    assert trainer.state_dict()["precision"] == {}
+    assert [*trainer.state_dict()["precision"]] == ["definition"]
     losses = [trainer.step(*batch(i)) for i in range(2)]
     trainer.save_checkpoint(tmp_path / "run.checkpoint")
     kept = copy.deepcopy(trainer.state_dict())
     assert sorted(kept["precision"])[:1] == ["amax_history.0.weight.activation"]
-    assert len(kept["precision"]) == 12
+    assert len(kept["precision"]) == 13
     losses += [trainer.step(*batch(i)) for i in range(2, 4)]
     from_file, from_dict = trainer_of(), trainer_of()
     from_file.load_checkpoint(tmp_path / "run.checkpoint")
@@ -454,19 +454,21 @@ def test_a_state_without_scales_is_refused() -> None:
     state = trainer.state_dict()
     name, scale = "amax_history.0.weight.activation", "scale.0.weight.activation"
     scales = state["precision"]
+    only = {"definition": scales["definition"]}
     without = {key: value for key, value in state.items() if key != "precision"}
     for changed, message in (
         (without, "the state has no precision, which the trainer keeps"),
         (state | {"precision": []}, "precision: expected a dict of tensors, got a list"),
-        (state | {"precision": {"x": torch.zeros(())}}, "precision: unknown x"),
-        (state | {"precision": {"scale.1.weight.weight": torch.ones(())}}, "precision: unknown scale.1.weight.weight"),
-        (state | {"precision": {"scale.0.weight.other": torch.ones(())}}, "precision: unknown scale.0.weight.other"),
+        (state | {"precision": {"x": torch.zeros(())}}, "precision: the state is of another one than the trainer's"),
+        (state | {"precision": only | {"x": torch.zeros(())}}, "precision: unknown x"),
+        (state | {"precision": only | {"scale.1.weight.weight": torch.ones(())}}, "unknown scale.1.weight.weight"),
+        (state | {"precision": only | {"scale.0.weight.other": torch.ones(())}}, "unknown scale.0.weight.other"),
         (state | {"precision": scales | {name: torch.zeros(())}}, rf"{name}: expected shape \[16\], got \[\]"),
         (state | {"precision": scales | {name: torch.zeros(8)}}, rf"{name}: expected shape \[16\], got \[8\]"),
         (state | {"precision": scales | {name: torch.zeros(16).double()}}, "expected elements of f32"),
         (state | {"precision": scales | {name: torch.full((16,), -2.0)}}, f"{name}: expected magnitudes, got -2.0"),
         (state | {"precision": scales | {name: torch.zeros(16, device="meta")}}, f"{name}: .*meta"),
-        (state | {"precision": {name: scales[name]}}, "precision: no scale.0.weight.activation"),
+        (state | {"precision": only | {name: scales[name]}}, "precision: no scale.0.weight.activation"),
         (state | {"precision": scales | {scale: torch.tensor(-1.0)}}, f"{scale}: expected a number from 0, got -1.0"),
         (state | {"precision": scales | {scale: torch.tensor(torch.nan)}}, f"{scale}: expected a number from 0"),
     ):
@@ -475,8 +477,9 @@ def test_a_state_without_scales_is_refused() -> None:
         assert trainer.state_hash() == before
     with pytest.raises(ReproError, match="the state has precision, expected Trainer"):
         trainer_of(precision="mxfp8").load_state_dict(state)
-    with pytest.raises(ReproError, match=r"expected shape \[8\], got \[16\]"):
-        trainer_of(precision=recipe(history=8)).load_state_dict(state)
+    for other in (recipe(history=8), recipe(algorithm="most_recent")):
+        with pytest.raises(ReproError, match="precision: the state is of another one than the trainer's"):
+            trainer_of(precision=other).load_state_dict(state)
 
 
 @pytest.mark.parametrize("first", [True, False])

@@ -6,6 +6,7 @@ lost (B5). A `Trainer.state_dict` has it in an entry for each of the two."""
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -19,23 +20,28 @@ from repro_mlir.files.regular import read_regular, write_file
 from repro_mlir.files.tensor_file import read_all_tensors, write_tensors
 from repro_mlir.frontends.arrays import as_array
 from repro_mlir.frontends.interface import CaptureOptions
-from repro_mlir.frontends.torch.tensors import is_tensor, to_tensor
+from repro_mlir.frontends.torch.tensors import is_tensor, kind_of, to_tensor
 from repro_mlir.gradient_compression.apply import PREFIX
+from repro_mlir.gradient_compression.chosen import compression_to_json
 from repro_mlir.limits import limits
 from repro_mlir.numerics.tensors import TensorType, canonical_of
 from repro_mlir.precision.apply import HISTORY, SCALE
 from repro_mlir.precision.recipe import OPERANDS, Recipe
+from repro_mlir.precision.recipe_json import recipe_to_json
 
 _PRECISION = "precision"
 OWN_ENTRIES = (_PRECISION, PREFIX)
 """The keys of a `state_dict`, the options of the trainer that they are of."""
+
+_DEFINITION = "definition"
+"""The tensor of an entry that says of which recipe or method it is: the bytes of its JSON."""
 
 Expected = Callable[[str, Any], TensorType]
 
 
 def own_entries(own: Mapping[str, np.ndarray], options: CaptureOptions) -> dict[str, dict[str, torch.Tensor]]:
     """The entries of a state: copies of arrays by the names of the program's state, those without an entry left out."""
-    found: dict[str, dict[str, torch.Tensor]] = {owner: {} for owner in _owners(options)}
+    found = {owner: {_DEFINITION: _definition(owner, options)} for owner in _owners(options)}
     for name, array in own.items():
         owner = _PRECISION if name.startswith((HISTORY, SCALE)) else name.partition(".")[0]
         if owner in found:
@@ -49,7 +55,8 @@ def own_arrays(state: Mapping[str, Any], model: torch.nn.Module, options: Captur
     What a layer has not begins anew, as it does where a layer was frozen so far.
 
     Raises:
-      ReproError: an entry that the options do not ask for, or a name or tensor that no run with them has.
+      ReproError: an entry that the options do not ask for, of another recipe or method, or a name or tensor that no run
+        with them has.
     """
     owners = _owners(options)
     found: dict[str, np.ndarray] = {}
@@ -65,6 +72,12 @@ def own_arrays(state: Mapping[str, Any], model: torch.nn.Module, options: Captur
         entry = state[owner]
         if not isinstance(entry, Mapping):
             raise ReproError(f"{owner}: expected a dict of tensors, got a {type(entry).__name__}")
+        if not entry:
+            continue
+        definition = entry.get(_DEFINITION)
+        if not is_tensor(definition) or not torch.equal(definition, _definition(owner, options)):
+            raise ReproError(f"{owner}: the state is of another one than the trainer's: an empty dict begins anew")
+        entry = {name: value for name, value in entry.items() if name != _DEFINITION}
         expected = (_scales if owner == _PRECISION else _residuals)(entry, model, options)
         for name, value in entry.items():
             kind = expected(name, value)
@@ -80,6 +93,15 @@ def _owners(options: CaptureOptions) -> list[str]:
     found = [_PRECISION] if options.precision is not None and options.precision.is_delayed else []
     compression = options.gradient_compression
     return [*found, PREFIX] if compression is not None and compression.has_feedback else found
+
+
+def _definition(owner: str, options: CaptureOptions) -> torch.Tensor:
+    """The recipe, whatever its name, or the method."""
+    if owner == PREFIX:
+        text = compression_to_json(options.gradient_compression)
+    else:
+        text = recipe_to_json(dataclasses.replace(options.precision, name=_PRECISION))
+    return torch.tensor([*text.encode()], dtype=torch.uint8)
 
 
 def _scales(entry: Mapping[str, Any], model: torch.nn.Module, options: CaptureOptions) -> Expected:
@@ -143,7 +165,7 @@ def save_own_entries(path: str | Path, state: Mapping[str, Any]) -> None:
     """Writes what `own_entries` gives, as far as a state has it, as a safetensors file. ReproError where it cannot be
     written."""
     tensors = {f"{owner}.{name}": value for owner in OWN_ENTRIES for name, value in state.get(owner, {}).items()}
-    kinds = [TensorType(name, "f32", tuple(value.shape)) for name, value in tensors.items()]
+    kinds = [kind_of(name, value) for name, value in tensors.items()]
     arrays = [as_array(value, kind, "state") for value, kind in zip(tensors.values(), kinds, strict=True)]
     write_file(path, write_tensors(kinds, arrays, {owner: "" for owner in OWN_ENTRIES if owner in state}))
 
