@@ -26,7 +26,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
 from support import every_operator  # noqa: E402
-from support.stored_samples import BLOCK_CONTRACTIONS, BLOCKS, MANY_FORMS  # noqa: E402
+from support.stored_samples import BLOCK_CONTRACTIONS, BLOCKS, MANY_FORMS, PACKED_CODES  # noqa: E402
 
 CHECKS = """
 func.func @main(%seen: tensor<i64> {repro.name = "seen"}, %table: tensor<5xf32> {repro.name = "table"},
@@ -125,7 +125,19 @@ def programs_4() -> Written:
     yield "block-contractions", read_signature(to_bytes(BLOCK_CONTRACTIONS)), [given]
 
 
-FOLDERS = {"programs": programs, "programs-2": programs_2, "programs-3": programs_3, "programs-4": programs_4}
+def programs_5() -> Written:
+    codes = np.arange(30, dtype=np.uint8).reshape(2, 3, 5) % 16
+    given = [codes, np.arange(-128, 128, 22, dtype=np.int8).reshape(4, 3)]
+    yield "packed-codes", read_signature(to_bytes(PACKED_CODES)), [given]
+
+
+FOLDERS = {
+    "programs": programs,
+    "programs-2": programs_2,
+    "programs-3": programs_3,
+    "programs-4": programs_4,
+    "programs-5": programs_5,
+}
 
 
 def record(program: Program, steps: list[list[np.ndarray]]) -> dict[str, object]:

@@ -114,6 +114,22 @@ def dequantized(b: Builder, form: Form, codes: Value, scales: Value, amax: Value
     return b.op(text, codes.shape, "f32")
 
 
+def packed(b: Builder, codes: Value) -> Value:
+    """Adds repro.pack_codes."""
+    assert codes.shape is not None
+    *rows, columns = codes.shape
+    shape = (*rows, -(-columns // 2))
+    return b.op(f"repro.pack_codes {codes.name} : {codes.type} -> {tensor(shape, 'i8')}", shape, "i8")
+
+
+def unpacked(b: Builder, data: Value, columns: int) -> Value:
+    """Adds repro.unpack_codes, which gives that many codes of each row."""
+    assert data.shape is not None
+    shape = (*data.shape[:-1], columns)
+    text = f"repro.unpack_codes {data.name} : {data.type} -> {tensor(shape, 'f4E2M1FN')}"
+    return b.op(text, shape, "f4E2M1FN")
+
+
 def _rounding(choose: random.Random, element: str) -> str:
     direction = choose.choice(["rne", "away", "rz", "sr", "sr"])
     parts = [f"direction = {direction}"]
@@ -314,6 +330,63 @@ def dequantizing() -> Iterator[Case]:
             yield Case(f"dequantize-{number}-{element}", b.program(result), tuple(arrays))
 
 
+_PACKED_SHAPES = (
+    (7,), (3, 64), (5, 1), (1, 7), (2, 3, 33), (4, 95), (0, 4), (2, 0), (40, 70), (3, 1, 192), (33, 128),
+)  # fmt: skip
+
+
+def packed_codes() -> Iterator[Case]:
+    """(Q7) Two codes in a byte: packed, unpacked, and read by what takes codes, in rows and in columns."""
+    forms = [Form("f4E2M1FN", 1, 32, "power_scale<rule = floor>"), Form("f4E2M1FN", 2, 3, "power_scale<rule = floor>")]
+    forms += [Form("f4E2M1FN", 1, 16, "quotient_scale<levels = 1>")]
+    forms += [Form("f4E2M1FN", 0, 0, "f32_scale<encoding = product, least = 1.0>")]
+    for number, shape in enumerate(_PACKED_SHAPES):
+        choose = np.random.default_rng(number)
+        columns, held = shape[-1], (*shape[:-1], -(-shape[-1] // 2))
+        name = "x".join(map(str, shape))
+        data = choose.integers(-128, 128, held).astype(np.int8)
+        b = Builder()
+        codes, given = b.argument(shape, "f4E2M1FN"), b.argument(held, "i8")
+        results = packed(b, codes), unpacked(b, given, columns)
+        array = choose.integers(0, 16, shape).astype(np.uint8)
+        yield Case(f"packed-{name}", b.program(*results), (array, data))
+        for position, form in enumerate(forms if len(shape) > 1 else ()):
+            b = Builder()
+            given, scales = b.argument(held, "i8"), b.argument(form.scale_shape(shape), form.scale_element)
+            result = dequantized(b, form, unpacked(b, given, columns), scales)
+            turned = b.generic(
+                (*shape[:-2], columns, shape[-2]), [(result, _turned(len(shape)))], "%r0 = arith.negf %x0 : f32", "f32"
+            )
+            arrays = data, values.mixed(form.scale_element, form.scale_shape(shape), number)
+            yield Case(f"packed-values-{position}-{name}", b.program(result), arrays)
+            yield Case(f"packed-columns-{position}-{name}", b.program(*turned), arrays)
+
+
+def packed_contraction(m: int, n: int, k: int) -> Case:
+    """(Q7), (Q4) A contraction of codes with packed ones."""
+    choose = np.random.default_rng(m + n + k)
+    b = Builder()
+    blocks = -(-k // 32)
+    x, y = b.argument((m, k), "f4E2M1FN"), b.argument((n, -(-k // 2)), "i8")
+    scales = [b.argument((extent, blocks), "f8E8M0FNU") for extent in (m, n)]
+    init = b.argument((m, n), "f32")
+    factors = [x, scales[0], unpacked(b, y, k), scales[1]]
+    kinds = ", ".join(each.type for each in factors)
+    names = ", ".join(each.name for each in factors)
+    text = f"repro.block_contraction fused block = 32 rows = [1, 1] ins({names} : {kinds})"
+    result = b.op(f"{text} outs({init.name} : {init.type}) -> {init.type}", (m, n), "f32")
+    arrays = [choose.integers(0, 16, (m, k)).astype(np.uint8), choose.integers(-128, 128, y.shape).astype(np.int8)]
+    arrays += [choose.integers(110, 140, each.shape).astype(np.uint8) for each in scales]
+    arrays.append(choose.standard_normal((m, n)).astype(np.float32))
+    return Case(f"packed-contraction-{m}-{n}-{k}", b.program(result), tuple(arrays))
+
+
+def _turned(rank: int) -> str:
+    """The map of a tensor whose last two dimensions are exchanged."""
+    dims = [f"d{i}" for i in range(rank)]
+    return ", ".join([*dims[:-2], dims[-1], dims[-2]])
+
+
 def conversions() -> Iterator[Case]:
     """(V1), (S3) Conversions from and to the types of f6, f4 and f8E8M0FNU."""
     wide = ("f32", "f64", "bf16", "f16", "f8E4M3FN", "f8E5M2")
@@ -382,7 +455,13 @@ def movements() -> Iterator[Case]:
         yield Case(f"moved-{t}", b.program(*turned, part, joined, filled, four), (bits,))
 
 
-GROUPS = {"blocks": blocks, "dequantizing": dequantizing, "small-conversions": conversions, "small-moved": movements}
+GROUPS = {
+    "blocks": blocks,
+    "dequantizing": dequantizing,
+    "packed-codes": packed_codes,
+    "small-conversions": conversions,
+    "small-moved": movements,
+}
 
 
 # Codes that multiply each other exactly (Q4).

@@ -11,7 +11,7 @@ import numpy as np
 from repro_mlir.program import Program, read_signature
 from repro_mlir.program.canonical import to_bytes
 
-from support.block_programs import Form, dequantized, quantized
+from support.block_programs import Form, dequantized, packed, quantized, unpacked
 from support.builder import ANY, COLUMN, ROW, SEQUENTIAL, Builder, Value
 
 _UNARY = (
@@ -182,6 +182,7 @@ def every_operator() -> Program:
     form = Form("f4E2M1FN", 1, 4, "power_scale<rule = rceil>")
     codes, scales = keep_all(*quantized(b, form, mixed))
     keep(dequantized(b, form, codes, scales))
+    keep(unpacked(b, keep(packed(b, codes)), 6))
     sums = b.constant("dense<0.0>", (3, 3), "f32")
     factors = f"{codes.name}, {scales.name}, {codes.name}, {scales.name} : {codes.type}, {scales.type}, "
     kinds = f"ins({factors}{codes.type}, {scales.type}) outs({sums.name} : {sums.type}) -> {sums.type}"

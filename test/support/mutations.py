@@ -60,7 +60,7 @@ _ATTRIBUTES += [
     "dense<0> : tensor<4xi64>",
 ]
 _OPERATIONS = ["fold", "arg_reduce", "scatter", "scan", "sort", "random", "yield", "index", "exp", "pow", "powi"]
-_OPERATIONS += ["block_contraction", "quantize", "dequantize"]
+_OPERATIONS += ["block_contraction", "quantize", "dequantize", "pack_codes", "unpack_codes"]
 _OPERATIONS = [f"repro.{name}" for name in _OPERATIONS] + [
     "arith.addf",
     "math.fma",

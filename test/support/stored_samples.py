@@ -153,6 +153,16 @@ func.func @main(%x: tensor<4x6xf32>, %a: tensor<f32>, %r: tensor<4xf32>, %k: ten
 }
 """
 
+PACKED_CODES = """
+func.func @main(%c: tensor<2x3x5xf4E2M1FN>, %b: tensor<4x3xi8>)
+    -> (tensor<2x3x3xi8>, tensor<4x5xf4E2M1FN>, tensor<4x6xf4E2M1FN>) attributes {repro.num_state = 0 : i64} {
+  %0 = repro.pack_codes %c : tensor<2x3x5xf4E2M1FN> -> tensor<2x3x3xi8>
+  %1 = repro.unpack_codes %b : tensor<4x3xi8> -> tensor<4x5xf4E2M1FN>
+  %2 = repro.unpack_codes %b : tensor<4x3xi8> -> tensor<4x6xf4E2M1FN>
+  return %0, %1, %2 : tensor<2x3x3xi8>, tensor<4x5xf4E2M1FN>, tensor<4x6xf4E2M1FN>
+}
+"""
+
 BLOCK_CONTRACTIONS = """
 module {
   func.func @main(%x: tensor<2x4x6xf4E2M1FN>, %s: tensor<2x4x2xf8E8M0FNU>, %y: tensor<2x5x6xf6E3M2FN>,

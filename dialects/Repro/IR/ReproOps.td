@@ -375,6 +375,39 @@ def Repro_DequantizeOp : Repro_Op<"dequantize", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Repro_PackCodesOp : Repro_Op<"pack_codes", [Pure]> {
+  let summary = "codes of f4E2M1FN, two in a byte (Q7)";
+  let description = [{
+    (Q7) Byte j of a row has code 2j in its low four bits and code 2j + 1 in its
+    high ones; where a row has an odd number of codes, those of its last byte are
+    zeros. Rows are along the last dimension.
+
+    ```mlir
+    %0 = repro.pack_codes %codes : tensor<8x95xf4E2M1FN> -> tensor<8x48xi8>
+    ```
+  }];
+  let arguments = (ins StaticShapeTensorOf<[F4E2M1FN]>:$codes);
+  let results = (outs StaticShapeTensorOf<[I8]>:$bytes);
+  let assemblyFormat = "$codes attr-dict `:` type($codes) `->` type($bytes)";
+  let hasVerifier = 1;
+}
+
+def Repro_UnpackCodesOp : Repro_Op<"unpack_codes", [Pure]> {
+  let summary = "the codes of f4E2M1FN that bytes have, two in each (Q7)";
+  let description = [{
+    (Q7) What `repro.pack_codes` was given. Where a row has an odd number of
+    codes, the high bits of its last byte are not read.
+
+    ```mlir
+    %0 = repro.unpack_codes %bytes : tensor<8x48xi8> -> tensor<8x95xf4E2M1FN>
+    ```
+  }];
+  let arguments = (ins StaticShapeTensorOf<[I8]>:$bytes);
+  let results = (outs StaticShapeTensorOf<[F4E2M1FN]>:$codes);
+  let assemblyFormat = "$bytes attr-dict `:` type($bytes) `->` type($codes)";
+  let hasVerifier = 1;
+}
+
 def Repro_BlockContractionOp : Repro_StructuredOp<"block_contraction"> {
   let summary = "a contraction of tensors in blocks (Q4)";
   let description = [{

@@ -148,7 +148,7 @@ LaneValue BodyVectorizer::compute(Operation *op) {
     bool keeps =
         isa<arith::AddIOp>(op) ||
         (isa<arith::SubIOp>(op) && operands[0].kind == LaneValue::Iota) ||
-        isa<arith::IndexCastOp>(op);
+        isa<arith::IndexCastOp, arith::TruncIOp>(op);
     if (consecutive && keeps) {
       SmallVector<Value> scalars;
       for (LaneValue operand : operands)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""repro.quantize, repro.dequantize and repro.block_contraction: tensors in blocks, (Q1) to (Q4)."""
+"""Tensors in blocks, (Q1) to (Q4), and two codes in a byte (Q7)."""
 
 from __future__ import annotations
 
@@ -54,6 +54,24 @@ def dequantize(op: Operation, env: Environment) -> list[np.ndarray]:
     tensor = others[0] if form.keeps_tensor else None
     blocks = Quantized(to_bits(codes, form.element), held, tensor)
     return [values_of_blocks(blocks, form.within(codes.shape))]
+
+
+def pack_codes(op: Operation, env: Environment) -> list[np.ndarray]:
+    """repro.pack_codes"""
+    (kind,), (of,) = op.operand_types, op.result_types
+    codes = to_bits(env[op.operands[0]], kind.element)
+    packed = codes[..., ::2].astype(np.uint8)
+    second = codes[..., 1::2].astype(np.uint8)
+    packed[..., : second.shape[-1]] |= second << 4
+    return [from_bits(packed, of.element)]
+
+
+def unpack_codes(op: Operation, env: Environment) -> list[np.ndarray]:
+    """repro.unpack_codes"""
+    (kind,), (of,) = op.operand_types, op.result_types
+    packed = to_bits(env[op.operands[0]], kind.element)
+    codes = np.stack([packed & 15, packed >> 4], -1).reshape(*packed.shape[:-1], 2 * packed.shape[-1])
+    return [from_bits(codes[..., : (of.shape or ())[-1]], of.element)]
 
 
 def _format(kind: ValueType, fraction_bits: int) -> Format:

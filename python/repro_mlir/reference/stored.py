@@ -26,7 +26,7 @@ from .low_precision.accumulators import Fdpa, LateFdpa
 from .low_precision.binary_formats import F16, F32
 from .program import Body, Operation, ParsedProgram, ValueType
 from .stored_block_contraction import check_contraction
-from .stored_block_format import InvalidFormat, StoredFormat, block_format, check_types
+from .stored_block_format import InvalidFormat, StoredFormat, block_format, check_packed, check_types
 
 _FILE_MAGIC = b"\x89repro-mlir\r\n\x1a\n\0"
 _BODY_MAGIC = b"repro-program-v2\0"
@@ -433,6 +433,8 @@ class _BodyReader:
             self.check_blocks(head, attributes)
         if "step" in attributes:
             self.check_contraction(head, attributes)
+        if name in ("repro.pack_codes", "repro.unpack_codes"):
+            self.check_packed(head)
         results = self.define(result_types)
         regions = self.regions(head)
         return Operation(name, operands, operand_types, results, result_types, attributes, regions, location, constant)
@@ -470,6 +472,13 @@ class _BodyReader:
     def check_contraction(self, head: _Head, attributes: dict[str, Any]) -> None:
         try:
             check_contraction(attributes, head.operand_types, head.result_types[0])
+        except InvalidFormat as error:
+            raise self.bytes.error(str(error), head.start) from None
+
+    def check_packed(self, head: _Head) -> None:
+        types = (*head.operand_types, *head.result_types)
+        try:
+            check_packed(*(types if head.name == "repro.pack_codes" else reversed(types)))
         except InvalidFormat as error:
             raise self.bytes.error(str(error), head.start) from None
 
@@ -602,6 +611,7 @@ def _forms() -> dict[str, _Form]:
     form = ("format", _BodyReader.block_format)
     add("repro", "quantize", range(1, 5), 2, _MAIN, form, ("site", _BodyReader.optional_integer), _SEGMENTED)
     add("repro", "dequantize", range(2, 4), 1, _MAIN, form)
+    add("repro", "pack_codes unpack_codes", 1, 1, _MAIN)
     step, rows = ("step", _enumeration(_BLOCK_STEPS, "a step")), ("rows", _BodyReader.integers)
     fraction_bits = ("fraction_bits", _BodyReader.optional_integer)
     blocks = (step, ("block", _BodyReader.integer), rows, fraction_bits)

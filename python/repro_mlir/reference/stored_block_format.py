@@ -203,6 +203,15 @@ def _scale(numbers: _Numbers) -> ScaleRule:
         raise InvalidFormat("(Q2) expected a product for an inverse scale, and no product by a power of two") from None
 
 
+def check_packed(codes: ValueType, packed: ValueType) -> None:
+    """InvalidFormat unless these are the types of codes and of their bytes (Q7)."""
+    shape = codes.shape
+    if not shape or codes.element.name != "f4E2M1FN":
+        raise InvalidFormat(f"(Q7) expected codes of f4E2M1FN in rows, got {codes}")
+    expected = ValueType(element_type("i8"), (*shape[:-1], -(-shape[-1] // 2)))
+    _expect(packed == expected, f"(Q7) expected two codes in a byte, {expected} of {codes}, got {packed}")
+
+
 def check_types(
     form: StoredFormat,
     values: ValueType,

@@ -404,9 +404,11 @@ STRUCTURED: dict[str, Callable[[Operation, Environment], list[np.ndarray]]] = {
     "repro.block_contraction": blocks.block_contraction,
     "repro.dequantize": blocks.dequantize,
     "repro.fold": fold,
+    "repro.pack_codes": blocks.pack_codes,
     "repro.quantize": blocks.quantize,
     "repro.random": random_numbers,
     "repro.scan": scan,
     "repro.scatter": scatter,
     "repro.sort": sort,
+    "repro.unpack_codes": blocks.unpack_codes,
 }

@@ -1659,6 +1659,38 @@ func.func @Q2_dequantize_given_scale(%c: tensor<8x96xf8E4M3FN>, %s: tensor<1x1xf
 
 // -----
 
+func.func @Q7_pack_codes(%c: tensor<8x95xf4E2M1FN>) {
+  // expected-error @+1 {{(Q7) expected two codes in a byte, 'tensor<8x48xi8>' of 'tensor<8x95xf4E2M1FN>', got 'tensor<8x47xi8>'}}
+  %0 = repro.pack_codes %c : tensor<8x95xf4E2M1FN> -> tensor<8x47xi8>
+  return
+}
+
+// -----
+
+func.func @Q7_pack_codes_scalar(%c: tensor<f4E2M1FN>) {
+  // expected-error @+1 {{(Q7) expected codes in rows, got 'tensor<f4E2M1FN>'}}
+  %0 = repro.pack_codes %c : tensor<f4E2M1FN> -> tensor<i8>
+  return
+}
+
+// -----
+
+func.func @Q7_pack_codes_element(%c: tensor<8x96xf6E2M3FN>) {
+  // expected-error @+1 {{'repro.pack_codes' op operand #0 must be statically shaped tensor of f4E2M1FN type values}}
+  %0 = repro.pack_codes %c : tensor<8x96xf6E2M3FN> -> tensor<8x48xi8>
+  return
+}
+
+// -----
+
+func.func @Q7_unpack_codes(%b: tensor<8x48xi8>) {
+  // expected-error @+1 {{(Q7) expected two codes in a byte, 'tensor<8x49xi8>' of 'tensor<8x97xf4E2M1FN>', got 'tensor<8x48xi8>'}}
+  %0 = repro.unpack_codes %b : tensor<8x48xi8> -> tensor<8x97xf4E2M1FN>
+  return
+}
+
+// -----
+
 func.func @Q1_dequantize_codes(%c: tensor<8x96xi8>, %s: tensor<8x3xf8E8M0FNU>) {
   // expected-error @+1 {{(Q1) expected codes of 'tensor<8x96xf4E2M1FN>', got 'tensor<8x96xi8>'}}
   %0 = repro.dequantize #repro.block_format<element = f4E2M1FN, rows = 1, columns = 32, scale = #repro.power_scale<rule = rceil>, rounding = #repro.rounding<direction = rne>>

@@ -449,6 +449,17 @@ func.func @Q1_Q2_Q3_quantize(%x: tensor<2x40x96xf32>, %amax: tensor<f32>, %rows:
   return
 }
 
+// CHECK-LABEL: func @Q7_packed_codes
+func.func @Q7_packed_codes(%c: tensor<2x3x5xf4E2M1FN>, %b: tensor<8xi8>, %e: tensor<4x0xf4E2M1FN>) {
+  // CHECK: repro.pack_codes %{{.*}} : tensor<2x3x5xf4E2M1FN> -> tensor<2x3x3xi8>
+  %0 = repro.pack_codes %c : tensor<2x3x5xf4E2M1FN> -> tensor<2x3x3xi8>
+  // CHECK: repro.unpack_codes %{{.*}} : tensor<8xi8> -> tensor<15xf4E2M1FN>
+  %1 = repro.unpack_codes %b : tensor<8xi8> -> tensor<15xf4E2M1FN>
+  // CHECK: repro.pack_codes %{{.*}} : tensor<4x0xf4E2M1FN> -> tensor<4x0xi8>
+  %2 = repro.pack_codes %e : tensor<4x0xf4E2M1FN> -> tensor<4x0xi8>
+  return
+}
+
 // CHECK-LABEL: func @Q2_dequantize
 func.func @Q2_dequantize(%c: tensor<0x96xf4E2M1FN>, %s: tensor<0x3xf8E8M0FNU>, %t: tensor<0x6xf8E4M3FN>, %a: tensor<f32>) {
   // CHECK: repro.dequantize <element = f4E2M1FN, {{.*}}> %{{.*}}, %{{.*}} : tensor<0x96xf4E2M1FN>, tensor<0x3xf8E8M0FNU> -> tensor<0x96xf32>

@@ -33,6 +33,12 @@ def test_Q4_contractions(number: int) -> None:
     check(case.program, case.inputs)
 
 
+@pytest.mark.parametrize("shape", [(1, 5, 96), (7, 3, 33), (20, 33, 128), (1, 64, 70)])
+def test_Q7_contractions_of_packed_codes(shape: tuple[int, int, int]) -> None:
+    case = block_programs.packed_contraction(*shape)
+    check(case.program, case.inputs, ON_EVERY_LEVEL)
+
+
 @pytest.mark.parametrize("case", block_programs.large_contractions(), ids=lambda case: case.name)
 def test_Q4_large_contractions(case: Case) -> None:
     """Several items of rows and of panels, and a K of several segments."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.stored_samples import BLOCK_CONTRACTIONS, BLOCKS, EVERYTHING, MANY_FORMS, PROGRAM
+from support.stored_samples import BLOCK_CONTRACTIONS, BLOCKS, EVERYTHING, MANY_FORMS, PACKED_CODES, PROGRAM
 
 ir = pytest.importorskip("repro_mlir.ir")
 from repro_mlir._mlir_libs._repro import program_hash  # noqa: E402
@@ -27,6 +27,7 @@ TEXTS = {
     "forms": MANY_FORMS,
     "blocks": BLOCKS,
     "block contractions": BLOCK_CONTRACTIONS,
+    "packed codes": PACKED_CODES,
 }
 TEXTS["imported"] = IMPORTED.read_text()
 

@@ -112,6 +112,23 @@ def test_Q1_the_sign_of_a_scale_is_not_read() -> None:
     assert result.tolist() == [[0.5, 1.0, -0.5, -1.0]]
 
 
+@pytest.mark.parametrize("columns", [5, 6])
+def test_Q7_two_codes_in_a_byte(columns: int) -> None:
+    codes = np.arange(2 * columns, dtype=np.uint8).reshape(2, columns)
+    b = block_programs.Builder()
+    given = b.argument(codes.shape, "f4E2M1FN")
+    data = b.argument((2, 3), "i8")
+    results = block_programs.packed(b, given), block_programs.unpacked(b, data, columns)
+    # The high bits behind the last code of an odd row are zeros, and are not read.
+    held = np.array(
+        [[sum(int(x) << 4 * i for i, x in enumerate(row[at : at + 2])) for at in (0, 2, 4)] for row in codes]
+    )
+    read = held | (0 if columns == 6 else np.array([0, 0, 0xF0]))
+    packed, unpacked = Interpreter(to_bytes(b.program(*results))).run(codes, read.astype(np.uint8).view(np.int8))
+    np.testing.assert_array_equal(packed.astype(np.uint8), held)
+    np.testing.assert_array_equal(to_bits(unpacked, element_type("f4E2M1FN")), codes)
+
+
 def test_one_layout_differs_from_the_other() -> None:
     """The site's bits of `ptx` are others than those of `site`."""
     codes = []

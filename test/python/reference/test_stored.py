@@ -142,6 +142,15 @@ def test_Q4_step() -> None:
     assert "below 2, got 2" in refusal(unknown)
 
 
+def test_Q7_types() -> None:
+    floats = of_op(b"", "repro.pack_codes", 1, [kind("i8", 2)])
+    assert "(Q7) expected codes of f4E2M1FN in rows, got tensor<4xf32>" in refusal(floats)
+    missing = of_op(b"", "repro.unpack_codes", 1, [kind("f4E2M1FN", 5)])
+    assert "(Q7) expected two codes in a byte, tensor<3xi8> of tensor<5xf4E2M1FN>, got tensor<4xf32>" in refusal(
+        missing
+    )
+
+
 @pytest.mark.parametrize("name", ENUMERATED)
 def test_enumerations(name: str) -> None:
     for word, number in ENUMERATIONS[name].items():

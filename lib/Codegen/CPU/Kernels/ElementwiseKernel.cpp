@@ -13,6 +13,7 @@
 #include "dialects/Repro/IR/Repro.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 using namespace mlir::repro;
@@ -55,6 +56,22 @@ private:
   void emitSquare(Value row, Value column, bool isFull);
   void setCoordinate(const CollapsedDim &loop, Value value);
   Value getOffset(unsigned access, Value inner);
+  /// Whether an input has the lanes of a vector in no order.
+  bool isScattered(unsigned input) const {
+    return !inputs[input].linear && isInnermost(inputs[input]) &&
+           !isContiguous(input, loops.size() - 1);
+  }
+  /// Whether an access depends on the innermost loop; one that is not linear
+  /// has a loop for each of its dimensions.
+  bool isInnermost(const Access &access) const {
+    return access.expression.isFunctionOfDim(loops.back().dims[0]);
+  }
+  /// Whether the elements of an input, or pairs of lanes, are neighbours in
+  /// memory along a loop.
+  bool isContiguous(unsigned input, unsigned loop) const;
+  /// Each element for two lanes.
+  Value loadPairs(const Access &access, Type element, Value offset,
+                  int64_t lanes, LaneMask mask);
   void emitFetches(Value inner, int64_t lanes);
 
   HostBuilder &b;
@@ -82,6 +99,39 @@ static bool hasLongChain(Block &body) {
            isElementaryFunction(op.getName().stripDialect()) &&
            !op.getResult(0).getType().isF64();
   });
+}
+
+/// Whether the body computes bytes alone, beside numbers of loops.
+static bool isOfBytes(Block &body) {
+  auto isByte = [](Type type) {
+    return type.isInteger(1) || type.isInteger(8);
+  };
+  return llvm::all_of(body.getArgumentTypes(), isByte) &&
+         llvm::all_of(body.without_terminator(), [&](Operation &op) {
+           return isa<arith::ConstantOp, arith::IndexCastOp, linalg::IndexOp>(
+                      op) ||
+                  llvm::all_of(op.getResultTypes(), isByte);
+         });
+}
+
+/// A vector has four bytes in the place of an f32: as many as leave no rest.
+static int64_t getByteLanes(int64_t lanes, int64_t size) {
+  for (int64_t wide : {4 * lanes, 2 * lanes})
+    if (size % wide == 0)
+      return wide;
+  return lanes;
+}
+
+/// Whether coordinates 2i and 2i + 1 of a loop are those of one element, and
+/// the next two those of its neighbour in memory.
+static bool hasPairs(const Access &access, unsigned dim, unsigned numDims) {
+  AffineExpr all = access.expression;
+  AffineExpr loop = getAffineDimExpr(dim, all.getContext());
+  AffineExpr even = all.replace(loop, loop * 2);
+  AffineExpr first =
+      all.replace(loop, getAffineConstantExpr(0, all.getContext()));
+  return even == all.replace(loop, loop * 2 + 1) &&
+         simplifyAffineExpr(even - first, numDims, 0) == loop;
 }
 
 void ElementwiseKernel::orderDims() {
@@ -151,6 +201,8 @@ void ElementwiseKernel::emitElements(Value inner, int64_t lanes,
       return b.loadVector(squares[i], access.element, b.mul(squareRow, lanes),
                           1, lanes);
     Value offset = getOffset(i, inner);
+    if (lanes && !access.linear && isInnermost(access))
+      return loadPairs(access, access.element, offset, lanes, mask);
     if (!lanes || !stride(i))
       return b.load(access.buffer, access.element, offset);
     return b.loadVector(access.buffer, access.element, offset, stride(i), lanes,
@@ -187,6 +239,25 @@ void ElementwiseKernel::emitElements(Value inner, int64_t lanes,
   }
 }
 
+bool ElementwiseKernel::isContiguous(unsigned input, unsigned loop) const {
+  return inputs[input].linear
+             ? loops[loop].coefficients[input] == 1
+             : hasPairs(inputs[input], loops[loop].dims[0], sizes.size());
+}
+
+Value ElementwiseKernel::loadPairs(const Access &access, Type element,
+                                   Value offset, int64_t lanes, LaneMask mask) {
+  LaneMask half;
+  if (mask)
+    half = b.getMask(b.div(b.add(mask.count, 1), 2), lanes / 2);
+  Value loaded =
+      b.loadVector(access.buffer, element, offset, 1, lanes / 2, half);
+  SmallVector<int64_t> positions;
+  for (int64_t lane = 0; lane < lanes; ++lane)
+    positions.push_back(lane / 2);
+  return vector::ShuffleOp::create(b, loaded, loaded, positions);
+}
+
 void ElementwiseKernel::emitRow(Value lower, Value upper) {
   if (!lanes) {
     b.loop(lower, upper, 1, [&](Value i) { emitElements(i, 0, {}); });
@@ -221,14 +292,13 @@ void ElementwiseKernel::findTranspose() {
   if (!lanes || loops.size() < 2 || loops.back().size < lanes / 2)
     return;
   for (unsigned i = 0; i < inputs.size(); ++i) {
-    if (!inputs[i].isMemory() || !inputs[i].linear ||
-        (body && body->getArgument(i).use_empty()))
+    if (!inputs[i].isMemory() || (body && body->getArgument(i).use_empty()))
       continue;
-    int64_t stride = std::abs(loops.back().coefficients[i]);
-    if (stride <= 1)
+    if (inputs[i].linear ? std::abs(loops.back().coefficients[i]) <= 1
+                         : !isScattered(i))
       continue;
     for (unsigned loop = 0; loop + 1 < loops.size(); ++loop)
-      if (loops[loop].coefficients[i] == 1 && loops[loop].size >= lanes / 2 &&
+      if (isContiguous(i, loop) && loops[loop].size >= lanes / 2 &&
           (!rowLoop || *rowLoop == loop)) {
         rowLoop = loop;
         squares.resize(inputs.size());
@@ -255,9 +325,12 @@ void ElementwiseKernel::emitSquare(Value row, Value column, bool isFull) {
       if (!isFull) // lanes beyond the last column repeat it
         step = b.min(step, b.sub(columns, b.index(1)));
       setCoordinate(columnDim, b.add(column, step));
-      vectors.push_back(b.loadVector(inputs[i].buffer,
-                                     getStorageType(inputs[i].element),
-                                     getOffset(i, column), 1, lanes, mask));
+      Type element = getStorageType(inputs[i].element);
+      Value offset = getOffset(i, column);
+      vectors.push_back(
+          inputs[i].linear
+              ? b.loadVector(inputs[i].buffer, element, offset, 1, lanes, mask)
+              : loadPairs(inputs[i], element, offset, lanes, mask));
     }
     for (auto [lane, vector] : llvm::enumerate(b.transpose(vectors)))
       b.storeVector(vector, square, b.index(lane * lanes), 1);
@@ -315,11 +388,6 @@ void ElementwiseKernel::expand() {
   lanes = b.getLanes();
   if (loops.empty() || (body && !BodyVectorizer::canVectorize(*body)))
     lanes = 0;
-  else
-    for (Access *access : accesses)
-      if (!access->linear &&
-          access->expression.isFunctionOfDim(loops.back().dims[0]))
-        lanes = 0;
   // Outputs that do not move along the innermost loop would be overwritten by
   // another lane than the last.
   for (size_t i = 0; lanes && i < outputs.size(); ++i)
@@ -327,6 +395,11 @@ void ElementwiseKernel::expand() {
       lanes = 0;
 
   findTranspose();
+  for (unsigned i = 0; lanes && i < inputs.size(); ++i)
+    if (isScattered(i) && !(i < squares.size() && squares[i])) {
+      lanes = 0;
+      rowLoop.reset();
+    }
   if (rowLoop) {
     expandTransposed();
     return;
@@ -334,6 +407,8 @@ void ElementwiseKernel::expand() {
   // Two independent chains keep a processor busy.
   if (body && hasLongChain(*body) && lanes && loops.back().size >= 2 * lanes)
     lanes *= 2;
+  if (body && lanes && isOfBytes(*body))
+    lanes = getByteLanes(lanes, loops.back().size);
   // Short rows are vectors of their own: stores under a mask that miss the L1
   // cache wait for each other on some processors.
   while (lanes > 2 && loops.back().size <= lanes / 2)

@@ -234,11 +234,17 @@ public:
   int64_t getNumDims() const { return shape.size() + 2; }
   ArrayRef<int64_t> getBlockShape() const { return blockShape; }
   Value divide(Value tensor) const;
+  /// (Q7) The bytes of a tensor of codes, to be read by `mapBytes`.
+  Value fillBytes(Value bytes) const;
   Value join(Value tiles) const;
   SmallVector<int64_t> getTileShape() const;
 
   /// From the dimensions of tiles to those of one element for each block.
   AffineMap mapBlocks() const;
+  /// (Q7) From the dimensions of tiles to the bytes of their codes.
+  AffineMap mapBytes() const;
+  /// In a body over tiles, a number that is odd where that of the column is.
+  Value createParity(ImplicitLocOpBuilder &inner) const;
   /// From `numDims` dimensions, the leading ones of which are those of blocks
   /// or of tiles, to those of a value of the whole tensor or of each row.
   AffineMap mapTensor(Value tensor, int64_t numDims) const {
@@ -276,6 +282,33 @@ AffineMap Tiling::mapBlocks() const {
   for (const ReassociationIndices &group : getGroups())
     exprs.push_back(b.getAffineDimExpr(group.front()));
   return AffineMap::get(getNumDims(), 0, exprs, b.getContext());
+}
+
+Value Tiling::fillBytes(Value bytes) const {
+  SmallVector<int64_t> filled = whole;
+  filled[columnDim] = llvm::divideCeil(filled[columnDim], 2);
+  return padWithZeros(b, bytes, filled);
+}
+
+AffineMap Tiling::mapBytes() const {
+  SmallVector<AffineExpr> exprs;
+  for (auto [dim, group] : llvm::enumerate(getGroups())) {
+    AffineExpr at = b.getAffineDimExpr(group.front());
+    if (group.size() == 2)
+      at = at * (int64_t(dim) == rowDim ? rows : columns) +
+           b.getAffineDimExpr(group.back());
+    exprs.push_back(int64_t(dim) == columnDim ? at.floorDiv(2) : at);
+  }
+  return AffineMap::get(getNumDims(), 0, exprs, b.getContext());
+}
+
+Value Tiling::createParity(ImplicitLocOpBuilder &inner) const {
+  ReassociationIndices group = getGroups()[columnDim];
+  Value parity = linalg::IndexOp::create(inner, group.back());
+  if (columns % 2 == 0)
+    return parity;
+  Value block = linalg::IndexOp::create(inner, group.front());
+  return arith::AddIOp::create(inner, parity, block);
 }
 
 SmallVector<int64_t> Tiling::getTileShape() const {
@@ -425,7 +458,79 @@ static Value drawBits(ImplicitLocOpBuilder &b, QuantizeOp op) {
                                        ArrayRef<ReassociationIndices>{all});
 }
 
+//===----------------------------------------------------------------------===//
+// Two codes in a byte (Q7)
+//===----------------------------------------------------------------------===//
+
+/// The code at an index of its row: the low bits of a byte or its high ones.
+static Value unpackCode(ImplicitLocOpBuilder &b, Value byte, Value index) {
+  Type i8 = b.getI8Type();
+  auto number = [&](Type type, int64_t value) -> Value {
+    return arith::ConstantOp::create(b, b.getIntegerAttr(type, value));
+  };
+  Value low = arith::AndIOp::create(b, byte, number(i8, 15));
+  Value high = arith::ShRUIOp::create(b, byte, number(i8, 4));
+  Value position = arith::IndexCastOp::create(b, i8, index);
+  Value isHigh = arith::CmpIOp::create(
+      b, arith::CmpIPredicate::ne,
+      arith::AndIOp::create(b, position, number(i8, 1)), number(i8, 0));
+  return arith::SelectOp::create(b, isHigh, high, low);
+}
+
 namespace {
+struct DecomposePackCodes : OpConversionPattern<PackCodesOp> {
+  using OpConversionPattern::OpConversionPattern;
+
+  LogicalResult
+  matchAndRewrite(PackCodesOp op, OpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    ArrayRef<int64_t> shape = op.getBytes().getType().getShape();
+    SmallVector<int64_t> whole(shape);
+    whole.back() *= 2;
+    Value codes = padWithZeros(b, adaptor.getCodes(), whole);
+    auto getMap = [&](int64_t position) {
+      AffineMap all = b.getMultiDimIdentityMap(shape.size());
+      SmallVector<AffineExpr> exprs(all.getResults());
+      exprs.back() = exprs.back() * 2 + position;
+      return AffineMap::get(shape.size(), 0, exprs, b.getContext());
+    };
+    rewriter.replaceOp(
+        op, mapElements(b, shape, b.getI8Type(), {codes, codes},
+                        {getMap(0), getMap(1)},
+                        [](ImplicitLocOpBuilder &b, ValueRange pair) -> Value {
+                          Value four = arith::ConstantOp::create(
+                              b, b.getIntegerAttr(b.getI8Type(), 4));
+                          Value high = arith::ShLIOp::create(b, pair[1], four);
+                          return arith::OrIOp::create(b, pair[0], high);
+                        }));
+    return success();
+  }
+};
+
+struct DecomposeUnpackCodes : OpConversionPattern<UnpackCodesOp> {
+  using OpConversionPattern::OpConversionPattern;
+
+  LogicalResult
+  matchAndRewrite(UnpackCodesOp op, OpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    ArrayRef<int64_t> shape = op.getCodes().getType().getShape();
+    AffineMap all = b.getMultiDimIdentityMap(shape.size());
+    SmallVector<AffineExpr> exprs(all.getResults());
+    exprs.back() = exprs.back().floorDiv(2);
+    AffineMap map = AffineMap::get(shape.size(), 0, exprs, b.getContext());
+    rewriter.replaceOp(
+        op, mapElements(b, shape, b.getI8Type(), adaptor.getBytes(), map,
+                        [&](ImplicitLocOpBuilder &inner, ValueRange bytes) {
+                          return unpackCode(
+                              inner, bytes[0],
+                              linalg::IndexOp::create(inner, shape.size() - 1));
+                        }));
+    return success();
+  }
+};
+
 struct DecomposeQuantize : OpConversionPattern<QuantizeOp> {
   using OpConversionPattern::OpConversionPattern;
 
@@ -523,25 +628,37 @@ struct DecomposeDequantize : OpConversionPattern<DequantizeOp> {
       return success();
     }
     int64_t numDims = tiling.getNumDims();
-    SmallVector<Value> inputs = {tiling.divide(adaptor.getCodes()),
-                                 adaptor.getScales()};
-    SmallVector<AffineMap> maps = {b.getMultiDimIdentityMap(numDims),
-                                   tiling.mapBlocks()};
+    SmallVector<Value> inputs = {Value(), adaptor.getScales()};
+    SmallVector<AffineMap> maps = {AffineMap(), tiling.mapBlocks()};
+    // Codes that share bytes are read from there.
+    auto unpack = op.getCodes().getDefiningOp<UnpackCodesOp>();
+    if (unpack) {
+      inputs[0] =
+          tiling.fillBytes(rewriter.getRemappedValue(unpack.getBytes()));
+      maps[0] = tiling.mapBytes();
+    } else {
+      inputs[0] = tiling.divide(adaptor.getCodes());
+      maps[0] = b.getMultiDimIdentityMap(numDims);
+    }
     if (Value tensor = op.getTensor()) {
       inputs.push_back(tensor);
       maps.push_back(tiling.mapTensor(tensor, numDims));
     }
     Value values =
-        computeElements(b, tiling.getTileShape(), b.getF32Type(), inputs, maps,
-                        [&](const FloatWords &w, ValueRange elements) {
-                          Scalar tensor;
-                          if (op.getTensor())
-                            tensor = {w.getBuilder(), elements[2]};
-                          return SmallVector<Value>{
-                              computeValue(w, elements[0], elements[1], tensor,
-                                           op.getFormat())
-                                  .get()};
-                        })
+        computeElements(
+            b, tiling.getTileShape(), b.getF32Type(), inputs, maps,
+            [&](const FloatWords &w, ValueRange elements) {
+              Scalar tensor;
+              if (op.getTensor())
+                tensor = {w.getBuilder(), elements[2]};
+              Value code = elements[0];
+              if (unpack)
+                code = unpackCode(w.getBuilder(), code,
+                                  tiling.createParity(w.getBuilder()));
+              return SmallVector<Value>{
+                  computeValue(w, code, elements[1], tensor, op.getFormat())
+                      .get()};
+            })
             .front();
     rewriter.replaceOp(op, tiling.join(values));
     return success();
@@ -680,15 +797,17 @@ void DecomposeBlocks::runOnOperation() {
   MLIRContext *context = &getContext();
   ByteConverter converter;
   RewritePatternSet patterns(context);
-  patterns.add<ConvertOperation, ConvertConstant, ConvertBitcast,
-               ConvertExtension, ConvertTruncation,
-               ConvertInteger<arith::SIToFPOp>, ConvertInteger<arith::UIToFPOp>,
-               DecomposeQuantize, DecomposeDequantize>(converter, context);
+  patterns
+      .add<ConvertOperation, ConvertConstant, ConvertBitcast, ConvertExtension,
+           ConvertTruncation, ConvertInteger<arith::SIToFPOp>,
+           ConvertInteger<arith::UIToFPOp>, DecomposeQuantize,
+           DecomposeDequantize, DecomposePackCodes, DecomposeUnpackCodes>(
+          converter, context);
   patterns.add<DecodeContraction>(converter, context, fillSteps);
   populateFunctionOpInterfaceTypeConversionPattern<func::FuncOp>(patterns,
                                                                  converter);
   ConversionTarget target(*context);
-  target.addIllegalOp<QuantizeOp, DequantizeOp>();
+  target.addIllegalOp<QuantizeOp, DequantizeOp, PackCodesOp, UnpackCodesOp>();
   target.addDynamicallyLegalOp<BlockContractionOp>([&](BlockContractionOp op) {
     return DecodeContraction::isDecoded(op, fillSteps);
   });

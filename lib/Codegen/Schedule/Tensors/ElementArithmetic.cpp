@@ -185,8 +185,30 @@ int repro::getUnitExponent(const ElementFormat &format) {
   return format.minExponent - format.fractionBits;
 }
 
+/// Of f4E2M1FN, whose integers are 0 to 4, 6, 8 and 12, in bytes alone: for a
+/// magnitude m the greatest of m, 2m - 4 and 4m - 16.
+static Value decodeHalves(ImplicitLocOpBuilder &b, Value code) {
+  auto number = [&](int64_t value) -> Value {
+    return arith::ConstantOp::create(b, b.getI8IntegerAttr(value));
+  };
+  Value once = arith::AndIOp::create(b, code, number(7));
+  Value twice = arith::AddIOp::create(b, once, once);
+  Value fourfold = arith::AddIOp::create(b, twice, twice);
+  Value magnitude = arith::MaxSIOp::create(
+      b, once, arith::SubIOp::create(b, twice, number(4)));
+  magnitude = arith::MaxSIOp::create(
+      b, magnitude, arith::SubIOp::create(b, fourfold, number(16)));
+  Value isNegative = arith::CmpIOp::create(
+      b, arith::CmpIPredicate::ne, arith::AndIOp::create(b, code, number(8)),
+      number(0));
+  Value negative = arith::SubIOp::create(b, number(0), magnitude);
+  return arith::SelectOp::create(b, isNegative, negative, magnitude);
+}
+
 Value repro::decodeInteger(const FloatWords &w, Value code,
                            const ElementFormat &format) {
+  if (isa<Float4E2M1FNType>(format.type))
+    return decodeHalves(w.getBuilder(), code);
   // Such a sum has the integer, of either sign, in its low bits.
   constexpr double kSigned = 0x1.8p23;
   Scalar units = decodeElement(w, code, format) *

@@ -197,3 +197,25 @@ LogicalResult DequantizeOp::verify() {
                       getCodes().getType(), getScales().getType(), getTensor(),
                       getFormat().keepsTensor());
 }
+
+/// (Q7) Checks the bytes of codes.
+static LogicalResult verifyPacked(Operation *op, RankedTensorType codes,
+                                  RankedTensorType bytes) {
+  if (codes.getRank() == 0)
+    return op->emitOpError("(Q7) expected codes in rows, got ") << codes;
+  SmallVector<int64_t> shape(codes.getShape());
+  shape.back() = llvm::divideCeil(shape.back(), 2);
+  auto expected = RankedTensorType::get(shape, bytes.getElementType());
+  if (bytes != expected)
+    return op->emitOpError("(Q7) expected two codes in a byte, ")
+           << expected << " of " << codes << ", got " << bytes;
+  return success();
+}
+
+LogicalResult PackCodesOp::verify() {
+  return verifyPacked(*this, getCodes().getType(), getBytes().getType());
+}
+
+LogicalResult UnpackCodesOp::verify() {
+  return verifyPacked(*this, getCodes().getType(), getBytes().getType());
+}

@@ -145,6 +145,7 @@ static llvm::StringMap<CanonicalOp> makeTable() {
   add(Place::program, {}, {"repro.barrier"});
   add(Place::program, quantized, {"repro.quantize"});
   add(Place::program, dequantized, {"repro.dequantize"});
+  add(Place::program, {}, {"repro.pack_codes", "repro.unpack_codes"});
   add(Place::program, blockContracted, {"repro.block_contraction"});
   return table;
 }

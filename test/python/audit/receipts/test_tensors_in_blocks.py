@@ -19,7 +19,7 @@ from repro_mlir.audit.receipts.verification import verify
 from repro_mlir.numerics.tensors import check_canonical
 from repro_mlir.program import Program, read_signature
 from repro_mlir.program.canonical import to_bytes
-from support.block_programs import Form, dequantized, quantized
+from support.block_programs import Form, dequantized, packed, quantized, unpacked
 from support.builder import Builder
 from support.dispute_runs import faulty_tracer
 
@@ -27,27 +27,31 @@ STEPS, WRONG = 6, 4
 SHAPE = (4, 32)
 
 
-def step_program(element: str = "f4E2M1FN") -> Program:
-    """A step of descent on weights in blocks, rounded stochastically; the output is their values."""
+def step_program(element: str = "f4E2M1FN", is_packed: bool = False) -> Program:
+    """A step of descent on weights in blocks, rounded stochastically; the output is their values. Codes may be two in a
+    byte (Q7)."""
     form = Form(element, 1, 16, "power_scale<rule = rceil>", "direction = sr, bits = 8")
     b = Builder()
-    codes, scales = b.argument(SHAPE, element), b.argument(form.scale_shape(SHAPE), "f8E8M0FNU")
+    held = b.argument((4, 16), "i8") if is_packed else b.argument(SHAPE, element)
+    scales = b.argument(form.scale_shape(SHAPE), "f8E8M0FNU")
     number, gradient = b.argument((), "i64"), b.argument(SHAPE, "f32")
-    values = dequantized(b, form, codes, scales)
+    values = dequantized(b, form, unpacked(b, held, SHAPE[-1]) if is_packed else held, scales)
     moved = b.elementwise("%r0 = arith.subf %x0, %x1 : f32", values, gradient, element="f32")
     n = b.op(f"tensor.extract {number.name}[] : {number.type}", None, "i64")
     one = b.constant("1", None, "i64")
     following = b.op(f"arith.addi {n.name}, {one.name} : i64", None, "i64")
     result = b.op(f"tensor.from_elements {following.name} : {number.type}", (), "i64")
     new_codes, new_scales = quantized(b, form, moved, key=(3, one, n))
-    read = read_signature(to_bytes(b.program(new_codes, new_scales, result, moved, states=3)))
+    new_held = packed(b, new_codes) if is_packed else new_codes
+    read = read_signature(to_bytes(b.program(new_held, new_scales, result, moved, states=3)))
     kinds = [
         dataclasses.replace(kind, name=name)
         for kind, name in zip(read.state, ("codes", "scales", "number"), strict=True)
     ]
     mask = (1 << int(element[1])) - 1
+    codes = np.arange(64, dtype=np.int8).reshape(4, 16) if is_packed else (np.arange(128) & mask).astype(np.uint8)
     initial = (
-        (np.arange(128) & mask).astype(np.uint8).reshape(SHAPE), np.full(form.scale_shape(SHAPE), 127, np.uint8),
+        codes.reshape(held.shape or ()), np.full(form.scale_shape(SHAPE), 127, np.uint8),
         np.array(0),
     )  # fmt: skip
     return dataclasses.replace(read, state=tuple(kinds), initial=initial)
@@ -58,9 +62,9 @@ def gradients() -> list[list[np.ndarray]]:
     return [[random.standard_normal(SHAPE, np.float32)] for _ in range(STEPS)]
 
 
-@pytest.fixture(scope="module")
-def program() -> Program:
-    return step_program()
+@pytest.fixture(scope="module", params=["bytes", "packed"])
+def program(request: pytest.FixtureRequest) -> Program:
+    return step_program(is_packed=request.param == "packed")
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +85,8 @@ def test_verified(receipt: Path, program: Program) -> None:
     found = verify(receipt, target="reference")
     assert found.steps == STEPS and found.sealed
     verify(receipt, "5", "reference")
-    assert [kind.element for kind in Receipt(receipt).program.state] == ["f4E2M1FN", "f8E8M0FNU", "i64"]
+    assert Receipt(receipt).program.state == program.state
+    assert [kind.element for kind in program.state][1:] == ["f8E8M0FNU", "i64"]
 
 
 def run(program: Program, graph: OperatorGraph, wrong: Tracer | None = None) -> RecordedRun:
@@ -98,6 +103,15 @@ def run(program: Program, graph: OperatorGraph, wrong: Tracer | None = None) -> 
 @pytest.mark.parametrize(("name", "bit"), [("repro.quantize", 2), ("repro.dequantize", 30)])
 def test_disputed(program: Program, name: str, bit: int) -> None:
     """A dispute ends at the operator, which a referee runs alone."""
+    dispute(program, name, bit)
+
+
+@pytest.mark.parametrize("name", ["repro.pack_codes", "repro.unpack_codes"])
+def test_Q7_disputed(name: str) -> None:
+    dispute(step_program(is_packed=True), name, 2)
+
+
+def dispute(program: Program, name: str, bit: int) -> None:
     graph = OperatorGraph(program)
     operator = next(each for each in graph.operators if each.name == name)
     cheat = faulty_tracer(graph, operator.index, bit)
