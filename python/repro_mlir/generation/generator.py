@@ -85,7 +85,7 @@ class Generator:
     Attributes:
       vocabulary: how many tokens there are.
       capacity: how many tokens a request has at most, prompt included.
-      cache_bytes: of keys and values of all slots in memory; each code has a byte, those of f6 and f4 too.
+      cache_bytes: of keys and values of all slots in memory; two codes of f4 have a byte, others one each.
     """
 
     def __init__(

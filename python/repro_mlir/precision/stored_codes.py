@@ -28,8 +28,9 @@ _PARTS = ("codes", "scales", "tensor")
 def store_codes(program: Program, target: str = "cpu", threads: int | None = None) -> Program:
     """The program of inference that reads codes and scales (Q2) where a recipe quantizes weights in each run.
 
-    What `repro.quantize` makes of the state alone is computed once, and is state instead; a weight that nothing else
-    reads is state no more. The outputs are the same, bit for bit; the program is another one, with another hash.
+    What `repro.quantize` makes of the state alone is computed once, and is state instead, codes of f4 two in a byte
+    (Q7); a weight that nothing else reads is state no more. The outputs are the same, bit for bit; the program is
+    another one, with another hash.
 
     Args:
       program: inference under a recipe with weights in blocks (`apply_precision`), with its initial state.
@@ -145,7 +146,9 @@ def _outside(op: Any) -> set[Any]:
 def _making(found: _Codes) -> bytes:
     """The program whose inputs are weights, and whose outputs are the values that become state."""
     arguments = signed_arguments(found.main)
-    set_results(found.main, [named(value, name) for name, value in found.values.items()])
+    with ir.InsertionPoint.at_block_terminator(found.block):
+        made = {name: _packed(value) for name, value in found.values.items()}
+    set_results(found.main, [named(value, name) for name, value in made.items()])
     for op in list(found.block.operations)[:-1]:
         # Checks (E1) stay where the inputs are.
         if not list(op.operation.results):
@@ -161,8 +164,9 @@ def _reading(found: _Codes, num_state: int) -> tuple[list[int], bytes]:
     arguments, results = signed_arguments(found.main), signed_results(found.main)
     added = []
     for name, value in found.values.items():
-        argument = found.block.add_argument(value.type, ir.Location.unknown())
-        value.replace_all_uses_with(argument)
+        argument = found.block.add_argument(_packed_type(value.type) or value.type, ir.Location.unknown())
+        with ir.InsertionPoint.at_block_begin(found.block):
+            value.replace_all_uses_with(_unpacked(argument, value.type))
         added.append(named(argument, name))
     _erase_unread(found.block)
     # What is left of a weight that nothing reads is that it is returned.
@@ -171,6 +175,26 @@ def _reading(found: _Codes, num_state: int) -> tuple[list[int], bytes]:
     state = [*(arguments[i] for i in left), *added]
     set_arguments(found.main, [*state, *arguments[num_state:]], len(state))
     return left, write_module(found.module)
+
+
+def _packed_type(kind: Any) -> Any:
+    """The type of the bytes of codes that share them (Q7); None of others."""
+    tensor = ir.RankedTensorType(kind)
+    if not isinstance(tensor.element_type, ir.Float4E2M1FNType):
+        return None
+    *rows, columns = tensor.shape
+    return ir.RankedTensorType.get([*rows, -(-columns // 2)], ir.IntegerType.get_signless(8))
+
+
+def _packed(value: Any) -> Any:
+    """What becomes state of a value: of codes that share bytes, those."""
+    kind = _packed_type(value.type)
+    return value if kind is None else ir.Operation.create("repro.pack_codes", [kind], [value]).result
+
+
+def _unpacked(state: Any, kind: Any) -> Any:
+    """The value of type `kind` of which `_packed` gave the state."""
+    return state if state.type == kind else ir.Operation.create("repro.unpack_codes", [kind], [state]).result
 
 
 def _erase_unread(block: Any) -> None:

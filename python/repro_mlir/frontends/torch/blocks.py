@@ -3,8 +3,8 @@
 
 """(K7) Tensors in blocks (Q2) as operators of PyTorch: `repro.quantize` and `repro.dequantize`, codes as bytes.
 
-A byte is that of the code, of f6 and f4 that of the code in f8E4M3FN, which has all their values: scatters take no
-narrower floats (V1).
+A byte is that of the code, of f6 that of the code in f8E4M3FN, which has all its values: scatters take no narrower
+floats (V1). Two codes of f4 are a byte (Q7).
 """
 
 from collections.abc import Sequence
@@ -20,6 +20,8 @@ from repro_mlir.precision.formats import Format
 _BYTES = {"f8E4M3FN": 0x7F, "f8E5M2": 0x7E, "f8E8M0FNU": 0xFF}
 """Floats that are kept as their bits, with those of the canonical NaN (V4)."""
 
+_PACKED = "f4E2M1FN"
+"""The elements that share bytes (Q7)."""
 
 PARTS = ("codes", "scales", "amaxes")
 """What `quantize` gives; the last one only of formats with an amax of each row."""
@@ -31,7 +33,8 @@ _ONES = {"f32": 1, "f8E8M0FNU": 127, "f8E4M3FN": 0x38}
 def zeros(shape: Sequence[int], format: Format) -> tuple[torch.Tensor, ...]:
     """What `quantize` would give, with zeros as values and 1 as scales and amaxes."""
     assert format.tile is not None and format.scale is not None
-    codes, scales = _meta_quantize(torch.empty(*shape), None, "", "", format.scale.element, format.tile[1] or 0)
+    kinds = format.code_type, format.scale.element
+    codes, scales = _meta_quantize(torch.empty(*shape), None, "", *kinds, format.tile[1] or 0)
     amaxes = (torch.ones(shape[:-1]),) if format.scale.has_tensor else ()
     return codes.zero_(), scales.fill_(_ONES[format.scale.element]), *amaxes
 
@@ -43,7 +46,8 @@ def quantize(x: torch.Tensor, format: Format) -> tuple[torch.Tensor, ...]:
       x: f32 [..., rows, columns].
       format: blocks with tiles of one row.
     Returns:
-      codes i8 [..., rows, columns]; scales f32 or i8 [..., rows, blocks]; perhaps amaxes f32 [..., rows].
+      codes i8 [..., rows, columns], of f4 [..., rows, columns / 2], rounded up; scales f32 or i8 [..., rows, blocks];
+      perhaps amaxes f32 [..., rows].
     """
     assert format.tile is not None and format.scale is not None
     amaxes = (x.abs().amax(-1),) if format.scale.has_tensor else ()
@@ -51,12 +55,12 @@ def quantize(x: torch.Tensor, format: Format) -> tuple[torch.Tensor, ...]:
     return (*_QUANTIZE(x, *(amaxes or (None,)), *kinds, format.tile[1] or 0), *amaxes)
 
 
-def dequantize(parts: Sequence[torch.Tensor], format: Format) -> torch.Tensor:
-    """The values (Q2) of what `quantize` gives, f32."""
+def dequantize(parts: Sequence[torch.Tensor], format: Format, columns: int) -> torch.Tensor:
+    """The values (Q2) of what `quantize` gives, f32 [..., rows, columns]."""
     assert format.scale is not None
     codes, scales, *amaxes = parts
     kinds = format.block_format, format.code_type, format.scale.element
-    return _DEQUANTIZE(codes, scales, *(amaxes or (None,)), *kinds)
+    return _DEQUANTIZE(codes, scales, *(amaxes or (None,)), *kinds, columns)
 
 
 def _meta_quantize(
@@ -64,31 +68,41 @@ def _meta_quantize(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     blocks = -(-x.shape[-1] // columns) if columns else 1
     kind = torch.float32 if scale == "f32" else torch.int8
-    codes = torch.empty(x.shape, dtype=torch.int8, device=x.device)
+    bytes = -(-x.shape[-1] // 2) if element == _PACKED else x.shape[-1]
+    codes = torch.empty((*x.shape[:-1], bytes), dtype=torch.int8, device=x.device)
     return codes, torch.empty((*x.shape[:-1], blocks), dtype=kind, device=x.device)
+
+
+def _meta_dequantize(codes: torch.Tensor, *others: Any) -> torch.Tensor:
+    return torch.empty((*codes.shape[:-1], others[-1]), dtype=torch.float32, device=codes.device)
 
 
 def _write_quantize(
     build: Builder, x: Any, amaxes: Any, format: str, element: str, scale: str, columns: int
 ) -> Sequence[Any]:
-    codes, scales = (_typed(kind, name) for kind, name in zip(build.types, (element, scale), strict=True))
+    codes, scales = _typed(x.type, element), _typed(build.types[1], scale)
     given = [] if amaxes is None else [amaxes]
     attributes = {"format": build.attribute(format)}
     found, scaled = build.create("repro.quantize", [[x], given, [], []], [codes, scales], attributes)
+    if element == _PACKED:
+        return [*build.create("repro.pack_codes", [[found]], build.types[:1]), _bytes(build, scaled, scale)]
     return [_bytes(build, found, element), _bytes(build, scaled, scale)]
 
 
 def _write_dequantize(
-    build: Builder, codes: Any, scales: Any, amaxes: Any, format: str, element: str, scale: str
+    build: Builder, codes: Any, scales: Any, amaxes: Any, format: str, element: str, scale: str, columns: int
 ) -> Sequence[Any]:
-    values = [_floats(build, codes, element), _floats(build, scales, scale)]
-    operands = [*values, *([] if amaxes is None else [amaxes])]
+    if element == _PACKED:
+        (found,) = build.create("repro.unpack_codes", [[codes]], [_typed(build.types[0], element)])
+    else:
+        found = _floats(build, codes, element)
+    operands = [found, _floats(build, scales, scale), *([] if amaxes is None else [amaxes])]
     return build.create("repro.dequantize", [operands], build.types, {"format": build.attribute(format)})
 
 
 def _stored(element: str) -> str:
     """The type of which the bits are kept."""
-    return "f8E4M3FN" if element.startswith(("f6", "f4")) else element
+    return "f8E4M3FN" if element.startswith("f6") else element
 
 
 def _typed(kind: ir.Type, element: str) -> ir.Type:
@@ -141,7 +155,8 @@ _QUANTIZE = define(
     write=_write_quantize,
 )
 _DEQUANTIZE = define(
-    "dequantize(Tensor codes, Tensor scales, Tensor? amaxes, str format, str element, str scale) -> Tensor",
-    meta=lambda codes, *_: torch.empty(codes.shape, dtype=torch.float32, device=codes.device),
+    "dequantize(Tensor codes, Tensor scales, Tensor? amaxes, str format, str element, str scale, int columns) "
+    "-> Tensor",
+    meta=_meta_dequantize,
     write=_write_dequantize,
 )

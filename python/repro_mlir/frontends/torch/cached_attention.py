@@ -154,7 +154,7 @@ class CachedModel(nn.Module):
             entry = (first[:, None] + torch.arange(heads))[:, :, None]
             root = math.sqrt(1.0 / math.sqrt(query.shape[-1]) if scale is None else scale)
             # A value that is not finite would reach queries that do not see it, by its product with a weight of zero.
-            finite = torch.isfinite(self._load(self._store(value))).all(-1, keepdim=True)
+            finite = torch.isfinite(self._load(self._store(value), value.shape[-1])).all(-1, keepdim=True)
             _put(keys, (entry, entries), self._store(torch.where(finite, key * root, math.nan)))
             _put(values, (entry, entries), self._store(torch.where(finite, value, 0.0)))
             keys, values = ([part[:, : self.reach] for part in parts] for parts in (keys, values))
@@ -163,12 +163,12 @@ class CachedModel(nn.Module):
                 keys, values = ([part[read] for part in parts] for parts in (keys, values))
             # The heads of a group are as many more queries of one key.
             grouped = (query * root).reshape(rows * heads, -1, query.shape[-1])
-            scores = grouped @ self._load(keys).transpose(1, 2)
+            scores = grouped @ self._load(keys, key.shape[-1]).transpose(1, 2)
             # Keys that a query does not see are chosen away, so that not even a NaN of theirs counts.
             seen = visible.repeat(1, 1, grouped.shape[1] // length, 1)
             chosen = torch.where(seen, scores.reshape(rows, heads, *scores.shape[1:]), -math.inf)
             weights = torch.softmax(chosen, -1).reshape(scores.shape)
-            result = weights @ self._load(values)
+            result = weights @ self._load(values, value.shape[-1])
             return result.reshape(*query.shape[:3], -1)
 
         tensors = {
@@ -218,9 +218,9 @@ class CachedModel(nn.Module):
         """What the cache keeps of keys or values."""
         return (tensor,) if self._format is None else quantize(tensor, self._format)
 
-    def _load(self, parts: Sequence[torch.Tensor]) -> torch.Tensor:
+    def _load(self, parts: Sequence[torch.Tensor], size: int) -> torch.Tensor:
         """The keys or values that attention reads."""
-        return parts[0] if self._format is None else dequantize(parts, self._format)
+        return parts[0] if self._format is None else dequantize(parts, self._format, size)
 
     def _take_tensors(self, model: nn.Module) -> None:
         linear = {id(module.weight) for module in model.modules() if isinstance(module, nn.Linear)}
