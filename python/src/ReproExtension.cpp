@@ -17,6 +17,7 @@ namespace nb = nanobind;
 void bindCPU(nb::module_ &m);
 void bindEmulator(nb::module_ &m);
 void bindGPU(nb::module_ &m);
+void bindPartialHash(nb::module_ &m);
 
 /// Appends a line to the string that `userData` is.
 static void appendLine(MlirStringRef text, void *userData) {
@@ -71,6 +72,7 @@ NB_MODULE(_repro, m) {
   bindCPU(m);
   bindEmulator(m);
   bindGPU(m);
+  bindPartialHash(m);
   m.def(
       "program_hash",
       [](MlirModule module, int version) {

@@ -29,7 +29,7 @@ from ..program.microbatches import MicrobatchProgram, StepProgram, sum_program
 from .agreed_state import AgreedState, ReplicatedState
 from .executable import Executable, Kept, compile, step_errors
 from .microbatch_calls import MicrobatchCalls
-from .sharded_state import ShardedState, ShardedUpdate
+from .sharded_state import ShardedState, ShardedUpdate, divides_own, microbatches_of
 
 
 def compile_step(
@@ -70,9 +70,9 @@ class MicrobatchExecutable:
         self.threads = self.part.threads
         rank, size = (0, 1) if ranks is None else (ranks.rank, ranks.size)
         self._finish: Executable | ShardedUpdate
-        if ranks is not None and ranks.shard_optimizer:
+        if ranks is not None and (ranks.shard_optimizer or divides_own(program, ranks)):
             self._finish = ShardedUpdate(program, target, threads, ranks, replicated)
-            self.layout = SumLayout(program.sums, size, self._finish.owners_of_sums)
+            self.layout = SumLayout(program.sums, size, self._finish.owners_of_sums or None)
         else:
             self._finish = compile(program.finish, target, threads)
             self.layout = SumLayout(program.sums, size)
@@ -112,6 +112,11 @@ class MicrobatchExecutable:
         else:
             kept = self._finish.keep(state) if self.ranks is None else ReplicatedState(self._finish, state)
         return KeptMicrobatches(self, kept, [state[kind.name] for kind in self.program.state])
+
+    @property
+    def divided(self) -> Collection[int]:
+        """(T3) By position, the states of which each rank has what its microbatches keep."""
+        return self._finish.divided if isinstance(self._finish, ShardedUpdate) else ()
 
     def add(self, element: str, left: np.ndarray, right: np.ndarray) -> None:
         """(B2) Adds sums of an element type, all of a set or a bucket, in the place of the first ones."""
@@ -323,21 +328,15 @@ class KeptMicrobatches:
                 self._free.append(self._fold(node, nodes, digests))
         return digest_of(nodes, digests)
 
-    def _numbers(self, ranks: Ranks) -> list[range]:
-        """The microbatches of each rank."""
-        microbatches = self._executable.program.microbatches
-        return [
-            range(leaves.start * microbatches.accumulate, leaves.stop * microbatches.accumulate)
-            for leaves in ranks.leaves(microbatches.leaves)
-        ]
-
     def _gather_own(self, ranks: Ranks) -> None:
-        """(B5) Has the state of the microbatches of all ranks."""
-        numbers = self._numbers(ranks)
+        """(B5) Has the state of the microbatches of all ranks, but for what stays on them."""
+        program, divided = self._executable.program, self._executable.divided
+        numbers = microbatches_of(program, ranks)
+        whole = [array for i, array in zip(program.own, self._own, strict=True) if i not in divided]
 
         def parts(rank: int) -> list[np.ndarray]:
             rows = slice(numbers[rank].start, numbers[rank].stop)
-            found = [array[rows].reshape(-1).view(np.uint8) for array in self._own]
+            found = [array[rows].reshape(-1).view(np.uint8) for array in whole]
             return [part for part in found if len(part)]
 
         peers = [peer for peer in range(ranks.size) if peer != ranks.rank]
@@ -346,7 +345,7 @@ class KeptMicrobatches:
 
     def _gather_committed(self, ranks: Ranks) -> None:
         """(C8) Has the hashes of the microbatches of all ranks."""
-        numbers = self._numbers(ranks)
+        numbers = microbatches_of(self._executable.program, ranks)
         own = b"".join(self._committed[number] for number in numbers[ranks.rank])
         for each, data in zip(numbers, ranks.gather(own, [32 * len(each) for each in numbers]), strict=True):
             self._committed |= {number: data[32 * i : 32 * (i + 1)] for i, number in enumerate(each)}

@@ -1,11 +1,13 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The state of a rank that has its own part of what only the end of a step reads (T3): ZeRO-1."""
+"""The state of a rank that alone has a part of it (T3): of what only the end of a step reads, which is ZeRO-1, and of
+what microbatches keep (B5)."""
 
 from __future__ import annotations
 
 import ctypes
+import itertools
 import mmap
 import sys
 from collections.abc import Collection, Mapping, Sequence
@@ -26,18 +28,32 @@ from ..program.microbatches import MicrobatchProgram
 from ..program.partition import Broadcast, Call, RankProgram, assign_owners
 from .agreed_state import AgreedState
 from .arguments import Arguments
+from .divided_tensor import DividedTensor
 from .executable import check_threads, compile
 from .segments import run_steps
+
+
+def microbatches_of(program: MicrobatchProgram, ranks: Ranks) -> list[range]:
+    """The microbatches of each rank."""
+    leaves, accumulate = program.microbatches.leaves, program.microbatches.accumulate
+    return [range(own.start * accumulate, own.stop * accumulate) for own in ranks.leaves(leaves)]
+
+
+def divides_own(program: MicrobatchProgram, ranks: Ranks) -> bool:
+    """Whether what microbatches keep (B5) is on the ranks that compute them alone: not where another one computes some
+    of them too, or they move to another one."""
+    return bool(program.own) and ranks.size > 1 and ranks.check_share == 0 and ranks.shares != "measured"
 
 
 class ShardedUpdate:
     """The end of a step, of which each rank computes what it owns.
 
-    A rank owns sums, and states that change, that no microbatch reads and that are not `replicated`: the optimizer's,
-    and averages.
+    Where the optimizer is sharded, a rank owns sums, and states that change, that no microbatch reads and that are not
+    `replicated`: the optimizer's, and averages.
 
     Attributes:
       plan: what this rank does.
+      divided: by position the states of which a rank has what its microbatches keep.
       threads: as of an `Executable`.
       arguments: of the whole end of the step.
     """
@@ -54,11 +70,23 @@ class ShardedUpdate:
         self.arguments = Arguments(finish)
         unread = examine(program.part.data).unread
         whole = self.arguments.kept | {i for i, kind in enumerate(program.state) if kind.name in replicated}
-        positions = [i for i in range(count) if i in unread and i not in whole]
-        positions += range(count, count + len(program.sums))
+        positions: list[int] = []
+        if ranks.shard_optimizer:
+            positions += (i for i in range(count) if i in unread and i not in whole)
+            positions += range(count, count + len(program.sums))
         self.plan: RankProgram = assign_owners(finish, ranks.size, ranks.rank, positions)
         self.segments = [compile(each, target, threads) for each in self.plan.segments]
         self.threads = check_threads(threads)
+        self.divided: dict[int, DividedTensor] = {}
+        if divides_own(program, ranks):
+            rows = tuple(microbatches_of(program, ranks))
+            given = enumerate(program.own, count + len(program.sums))
+            read = {number for step in self.plan.steps if isinstance(step, Call) for number in step.operands}
+            self.divided = {
+                i: DividedTensor(program.state[i], rows)
+                for number, i in given
+                if self.plan.results[i] == number and not read & {i, number}
+            }
 
     @property
     def owners_of_sums(self) -> dict[int, int]:
@@ -81,20 +109,32 @@ class ShardedState(AgreedState):
         plan, kinds = update.plan, update.plan.program.state
         self._arrays = update.arguments.kept_states(state)
         self._own = [i for i in range(len(kinds)) if plan.owners[i] in (None, ranks.rank)]
-        self._foreign = [i for i in range(len(kinds)) if i not in self._own]
-        self._copies = {i: self._arrays[i].copy() for i in self._own}
-        super().__init__(plan.program.outputs, [(self._arrays[i], self._copies[i]) for i in self._own])
+        self._foreign = [i for i in range(len(kinds)) if i not in self._own or i in update.divided]
+        # Of what is not here no page is touched.
+        self._copies = {i: np.empty_like(self._arrays[i]) for i in self._own}
+        pairs = [(self._here(i, self._arrays[i]), self._here(i, self._copies[i])) for i in self._own]
+        super().__init__(plan.program.outputs, pairs)
         self._is_whole = True
         # (H1) Of all tensors, where not everything is here; and those that the last attempt gave.
         self._digests: list[bytes] = []
         self._tried: list[bytes] = []
         self._memory = self._assign_memory()
 
+    def _here(self, i: int, array: np.ndarray) -> np.ndarray:
+        """What this rank has of a tensor that it has, or has a part of."""
+        if i not in self._update.divided:
+            return array
+        rows = self._update.divided[i].rows[self._ranks.rank]
+        return array[rows.start : rows.stop]
+
+    def _is_alone(self, i: int) -> bool:
+        """Whether one rank has a tensor, or a part of it, alone."""
+        return self._update.plan.owners[i] is not None or i in self._update.divided
+
     @property
     def is_divided(self) -> bool:
         """Whether some rank has not everything."""
-        owners = self._update.plan.owners[: len(self._arrays)]
-        return not self._is_whole and any(owner is not None for owner in owners)
+        return not self._is_whole and any(map(self._is_alone, range(len(self._arrays))))
 
     @property
     def foreign(self) -> frozenset[str]:
@@ -143,8 +183,7 @@ class ShardedState(AgreedState):
     def _look(self) -> list[str]:
         """Brings digests and copies up to date with the arrays; gives the tensors that this rank owns and somebody
         has written."""
-        plan = self._update.plan
-        kinds = plan.program.state
+        kinds = self._update.plan.program.state
         if self._is_whole:
             self._update.arguments.kept_states(self._state)
             self._digests = [self._digest(i, array) for i, array in enumerate(self._arrays)]
@@ -153,11 +192,11 @@ class ShardedState(AgreedState):
             return []
         changed = [i for i, pair in zip(self._own, self._pairs, strict=True) if not (pair[0] == pair[1]).all()]
         for i in changed:
-            if plan.owners[i] is None:
+            if not self._is_alone(i):
                 make_canonical(self._arrays[i], kinds[i].element)
                 np.copyto(self._copies[i], self._arrays[i])
                 self._digests[i] = self._digest(i, self._arrays[i])
-        return [kinds[i].name for i in changed if plan.owners[i] is not None]
+        return [kinds[i].name for i in changed if self._is_alone(i)]
 
     def _digest(self, i: int, array: np.ndarray) -> bytes:
         element = self._update.plan.program.state[i].element
@@ -176,19 +215,41 @@ class ShardedState(AgreedState):
 
         failure = run_steps(plan, self._ranks, values, self._call, self._memory, hash_computed)
         tried = [bytes(32)] * len(self._arrays)
+        told = [bytes(tensor.size(rank)) for tensor in self._update.divided.values()]
         if failure is None:
             self._collect(values)
             for i in self._own:
-                tried[i] = known[i] if i in known else self._digest(i, self._copies[i])
-        owned = [[i for i, owner in enumerate(plan.owners[: len(tried)]) if owner == peer] for peer in range(plan.size)]
-        own = b"".join(tried[i] for i in owned[rank])
-        for numbers, data in zip(owned, self._ranks.gather(own, [32 * len(each) for each in owned]), strict=True):
-            for at, i in enumerate(numbers):
-                tried[i] = data[32 * at : 32 * (at + 1)]
+                if i not in self._update.divided:
+                    tried[i] = known[i] if i in known else self._digest(i, self._copies[i])
+            divided = self._update.divided.items()
+            told = [tensor.told(rank, self._here(i, self._copies[i])) for i, tensor in divided]
+        self._exchange_digests(tried, told)
         if failure is not None:
             return bytes(32), failure
         self._tried = tried
         return bytes.fromhex(combine_digests(tried)), None
+
+    def _exchange_digests(self, tried: list[bytes], told: Sequence[bytes]) -> None:
+        """Gives every rank the digests of what others have alone.
+
+        Args:
+          tried: those of the new state, as far as they are known here; gets the others.
+          told: what this rank tells of those of which it has a part.
+        """
+        plan, divided = self._update.plan, self._update.divided
+        owners = plan.owners[: len(tried)]
+        owned = [[i for i, owner in enumerate(owners) if owner == peer] for peer in range(plan.size)]
+        own = b"".join([*(tried[i] for i in owned[plan.rank]), *told])
+        sizes = [[32] * len(owned[peer]) + [each.size(peer) for each in divided.values()] for peer in range(plan.size)]
+        parts: list[list[bytes]] = []
+        for peer, data in enumerate(self._ranks.gather(own, [*map(sum, sizes)])):
+            ends = [*itertools.accumulate(sizes[peer], initial=0)]
+            found = [data[begin:end] for begin, end in itertools.pairwise(ends)]
+            for i, digest in zip(owned[peer], found, strict=False):
+                tried[i] = digest
+            parts.append(found[len(owned[peer]) :])
+        for (i, tensor), of_ranks in zip(divided.items(), zip(*parts, strict=True), strict=True):
+            tried[i] = tensor.digest(of_ranks)
 
     def _call(self, step: Call, values: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
         segment = self._update.segments[step.segment]
@@ -206,16 +267,26 @@ class ShardedState(AgreedState):
         for i, target in targets.items():
             value = values[plan.results[i]]
             if not np.may_share_memory(value, target):
-                target[...] = value
-                make_canonical(target, kinds[i].element)
+                here = self._here(i, target)
+                here[...] = self._here(i, value)
+                make_canonical(here, kinds[i].element)
 
     def _copy_back(self) -> None:
         super()._copy_back()
         self._digests = self._tried
         if self._is_whole:
             for i in self._foreign:
-                _release(self._arrays[i])
+                for array in self._elsewhere(i):
+                    _release(array)
         self._is_whole = False
+
+    def _elsewhere(self, i: int) -> list[np.ndarray]:
+        """What this rank has not of a tensor that others have, or parts of it."""
+        array = self._arrays[i]
+        if i not in self._update.divided:
+            return [array]
+        rows = self._update.divided[i].rows[self._ranks.rank]
+        return [array[: rows.start], array[rows.stop :]]
 
     def fetch(self) -> None:
         """Every rank gets everything; all ranks call it.
@@ -239,15 +310,20 @@ class ShardedState(AgreedState):
                 report = Report(identity, bytes(32), state, failure=describe(failure))
                 require_agreement(ranks, report)
                 owned = [each for each in zip(self._arrays, plan.owners, strict=False) if each[1] is not None]
-                exchange_parts(
-                    ranks, [[array if r == owner else None for r in range(plan.size)] for array, owner in owned], None
-                )
+                parts: list[list[np.ndarray | None]] = [
+                    [array if r == owner else None for r in range(plan.size)] for array, owner in owned
+                ]
+                for i, tensor in self._update.divided.items():
+                    parts.append([self._arrays[i][rows.start : rows.stop] for rows in tensor.rows])
+                exchange_parts(ranks, parts, None)
         except Agreed as error:
             raise failure or error.__cause__ or error from None
         for i in self._foreign:
             if self._digest(i, self._arrays[i]) != self._digests[i]:
                 kind = plan.program.state[i]
-                raise ReproError(f"state {kind.name} of rank {plan.owners[i]} is not what its last step gave")
+                owner = plan.owners[i]
+                who = "other ranks" if owner is None else f"rank {owner}"
+                raise ReproError(f"state {kind.name} of {who} is not what the last step gave")
         self._is_whole = True
 
     def load(self) -> None:

@@ -51,9 +51,13 @@ def tensor_digest(array: np.ndarray, element: str, *, alone: bool = True) -> byt
       alone: see `blake3_of`.
     """
     array = np.asarray(array)
-    header = _MAGIC + element.encode("ascii").ljust(16, b"\0") + struct.pack("<I", array.ndim)
-    header += struct.pack(f"<{array.ndim}Q", *array.shape)
-    return blake3_of(header, _plain_bytes(array, element), alone=alone)
+    return blake3_of(tensor_header(element, array.shape), plain_bytes(array, element), alone=alone)
+
+
+def tensor_header(element: str, shape: Sequence[int]) -> bytes:
+    """(H1) What is hashed before the elements of a tensor."""
+    dimensions = struct.pack(f"<I{len(shape)}Q", len(shape), *shape)
+    return _MAGIC + element.encode("ascii").ljust(16, b"\0") + dimensions
 
 
 def tensor_hash(array: np.ndarray, element: str) -> str:
@@ -61,7 +65,7 @@ def tensor_hash(array: np.ndarray, element: str) -> str:
     return tensor_digest(array, element).hex()
 
 
-def _plain_bytes(array: np.ndarray, element: str) -> bytes | memoryview:
+def plain_bytes(array: np.ndarray, element: str) -> bytes | memoryview:
     """`tensor_bytes`, in place where the memory already holds them: to see that takes less time than to copy all."""
     if sys.byteorder == "little" and array.dtype.isnative and array.flags.c_contiguous and array.size and array.ndim:
         known = ELEMENTS.get(element)

@@ -722,10 +722,11 @@ class Trainer:
         - `torch.jit`, and `torch.func` without a call of a module;
         - `torch.compile(fullgraph=True)`, which refuses such a tensor.
 
-        Where the ranks have parts of the optimizer's state (`shard_optimizer`), it brings everything to all, and all
-        ranks call it: also `state`, `state_hash`, `state_dict`, `load_state_dict`, `close` with a receipt, and an
-        evaluation of the average do so. Until then what stands above does not see the values that other ranks have,
-        and everything else that takes such a tensor is a ReproError.
+        Where the ranks have parts of the optimizer's state (`shard_optimizer`), or of what gradient compression keeps
+        of each microbatch, it brings everything to all, and all ranks call it: also `state`, `state_hash`,
+        `state_dict`, `load_state_dict`, `close` with a receipt, and an evaluation of the average do so. Until then what
+        stands above does not see the values that other ranks have, and everything else that takes such a tensor is a
+        ReproError.
 
         Raises:
           ReproError: before the first step; or a tensor was written while newer values were on the device.

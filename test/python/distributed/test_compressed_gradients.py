@@ -6,13 +6,19 @@
 from __future__ import annotations
 
 import functools
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import repro_mlir
 import torch
 from loopback_runs import Run, alone, captured, run
-from repro_mlir.errors import ReproError
+from loopback_trainers import Trainers, capture_alone
+from repro_mlir.audit.receipts.options import ReceiptOptions
+from repro_mlir.distributed import Ranks
+from repro_mlir.distributed.tree import maximal_nodes
+from repro_mlir.errors import RankLost, ReproError
 from repro_mlir.execute.microbatches import KeptMicrobatches
 from support.compression_methods import METHODS
 
@@ -48,28 +54,101 @@ def test_ranks_of_several_kinds(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["top_k", "one_bit", "power_sgd"])
 def test_ranks_that_shard_the_optimizer_or_check_each_other(name: str) -> None:
-    """What the mean leaves over is on one rank then; what microbatches leave over is on all."""
+    """What the mean leaves over is on one rank where the optimizer is sharded."""
     want = alone(given(name), steps=STEPS)
     for sharded, share in ((True, 0.0), (False, 1.0), (True, 0.5)):
         found, _ = run(given(name), 3, steps=STEPS, shard_optimizer=sharded, check_share=share)
         assert found == [want] * 3, (sharded, share, found)
 
 
-def test_bytes_that_ranks_send() -> None:
-    """Beside those of a step without such state, half of it in each step: the other half is the other rank's."""
-    sent = {name: run(given(name), 2, steps=STEPS)[1] for name in ("top_k", "qsgd")}
-    program = given("top_k").program
-    size = sum(4 * int(np.prod(program.state[i].shape)) for i in program.own)
-    assert [a - b for a, b in zip(sent["top_k"], sent["qsgd"], strict=True)] == [STEPS * size // 2] * 2
+def bytes_of_a_step(given: Run, size: int) -> list[int]:
+    """What each rank sends in a step that is followed by another one."""
+    once, twice = (run(given, size, steps=steps)[1] for steps in (1, 2))
+    return [b - a for a, b in zip(once, twice, strict=True)]
+
+
+def told(shape: tuple[int, ...], rows: range) -> int:
+    """How many bytes a rank tells of its rows for the hash of an f32 tensor: 32 for each of the largest nodes of the
+    tree over their chunks of 1024 bytes, and those bytes of other chunks that are its own."""
+    head, row = 36 + 8 * len(shape), 4 * int(np.prod(shape[1:]))
+    end = head + row * shape[0]
+    start, stop = 0 if rows.start == 0 else head + row * rows.start, head + row * rows.stop
+    chunks = range(-(-start // 1024), -(-end // 1024) if stop == end else stop // 1024)
+    if not chunks:
+        return stop - start
+    loose = 1024 * chunks.start - start + max(0, stop - 1024 * chunks.stop)
+    return loose + 32 * len(maximal_nodes(range(-(-end // 1024)), chunks))
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_what_microbatches_keep_does_not_move(size: int) -> None:
+    """Beside the bytes of a step without such state, those of its hash."""
+    kept, plain = wide("top_k"), wide("qsgd")
+    shapes = [kept.program.state[i].shape for i in kept.program.own]
+    assert sum(4 * int(np.prod(shape)) for shape in shapes) == 8 * 4 * (6 * 300 + 300 + 300 * 3 + 3)
+    rows = [range(8 // size * rank, 8 // size * (rank + 1)) for rank in range(size)]
+    want = [(size - 1) * sum(told(shape, each) for shape in shapes) for each in rows]
+    found = [a - b for a, b in zip(bytes_of_a_step(kept, size), bytes_of_a_step(plain, size), strict=True)]
+    assert found == want
+
+
+@functools.cache
+def wide(name: str) -> Run:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(6, 300), torch.nn.ReLU(), torch.nn.Linear(300, 3))
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
+    options: dict[str, Any] = {"microbatches": 8, "gradient_compression": METHODS[name]}
+    return captured(model, torch.nn.functional.cross_entropy, optimizer, (X, Y), **options)
+
+
+def test_ranks_have_what_their_own_microbatches_keep() -> None:
+    """Between steps; the end of the run brings everything to all."""
+    given = wide("top_k")
+    names = {given.program.state[i].name for i in given.program.own}
+    want, seen = alone(given, steps=STEPS), {}
+    keeps: dict[int, KeptMicrobatches] = {}
+
+    def between(rank: int, step: int, state: dict[str, np.ndarray], _: Any) -> None:
+        if step:
+            assert keeps[rank].foreign == names and keeps[rank].is_divided
+            seen[rank] = state["gradient_compression.residual.0.weight"].copy()
+
+    def begun(kept: KeptMicrobatches) -> None:
+        assert kept._executable.ranks is not None
+        keeps[kept._executable.ranks.rank] = kept
+
+    found, _ = run(given, 2, steps=STEPS, between=between, begun=begun)
+    assert found == [want] * 2 and not any(kept.foreign for kept in keeps.values())
+    # A page of each at the other's rows, at least, has been given back.
+    assert (seen[0][4:] == 0).sum() >= 1024 and (seen[1][:4] == 0).sum() >= 1024
+    assert np.count_nonzero(seen[0][:4]) > 4000 and np.count_nonzero(seen[1][4:]) > 4000
+
+
+@pytest.mark.parametrize("options", [{"check_share": 0.5}, {"shares": "measured"}])
+def test_where_another_rank_computes_a_microbatch_all_have_what_it_keeps(options: dict[str, Any]) -> None:
+    def ended(kept: KeptMicrobatches) -> None:
+        assert not kept._executable.divided
+
+    found, _ = run(given("top_k"), 2, steps=4, ended=ended, **options)
+    assert found == [alone(given("top_k"), steps=4)] * 2
 
 
 def test_a_flipped_bit_of_what_a_microbatch_keeps_is_found() -> None:
-    def between(rank: int, step: int, state: dict[str, np.ndarray], _: Any) -> None:
-        if (rank, step) == (1, 1):
-            state["gradient_compression.residual.0.weight"].view(np.uint32)[5, 7, 0] ^= 1
+    """On the rank that alone reads it; nobody reads what others have of it."""
+    name = "gradient_compression.residual.0.weight"
+    for rank, row in ((1, 2), (2, 5), (1, 5)):
 
-    found, _ = run(given("top_k"), 3, steps=STEPS, between=between)
-    assert all("ranks disagree: 1 of 3 have another state than most" in str(each) for each in found), found
+        def between(at: int, step: int, state: dict[str, np.ndarray], _: Any, flip: Any = (rank, row)) -> None:
+            if (at, step) == (flip[0], 1):
+                state[name].view(np.uint32)[flip[1], 7, 0] ^= 1
+
+        found, _ = run(given("top_k"), 3, steps=STEPS, between=between)
+        if rank == row // 2:
+            own = f"state {name} of rank {rank}, which has it alone, was written between steps"
+            other = f"ranks disagree: {rank} of 3 have another state than most"
+            assert all(own in str(each) or other in str(each) for each in found), found
+        else:
+            assert found == [alone(given("top_k"), steps=STEPS)] * 3
 
 
 def test_what_a_microbatch_keeps_is_checked_by_another_rank() -> None:
@@ -90,3 +169,98 @@ def test_what_a_microbatch_keeps_is_checked_by_another_rank() -> None:
     found, _ = run(given("top_k"), 3, steps=STEPS, check_share=1.0, begun=begun)
     assert all(isinstance(each, ReproError) for each in found), found
     assert all("rank 0 of 3 has computed something wrong" in str(each) for each in found), found
+
+
+def trainer_of(ranks: Ranks | None, name: str = "top_k", **options: Any) -> Any:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    given = {"threads": 1, "microbatches": 6, "gradient_compression": METHODS[name], "ranks": ranks, **options}
+    trainer = repro_mlir.Trainer(model, torch.nn.functional.cross_entropy, optimizer, **given)
+    if "receipt" not in options:
+        trainer.prepare(X, Y)
+    return trainer
+
+
+@pytest.mark.parametrize("sharded", [False, True])
+def test_a_run_goes_on_from_a_checkpoint_with_another_number_of_ranks(tmp_path: Path, sharded: bool) -> None:
+    """Microbatches are then on other ranks, some of which have an odd number of them."""
+    path, single = tmp_path / "half.safetensors", trainer_of(None)
+    for _ in range(2):
+        single.step(X, Y)
+    single.save_checkpoint(tmp_path / "single.safetensors")
+    for _ in range(2):
+        single.step(X, Y)
+
+    def first(rank: int, trainer: Any) -> None:
+        for _ in range(2):
+            trainer.step(X, Y)
+        trainer.sync()
+        if rank == 0:
+            trainer.save_checkpoint(path)
+
+    def second(rank: int, trainer: Any) -> str:
+        trainer.load_checkpoint(path)
+        for _ in range(2):
+            trainer.step(X, Y)
+        return str(trainer.state_hash())
+
+    assert Trainers(3, trainer_of, shard_optimizer=sharded).run(first) == [None] * 3
+    assert path.read_bytes() == (tmp_path / "single.safetensors").read_bytes()
+    for size in (2, 4):
+        assert Trainers(size, trainer_of, shard_optimizer=sharded).run(second) == [single.state_hash()] * size
+
+
+def test_what_one_rank_alone_saves_is_an_error_on_all() -> None:
+    def work(rank: int, trainer: Any) -> None:
+        trainer.step(X, Y)
+        if rank == 1:
+            trainer.state_dict()
+        else:
+            trainer.step(X, Y)
+
+    found = Trainers(3, trainer_of).run(work)
+    assert all("ranks disagree: 1 of 3 run another program, or make another call," in str(each) for each in found)
+
+
+@pytest.mark.parametrize("every", [1, 3])
+def test_receipts_are_those_of_one_process(tmp_path: Path, every: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of a run that a rank has left, and that other ranks have gone on with."""
+    capture_alone(monkeypatch)
+
+    def receipt(name: str, resume: bool = False) -> ReceiptOptions:
+        return ReceiptOptions(tmp_path / name, checkpoint_every=every, microbatches_every=2, resume=resume)
+
+    def loop(trainer: Any, steps: int = 5) -> list[bool]:
+        divided = []
+        for _ in range(trainer.steps, steps):
+            trainer.step(X, Y)
+            divided.append(trainer._step.is_divided)
+        trainer.close()
+        return divided
+
+    loop(trainer_of(None, receipt=receipt("one")))
+    whole = (tmp_path / "one" / "steps.jsonl").read_bytes()
+    trainers = Trainers(2, lambda ranks: trainer_of(ranks, receipt=receipt("two")))
+    # Only where the receipt keeps the state every rank gets it.
+    assert trainers.run(lambda _, trainer: loop(trainer)) == [[step % every != 0 for step in range(1, 6)]] * 2
+    assert (tmp_path / "two" / "steps.jsonl").read_bytes() == whole
+
+    def lost(rank: int, trainer: Any) -> None:
+        with trainer:
+            for step in range(5):
+                if (rank, step) == (1, 4):
+                    raise RuntimeError("killed")
+                trainer.step(X, Y)
+
+    first, *others = Trainers(3, lambda ranks: trainer_of(ranks, receipt=receipt("lost"))).run(lost)
+    assert [type(each) for each in (first, *others)] == [RankLost, RuntimeError, RankLost]
+    resumed = Trainers(4, lambda ranks: trainer_of(ranks, receipt=receipt("lost", resume=True)))
+
+    def go_on(_: int, trainer: Any) -> None:
+        trainer.fit([(X, Y)], 5)
+        trainer.close()
+
+    assert resumed.run(go_on) == [None] * 4
+    assert (tmp_path / "lost" / "steps.jsonl").read_bytes() == whole
+    assert repro_mlir.verify(tmp_path / "lost", target="reference").steps == 5

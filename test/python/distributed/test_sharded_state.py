@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import itertools
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,14 +15,13 @@ import numpy as np
 import pytest
 import repro_mlir
 import torch
-from loopback import make_loopback, run_ranks
 from loopback_runs import Run, alone, captured, hash_of, run
+from loopback_trainers import Trainers, capture_alone
 from repro_mlir.audit.receipts.options import ReceiptOptions
 from repro_mlir.distributed import Ranks
 from repro_mlir.errors import ReproError, StepFailed
 from repro_mlir.execute import sharded_state
 from repro_mlir.execute.sharded_state import ShardedState
-from repro_mlir.train.captured_step import KnownForms
 
 REPORT_BYTES = 7 * 32 + 1 + 255
 FAILURE_BYTES = 256
@@ -243,36 +241,18 @@ class Unread(torch.nn.Module):
         return y if self.training else y * self.scale.mean()
 
 
-class Trainers:
-    """Trainers of ranks that are threads, which make the same calls."""
+def shared(size: int, name: str = "AdamW", made: Any = None, **options: Any) -> Trainers:
+    def build(ranks: Ranks) -> Any:
+        model, optimizer = made() if made else make(name)
+        given = {"target": "cpu", "threads": 1, "microbatches": 4, **options}
+        trainer = repro_mlir.Trainer(model, LOSS, optimizer, ranks=ranks, **given)
+        if "receipt" not in options:
+            for rows in (16, 8):
+                trainer.prepare(X[:rows], Y[:rows])
+            trainer.evaluate(X[:16], Y[:16])
+        return trainer
 
-    def __init__(self, size: int, name: str = "AdamW", made: Any = None, **options: Any) -> None:
-        self.transports = make_loopback(size)
-        self.trainers = []
-        for transport in self.transports:
-            model, optimizer = made() if made else make(name)
-            ranks = Ranks(transport, shard_optimizer=True)
-            given = {"target": "cpu", "threads": 1, "microbatches": 4, **options}
-            trainer = repro_mlir.Trainer(model, LOSS, optimizer, ranks=ranks, **given)
-            if "receipt" not in options:
-                # Traces are made one after the other.
-                for rows in (16, 8):
-                    trainer.prepare(X[:rows], Y[:rows])
-                trainer.evaluate(X[:16], Y[:16])
-            self.trainers.append(trainer)
-
-    def run(self, work: Callable[[int, Any], Any]) -> list[Any]:
-        found: list[Any] = [None] * len(self.trainers)
-
-        def each(rank: int) -> None:
-            try:
-                found[rank] = work(rank, self.trainers[rank])
-            except Exception as error:
-                found[rank] = error
-                self.transports[rank].leave()
-
-        run_ranks(len(self.trainers), each)
-        return found
+    return Trainers(size, build, shard_optimizer=True)
 
 
 def one(name: str = "AdamW", made: Any = None, **options: Any) -> Any:
@@ -300,7 +280,7 @@ def test_a_loop_that_looks_at_everything(tmp_path: Path) -> None:
         return trainer.state_hash(), path.read_bytes()
 
     want = loop(7, one())
-    assert Trainers(3).run(loop) == [want] * 3
+    assert shared(3).run(loop) == [want] * 3
 
 
 def joined() -> tuple[torch.nn.Module, torch.optim.Optimizer]:
@@ -328,7 +308,7 @@ def test_optimizers_of_users(made: Any) -> None:
         return between, loss, trainer.state_hash()
 
     want = loop(0, one(made=made, target="reference"))
-    assert Trainers(2, made=made, target="reference").run(loop) == [want] * 2
+    assert shared(2, made=made, target="reference").run(loop) == [want] * 2
 
 
 def test_a_state_that_cannot_be_loaded_leaves_what_there_was(tmp_path: Path) -> None:
@@ -339,7 +319,7 @@ def test_a_state_that_cannot_be_loaded_leaves_what_there_was(tmp_path: Path) -> 
         trainer.step(X[:16], Y[:16])
         return trainer.state_hash()
 
-    assert Trainers(2).run(work) == [work(0, one())] * 2
+    assert shared(2).run(work) == [work(0, one())] * 2
 
 
 def test_a_run_goes_on_from_a_checkpoint(tmp_path: Path) -> None:
@@ -356,11 +336,11 @@ def test_a_run_goes_on_from_a_checkpoint(tmp_path: Path) -> None:
         trainer.step(X[:16], Y[:16])
         return trainer.state_hash()
 
-    assert Trainers(2).run(first) == [None] * 2
+    assert shared(2).run(first) == [None] * 2
     alone = one()
     for _ in range(2):
         alone.step(X[:16], Y[:16])
-    assert Trainers(3).run(second) == [alone.state_hash()] * 3
+    assert shared(3).run(second) == [alone.state_hash()] * 3
 
 
 @pytest.mark.parametrize(
@@ -385,7 +365,7 @@ def test_what_another_rank_has_is_not_used(use: Callable[[Any], object]) -> None
                 found.append(str(error))
         return found
 
-    first, second = Trainers(2).run(work)
+    first, second = shared(2).run(work)
     assert len(first) == 6
     for own, other in zip(first, second, strict=True):
         refused, used = sorted((own, other))
@@ -400,7 +380,7 @@ def test_what_one_rank_alone_asks_for_is_an_error_on_all() -> None:
         else:
             trainer.step(X[:16], Y[:16])
 
-    found = Trainers(3).run(work)
+    found = shared(3).run(work)
     assert all("ranks disagree: 1 of 3 run another program, or make another call," in str(each) for each in found)
 
 
@@ -411,7 +391,6 @@ def test_an_average_is_evaluated_on_all_ranks() -> None:
             model, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.9)
         )
         trainer = repro_mlir.Trainer(model, LOSS, optimizer, threads=1, microbatches=4, average=average, ranks=ranks)
-        # Traces are made one after the other.
         trainer.prepare(X[:16], Y[:16])
         trainer.evaluate(X[:16], Y[:16], average=True)
         return trainer
@@ -421,22 +400,13 @@ def test_an_average_is_evaluated_on_all_ranks() -> None:
             trainer.step(X[:16], Y[:16])
         return trainer.evaluate(X[:16], Y[:16], average=True), trainer.state_hash()
 
-    trainers = Trainers(0)
-    trainers.transports = make_loopback(2)
-    trainers.trainers = [averaged(Ranks(each, shard_optimizer=True)) for each in trainers.transports]
+    trainers = Trainers(2, averaged, shard_optimizer=True)
     assert trainers.run(lambda _, trainer: work(trainer)) == [work(averaged(None))] * 2
 
 
 @pytest.mark.parametrize("every", [1, 3])
 def test_receipts_are_those_of_one_process(tmp_path: Path, every: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Traces are made one after the other, also where opening a receipt waits for all ranks.
-    capture, lock = KnownForms.capture, threading.Lock()
-
-    def captured_alone(*arguments: Any) -> Any:
-        with lock:
-            return capture(*arguments)
-
-    monkeypatch.setattr(KnownForms, "capture", captured_alone)
+    capture_alone(monkeypatch)
 
     def loop(trainer: Any) -> list[bool]:
         divided = []
@@ -449,10 +419,10 @@ def test_receipts_are_those_of_one_process(tmp_path: Path, every: int, monkeypat
         trainer.close()
         return divided
 
-    whole, shared = tmp_path / "one", tmp_path / "ranks"
+    whole, divided = tmp_path / "one", tmp_path / "ranks"
     loop(one(receipt=ReceiptOptions(whole, checkpoint_every=every)))
-    trainers = Trainers(2, receipt=ReceiptOptions(shared, checkpoint_every=every))
+    trainers = shared(2, receipt=ReceiptOptions(divided, checkpoint_every=every))
     # Only where the receipt keeps the state every rank gets it.
     assert trainers.run(lambda _, trainer: loop(trainer)) == [[step % every != 0 for step in range(1, 6)]] * 2
-    assert (shared / "steps.jsonl").read_bytes() == (whole / "steps.jsonl").read_bytes()
-    assert repro_mlir.verify(shared, target="reference").steps == 5
+    assert (divided / "steps.jsonl").read_bytes() == (whole / "steps.jsonl").read_bytes()
+    assert repro_mlir.verify(divided, target="reference").steps == 5

@@ -1,0 +1,64 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Tensors of which several processes have rows each, and their hashes (H1)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from .._mlir_libs import _repro
+from ..numerics.hashing import plain_bytes, tensor_bytes, tensor_header
+from ..numerics.tensors import TensorType
+
+
+@dataclass(frozen=True)
+class DividedTensor:
+    """A tensor in processes, each of which has consecutive rows, in their order.
+
+    What a process tells of its rows are 32 bytes for each of the largest nodes of BLAKE3's tree over them, and less
+    than 1024 bytes at each end.
+
+    Attributes:
+      kind: the whole tensor.
+      rows: of each process, along the first dimension; all of them together are all rows.
+    """
+
+    kind: TensorType
+    rows: tuple[range, ...]
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        """Where what each process hashes ends; the first one has what stands before the elements, too."""
+        row = math.prod(self.kind.shape[1:]) * len(tensor_bytes(np.zeros(1, self.kind.dtype), self.kind.element))
+        return [len(self._header) + each.stop * row for each in self.rows]
+
+    @property
+    def _header(self) -> bytes:
+        return tensor_header(self.kind.element, self.kind.shape)
+
+    def _begin(self, process: int) -> int:
+        return self._ends[process - 1] if process else 0
+
+    def size(self, process: int) -> int:
+        """How many bytes a process tells."""
+        size: int = _repro.hash_stretch_size(self._begin(process), self._ends[process], self._ends[-1])
+        return size
+
+    def told(self, process: int, rows: np.ndarray) -> bytes:
+        """What a process tells of its rows."""
+        data = np.frombuffer(plain_bytes(rows, self.kind.element), np.uint8) if rows.size else np.empty(0, np.uint8)
+        if process == 0:
+            data = np.concatenate([np.frombuffer(self._header, np.uint8), data])
+        found: bytes = _repro.hash_stretch(data, self._begin(process), self._ends[-1])
+        return found
+
+    def digest(self, told: Sequence[bytes]) -> bytes:
+        """(H1) The digest of the tensor, of what all processes tell."""
+        digest: bytes = _repro.hash_of_stretches([*told], self._ends)
+        return digest
