@@ -55,6 +55,18 @@ def lengths(layout: SumLayout, element: str, rank: int) -> set[int]:
     return {span.stop - span.start for span in spans} - {0}
 
 
+def bytes_of_all(ranks: Ranks, count: int, layout: SumLayout) -> int:
+    """How many bytes all ranks together send of the sums over `count` leaves, in `combine`."""
+    total, whole = 0, range(count)
+    numbers = [len(maximal_nodes(whole, leaves)) for leaves in ranks.leaves(count)]
+    for element, slices in layout.slices.items():
+        size = ELEMENTS[element].dtype.itemsize
+        for rank, part in enumerate(slices):
+            coming = sum(numbers) - numbers[rank]
+            total += size * (coming * (part.stop - part.start) + (ranks.size - 1) * (part.shared - part.start))
+    return total
+
+
 def combine(
     ranks: Ranks, count: int, nodes: Mapping[range, Sums], layout: SumLayout, make: Callable[[], Sums], add: Add
 ) -> Sums:

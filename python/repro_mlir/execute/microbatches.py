@@ -19,16 +19,18 @@ from ..distributed.failures import describe
 from ..distributed.ranks import Agreed, Ranks
 from ..distributed.reduction import combine, lengths
 from ..distributed.sums import SumLayout, Sums
-from ..distributed.tree import fold, maximal_nodes
+from ..distributed.tree import fold, maximal_nodes, split
 from ..errors import ReproError, StepFailed
 from ..frontends.arrays import as_array
 from ..numerics.digest import blake3_of
 from ..numerics.hashing import combine_digests, tensor_digest
 from ..numerics.tensors import TensorType, start_of
 from ..program.microbatches import MicrobatchProgram, StepProgram, sum_program
+from ..program.payload import packed_bytes
 from .agreed_state import AgreedState, ReplicatedState
 from .executable import Executable, Kept, compile, step_errors
 from .microbatch_calls import MicrobatchCalls
+from .payloads import chosen_payload, pack, unpack
 from .sharded_state import ShardedState, ShardedUpdate, divides_own, microbatches_of
 
 
@@ -53,6 +55,8 @@ class MicrobatchExecutable:
       program: the step.
       target, threads: as of an `Executable`.
       ranks: who runs it; None: this process alone.
+      part: the program of a microbatch, which gives sums, or what `decode` computes them of.
+      decode: where ranks send what it takes in the place of sums; else None.
     """
 
     def __init__(
@@ -66,8 +70,6 @@ class MicrobatchExecutable:
         self.program = program
         self.target = target
         self.ranks = ranks
-        self.part = compile(program.part, target, threads)
-        self.threads = self.part.threads
         rank, size = (0, 1) if ranks is None else (ranks.rank, ranks.size)
         self._finish: Executable | ShardedUpdate
         if ranks is not None and (ranks.shard_optimizer or divides_own(program, ranks)):
@@ -76,6 +78,10 @@ class MicrobatchExecutable:
         else:
             self._finish = compile(program.finish, target, threads)
             self.layout = SumLayout(program.sums, size)
+        payload = None if ranks is None else chosen_payload(program, ranks, self.layout)
+        self.part = compile(program.part if payload is None else payload.encode, target, threads)
+        self.decode = None if payload is None else compile(payload.decode, target, threads)
+        self.threads = self.part.threads
         self._sums: dict[tuple[str, int], Executable] = {
             (element, size): compile(sum_program(element, size), target, threads)
             for element in self.layout.slices
@@ -145,6 +151,8 @@ class KeptMicrobatches:
         self._own = [np.empty(kinds[i].shape, kinds[i].dtype) for i in executable.program.own]
         # Those that nobody reads any more.
         self._free: list[Sums] = []
+        # By microbatch what its sums are decoded from, where ranks send that.
+        self._payloads: dict[int, Sums] = {}
         self.commits = False
         self.microbatches: tuple[bytes, ...] = ()
         self._committed: dict[int, bytes] = {}
@@ -253,12 +261,26 @@ class KeptMicrobatches:
         require_right(ranks, checks, said, due, self._nodes_digest)
         if self.commits:
             self._gather_committed(ranks)
-        layout = self._executable.layout
-        sums = combine(ranks, len(leaves), nodes, layout, self._new, self._executable.add)
+        if self._executable.decode is not None:
+            self._gather_payloads(ranks)
+            sums = self._join(leaves, nodes)
+        else:
+            layout = self._executable.layout
+            sums = combine(ranks, len(leaves), nodes, layout, self._new, self._executable.add)
+            self._free += [each for each in nodes.values() if each is not sums]
         self._gather_own(ranks)
-        self._free += [each for each in nodes.values() if each is not sums]
         ranks.measure(seconds)
         return sums
+
+    def _join(self, leaves: range, nodes: Mapping[range, Sums]) -> Sums:
+        """(B2) The sums of a node, of those of the nodes of this rank and of what others have sent."""
+        if leaves in nodes:
+            return nodes[leaves]
+        if len(leaves) == 1:
+            return self._leaf(leaves.start, self._decoded)
+        left, right = split(leaves)
+        sums = self._join(left, nodes)
+        return self._added(sums, self._join(right, nodes))
 
     def _attempt(self, ranks: Ranks, state: AgreedState, inputs: Sequence[np.ndarray]) -> bytes:
         """The hash of the state after the step, about which all agree before any of them has it."""
@@ -315,7 +337,7 @@ class KeptMicrobatches:
             return sums
 
         def leaf(number: int) -> Sums:
-            return note(range(number, number + 1), self._leaf(number))
+            return note(range(number, number + 1), self._leaf(number, self._part))
 
         return note(leaves, fold(leaves, leaf, self._added))
 
@@ -327,6 +349,21 @@ class KeptMicrobatches:
             if node not in digests:
                 self._free.append(self._fold(node, nodes, digests))
         return digest_of(nodes, digests)
+
+    def _gather_payloads(self, ranks: Ranks) -> None:
+        """Has what all microbatches of other ranks are decoded from."""
+        decode = self._executable.decode
+        assert decode is not None
+        kinds, numbers = decode.program.inputs, microbatches_of(self._executable.program, ranks)
+        size = sum(packed_bytes(kind.element, kind.shape) for kind in kinds)
+        own = [pack(self._payloads[number].tensors, kinds) for number in numbers[ranks.rank]]
+        peers = [peer for peer in range(ranks.size) if peer != ranks.rank]
+        coming = [(peer, number, np.empty(size, np.uint8)) for peer in peers for number in numbers[peer]]
+        ranks.transport.exchange(
+            [(peer, data) for peer in peers for data in own], [(peer, data) for peer, _, data in coming]
+        )
+        for _, number, data in coming:
+            self._payloads[number] = Sums(unpack(data, kinds), {})
 
     def _gather_own(self, ranks: Ranks) -> None:
         """(B5) Has the state of the microbatches of all ranks, but for what stays on them."""
@@ -372,12 +409,13 @@ class KeptMicrobatches:
         """(B5) The memory of the state that microbatch `number` gives."""
         return [array[number : number + 1].reshape(array.shape[1:]) for array in self._own]
 
-    def _leaf(self, number: int) -> Sums:
+    def _leaf(self, number: int, give: Callable[[int], Sums]) -> Sums:
+        """(B2) The sums of a leaf, whose microbatches `give` gives."""
         accumulate = self._executable.program.microbatches.accumulate
         first, *others = range(number * accumulate, (number + 1) * accumulate)
-        sums = self._part(first)
+        sums = give(first)
         for each in others:
-            sums = self._added(sums, self._part(each))
+            sums = self._added(sums, give(each))
         return sums
 
     def _new(self) -> Sums:
@@ -385,10 +423,28 @@ class KeptMicrobatches:
 
     def _part(self, number: int) -> Sums:
         """What microbatch `number` gives."""
-        sums = self._new()
-        self._calls.write(number, sums, self._own_of(number))
+        decode, own = self._executable.decode, self._own_of(number)
+        if decode is None:
+            sums = self._new()
+            self._calls.write(number, sums, own)
+        else:
+            if number not in self._payloads:
+                kinds = decode.program.inputs
+                self._payloads[number] = Sums([np.empty(kind.shape, kind.dtype) for kind in kinds], {})
+            self._calls.write(number, self._payloads[number], own)
+            sums = self._decoded(number)
         if self.commits:
             self._committed[number] = self._digest_of_part(number, sums)
+        return sums
+
+    def _decoded(self, number: int) -> Sums:
+        """The sums of microbatch `number`, of what there is of it."""
+        decode, sums, payload = self._executable.decode, self._new(), self._payloads[number]
+        assert decode is not None
+        if decode.takes_addresses:
+            decode.write_at([*payload.addresses, *sums.addresses])
+        else:
+            decode.write([], payload.tensors, sums.tensors)
         return sums
 
     def _added(self, left: Sums, right: Sums) -> Sums:

@@ -78,6 +78,10 @@ class GradientWriter(Writer):
         condition = self.write(f"arith.cmpf {predicate}, {left.name}, {right.name} : f32")
         return Number(self.write(f"arith.select {condition}, {yes.name}, {no.name} : f32"), self)
 
+    def is_at_least_zero(self, number: Number) -> Number:
+        """An i1."""
+        return Number(self.write(f"arith.cmpf oge, {number.name}, {self.number(0.0).name} : f32"), self)
+
     def contract(self, left: Tensor, right: Tensor, dims: tuple[str, str, str]) -> Tensor:
         """(K1) The sum over all indices that the result has not, as `einsum` has them; those of the left one first."""
         of_left, of_right, of_result = dims
@@ -120,13 +124,15 @@ def compressed(writer: GradientWriter, method: GradientCompression, given: Tenso
 def _top_k(writer: GradientWriter, method: TopK, x: Tensor, _: Random | None) -> Tensor:
     size = x.kind.shape[0]
     count = method.count(size)
-    kinds = (x.kind, x.kind, TensorType("", "i64", (size,)))
+    # Ranks send the indices (program/payload.py): in four bytes, where all of them have room there.
+    index = "i32" if size <= 1 << 31 else "i64"
+    kinds = (x.kind, x.kind, TensorType("", index, (size,)))
     magnitudes = writer.map([x], lambda a: a.apply("math.absf"))
     empty = [writer.write(f"tensor.empty() : {text_of(kind)}") for kind in kinds]
     positions = writer.write(
         f'linalg.generic {{indexing_maps = [affine_map<(i) -> (i)>], iterator_types = ["parallel"]}} '
-        f"outs({empty[2]} : {text_of(kinds[2])}) {{\n^bb0(%out: i64):\n%i = linalg.index 0 : index\n"
-        f"%n = arith.index_cast %i : index to i64\nlinalg.yield %n : i64\n}} -> {text_of(kinds[2])}"
+        f"outs({empty[2]} : {text_of(kinds[2])}) {{\n^bb0(%out: {index}):\n%i = linalg.index 0 : index\n"
+        f"%n = arith.index_cast %i : index to {index}\nlinalg.yield %n : {index}\n}} -> {text_of(kinds[2])}"
     )
     types = ", ".join(map(text_of, kinds))
     found = writer.write_several(
@@ -136,6 +142,10 @@ def _top_k(writer: GradientWriter, method: TopK, x: Tensor, _: Random | None) ->
     )
     values = writer.slice(Tensor(f"{found}#1", kinds[1]), (0,), (count,))
     chosen = writer.slice(Tensor(f"{found}#2", kinds[2]), (0,), (count,))
+    if index == "i32":
+        chosen = writer.map(
+            [chosen], lambda n: Number(writer.write(f"arith.extsi {n.name} : i32 to i64"), writer), element="i64"
+        )
     places = writer.reshape(chosen, (count, 1))
     zeros = writer.fill(0.0, (size,))
     return Tensor(
@@ -151,7 +161,13 @@ def _one_bit(writer: GradientWriter, _: OneBit, x: Tensor, __: Random | None) ->
     magnitudes = writer.map([x], lambda a: a.apply("math.absf"))
     total = writer.reduce(magnitudes, [0], 0.0, "arith.addf")
     mean = writer.map([total], lambda a: a / float(x.kind.shape[0]))
-    return writer.map([x, mean], lambda a, s: writer.select("oge", a, writer.number(0.0), s, -s))
+    # A tensor, so that ranks can send the bits (program/payload.py).
+    signs = writer.map([x], writer.is_at_least_zero, element="i1")
+
+    def signed(is_positive: Number, s: Number) -> Number:
+        return Number(writer.write(f"arith.select {is_positive.name}, {s.name}, {(-s).name} : f32"), writer)
+
+    return writer.map([signs, mean], signed)
 
 
 def _qsgd(writer: GradientWriter, method: QSGD, x: Tensor, random: Random | None) -> Tensor:
@@ -165,16 +181,33 @@ def _qsgd(writer: GradientWriter, method: QSGD, x: Tensor, random: Random | None
     squares = writer.reduce(writer.map([rows], lambda a: a * a), [1], 0.0, "arith.addf")
     norms = writer.map([squares], lambda a: a.apply("math.sqrt"))
     uniform = writer.uniform(shape, random)
+    # A tensor, so that ranks can send the codes (program/payload.py): a level, or -1 - level of what is below zero.
+    code = "i8" if method.levels < 1 << 7 else "i16" if method.levels < 1 << 15 else "i32"
 
-    def quantize(a: Number, norm: Number, u: Number) -> Number:
+    def integer(operation: str) -> str:
+        return writer.write(f"{operation} : {code}")
+
+    def inverted(name: str) -> str:
+        return integer(f"arith.xori {name}, {integer('arith.constant -1')}")
+
+    def encode(a: Number, norm: Number, u: Number) -> Number:
         level = (a.apply("math.absf") / norm * float(method.levels) + u).apply("math.floor")
         # A quotient that was rounded may be above 1.
         least = Number(writer.write(f"arith.minimumf {level.name}, {number(method.levels).name} : f32"), writer)
-        value = norm * least / float(method.levels)
-        signed = writer.select("olt", a, number(0.0), -value, value)
-        return writer.select("oeq", norm, number(0.0), number(0.0), signed)
+        # (S3) NaN becomes 0: its norm, or infinity times 0, is NaN too.
+        found = writer.write(f"arith.fptosi {least.name} : f32 to {code}")
+        below = writer.write(f"arith.cmpf olt, {a.name}, {number(0.0).name} : f32")
+        return Number(integer(f"arith.select {below}, {inverted(found)}, {found}"), writer)
 
-    found = writer.map([rows, norms, uniform], quantize, [(0, 1), (0,), (0, 1)])
+    def decode(given: Number, norm: Number) -> Number:
+        below = integer(f"arith.cmpi slt, {given.name}, {integer('arith.constant 0')}")
+        level = integer(f"arith.select {below}, {inverted(given.name)}, {given.name}")
+        value = norm * Number(writer.write(f"arith.sitofp {level} : {code} to f32"), writer) / float(method.levels)
+        signed = writer.write(f"arith.select {below}, {(-value).name}, {value.name} : f32")
+        return writer.select("oeq", norm, number(0.0), number(0.0), Number(signed, writer))
+
+    codes = writer.map([rows, norms, uniform], encode, [(0, 1), (0,), (0, 1)], element=code)
+    found = writer.map([codes, norms], decode, [(0, 1), (0,)])
     flat = writer.reshape(found, (buckets * width,))
     return flat if size == buckets * width else writer.slice(flat, (0,), (size,))
 

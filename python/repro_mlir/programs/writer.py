@@ -39,7 +39,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Number:
-    """An f32 in the formula of an element; operators write operations on it."""
+    """A number in the formula of an element; operators write operations on it, an f32."""
 
     name: str
     writer: Writer = field(repr=False, compare=False)
@@ -96,18 +96,25 @@ class Writer:
         (bits,) = struct.unpack("<I", struct.pack("<f", value))
         return Number(self.write(f"arith.constant 0x{bits:08X} : f32"), self)
 
-    def map(self, tensors: Sequence[Tensor], formula: Formula, dims: Sequence[Sequence[int]] | None = None) -> Tensor:
-        """The tensor of f32 whose elements are the formula of the elements of f32 tensors.
+    def map(
+        self,
+        tensors: Sequence[Tensor],
+        formula: Formula,
+        dims: Sequence[Sequence[int]] | None = None,
+        element: str = "f32",
+    ) -> Tensor:
+        """The tensor whose elements are the formula of the elements of tensors.
 
         Args:
           tensors: the first has the shape of the result. Those of shape [] are read for every element.
-          formula: takes a Number for each tensor.
+          formula: takes a Number for each tensor, whose operators are those of f32.
           dims: for each tensor the dimensions of the result that it has; by default all, or none where it has none.
+          element: the type of what the formula gives.
         """
         shape = tensors[0].kind.shape
         rank = len(shape)
         chosen = dims or [range(rank) if each.kind.shape else () for each in tensors]
-        kind = TensorType("", "f32", shape)
+        kind = TensorType("", element, shape)
         empty = self.write(f"tensor.empty() : {text_of(kind)}")
         return self._generic(tensors, [*chosen, range(rank)], ["parallel"] * rank, kind, empty, formula)
 

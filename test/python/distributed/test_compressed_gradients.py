@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,10 @@ from repro_mlir.distributed import Ranks
 from repro_mlir.distributed.tree import maximal_nodes
 from repro_mlir.errors import RankLost, ReproError
 from repro_mlir.execute.microbatches import KeptMicrobatches
+from repro_mlir.execute.payloads import pack, unpack
+from repro_mlir.gradient_compression import TopK
+from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.program.payload import packed_bytes
 from support.compression_methods import METHODS
 
 X = torch.randn(24, 6, generator=torch.Generator().manual_seed(1))
@@ -80,25 +85,60 @@ def told(shape: tuple[int, ...], rows: range) -> int:
     return loose + 32 * len(maximal_nodes(range(-(-end // 1024)), chunks))
 
 
-@pytest.mark.parametrize("size", [2, 4])
-def test_what_microbatches_keep_does_not_move(size: int) -> None:
-    """Beside the bytes of a step without such state, those of its hash."""
-    kept, plain = wide("top_k"), wide("qsgd")
-    shapes = [kept.program.state[i].shape for i in kept.program.own]
-    assert sum(4 * int(np.prod(shape)) for shape in shapes) == 8 * 4 * (6 * 300 + 300 + 300 * 3 + 3)
-    rows = [range(8 // size * rank, 8 // size * (rank + 1)) for rank in range(size)]
-    want = [(size - 1) * sum(told(shape, each) for shape in shapes) for each in rows]
-    found = [a - b for a, b in zip(bytes_of_a_step(kept, size), bytes_of_a_step(plain, size), strict=True)]
-    assert found == want
+REPORT_BYTES = 7 * 32 + 1 + 255
+WIDE = [(300, 6), (300,), (3, 300), (3,)]
 
 
 @functools.cache
-def wide(name: str) -> Run:
+def wide(name: str, microbatches: int = 8) -> Run:
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(6, 300), torch.nn.ReLU(), torch.nn.Linear(300, 3))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
-    options: dict[str, Any] = {"microbatches": 8, "gradient_compression": METHODS[name]}
+    options: dict[str, Any] = {"microbatches": microbatches, "gradient_compression": WIDE_METHODS[name]}
     return captured(model, torch.nn.functional.cross_entropy, optimizer, (X, Y), **options)
+
+
+WIDE_METHODS = {**METHODS, "top_k": TopK(0.01)}
+
+
+@pytest.mark.parametrize("name", ["top_k", "one_bit", "blocks"])
+@pytest.mark.parametrize("size", [2, 4])
+def test_what_moves_is_the_compressed_form(name: str, size: int) -> None:
+    """Of each microbatch, and its loss; what the hash of the state needs of residuals; two reports."""
+    given, share = wide(name), 8 // size
+    shapes = [given.program.state[i].shape for i in given.program.own]
+    assert [shape[1:] for shape in shapes] == WIDE
+    payload = 4 + sum(map(WIDE_METHODS[name].bytes_of, WIDE))
+    want = [
+        (size - 1) * (share * payload + 2 * REPORT_BYTES + sum(told(shape, rows) for shape in shapes))
+        for rows in (range(share * rank, share * (rank + 1)) for rank in range(size))
+    ]
+    assert bytes_of_a_step(given, size) == want
+
+
+def test_sums_move_where_they_are_fewer_bytes() -> None:
+    """Of 24 microbatches the compressed form in blocks is more than the sums of two ranks, of 8 less."""
+    for microbatches, moves in ((8, True), (24, False)):
+        seen: list[bool] = []
+        given, sums = wide("blocks", microbatches), 4 * (1 + sum(map(math.prod, WIDE)))
+        payload = microbatches * (4 + sum(map(WIDE_METHODS["blocks"].bytes_of, WIDE)))
+        assert (payload < 4 * (sums // 2)) == moves
+        found, _ = run(given, 2, begun=lambda kept, seen=seen: seen.append(kept._executable.decode is not None))
+        assert found == [alone(given)] * 2 and seen == [moves] * 2
+
+
+def test_packed_bytes() -> None:
+    """Elements of less than a byte one behind the other, beginning with the lowest bit."""
+    kinds = [TensorType("", "i1", (3, 3)), TensorType("", "f4E2M1FN", (5,)), TensorType("", "f32", ())]
+    kinds += [TensorType("", "f6E3M2FN", (3,)), TensorType("", "i1", (0,))]
+    bits = np.array([[1, 0, 0], [1, 1, 0], [0, 0, 1]], np.bool_)
+    arrays = [bits, np.array([1, 2, 3, 4, 15], np.uint8), np.array(1, np.float32)]
+    arrays += [np.array([1, 63, 2], np.uint8), np.zeros(0, np.bool_)]
+    data = pack(arrays, kinds)
+    assert data.tobytes() == bytes.fromhex("1901 21430f 0000803f c12f00")
+    assert len(data) == sum(packed_bytes(kind.element, kind.shape) for kind in kinds)
+    for array, found, kind in zip(arrays, unpack(data, kinds), kinds, strict=True):
+        assert found.tobytes() == array.tobytes() and (found.shape, found.dtype) == (kind.shape, kind.dtype)
 
 
 def test_ranks_have_what_their_own_microbatches_keep() -> None:
@@ -126,11 +166,13 @@ def test_ranks_have_what_their_own_microbatches_keep() -> None:
 
 @pytest.mark.parametrize("options", [{"check_share": 0.5}, {"shares": "measured"}])
 def test_where_another_rank_computes_a_microbatch_all_have_what_it_keeps(options: dict[str, Any]) -> None:
-    def ended(kept: KeptMicrobatches) -> None:
-        assert not kept._executable.divided
+    """And ranks send sums."""
 
-    found, _ = run(given("top_k"), 2, steps=4, ended=ended, **options)
-    assert found == [alone(given("top_k"), steps=4)] * 2
+    def ended(kept: KeptMicrobatches) -> None:
+        assert not kept._executable.divided and kept._executable.decode is None
+
+    found, _ = run(given("blocks"), 2, steps=4, ended=ended, **options)
+    assert found == [alone(given("blocks"), steps=4)] * 2
 
 
 def test_a_flipped_bit_of_what_a_microbatch_keeps_is_found() -> None:
@@ -171,7 +213,7 @@ def test_what_a_microbatch_keeps_is_checked_by_another_rank() -> None:
     assert all("rank 0 of 3 has computed something wrong" in str(each) for each in found), found
 
 
-def trainer_of(ranks: Ranks | None, name: str = "top_k", **options: Any) -> Any:
+def trainer_of(ranks: Ranks | None, name: str = "blocks", **options: Any) -> Any:
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)

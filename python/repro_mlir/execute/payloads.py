@@ -1,0 +1,57 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""What ranks send of their microbatches in the place of sums, where that is fewer bytes (T2)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..distributed.ranks import Ranks
+from ..distributed.reduction import bytes_of_all
+from ..distributed.sums import SumLayout
+from ..numerics.elements import ELEMENTS
+from ..numerics.tensors import TensorType
+from ..program.microbatches import MicrobatchProgram
+from ..program.payload import Payload, packed_bytes, payload_of
+
+
+def chosen_payload(program: MicrobatchProgram, ranks: Ranks, layout: SumLayout) -> Payload | None:
+    """What a rank sends of each microbatch to all others, where all of that is fewer bytes than sums are; None: sums.
+
+    A rank that checks another one (`check_share`) compares sums, and shares that are measured change who sends what.
+    """
+    if ranks.size == 1 or ranks.check_share or ranks.shares == "measured":
+        return None
+    sums = bytes_of_all(ranks, program.microbatches.leaves, layout)
+    return payload_of(program, sums / ((ranks.size - 1) * program.microbatches.count))
+
+
+def pack(tensors: Sequence[np.ndarray], kinds: Sequence[TensorType]) -> np.ndarray:
+    """The bytes of tensors one behind the other, elements of less than a byte packed from the lowest bit on."""
+    parts = [np.empty(0, np.uint8)]
+    for array, kind in zip(tensors, kinds, strict=True):
+        raw, width = np.ascontiguousarray(array).reshape(-1).view(np.uint8), ELEMENTS[kind.element].width
+        if width < 8:
+            bits = np.unpackbits(raw[:, np.newaxis], axis=1, count=width, bitorder="little")
+            raw = np.packbits(bits.reshape(-1), bitorder="little")
+        parts.append(raw)
+    return np.concatenate(parts)
+
+
+def unpack(data: np.ndarray, kinds: Sequence[TensorType]) -> list[np.ndarray]:
+    """The tensors whose bytes `pack` gave."""
+    found, begin = [], 0
+    for kind in kinds:
+        size, width = packed_bytes(kind.element, kind.shape), ELEMENTS[kind.element].width
+        raw = data[begin : begin + size]
+        begin += size
+        if width < 8:
+            bits = np.unpackbits(raw, count=math.prod(kind.shape) * width, bitorder="little")
+            raw = np.packbits(bits.reshape(-1, width), axis=1, bitorder="little").reshape(-1)
+        # A copy lies where its elements may.
+        found.append(raw.copy().view(kind.dtype).reshape(kind.shape))
+    return found
