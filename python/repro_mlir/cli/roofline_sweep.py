@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ..command_line import positive
 from ..errors import ReproError
+from ..field_checks import shown
 from ..printing import tell
 from .file_kinds import SCRIPT, expect
 from .options import Commands, add_command
@@ -38,6 +39,8 @@ def _sweep(options: argparse.Namespace) -> int:
     ]
     kind = expect(options.program, *KINDS)
     recipes = [*dict.fromkeys(each.strip() for each in (options.precision or "").split(",") if each.strip())]
+    if options.precision is not None and not recipes:
+        raise ReproError(f"--precision: expected recipes, got {shown(options.precision)}")
     if options.steps and (kind is not SCRIPT or not recipes or options.exact_digits is not None):
         raise ReproError(f"{options.program}: expected a script, --precision and no --exact-digits with --steps")
     if kind is not SCRIPT and options.precision is not None:

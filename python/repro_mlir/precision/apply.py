@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -147,6 +147,9 @@ def _quantized(
             raise ReproError(f"the recipe {recipe.name!r} matches no contraction of the program")
         if not is_evaluation and "product" not in recipe.roles:
             _warn_of_computed_weights(described, recipe)
+        if shape.has_new_state and not is_evaluation:
+            kept = {state[i].name for i in examine(program.data).kept}
+            _warn_of_gradients(described, recipe, {kind.name for kind in state} - kept)
         names = scale_names(described, asked, recipe)
         if names and no_scales:
             raise ReproError(f"(Q6) {no_scales}")
@@ -203,6 +206,20 @@ def _warn_of_computed_weights(described: Sequence[Described], recipe: Recipe) ->
         warnings.warn(
             f"the recipe {recipe.name!r} leaves {len(left)} layers as they are, whose weights are computed from "
             f"parameters: {left[0].location}; they are of the role product",
+            stacklevel=2,
+        )
+
+
+def _warn_of_gradients(described: Sequence[Described], recipe: Recipe, trained: Collection[str]) -> None:
+    """Of a weight that is read in parts, such as that of three projections, no contraction gives the gradient."""
+    having = {each.layer for each in described if each.role == "wgrad"}
+    layers = [each for each in described if each.role == "fprop" and each.layer in trained and each.layer not in having]
+    count = len({each.layer for each in described if each.role == "fprop"})
+    left = {each.layer for each in layers if recipe.precision_of("wgrad", each.layer, each.number, count) is not None}
+    if left:
+        warnings.warn(
+            f"the recipe {recipe.name!r} leaves gradients of {len(left)} weights in f32, as they are put together from "
+            f"parts or have no contraction: {', '.join(sorted(map(str, left))[:_NAMED])}",
             stacklevel=2,
         )
 

@@ -20,19 +20,20 @@ from .microbatches import MicrobatchProgram
 from .program import Program, read_signature
 from .signatures import set_arguments, set_results, signed_results
 
-
-_DECODING = frozenset({
-    "arith.constant",
-    "linalg.generic",
-    "repro.dequantize",
-    "repro.scatter",
-    "tensor.collapse_shape",
-    "tensor.empty",
-    "tensor.expand_shape",
-    "tensor.extract",
-    "tensor.extract_slice",
-    "tensor.insert_slice",
-})
+_DECODING = frozenset(
+    {
+        "arith.constant",
+        "linalg.generic",
+        "repro.dequantize",
+        "repro.scatter",
+        "tensor.collapse_shape",
+        "tensor.empty",
+        "tensor.expand_shape",
+        "tensor.extract",
+        "tensor.extract_slice",
+        "tensor.insert_slice",
+    }
+)
 """What each rank computes of all microbatches: neither folds nor sorts, which are the work that ranks share."""
 
 

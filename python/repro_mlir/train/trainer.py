@@ -573,8 +573,14 @@ class Trainer:
 
     def _take_own(self, known: Known) -> None:
         """Has arrays for the state of a program that no object of the user's holds. ReproError where another program
-        has left one of another shape."""
+        has left one of another shape, or (Q6) had more or fewer products, whose scales have no names but numbers."""
         names = {*known.captured.own, *(kind.name for kind in known.added)}
+        former, now = ({name for name in each if name.startswith(f"{SCALE}product.")} for each in (self._own, names))
+        if former and former != now:
+            raise ReproError(
+                f"(Q6) the step has other products than the steps so far, which had {', '.join(sorted(former))}: "
+                "expected scales of the present tensor for products of a model that changes"
+            )
         for kind, value in zip(known.program.state, known.program.initial, strict=True):
             if kind.name in names:
                 found = self._own.setdefault(kind.name, value.copy())

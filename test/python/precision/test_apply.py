@@ -645,6 +645,33 @@ class Normalized(nn.Module):
         return self.third(F.scaled_dot_product_attention(x, x, x).double())
 
 
+class Parts(nn.Module):
+    """Three projections of the step's input by one weight, which is trained or not."""
+
+    def __init__(self, is_trained: bool) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(24, 8), requires_grad=is_trained)
+        self.head = nn.Linear(8, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = (F.linear(x, weight) for weight in self.weight.chunk(3))
+        return self.head(q * k + v)
+
+
+def test_gradients_that_no_recipe_reaches_are_said() -> None:
+    batch = torch.zeros(8, 8), torch.zeros(8, dtype=torch.int64)
+
+    def program(is_trained: bool) -> repro_mlir.Program:
+        model = Parts(is_trained)
+        return repro_mlir.capture(model, F.cross_entropy, torch.optim.SGD(model.parameters(), lr=0.1), batch)
+
+    with pytest.warns(UserWarning, match="leaves gradients of 1 weights in f32, .*: weight$"):
+        apply_precision(program(True), "mxfp8")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        apply_precision(program(False), "mxfp8")
+
+
 def test_what_no_recipe_reaches_is_said() -> None:
     program = repro_mlir.capture(Normalized(), torch.zeros(2, 32))
     summary = precision_summary(program, "mxfp8")

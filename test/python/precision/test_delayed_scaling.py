@@ -557,6 +557,32 @@ def test_an_evaluation_reads_the_scales_of_the_steps_so_far(target: str) -> None
     assert trainer.evaluate(*batch()) != repro_mlir.Trainer(model, loss, optimizer).evaluate(*batch())
 
 
+def test_Q6_a_step_with_other_products_is_refused() -> None:
+    """Their scales have numbers: those of one would be taken for another's."""
+
+    class Products(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.is_wide = nn.Linear(32, 16), True
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = self.first(x)
+            y = y + y @ y.T @ y if self.is_wide else y
+            return y @ (y.T @ y)
+
+    model = Products()
+    asked = Recipe("products", {"product": RolePrecision({"left": delayed("f8E4M3FN")})})
+    trainer = trainer_of((model, F.cross_entropy, torch.optim.SGD(model.parameters(), lr=0.1)), precision=asked)
+    trainer.step(*batch())
+    before = trainer.state_hash()
+    model.is_wide = False
+    with pytest.raises(ReproError, match=r"\(Q6\) the step has other products than the steps so far, which had scale"):
+        trainer.step(*batch())
+    model.is_wide = True
+    assert trainer.state_hash() == before
+    trainer.step(*batch())
+
+
 def test_an_evaluation_has_no_scales_of_products() -> None:
     class Product(nn.Module):
         def __init__(self) -> None:

@@ -83,6 +83,16 @@ def test_a_file_without_the_power(tmp_path: Path) -> None:
     assert read_machine(str(path)) == MACHINE
 
 
+@pytest.mark.parametrize(("name", "value"), [("l1_ways", "x"), ("line_bytes", 0)])
+def test_numbers_that_no_prediction_reads_are_checked(name: str, value: object, tmp_path: Path) -> None:
+    path = tmp_path / "wrong.json"
+    written = json.loads(changed())
+    written["sizes"][name] = {"value": value, "source": "made up"}
+    path.write_text(json.dumps(written))
+    with pytest.raises(ReproError, match=f"expected {name} as a whole number from 1"):
+        read_machine(str(path))
+
+
 def changed(**changes: Any) -> bytes:
     """The text of a file with other entries."""
     given = {"extends": "x86-64-v3", "sizes": {}, "performance": {}}

@@ -232,8 +232,10 @@ def _launch(name: str, work: Work, resident: int, memory_bytes: int, machine: Ac
     unit, busy = _busiest(name, work.units, machine)
     share = work.blocks / machine.multiprocessors
     waves = share / resident
+    if l2_bytes and not machine.l2_bandwidth:
+        raise ReproError(f"{name} needs l2_bandwidth, which {machine.name} has not")
     transfers = {
-        "l2": l2_bytes / machine.l2_bandwidth if machine.l2_bandwidth else 0.0,
+        "l2": l2_bytes / machine.l2_bandwidth if l2_bytes else 0.0,
         "memory": memory_bytes / (machine.memory_bandwidth * machine.memory_efficiency),
     }
     steps = {"issue": share * issue, "units": share * busy, "latency": max(1.0, waves) * path, **transfers}

@@ -111,6 +111,8 @@ def cpu_machine(file: MachineFile) -> CpuMachine:
     of_performance = [each for each in (*NUMBERS, "scheduling_model") if each not in _SIZES]
     try:
         check_keys("sizes", file.sizes, _SIZES, ("l1_bytes", "l2_bytes"))
+        for name in _UNUSED:
+            check_whole(name, file.sizes.get(name, 1), 1, 1 << 16)
         required = [each for each in of_performance if each not in _OPTIONAL]
         check_keys("performance", file.performance, of_performance, required)
         found = {key: value for key, value in (file.sizes | file.performance).items() if key not in _UNUSED}

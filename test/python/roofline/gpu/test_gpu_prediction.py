@@ -92,6 +92,8 @@ def test_matrix_instructions() -> None:
     assert work.units["matrix f16"] * work.blocks == 2 * 256**3
     assert not code.is_assembled
     assert predict(code, GPU).facts["registers"] == "estimated"
+    with pytest.raises(ReproError, match="needs l2_bandwidth, which made-up-gpu has not"):
+        predict(code_with(), replace(GPU, l2_bandwidth=0.0))
     with pytest.raises(ReproError, match="needs matrix f16, which made-up-gpu has not"):
         predict(code, replace(GPU, f16_matrix_flops=0.0))
 
