@@ -190,6 +190,9 @@ def _integer_operations() -> list[Operation]:
         Operation("cvt.u16.u64", ("u64",), "b16", "cvt.u16.u64 {d}, {a};", "a"),
         Operation("cvt.u32.u16", ("b16",), "u32", "cvt.u32.u16 {d}, {a};", "a"),
         Operation("cvt.u64.u16", ("b16",), "u64", "cvt.u64.u16 {d}, {a};", "a"),
+        Operation("add.s16", ("b16", "b16"), "b16", "add.s16 {d}, {a}, {b};", "a + b"),
+        Operation("max.s16", ("b16", "b16"), "b16", "max.s16 {d}, {a}, {b};", "(int16_t)a > (int16_t)b ? a : b"),
+        Operation("neg.s16", ("b16",), "b16", "neg.s16 {d}, {a};", "-a"),
         Operation("cvt.s16.s8", ("b16",), "b16", "cvt.s16.s8 {d}, {a};", "(uint16_t)(int8_t)a"),
         Operation("cvt.s32.s16", ("b16",), "s32", "cvt.s32.s16 {d}, {a};", "(int16_t)a"),
     ]

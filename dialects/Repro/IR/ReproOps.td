@@ -383,7 +383,8 @@ def Repro_PackCodesOp : Repro_Op<"pack_codes", [Pure]> {
     zeros. Rows are along the last dimension.
 
     ```mlir
-    %0 = repro.pack_codes %codes : tensor<8x95xf4E2M1FN> -> tensor<8x48xi8>
+    %0 = repro.pack_codes
+        %codes : tensor<8x95xf4E2M1FN> -> tensor<8x48xi8>
     ```
   }];
   let arguments = (ins StaticShapeTensorOf<[F4E2M1FN]>:$codes);
@@ -399,7 +400,8 @@ def Repro_UnpackCodesOp : Repro_Op<"unpack_codes", [Pure]> {
     codes, the high bits of its last byte are not read.
 
     ```mlir
-    %0 = repro.unpack_codes %bytes : tensor<8x48xi8> -> tensor<8x95xf4E2M1FN>
+    %0 = repro.unpack_codes
+        %bytes : tensor<8x48xi8> -> tensor<8x95xf4E2M1FN>
     ```
   }];
   let arguments = (ins StaticShapeTensorOf<[I8]>:$bytes);

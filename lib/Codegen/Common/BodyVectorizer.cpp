@@ -98,6 +98,18 @@ SmallVector<Value> BodyVectorizer::inlineBody(Block &block) {
   return results;
 }
 
+/// Whether an operation casts to a type of no more bits, which keeps
+/// differences; a wider type has others where the numbers have wrapped.
+static bool isNarrowing(Operation *op) {
+  auto getWidth = [](Type type) {
+    return type.isIndex() ? IndexType::kInternalStorageBitWidth
+                          : type.getIntOrFloatBitWidth();
+  };
+  return isa<arith::IndexCastOp, arith::TruncIOp>(op) &&
+         getWidth(op->getResult(0).getType()) <=
+             getWidth(op->getOperand(0).getType());
+}
+
 LaneValue BodyVectorizer::compute(Operation *op) {
   if (auto index = dyn_cast<linalg::IndexOp>(op))
     return this->index(index.getDim());
@@ -138,7 +150,7 @@ LaneValue BodyVectorizer::compute(Operation *op) {
                 b, VectorType::get({lanes}, b.getIndexType()), elements),
             LaneValue::Vector};
   }
-  // Consecutive numbers stay so when one adds a constant or changes the type.
+  // Consecutive numbers stay so when one adds a constant or narrows the type.
   if (lanes && !uniform) {
     auto isScalar = [](LaneValue v) { return v.kind != LaneValue::Vector; };
     bool consecutive = llvm::all_of(operands, isScalar) &&
@@ -148,7 +160,7 @@ LaneValue BodyVectorizer::compute(Operation *op) {
     bool keeps =
         isa<arith::AddIOp>(op) ||
         (isa<arith::SubIOp>(op) && operands[0].kind == LaneValue::Iota) ||
-        isa<arith::IndexCastOp, arith::TruncIOp>(op);
+        isNarrowing(op);
     if (consecutive && keeps) {
       SmallVector<Value> scalars;
       for (LaneValue operand : operands)

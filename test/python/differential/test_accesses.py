@@ -79,6 +79,24 @@ def test_A2_maps_that_fuse() -> None:
     check(b.program(result), [values((4,), 1), values((2,), 2)])
 
 
+@pytest.mark.parametrize("narrow", ["i1", "i8", "i16"])
+def test_numbers_of_loops_wrap_in_narrow_types(narrow: str) -> None:
+    """They are no longer consecutive in a wider type."""
+    b = Builder()
+    body = f"""
+      %i = linalg.index 0 : index
+      %j = arith.index_cast %i : index to {narrow}
+      %c = arith.constant 1 : {narrow}
+      %k = arith.addi %j, %c : {narrow}
+      %s = arith.index_cast %k : {narrow} to index
+      %l = arith.index_cast %i : index to i64
+      %t = arith.trunci %l : i64 to {narrow}
+      %u = arith.index_cast %t : {narrow} to index
+      %v = arith.addi %s, %u : index
+      %r0 = arith.index_cast %v : index to i64"""
+    check(b.program(b.generic((70001,), [], body, "i64")[0]), [])
+
+
 def test_A3_slices_of_one_element_take_any_stride() -> None:
     b = Builder()
     x, part = b.argument((9, 9), "f32"), b.argument((1, 9), "f32")

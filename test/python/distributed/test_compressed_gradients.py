@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Compressed gradients (L1): any number of ranks has the bits of one process, and what microbatches keep (B5)."""
+"""Compressed gradients (L1): any number of ranks has the bits of one process, and what microbatches keep (B5), (T3)."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ WIDE_METHODS = {**METHODS, "top_k": TopK(0.01)}
 @pytest.mark.parametrize("name", ["top_k", "one_bit", "blocks"])
 @pytest.mark.parametrize("size", [2, 4])
 def test_what_moves_is_the_compressed_form(name: str, size: int) -> None:
-    """Of each microbatch, and its loss; what the hash of the state needs of residuals; two reports."""
+    """(T2) Of each microbatch, and its loss; what the hash of the state needs of residuals; two reports."""
     given, share = wide(name), 8 // size
     shapes = [given.program.state[i].shape for i in given.program.own]
     assert [shape[1:] for shape in shapes] == WIDE
