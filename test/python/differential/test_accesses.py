@@ -79,6 +79,15 @@ def test_A2_maps_that_fuse() -> None:
     check(b.program(result), [values((4,), 1), values((2,), 2)])
 
 
+def test_A2_an_input_to_transpose_beside_one_in_no_order() -> None:
+    """(d2 floordiv 2 is in order: two lanes have one element.)"""
+    for other, shape in (("d0 mod 2, -d2 + 33", (2, 34)), ("d0, d2 floordiv 2", (37, 17)), ("d2 mod 3, d0", (3, 37))):
+        b = Builder()
+        x, y = b.argument((5, 34, 37), "f32"), b.argument(shape, "f32")
+        result = b.generic((37, 5, 34), [(x, "d1, d2, d0"), (y, other)], "%r0 = arith.addf %x0, %x1 : f32", "f32")
+        check(b.program(result[0]), [values((5, 34, 37), 1), values(shape, 2)])
+
+
 @pytest.mark.parametrize("narrow", ["i1", "i8", "i16"])
 def test_numbers_of_loops_wrap_in_narrow_types(narrow: str) -> None:
     """They are no longer consecutive in a wider type."""

@@ -399,6 +399,7 @@ void ElementwiseKernel::expand() {
     if (isScattered(i) && !(i < squares.size() && squares[i])) {
       lanes = 0;
       rowLoop.reset();
+      squares.clear();
     }
   if (rowLoop) {
     expandTransposed();
