@@ -45,8 +45,9 @@ def _certify_device(options: argparse.Namespace) -> int:
     for line in differing:
         tell(f"repro: {line}", stream=sys.stderr)
     status = 1 if differing else 0
-    for each in [path, *([options.output] if options.output else [])] if certificate.instructions else []:
-        write_certificate(certificate, each)
+    if certificate.instructions:
+        for each in filter(None, (path, options.output)):
+            write_certificate(certificate, each)
     if options.json:
         tell(json.dumps({"certificate": certificate.as_json(), "differing": differing}))
         return status

@@ -151,10 +151,11 @@ def test_damaged_certificates(device: Device, text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('"terms": 16', '"terms": 8', "the unit hopper has other terms or bits of fraction, or is unknown"),
-        ('"fraction": 25', '"fraction": 24', "the unit hopper has other terms"),
-        ('"hopper"', '"ampere"', "the unit ampere has other terms"),
-        ('"hopper"', '"pascal"', "the unit pascal has other terms or bits of fraction, or is unknown"),
+        ('"terms": 16', '"terms": 8', "the unit hopper is another one than code is for, or unknown"),
+        ('"fraction": 25', '"fraction": 24', "the unit hopper is another one"),
+        ('"hopper_mma"', '"ada"', "the unit hopper is another one"),
+        ('"hopper"', '"ampere"', "the unit ampere is another one"),
+        ('"hopper"', '"pascal"', "the unit pascal is another one than code is for, or unknown"),
         ("1048576", "1048576.0", r"results: expected a whole number from 1 to \d+, got 1048576\.0$"),
         ("1048576", "9" * 4000, r"results: expected a whole number from 1 to \d+, got 9{40}\.\.\.$"),
         ('"format": 2', f'"format": {"9" * 4000}', "format: expected a whole number from 1 to"),

@@ -177,7 +177,7 @@ def read_certificate(path: str | Path) -> Certificate:
     instructions = tuple(Instruction(**each | {"images": tuple(each["images"])}) for each in value["instructions"])
     unit = Unit(**value["unit"])
     if unit not in UNITS.values():
-        raise ReproError(f"{path}: the unit {foreign(unit.name)} has other terms or bits of fraction, or is unknown")
+        raise ReproError(f"{path}: the unit {foreign(unit.name)} is another one than code is for, or unknown")
     return Certificate(value["device"], value["driver"], unit, instructions)
 
 
