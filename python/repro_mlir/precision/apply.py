@@ -273,21 +273,23 @@ def scale_names(
         for operand, format in ({} if precision is None else precision.operands).items():
             if not format.is_delayed or operand not in each.operands:
                 continue
-            name = f"{subject}.{operand}"
-            if each.layer is not None:
-                roles = {role: recipe.precision_of(role, each.layer, each.number, layers) for role in OPERANDS}
-                formats = {
-                    role: one.operands[operand] for role, one in roles.items() if one and operand in one.operands
-                }
-                delayed = {role: one.mlir() for role, one in formats.items() if one.is_delayed}
-                first = next(role for role, one in delayed.items() if one == format.mlir())
-                if first != next(iter(delayed)):
-                    name = f"{subject}.{first}.{operand}"
+            role = None if each.layer is None else _role_of_second_format(recipe, each, operand, format, layers)
+            name = f"{subject}.{operand}" if role is None else f"{subject}.{role}.{operand}"
             owner = subject, operand, format.mlir()
             if owners.setdefault(name, owner) != owner:
                 raise ReproError(f"(Q6) two scales would have the name {name!r}: expected other names of layers")
             found[number, operand] = name
     return found
+
+
+def _role_of_second_format(recipe: Recipe, each: Described, operand: str, format: Format, layers: int) -> str | None:
+    """The first role of a layer in which the recipe asks for a delayed format of an operand; None where no role before
+    asks for another one. It is the same for a step without some of the roles."""
+    roles = {role: recipe.precision_of(role, each.layer, each.number, layers) for role in OPERANDS}
+    formats = {role: one.operands.get(operand, F32) for role, one in roles.items() if one}
+    delayed = {role: one.mlir() for role, one in formats.items() if one.is_delayed}
+    first = next(role for role, one in delayed.items() if one == format.mlir())
+    return None if first == next(iter(delayed)) else first
 
 
 def formats_of(described: Sequence[Described], asked: Sequence[RolePrecision | None]) -> list[tuple[Format, Format]]:

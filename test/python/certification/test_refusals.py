@@ -28,7 +28,7 @@ from repro_mlir.program import Program, accumulators
 from repro_mlir.program.canonical import to_bytes
 from repro_mlir.reference.low_precision.accumulators import ACCUMULATORS, Fdpa
 from support.accumulated import HOPPER, Product, normal
-from support.matrix_instructions import CLASSES
+from support.matrix_instructions import CLASSES, EIGHTS
 
 PRODUCT = Product(HOPPER, {"m": 40, "n": 24, "k": 70})
 NATIVE = "cuda:sm_90+tensor-cores"
@@ -72,6 +72,7 @@ def test_the_compiler_the_reference_and_the_runner_know_the_same_classes_M3() ->
     assert list(known.UNITS) == gpu.architectures()
     for name, unit in known.UNITS.items():
         assert unit.name == CLASSES[name]
+        assert unit.float8 == (None if name == "sm_120" else EIGHTS.get(unit.name))
         keys = [(element, "f32") for element in ("f16", "bf16")]
         had = [key for key in keys if key in ACCUMULATORS[unit.name]]
         assert had == [key for key in keys if key in accumulators.CLASSES[unit.name]]
