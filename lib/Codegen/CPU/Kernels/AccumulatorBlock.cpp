@@ -20,7 +20,7 @@ static constexpr int64_t kStraight = 4;
 SmallVector<Value> AccumulatorState::pack() const {
   SmallVector<Value> values(sums);
   values.push_back(greatest);
-  for (Value value : {unsignedGreatest, overflow})
+  for (Value value : {low, overflow})
     if (value)
       values.push_back(value);
   return values;
@@ -31,8 +31,8 @@ AccumulatorState AccumulatorState::unpack(ValueRange values) const {
   state.sums.assign(values.begin(), values.begin() + sums.size());
   size_t next = sums.size();
   state.greatest = values[next++];
-  if (unsignedGreatest)
-    state.unsignedGreatest = values[next++];
+  if (low)
+    state.low = values[next++];
   if (overflow)
     state.overflow = values[next++];
   return state;
@@ -91,18 +91,15 @@ SmallVector<Value> AccumulatorKernel::getGreatest(const Tile &tile,
   });
 }
 
-Value AccumulatorKernel::withExponentOf(Value c, Value ofProducts) {
+Value AccumulatorKernel::getExponentOf(Value c) {
   Value twice = arith::ShLIOp::create(b, toBits(c), splat(1));
   Value field = arith::ShRUIOp::create(b, twice, splat(kF32Fraction + 1));
-  Value exponent =
-      arith::SubIOp::create(b, field, splat(kF32Bias + limits.getLeast()));
-  if (limits.isF16())
-    exponent =
-        arith::MaxSIOp::create(b, exponent, splat(-14 - limits.getLeast()));
+  if (!limits.isF16())
+    return field;
   Value isZero =
       arith::CmpIOp::create(b, arith::CmpIPredicate::eq, twice, splat(0));
-  exponent = arith::SelectOp::create(b, isZero, splat(kZeroExponent), exponent);
-  return arith::MaxSIOp::create(b, ofProducts, exponent);
+  Value most = arith::MaxSIOp::create(b, field, splat(kF32Bias - 14));
+  return arith::SelectOp::create(b, isZero, splat(0), most);
 }
 
 /// c of the next block: the sum times 2^-scale.
@@ -138,95 +135,108 @@ Value AccumulatorKernel::round(Value sum, Value scale) {
   return rounded;
 }
 
+/// `sums` plus `more`, and in the sign of `overflow` whether one of them
+/// overflows.
+SmallVector<Value> AccumulatorKernel::addSums(ArrayRef<Value> sums,
+                                              ArrayRef<Value> more,
+                                              Value &overflow) {
+  SmallVector<Value> added;
+  for (auto [x, y] : llvm::zip_equal(sums, more)) {
+    Value sum = arith::AddIOp::create(b, x, y);
+    if (overflow) // The sign is that of neither.
+      overflow = arith::OrIOp::create(
+          b, overflow,
+          arith::AndIOp::create(b, arith::XOrIOp::create(b, x, sum),
+                                arith::XOrIOp::create(b, y, sum)));
+    added.push_back(sum);
+  }
+  return added;
+}
+
+SmallVector<Value> AccumulatorKernel::addProducts(const Tile &tile,
+                                                  const BlockPart &part,
+                                                  int64_t v,
+                                                  ArrayRef<Value> scales,
+                                                  Value &overflow) {
+  auto multiply = [&](Value k, ValueRange sums) {
+    SmallVector<Value> next;
+    Value column = b.loadVector(
+        panelBuffer, type, b.add(getColumnPlace(tile, k), v * lanes), 1, lanes);
+    for (int64_t x = 0; x < tile.rowCount; ++x) {
+      Value row = b.load(block, type, getRowPlace(tile, x, k));
+      Value product = arith::MulFOp::create(b, b.broadcast(row, lanes), column);
+      Value cut = b.truncate(arith::MulFOp::create(b, product, scales[x]));
+      next.push_back(arith::AddIOp::create(b, sums[x], cut));
+    }
+    return next;
+  };
+  SmallVector<Value> zeros(tile.rowCount, splat(0));
+  int64_t safe = limits.getSafeProducts();
+  if (safe >= rule.getTerms())
+    return forEachProduct(part, zeros, multiply);
+  // So many at a time as surely add up.
+  SmallVector<Value> carried = zeros;
+  carried.push_back(overflow);
+  carried =
+      b.loop(b.index(0), part.count, safe, carried,
+             [&](Value first, ValueRange values) {
+               Value end = b.min(b.add(first, safe), part.count);
+               SmallVector<Value> sums =
+                   b.loop(first, end, 1, zeros, [&](Value j, ValueRange sums) {
+                     return multiply(part.getProduct(b, j), sums);
+                   });
+               Value nextOverflow = values.back();
+               SmallVector<Value> added = addSums(
+                   SmallVector<Value>(values.drop_back()), sums, nextOverflow);
+               added.push_back(nextOverflow);
+               return added;
+             });
+  overflow = carried.pop_back_val();
+  return carried;
+}
+
 AccumulatorState AccumulatorKernel::addPart(const Tile &tile,
                                             const BlockPart &part,
                                             const AccumulatorState &state) {
   int64_t count = tile.vectors.size();
   SmallVector<Value> greatest = getGreatest(tile, part);
   AccumulatorState next = state;
-  SmallVector<Value> scales, inverses, totals;
-  int64_t fraction = limits.getFraction(), least = limits.getLeast();
-  Type narrow = VectorType::get({lanes}, b.getI32Type());
-  for (int64_t x = 0; x < tile.rowCount; ++x)
-    for (int64_t v = 0; v < count; ++v) {
-      Value part = vector::ExtractStridedSliceOp::create(
-          b, greatest[x], v * lanes, lanes, /*stride=*/1);
-      Value top = withExponentOf(state.sums[x * count + v],
-                                 arith::ExtSIOp::create(b, narrow, part));
-      next.greatest = arith::MaxSIOp::create(b, next.greatest, top);
-      if (next.unsignedGreatest)
-        next.unsignedGreatest =
-            arith::MaxUIOp::create(b, next.unsignedGreatest, top);
-      top = arith::MaxSIOp::create(b, top, splat(0));
-      Value biased =
-          arith::SubIOp::create(b, splat(kF32Bias + fraction - least), top);
-      Value scale = arith::ShLIOp::create(b, biased, splat(kF32Fraction));
-      scales.push_back(toFloats(scale));
-      inverses.push_back(toFloats(arith::SubIOp::create(
-          b, splat(int64_t(2 * kF32Bias) << kF32Fraction), scale)));
-    }
-  auto add = [&](ArrayRef<Value> sums, ArrayRef<Value> others) {
-    SmallVector<Value> added;
-    for (auto [x, y] : llvm::zip_equal(sums, others)) {
-      Value sum = arith::AddIOp::create(b, x, y);
-      if (next.overflow) // The sign is that of neither.
-        next.overflow = arith::OrIOp::create(
-            b, next.overflow,
-            arith::AndIOp::create(b, arith::XOrIOp::create(b, x, sum),
-                                  arith::XOrIOp::create(b, y, sum)));
-      added.push_back(sum);
-    }
-    return added;
-  };
-  auto multiply = [&](Value k, ValueRange sums) {
-    SmallVector<Value> elements, next;
-    Value place = getColumnPlace(tile, k);
-    for (int64_t v = 0; v < count; ++v)
-      elements.push_back(
-          b.loadVector(panelBuffer, type, b.add(place, v * lanes), 1, lanes));
-    for (int64_t x = 0; x < tile.rowCount; ++x) {
-      Value element =
-          b.broadcast(b.load(block, type, getRowPlace(tile, x, k)), lanes);
-      for (int64_t v = 0; v < count; ++v) {
-        int64_t i = x * count + v;
-        Value product = arith::MulFOp::create(b, element, elements[v]);
-        Value cut = b.truncate(arith::MulFOp::create(b, product, scales[i]));
-        next.push_back(sums[i] ? arith::AddIOp::create(b, sums[i], cut) : cut);
-      }
-    }
-    return next;
-  };
-  SmallVector<Value> zeros(scales.size(), splat(0));
-  int64_t safe = limits.getSafeProducts();
-  if (safe >= rule.getTerms()) {
-    totals = forEachProduct(part, zeros, multiply);
-  } else {
-    // So many at a time as surely add up.
-    SmallVector<Value> carried = zeros;
-    carried.push_back(next.overflow);
-    carried = b.loop(b.index(0), part.count, safe, carried,
-                     [&](Value first, ValueRange values) {
-                       next.overflow = values.back();
-                       Value end = b.min(b.add(first, safe), part.count);
-                       SmallVector<Value> sums = b.loop(
-                           first, end, 1, zeros, [&](Value j, ValueRange sums) {
-                             return multiply(part.getProduct(b, j), sums);
-                           });
-                       SmallVector<Value> added =
-                           add(SmallVector<Value>(values.drop_back()), sums);
-                       added.push_back(next.overflow);
-                       return added;
-                     });
-    next.overflow = carried.pop_back_val();
-    totals = carried;
+  int64_t least = limits.getLeast() + kF32Bias;
+  for (Value &top : greatest) {
+    if (next.low)
+      next.low = arith::MaxUIOp::create(
+          b, next.low, arith::SubIOp::create(b, top, splat(least, 16)));
+    top = arith::MaxSIOp::create(b, top, splat(least, 16));
   }
-  SmallVector<Value> ofC;
-  for (auto [c, scale] : llvm::zip_equal(state.sums, scales))
-    ofC.push_back(b.truncate(arith::MulFOp::create(b, c, scale)));
-  totals = add(totals, ofC);
-  for (auto [sum, total, inverse] :
-       llvm::zip_equal(next.sums, totals, inverses))
-    sum = round(total, inverse);
+  Type narrow = VectorType::get({lanes}, b.getI32Type());
+  // One vector of columns after the other: few values wait in registers, and
+  // each element of a row has one use, as an operand in memory.
+  for (int64_t v = 0; v < count; ++v) {
+    SmallVector<Value> scales, ofC;
+    for (int64_t x = 0; x < tile.rowCount; ++x) {
+      Value c = state.sums[x * count + v];
+      Value ofProducts = vector::ExtractStridedSliceOp::create(
+          b, greatest[x], v * lanes, lanes, /*stride=*/1);
+      Value top = arith::MaxSIOp::create(
+          b, arith::ExtSIOp::create(b, narrow, ofProducts), getExponentOf(c));
+      next.greatest = arith::MaxSIOp::create(b, next.greatest, top);
+      // 2^(F - E)
+      Value field = arith::SubIOp::create(
+          b, splat(2 * kF32Bias + limits.getFraction()), top);
+      Value scale = arith::ShLIOp::create(b, field, splat(kF32Fraction));
+      scales.push_back(toFloats(scale));
+    }
+    SmallVector<Value> sums = addProducts(tile, part, v, scales, next.overflow);
+    for (auto [x, scale] : llvm::enumerate(scales))
+      ofC.push_back(b.truncate(
+          arith::MulFOp::create(b, state.sums[x * count + v], scale)));
+    sums = addSums(sums, ofC, next.overflow);
+    for (auto [x, scale] : llvm::enumerate(scales)) {
+      Value inverse = toFloats(arith::SubIOp::create(
+          b, splat(2 * kF32Bias << kF32Fraction), toBits(scale)));
+      next.sums[x * count + v] = round(sums[x], inverse);
+    }
+  }
   return next;
 }
 

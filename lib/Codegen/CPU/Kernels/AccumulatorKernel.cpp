@@ -21,6 +21,8 @@ using namespace mlir::repro::cpu;
 static constexpr int64_t kSpecial = 16000, kZeroLimit = -4000;
 /// Products are below 2^(E + 2), which has to be an f32.
 static constexpr int64_t kGreatest = 126;
+/// What is computed again.
+static constexpr int64_t kNaN = 0x7fc00000;
 /// Elements of K after which the values c go to memory.
 static constexpr int64_t kSpan = 1024;
 /// Largest chunk whose rows are packed together.
@@ -112,9 +114,8 @@ void AccumulatorKernel::packRowExponents(Value first, Value count) {
   Value low = splat(0xffff), places = splat(16);
   // Whole vectors: what lies behind the rows is slack, or packed later.
   b.loop(first, b.add(first, count), lanes, [&](Value at) {
-    Value exponents =
-        getExponents(b.loadVector(block, type, at, 1, lanes), limits.leastX,
-                     limits.bitsX, limits.getLeast());
+    Value exponents = getExponents(b.loadVector(block, type, at, 1, lanes),
+                                   limits.leastX, limits.bitsX, -kF32Bias);
     Value pairs =
         arith::OrIOp::create(b, arith::AndIOp::create(b, exponents, low),
                              arith::ShLIOp::create(b, exponents, places));
@@ -181,7 +182,18 @@ SmallVector<Value> AccumulatorKernel::getStarts(const Tile &tile) {
       LaneMask mask;
       if (vector.count)
         mask = b.getMask(b.max(vector.count, b.index(1)), lanes);
-      starts.push_back(loadInit(b.add(output, vector.outputOffset), mask));
+      Value init = loadInit(b.add(output, vector.outputOffset), mask);
+      if (limits.checksLeast()) {
+        Value magnitude =
+            arith::AndIOp::create(b, toBits(init), splat(INT32_MAX));
+        // Below the least exponent, but no zero.
+        Value isLow = arith::CmpIOp::create(
+            b, arith::CmpIPredicate::ult,
+            arith::SubIOp::create(b, magnitude, splat(1)),
+            splat(((limits.getLeast() + kF32Bias) << kF32Fraction) - 1));
+        init = arith::SelectOp::create(b, isLow, toFloats(splat(kNaN)), init);
+      }
+      starts.push_back(init);
     }
   }
   return starts;
@@ -219,25 +231,29 @@ void AccumulatorKernel::emitTile(Value row, int64_t rowCount, Value panel,
                    : begin();
   start.greatest = splat(INT32_MIN);
   if (limits.checksLeast())
-    start.unsignedGreatest = splat(0);
+    start.low = splat(0, 16);
   if (limits.checksOverflow())
     start.overflow = splat(0);
   AccumulatorState end = addBlocks(tile, start);
-  Value isBad =
-      arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, end.greatest,
-                            splat(kGreatest - limits.getLeast()));
-  if (end.unsignedGreatest) {
-    // Numbers between zeros and the least exponent are the greatest of these.
-    Value isLow = arith::CmpIOp::create(
-        b, arith::CmpIPredicate::ugt, end.unsignedGreatest, splat(kZeroLimit));
-    isBad = arith::OrIOp::create(b, isBad, isLow);
-  }
+  Value isBad = arith::CmpIOp::create(
+      b, arith::CmpIPredicate::sgt, end.greatest, splat(kGreatest + kF32Bias));
+  if (end.low)
+    for (size_t v = 0; v < vectors.size(); ++v) {
+      Value part = vector::ExtractStridedSliceOp::create(b, end.low, v * lanes,
+                                                         lanes, /*stride=*/1);
+      Value isLow = arith::CmpIOp::create(
+          b, arith::CmpIPredicate::ugt, part,
+          b.constant(DenseElementsAttr::get(
+              cast<VectorType>(part.getType()),
+              APInt(16, uint64_t(kZeroLimit), /*isSigned=*/true))));
+      isBad = arith::OrIOp::create(b, isBad, isLow);
+    }
   if (end.overflow)
     isBad =
         arith::OrIOp::create(b, isBad,
                              arith::CmpIOp::create(b, arith::CmpIPredicate::slt,
                                                    end.overflow, splat(0)));
-  Value nan = toFloats(splat(0x7fc00000));
+  Value nan = toFloats(splat(kNaN));
   SmallVector<Value> sums;
   for (Value sum : end.sums)
     sums.push_back(arith::SelectOp::create(b, isBad, nan, sum));

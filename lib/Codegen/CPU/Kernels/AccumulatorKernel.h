@@ -12,11 +12,12 @@
 // exact in f32, times 2^(F - E), which is exact too, is converted to i32 toward
 // zero: that is the rule's cut. The sum in i32 is converted to f32 toward zero.
 //
-// All exponents are relative to the least E for which 2^(F - E) is an f32, and
-// what that makes subnormal or loses is below the cut. Zeros have an exponent
-// below all, elements that are not finite or too long one above all. Results
-// for which E was out of range, or a sum too large, end as NaNs, and all NaNs
-// are computed again by AccumulatorChain.
+// Exponents are fields of f32, with 127 more. E is at least the least one for
+// which 2^(F - E) is an f32: a chain has no c of which that loses bits, unless
+// it began with one. Zeros have an exponent below all, elements that are not
+// finite or too long one above all. Results for which the E of products was out
+// of range, or a sum too large, end as NaNs, and all NaNs are computed again by
+// AccumulatorChain.
 //
 //===----------------------------------------------------------------------===//
 
@@ -66,10 +67,10 @@ private:
 /// What a tile carries from block to block.
 struct AccumulatorState {
   SmallVector<Value> sums; ///< c, row by row
-  /// Over all blocks and results of a lane: the greatest E, the greatest as an
-  /// unsigned number (null: not needed), and sums that overflowed in their
-  /// sign (likewise).
-  Value greatest, unsignedGreatest, overflow;
+  /// Over all blocks and rows: the greatest E, as the field of an f32; of those
+  /// of products less the least one, in i16, the greatest as an unsigned number
+  /// (null: not needed); and sums that overflowed in their sign (likewise).
+  Value greatest, low, overflow;
 
   SmallVector<Value> pack() const;
   AccumulatorState unpack(ValueRange values) const;
@@ -122,8 +123,14 @@ private:
   Value getRowPlace(const Tile &tile, int64_t x, Value k);
   Value getColumnPlace(const Tile &tile, Value k);
   SmallVector<Value> getGreatest(const Tile &tile, const BlockPart &part);
-  /// E of each result, relative, from that of the products and c.
-  Value withExponentOf(Value c, Value ofProducts);
+  /// Exp(c) as the field of an f32, 0 of a zero.
+  Value getExponentOf(Value c);
+  /// The cut products of the part with vector `v` of the columns.
+  SmallVector<Value> addProducts(const Tile &tile, const BlockPart &part,
+                                 int64_t v, ArrayRef<Value> scales,
+                                 Value &overflow);
+  SmallVector<Value> addSums(ArrayRef<Value> sums, ArrayRef<Value> more,
+                             Value &overflow);
   Value round(Value sum, Value scale);
 
   void finishChain(const Tile &tile, SmallVector<Value> sums);

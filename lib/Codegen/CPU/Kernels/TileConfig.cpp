@@ -72,7 +72,8 @@ static constexpr int64_t kL1Parts = 3;
 
 /// Of the tiles of an accumulator of matrix units: their exponents, of 16 bits,
 /// fill one vector. Rows that are packed together at least.
-static constexpr int64_t kAccumulatedVectors = 2, kAccumulatedRows = 96;
+static constexpr int64_t kAccumulatedVectors = 2, kAccumulatedTileRows = 4,
+                         kAccumulatedRows = 96;
 
 bool repro::cpu::isInRuns(ArrayRef<CollapsedDim> loops) {
   return loops.empty() ||
@@ -197,7 +198,7 @@ void Chooser::chooseTile() {
   int64_t accumulators = getAccumulators();
   if (shape.block) {
     c.tileVectors = std::min(kAccumulatedVectors, c.vectorCount);
-    c.tileRows = std::min<int64_t>(rows.size, level.vectorRegisters / 8);
+    c.tileRows = std::min(rows.size, kAccumulatedTileRows);
     c.panels = llvm::divideCeil(c.vectorCount, c.tileVectors);
     c.masked = inner % c.lanes != 0 || c.vectorCount % c.tileVectors != 0;
     return;

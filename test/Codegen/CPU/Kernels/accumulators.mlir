@@ -9,8 +9,8 @@
 
 // Tiles whose exponents are a vector of i16; parts of K of whole blocks.
 // CHECK-LABEL: @product(
-// V2-SAME: launch.tiles = ["tile 2 x 2 vectors of 4
-// V3-SAME: launch.tiles = ["tile 2 x 2 vectors of 8
+// V2-SAME: launch.tiles = ["tile 4 x 2 vectors of 4
+// V3-SAME: launch.tiles = ["tile 4 x 2 vectors of 8
 // V4-SAME: launch.tiles = ["tile 4 x 2 vectors of 16{{.*}} rows packed, columns packed, K-blocks of 128 of 1024
 // ARM-SAME: launch.tiles = ["tile 4 x 2 vectors of 4
 // V2-DAG: llvm.call_intrinsic "llvm.x86.sse2.cvttps2dq"

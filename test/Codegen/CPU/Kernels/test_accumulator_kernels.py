@@ -83,3 +83,25 @@ def test_sums_at_the_limit_of_i32_M1(by: Accumulator, sign: int) -> None:
         c = np.full((3, 65), init, np.float32)
         operands = tuple(as_bits(value, kind) for value, kind in zip((x, y, c), product.types, strict=True))
         kit.check(product.program(), operands, WHERE, runs=1)
+
+
+@pytest.mark.parametrize("start", ["zero", "init"])
+@pytest.mark.parametrize("by", [HOPPER, AMPERE, Accumulator(4, 12, "rne_f32", -200)])
+def test_values_near_the_least_scale_M1(by: Accumulator, start: str) -> None:
+    """Of c and products about 2^(F - 125), below which 2^(F - E) is no f32: what follows a c that small is right."""
+    product = Product(dataclasses.replace(by, start=start), {"m": 9, "n": 70, "k": 48})
+    rng = np.random.default_rng(3)
+    near = by.fraction - 125
+
+    def around(shape: tuple[int, ...], half: float, zeros: float) -> np.ndarray:
+        x = rng.choice([-1.0, 1.0], shape) * np.exp2(half + rng.integers(-9, 9, shape)) * (1 + rng.random(shape))
+        return np.where(rng.random(shape) < zeros, 0, x).astype(np.float32)
+
+    for zeros in (0.1, 0.8, 1.0):
+        init = around((9, 70), near, 0.1) * np.where(rng.random((9, 70)) < 0.2, np.float32(2**-20), 1)
+        values = around((9, 48), near / 2, zeros), around((48, 70), near / 2, zeros), init.astype(np.float32)
+        # A pair that takes each other away leaves a c of the last bits.
+        values[0][:, 17] = -values[0][:, 1]
+        values[1][17] = values[1][1]
+        operands = tuple(as_bits(value, kind) for value, kind in zip(values, product.types, strict=True))
+        kit.check(product.program(), operands, WHERE, runs=1)
