@@ -378,6 +378,9 @@ Value BlockContraction::multiplyAdd(Value row, Value column, Value sum) {
                     ? "llvm.aarch64.neon.sdot.v4i32.v16i8"
                     : "llvm.x86.avx512.vpdpbusd." + std::to_string(32 * lanes),
                 type, {sum, row, column});
+  if (product == Product::halves && b.getLevel().hasByteDots)
+    return call("llvm.x86.avx512.vpdpwssd." + std::to_string(32 * lanes), type,
+                {sum, row, column});
   Value products;
   if (isGrouped() && isArm()) {
     products = arith::MulIOp::create(b, arith::ExtSIOp::create(b, type, row),

@@ -121,3 +121,15 @@ func.func private @any_bytes(%x: memref<20x64xi8>, %s: memref<20x2xf32>, %y: mem
       ins(%x, %s, %y, %t : memref<20x64xi8>, memref<20x2xf32>, memref<40x64xi8>, memref<40x2xf32>) outs(%o : memref<20x40xf32>)
   return
 }
+
+// Pairs of i16 are one instruction with the sum where the machine adds products of bytes.
+// CHECK-LABEL: @words(
+// V4-COUNT-64: "llvm.x86.avx512.pmaddw.d.512"
+// VNNI-NOT: pmadd
+// VNNI-COUNT-64: "llvm.x86.avx512.vpdpwssd.512"
+// CHECK: return
+func.func private @words(%x: memref<20x64xi16>, %s: memref<20x2xf32>, %y: memref<40x64xi16>, %t: memref<40x2xf32>, %o: memref<20x40xf32>, %scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index) {
+  repro.block_contraction fused block = 32 rows = [1, 1] fraction_bits = 8
+      ins(%x, %s, %y, %t : memref<20x64xi16>, memref<20x2xf32>, memref<40x64xi16>, memref<40x2xf32>) outs(%o : memref<20x40xf32>)
+  return
+}

@@ -47,6 +47,7 @@ def test_an_element_wise_program() -> None:
         ("vrsqrt14ps\t%zmm0, %zmm1", "special", 16),
         ("vpdpbusd\t%zmm0, %zmm1, %zmm2", "integer", 128),
         ("{vex} vpdpbusd\t%ymm0, %ymm1, %ymm2", "integer", 64),
+        ("vpdpwssd\t%zmm0, %zmm1, %zmm2", "integer", 64),
         ("vpmaddubsw\t%ymm0, %ymm1, %ymm2", "integer", 48),
         ("vpmaddwd\t%ymm0, %ymm1, %ymm2", "integer", 24),
         ("vpmuludq\t%ymm0, %ymm1, %ymm2", "integer", 4),
