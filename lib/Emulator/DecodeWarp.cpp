@@ -238,7 +238,7 @@ bool Decoder::decodeMatrixMultiply(const Statement &statement, Opcode &opcode) {
     if ((sum != "f32" && !toF16) || !elementA || !elementB || saturates ||
         shape->rows != 16)
       return false;
-    if (a != b && !(isEight(*elementA) && isEight(*elementB)))
+    if (a != b && !(isFloat8(*elementA) && isFloat8(*elementB)))
       return false;
     kernel->matrixElements |=
         1u << unsigned(*elementA) | 1u << unsigned(*elementB);

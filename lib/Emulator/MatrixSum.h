@@ -26,7 +26,7 @@ struct Significand {
 
 /// Of an element in a register.
 constexpr unsigned getBits(MatrixElement element) {
-  return element == MatrixElement::TF32 ? 32 : isEight(element) ? 8 : 16;
+  return element == MatrixElement::TF32 ? 32 : isFloat8(element) ? 8 : 16;
 }
 
 /// Enough for every element.

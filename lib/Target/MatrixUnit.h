@@ -25,7 +25,7 @@ enum class MatrixElement : uint8_t { F16, BF16, TF32, E4M3, E5M2 };
 inline constexpr std::string_view matrixElementNames[] = {"f16", "bf16", "tf32",
                                                           "e4m3", "e5m2"};
 
-constexpr bool isEight(MatrixElement element) {
+constexpr bool isFloat8(MatrixElement element) {
   return element == MatrixElement::E4M3 || element == MatrixElement::E5M2;
 }
 
@@ -45,10 +45,9 @@ struct MatrixUnit {
   std::string_view name;
   unsigned terms[3]; ///< of f16, bf16 and tf32; 0: has none of it
   unsigned fraction; ///< of these
-  struct Eight {
-    unsigned terms = 0, fraction = 0; ///< 0: has none, or its rule is unknown
-    bool late = false;
-  } eight; ///< f8: of `hopper` and `blackwell` that of `hopper_mma`
+  /// f8, without terms where it has none or nothing is known: of `hopper` and
+  /// `blackwell` it is that of `hopper_mma`.
+  MatrixRule float8;
 
   /// Instructions of 16 elements of K came with those of bf16.
   bool hasDepth16() const { return terms[unsigned(MatrixElement::BF16)] != 0; }
@@ -56,19 +55,11 @@ struct MatrixUnit {
   /// The rule for elements with results in f32 or f16, if there is one.
   std::optional<MatrixRule> getRule(MatrixElement element,
                                     bool toF16 = false) const {
-    MatrixRule rule;
-    if (isEight(element)) {
-      // Of 13 bits the floors are those of 24.
-      int known = eight.fraction == 13 ? 24 : int(eight.fraction);
-      rule = {eight.terms, eight.fraction, -108 - known,
-              eight.fraction == 13 ? MatrixRounding::ToE8M13
-                                   : MatrixRounding::ToF32,
-              eight.late};
-    } else {
+    MatrixRule rule = float8;
+    if (!isFloat8(element))
       rule = {terms[unsigned(element)], fraction, -108 - int(fraction)};
-    }
     if (!rule.terms ||
-        (toF16 && element != MatrixElement::F16 && !isEight(element)))
+        (toF16 && element != MatrixElement::F16 && !isFloat8(element)))
       return std::nullopt;
     if (toF16) {
       rule.rounding = MatrixRounding::ToF16;
@@ -82,9 +73,9 @@ inline constexpr MatrixUnit matrixUnits[] = {
     {"volta", {4, 0, 0}, 23, {}},
     {"turing", {8, 0, 0}, 24, {}},
     {"ampere", {8, 8, 4}, 24, {}},
-    {"ada", {8, 8, 4}, 24, {16, 13}},
-    {"hopper", {16, 16, 8}, 25, {16, 25, true}},
-    {"blackwell", {16, 16, 8}, 25, {16, 25, true}},
+    {"ada", {8, 8, 4}, 24, {16, 13, -132, MatrixRounding::ToE8M13}},
+    {"hopper", {16, 16, 8}, 25, {16, 25, -133, MatrixRounding::ToF32, true}},
+    {"blackwell", {16, 16, 8}, 25, {16, 25, -133, MatrixRounding::ToF32, true}},
     // Its instructions of f8 are its own, and nothing recorded tells of them.
     {"blackwell_rtx", {16, 16, 8}, 25, {}},
 };

@@ -168,7 +168,7 @@ LogicalResult AccumulatorDevice::match() {
     elements[f] = *element;
   }
   if (elements[0] != elements[1] &&
-      !(isEight(elements[0]) && isEight(elements[1])))
+      !(isFloat8(elements[0]) && isFloat8(elements[1])))
     return failure();
   toF16 = rule.getRound() == SumRounding::rne_f16;
   // Late instructions make f16 of f8, so that subnormals of one type have other
@@ -364,7 +364,7 @@ void AccumulatorDevice::multiply(ArrayRef<Value> left, ArrayRef<Value> right,
   std::string types = getName(0);
   if (elements[0] == MatrixElement::F16)
     types = result + "." + result;
-  else if (isEight(elements[0]))
+  else if (isFloat8(elements[0]))
     types = result + "." + getName(0) + "." + getName(1) + "." + result;
   std::string depth = std::to_string(getGroup() * int64_t(right.size()));
   auto type = LLVM::LLVMStructType::getLiteral(
@@ -392,7 +392,7 @@ void AccumulatorDevice::multiply(Value buffer, int64_t count,
     int64_t four = k / packed;
     SmallVector<int64_t> fours{four};
     bool hasOne = count - k <= getGroup();
-    if (isEight(elements[0]) || (unit->hasDepth16() && !hasOne))
+    if (isFloat8(elements[0]) || (unit->hasDepth16() && !hasOne))
       fours.push_back(four + kFour);
     k += getGroup() * int64_t(fours.size());
     // Zeros alone come first.

@@ -53,15 +53,15 @@ static void initializeTarget() {
 /// architecture is an earlier one.
 static StringRef getVersion(const Architecture &architecture,
                             gpu::GPUModuleOp kernels) {
-  bool hasEight =
+  bool hasFloat8 =
       kernels
           .walk([](LLVM::CallIntrinsicOp op) {
             StringRef name = op.getIntrin();
-            bool isEight = name.contains(".e4m3") || name.contains(".e5m2");
-            return isEight ? WalkResult::interrupt() : WalkResult::advance();
+            bool isFloat8 = name.contains(".e4m3") || name.contains(".e5m2");
+            return isFloat8 ? WalkResult::interrupt() : WalkResult::advance();
           })
           .wasInterrupted();
-  if (hasEight)
+  if (hasFloat8)
     return "+ptx87";
   // LLVM's PTX for the first class of these has no matrix instructions of f16.
   bool isOld =
