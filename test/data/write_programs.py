@@ -26,7 +26,13 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
 from support import every_operator  # noqa: E402
-from support.stored_samples import BLOCK_CONTRACTIONS, BLOCKS, MANY_FORMS, PACKED_CODES  # noqa: E402
+from support.stored_samples import (  # noqa: E402
+    ACCUMULATED_BLOCKS,
+    BLOCK_CONTRACTIONS,
+    BLOCKS,
+    MANY_FORMS,
+    PACKED_CODES,
+)
 
 CHECKS = """
 func.func @main(%seen: tensor<i64> {repro.name = "seen"}, %table: tensor<5xf32> {repro.name = "table"},
@@ -131,12 +137,23 @@ def programs_5() -> Written:
     yield "packed-codes", read_signature(to_bytes(PACKED_CODES)), [given]
 
 
+def programs_6() -> Written:
+    codes = [
+        np.arange(size, dtype=np.uint8).reshape(shape) % 16 for size, shape in ((320, (2, 4, 40)), (400, (2, 5, 40)))
+    ]
+    scales = [np.arange(44, 68, dtype=np.uint8).reshape(2, 4, 3), np.arange(120, 132, dtype=np.uint8).reshape(2, 2, 3)]
+    eight = np.arange(160, dtype=np.uint8).reshape(4, 40) % 127
+    given = [codes[0], scales[0], codes[1], scales[1], eight, np.float32([[0.75, -3]]), eighths((2, 4, 5))]
+    yield "accumulated-blocks", read_signature(to_bytes(ACCUMULATED_BLOCKS)), [[*given, eighths((4, 4))]]
+
+
 FOLDERS = {
     "programs": programs,
     "programs-2": programs_2,
     "programs-3": programs_3,
     "programs-4": programs_4,
     "programs-5": programs_5,
+    "programs-6": programs_6,
 }
 
 

@@ -29,6 +29,7 @@ def ordering(by: Accumulator) -> str:
     rest = f", late = {str(by.late).lower()}" if by.late else ""
     rest += f", chunk = {by.chunk}" if by.chunk else ""
     rest += f", start = {by.start}" if by.start != "zero" else ""
+    rest += f", group = {by.group}" if by.group != 1 else ""
     return f"#repro.fdpa<terms = {by.terms}, {fraction}round = {by.round}, floor = {by.floor}{rest}>"
 
 
@@ -192,10 +193,12 @@ def random_product(choose: random_choices.Random) -> tuple[Product, str]:
 
 def products() -> Iterator[tuple[str, Product, tuple[np.ndarray, ...]]]:
     """Of each class its elements, of some long forms ragged sizes, and all operands."""
-    from repro_mlir.program.accumulators import CLASSES
+    from repro_mlir.program.accumulators import CLASSES, SCALED_CLASSES
 
     for name, entries in CLASSES.items():
         for element, result in entries:
+            if name in SCALED_CLASSES or element not in ELEMENTS:
+                continue
             by = Accumulator.named(name, element, result)
             kind = "tf32" if element == "f32" else "normal"
             product = Product(by, {"m": 5, "n": 19, "k": 70}, (element, element, result))

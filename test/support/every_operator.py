@@ -187,6 +187,8 @@ def every_operator() -> Program:
     factors = f"{codes.name}, {scales.name}, {codes.name}, {scales.name} : {codes.type}, {scales.type}, "
     kinds = f"ins({factors}{codes.type}, {scales.type}) outs({sums.name} : {sums.type}) -> {sums.type}"
     op(f"repro.block_contraction fused block = 4 rows = [1, 1] {kinds}", (3, 3))
+    by = "#repro.fdpa<terms = 4, fraction = 25, round = rz_f32, floor = -133, group = 2>"
+    op(f"repro.block_contraction scaled block = 4 rows = [1, 1] accumulator = {by} {kinds}", (3, 3))
     # The new state.
     update = "%t = arith.mulf %x1, %x2 : f32\n%s = arith.subf %x0, %t : f32\n%r0 = repro.tanh %s : f32"
     new_w = b.generic((6, 4), [(scattered, "d0, d1"), (gathered, "d0 floordiv 2, d1"), (lr, "")], update, "f32")[0]

@@ -18,7 +18,7 @@ from blake3 import blake3
 
 from support.generic_form import Block, Operation, Reader, entries, split
 
-INTEGER, INTEGERS, GROUPS, MAPS, ITERATORS, ORDER, CONSTANT, OPTIONAL, BLOCKS = range(9)
+INTEGER, INTEGERS, GROUPS, MAPS, ITERATORS, ORDER, CONSTANT, OPTIONAL, BLOCKS, ACCUMULATOR = range(10)
 SEGMENTS = ("operandSegmentSizes", INTEGERS)
 SLICE = [("static_offsets", INTEGERS), ("static_sizes", INTEGERS), ("static_strides", INTEGERS), SEGMENTS]
 ATTRIBUTES = {
@@ -49,13 +49,20 @@ ATTRIBUTES = {
         ("fraction_bits", OPTIONAL),
         SEGMENTS,
     ],
+    "repro.accumulated_block_contraction": [
+        ("step", INTEGER),
+        ("block", INTEGER),
+        ("rows", INTEGERS),
+        ("accumulator", ACCUMULATOR),
+        SEGMENTS,
+    ],
 }
 WORDS = {
     "kind": ["max", "min"],
     "combine": ["add", "mul", "maximum", "minimum", "replace"],
     "direction": ["ascending", "descending"],
     "distribution": ["bits", "uniform"],
-    "step": ["fused", "split"],
+    "step": ["fused", "split", "scaled"],
     "totals": ["sequential", "refold"],
     "round": ["rz_f32", "rz_e8m13", "rne_f16", "rne_f32"],
     "start": ["zero", "init"],
@@ -303,10 +310,7 @@ def attribute_bytes(name: str, form: int, text: str) -> bytes:
     if form == ORDER:
         fields = dict(re.findall(r"(\w+) = (-?\w+)", text))
         if "terms" in fields:
-            fields = {"fraction": "0", "late": "false", "chunk": "0", "start": "zero"} | fields
-            words = {"round": WORDS["round"], "late": ["false", "true"], "start": WORDS["start"]}
-            names = ("terms", "fraction", "round", "floor", "late", "chunk", "start")
-            return b"\4" + b"".join(u64(words[k].index(fields[k]) if k in words else int(fields[k])) for k in names)
+            return b"\4" + accumulator_bytes(text, "chunk", "start")
         if "digits" in fields:
             return b"\3" + u64(int(fields["digits"]))
         if fields:
@@ -315,7 +319,18 @@ def attribute_bytes(name: str, form: int, text: str) -> bytes:
         return b"\1" if "any_order" in text else b"\2"
     if form == OPTIONAL:
         return many([u64(int(text.partition(" : ")[0]))] if text else [])
+    if form == ACCUMULATOR:
+        return accumulator_bytes(text, "group")
     return blocks_bytes(text) if form == BLOCKS else constant_bytes(text)
+
+
+def accumulator_bytes(text: str, *more: str) -> bytes:
+    """How the products of a block are added, and more parameters."""
+    fields = {"fraction": "0", "late": "false", "chunk": "0", "start": "zero", "group": "1"}
+    fields |= dict(re.findall(r"(\w+) = (-?\w+)", text))
+    words = {"round": WORDS["round"], "late": ["false", "true"], "start": WORDS["start"]}
+    names = ("terms", "fraction", "round", "floor", "late", *more)
+    return b"".join(u64(words[k].index(fields[k]) if k in words else int(fields[k])) for k in names)
 
 
 def parameters(text: str, known: Mapping[str, tuple[list[str] | str | None, str]]) -> list[int]:
@@ -364,9 +379,12 @@ class ProgramBytes:
         return data
 
     def operation(self, op: Operation) -> bytes:
-        data = u64(len(op.name)) + op.name.encode() + many(map(type_bytes, op.result_types))
+        stored = op.name
+        if stored == "repro.block_contraction" and "accumulator" in op.attributes:
+            stored = "repro.accumulated_block_contraction"
+        data = u64(len(stored)) + stored.encode() + many(map(type_bytes, op.result_types))
         data += many(u64(self.numbers[name]) for name in op.operands)
-        for name, form in ATTRIBUTES.get(op.name, []):
+        for name, form in ATTRIBUTES.get(stored, []):
             data += attribute_bytes(name, form, op.attributes.get(name, ""))
         self.define(op.results)
         return data + many(map(self.block, op.regions))

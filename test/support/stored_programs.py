@@ -7,12 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from . import block_programs, catalogue, random_programs
-from .stored_samples import BLOCKS, EVERYTHING, LINES, MANY_FORMS, PROGRAM
+from . import accumulated_blocks, block_programs, catalogue, random_programs
+from .stored_samples import ACCUMULATED_BLOCKS, BLOCKS, EVERYTHING, LINES, MANY_FORMS, PROGRAM
 
-_SAMPLES = {"program": PROGRAM, "every": EVERYTHING, "forms": MANY_FORMS, "lines": LINES, "tensors-in-blocks": BLOCKS}
+_SAMPLES = {
+    "program": PROGRAM,
+    "every": EVERYTHING,
+    "forms": MANY_FORMS,
+    "lines": LINES,
+    "tensors-in-blocks": BLOCKS,
+    "units": ACCUMULATED_BLOCKS,
+}
 
-_CASES = {**catalogue.GROUPS, **block_programs.GROUPS}
+_CASES = {**catalogue.GROUPS, **block_programs.GROUPS, "accumulated-blocks": accumulated_blocks.cases}
 
 GROUPS = (*_SAMPLES, *_CASES, "random")
 

@@ -179,3 +179,21 @@ module {
   }
 }
 """
+
+ACCUMULATED_BLOCKS = """
+module {
+  func.func @main(%x: tensor<2x4x40xf4E2M1FN>, %s: tensor<2x4x3xf8E4M3FN>, %y: tensor<2x5x40xf4E2M1FN>,
+      %t: tensor<2x2x3xf8E8M0FNU>, %p: tensor<4x40xf8E4M3FN>, %u: tensor<1x2xf32>, %a: tensor<2x4x5xf32>,
+      %b: tensor<4x4xf32>) -> (tensor<2x4x5xf32>, tensor<4x4xf32>) attributes {repro.num_state = 0 : i64} {
+  %0 = repro.block_contraction scaled block = 16 rows = [1, 3]
+      accumulator = #repro.fdpa<terms = 64, fraction = 35, round = rz_f32, floor = -133, group = 16>
+      ins(%x, %s, %y, %t : tensor<2x4x40xf4E2M1FN>, tensor<2x4x3xf8E4M3FN>, tensor<2x5x40xf4E2M1FN>,
+          tensor<2x2x3xf8E8M0FNU>) outs(%a : tensor<2x4x5xf32>) -> tensor<2x4x5xf32>
+  %1 = repro.block_contraction split block = 32 rows = [4, 4]
+      accumulator = #repro.fdpa<terms = 4, round = rne_f32, floor = 0, late = true>
+      ins(%p, %u, %p, %u : tensor<4x40xf8E4M3FN>, tensor<1x2xf32>, tensor<4x40xf8E4M3FN>, tensor<1x2xf32>)
+      outs(%b : tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %0, %1 : tensor<2x4x5xf32>, tensor<4x4xf32>
+  }
+}
+"""

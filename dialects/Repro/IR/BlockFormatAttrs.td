@@ -163,7 +163,8 @@ def Repro_GivenScaleAttr : Repro_Attr<"GivenScale", "given_scale"> {
 //===----------------------------------------------------------------------===//
 
 def Repro_BlockStep : Repro_Enum<"BlockStep", "how the dot product of a block comes to the sum (Q4)", [
-  I32EnumAttrCase<"fused", 0>, I32EnumAttrCase<"split", 1>]>;
+  I32EnumAttrCase<"fused", 0>, I32EnumAttrCase<"split", 1>,
+  I32EnumAttrCase<"scaled", 2>]>;
 
 def Repro_BlockStepAttr : Repro_EnumAttr<Repro_BlockStep, "block_step">;
 

@@ -155,8 +155,12 @@ def Repro_FdpaAttr : Repro_Attr<"Fdpa", "fdpa"> {
       totals of chunks add up in f32 (F3).
     - `start`: `zero` adds the initial operand at the end (F3); `init` begins
       the chain with it, as the operand C of a matrix instruction.
+    - `group`: (M2) how many neighbouring products are first added exactly, a
+      divisor of `terms`; more than 1 in `scaled` contractions of blocks (M5)
+      alone.
 
-    `late`, `chunk` and `start` have the defaults false, 0 and `zero`.
+    `late`, `chunk`, `start` and `group` have the defaults false, 0, `zero` and
+    1.
 
     ```mlir
     #repro.fdpa<terms = 16, fraction = 25, round = rz_f32, floor = -133>
@@ -168,7 +172,8 @@ def Repro_FdpaAttr : Repro_Attr<"Fdpa", "fdpa"> {
                         "int64_t":$floor,
                         DefaultValuedParameter<"bool", "false">:$late,
                         DefaultValuedParameter<"int64_t", "0">:$chunk,
-                        DefaultValuedParameter<"SumStart", "SumStart::zero">:$start);
+                        DefaultValuedParameter<"SumStart", "SumStart::zero">:$start,
+                        DefaultValuedParameter<"int64_t", "1">:$group);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{

@@ -436,15 +436,37 @@ def Repro_BlockContractionOp : Repro_StructuredOp<"block_contraction"> {
             tensor<40x96xf6E2M3FN>, tensor<2x3xf8E8M0FNU>)
         outs(%init : tensor<8x40xf32>) -> tensor<8x40xf32>
     ```
+
+    (M5) With an `accumulator`, products of codes that are no integers add in
+    that of a matrix unit. For `fused` and `split`, d is what a chain (M1) of the
+    products of a block from +0 gives. For `scaled`, whose scales are of
+    f8E8M0FNU or f8E4M3FN, the scales are factors of the products (M2), one
+    chain from +0 has all of K, and the result is init and what it gives.
+
+    ```mlir
+    %0 = repro.block_contraction scaled block = 16 rows = [1, 16]
+        accumulator = #repro.fdpa<terms = 64, fraction = 35, round = rz_f32,
+                                  floor = -133, group = 16>
+        ins(%x, %sx, %y, %sy : tensor<8x96xf4E2M1FN>, tensor<8x6xf8E4M3FN>,
+            tensor<40x96xf4E2M1FN>, tensor<3x6xf8E4M3FN>)
+        outs(%init : tensor<8x40xf32>) -> tensor<8x40xf32>
+    ```
+
+    In a program that is not canonical, `elements` are the types of the codes of
+    `x` and `y` where these are held as f8E4M3FN, and a scale of f8E8M0FNU that
+    is a factor may be held as f32.
   }];
   let arguments = (ins Variadic<AnyShaped>:$inputs, Variadic<AnyShaped>:$outputs,
                        Repro_BlockStepAttr:$step, I64Attr:$block,
                        DenseI64ArrayAttr:$rows, OptionalAttr<I64Attr>:$fraction_bits,
-                       OptionalAttr<DenseI64ArrayAttr>:$magnitudes);
+                       OptionalAttr<DenseI64ArrayAttr>:$magnitudes,
+                       OptionalAttr<Repro_FdpaAttr>:$accumulator,
+                       OptionalAttr<TypeArrayAttr>:$elements);
   let results = (outs Variadic<AnyRankedTensor>:$results_);
   let assemblyFormat = [{
     $step `block` `=` $block `rows` `=` $rows
     (`fraction_bits` `=` $fraction_bits^)? (`magnitudes` `=` $magnitudes^)?
+    (`accumulator` `=` qualified($accumulator)^)? (`elements` `=` $elements^)?
     `ins` `(` $inputs `:` type($inputs) `)`
     `outs` `(` $outputs `:` type($outputs) `)` attr-dict (`->` type($results_)^)?
   }];

@@ -8,6 +8,9 @@
 #include "Codegen/Common/AccumulatorChain.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+
+#include <cmath>
 
 using namespace mlir;
 using namespace mlir::repro;
@@ -56,7 +59,7 @@ SmallVector<BlockPart> kernels::getBlockParts(KernelBuilder &b, FdpaAttr rule,
 
 AccumulatorChain::AccumulatorChain(KernelBuilder &b, FdpaAttr rule, Type x,
                                    Type y)
-    : b(b), rule(rule), leastX(getLeastExponent(x)),
+    : b(b), rule(rule), x(x), y(y), leastX(getLeastExponent(x)),
       leastY(getLeastExponent(y)) {
   if (!rule.getFraction())
     digits = b.getScratch(b.getI64Type(), kDigits);
@@ -121,7 +124,7 @@ AccumulatorChain::Number AccumulatorChain::split(Value value,
     significand = arith::ShRUIOp::create(b, significand, clamp(places, 0, 31));
     exponent = arith::MaxSIOp::create(b, exponent, i32(leastExponent));
   }
-  return {isLess(b, bits, i32(0)), significand, exponent};
+  return {isLess(b, bits, i32(0)), significand, exponent, kF32Fraction};
 }
 
 /// The value if it is special, else +0.
@@ -147,22 +150,88 @@ AccumulatorChain::Product AccumulatorChain::multiply(Value x, Value y) {
   };
   return {{arith::XOrIOp::create(b, p.negative, q.negative),
            arith::MulIOp::create(b, wide(p.significand), wide(q.significand)),
-           arith::AddIOp::create(b, p.exponent, q.exponent)},
+           arith::AddIOp::create(b, p.exponent, q.exponent), 2 * kF32Fraction},
           special};
+}
+
+/// Binary places of the smallest value above 0.
+static int64_t getUnitPlaces(Type type) {
+  const llvm::fltSemantics &of = cast<FloatType>(type).getFloatSemantics();
+  return int64_t(APFloat::semanticsPrecision(of)) - 1 -
+         APFloat::semanticsMinExponent(of);
+}
+
+AccumulatorChain::Product AccumulatorChain::addGroup(Value start, Value end,
+                                                     Load loadX, Load loadY) {
+  int64_t placesX = getUnitPlaces(x), placesY = getUnitPlaces(y);
+  auto toInteger = [&](Value value, int64_t places) {
+    Value finite = b.select(isSpecial(b, value), f32(0), value);
+    Value units =
+        arith::MulFOp::create(b, finite, f32(std::ldexp(1.0, int(places))));
+    return extend(arith::FPToSIOp::create(b, b.getI32Type(), units));
+  };
+  SmallVector<Value> sums =
+      b.loop(start, end, 1, {i64(0), f32(0)}, [&](Value k, ValueRange carried) {
+        Value first = loadX(k), second = loadY(k);
+        Value product = arith::MulIOp::create(b, toInteger(first, placesX),
+                                              toInteger(second, placesY));
+        return SmallVector<Value>{
+            arith::AddIOp::create(b, carried[0], product),
+            arith::AddFOp::create(b, carried[1],
+                                  multiply(first, second).special)};
+      });
+  Value negative = isLess(b, sums[0], i64(0));
+  return {{negative, negateIf(negative, sums[0]), i32(0), placesX + placesY},
+          sums[1]};
+}
+
+AccumulatorChain::Product AccumulatorChain::scale(const Product &product,
+                                                  const Scale &by, Value k) {
+  // (Q1) The sign is not read.
+  Value value = math::AbsFOp::create(b, by.load(k));
+  bool isPower = by.type.isF32();
+  // A power of two has the significand 1, also where it is a subnormal f32.
+  Number factor =
+      split(value, isPower ? 1 - kF32Bias : getLeastExponent(by.type));
+  Product scaled = product;
+  Number &number = scaled.number;
+  if (isPower) {
+    Value field = arith::ShRUIOp::create(
+        b, arith::BitcastOp::create(b, b.getI32Type(), value),
+        i32(kF32Fraction));
+    factor.exponent = arith::SubIOp::create(b, field, i32(kF32Bias));
+  } else {
+    constexpr int64_t kFraction = 3; // of f8E4M3FN
+    Value significand = arith::ShRUIOp::create(b, factor.significand,
+                                               i32(kF32Fraction - kFraction));
+    number.significand = arith::MulIOp::create(
+        b, number.significand,
+        arith::ExtUIOp::create(b, b.getI64Type(), significand));
+    number.fraction += kFraction;
+  }
+  number.exponent = arith::AddIOp::create(b, number.exponent, factor.exponent);
+  scaled.special = arith::AddFOp::create(
+      b, product.special, whereSpecial(isSpecial(b, value), value));
+  return scaled;
 }
 
 //===----------------------------------------------------------------------===//
 // A block
 //===----------------------------------------------------------------------===//
 
-AccumulatorChain::Sum AccumulatorChain::addAligned(const BlockPart &part,
-                                                   Value top, const Number &c,
-                                                   Load loadX, Load loadY) {
+AccumulatorChain::Sum AccumulatorChain::addAligned(Value count, Value top,
+                                                   const Number &c,
+                                                   GetProduct getProduct) {
   int64_t fraction = *rule.getFraction();
-  auto align = [&](const Number &number) {
+  auto align = [&](Number number) {
+    if (int64_t missing = fraction - number.fraction; missing > 0) {
+      number.significand =
+          arith::ShLIOp::create(b, number.significand, i64(missing));
+      number.fraction = fraction;
+    }
     Value places =
         arith::AddIOp::create(b, arith::SubIOp::create(b, top, number.exponent),
-                              i32(2 * kF32Fraction - fraction));
+                              i32(number.fraction - fraction));
     // Of zeros the exponent may be above the greatest.
     Value cut = arith::ShRUIOp::create(b, number.significand,
                                        extend(clamp(places, 0, 63)));
@@ -172,10 +241,10 @@ AccumulatorChain::Sum AccumulatorChain::addAligned(const BlockPart &part,
   wide.significand = arith::ShLIOp::create(
       b, arith::ExtUIOp::create(b, b.getI64Type(), c.significand),
       i64(kF32Fraction));
+  wide.fraction += kF32Fraction;
   Value total = b.loop(
-      b.index(0), part.count, 1, {align(wide)}, [&](Value j, ValueRange sums) {
-        Value k = part.getProduct(b, j);
-        Value aligned = align(multiply(loadX(k), loadY(k)).number);
+      b.index(0), count, 1, {align(wide)}, [&](Value j, ValueRange sums) {
+        Value aligned = align(getProduct(j).number);
         return SmallVector<Value>{arith::AddIOp::create(b, sums[0], aligned)};
       })[0];
   Value negative = isLess(b, total, i64(0));
@@ -271,20 +340,18 @@ AccumulatorChain::Sum AccumulatorChain::takeDigits() {
   return {negative, kept, place};
 }
 
-AccumulatorChain::Sum AccumulatorChain::addExactly(const BlockPart &part,
-                                                   const Number &c, Load loadX,
-                                                   Load loadY) {
+AccumulatorChain::Sum AccumulatorChain::addExactly(Value count, const Number &c,
+                                                   GetProduct getProduct) {
   b.loop(b.index(0), b.index(kDigits), 1,
          [&](Value i) { b.store(i64(0), digits, i); });
   addToDigits(c.negative,
               arith::ExtUIOp::create(b, b.getI64Type(), c.significand),
               arith::SubIOp::create(b, c.exponent, i32(kF32Fraction)));
-  b.loop(b.index(0), part.count, 1, [&](Value j) {
-    Value k = part.getProduct(b, j);
-    Number product = multiply(loadX(k), loadY(k)).number;
+  b.loop(b.index(0), count, 1, [&](Value j) {
+    Number product = getProduct(j).number;
     addToDigits(
         product.negative, product.significand,
-        arith::SubIOp::create(b, product.exponent, i32(2 * kF32Fraction)));
+        arith::SubIOp::create(b, product.exponent, i32(product.fraction)));
   });
   return takeDigits();
 }
@@ -294,11 +361,17 @@ Value AccumulatorChain::round(const Sum &sum) {
   bool isF16 = rounding == SumRounding::rne_f16;
   int64_t precision = isF16 ? 11 : rounding == SumRounding::rz_e8m13 ? 14 : 24;
   int64_t leastExponent = isF16 ? -14 : 1 - kF32Bias;
-  // The place of the first bit: the magnitude is exact in f64.
+  // The place of the first bit: the magnitude is exact in f64, but of groups,
+  // where a magnitude without neighbouring bits never rounds beyond it.
+  Value first = sum.magnitude;
+  if (rule.getGroup() > 1)
+    first = arith::AndIOp::create(
+        b, first,
+        arith::XOrIOp::create(b, arith::ShRUIOp::create(b, first, i64(1)),
+                              i64(-1)));
   Value asFloat = arith::BitcastOp::create(
-      b, b.getI64Type(),
-      arith::SIToFPOp::create(b, b.getF64Type(), sum.magnitude));
-  Value first = arith::SubIOp::create(
+      b, b.getI64Type(), arith::SIToFPOp::create(b, b.getF64Type(), first));
+  first = arith::SubIOp::create(
       b,
       arith::TruncIOp::create(b, b.getI32Type(),
                               arith::ShRUIOp::create(b, asFloat, i64(52))),
@@ -346,18 +419,16 @@ Value AccumulatorChain::round(const Sum &sum) {
   return b.select(isSigned, signedValue, f32(0));
 }
 
-Value AccumulatorChain::addBlock(const BlockPart &part, Value c, Load loadX,
-                                 Load loadY) {
+Value AccumulatorChain::addBlock(Value count, Value c, GetProduct getProduct) {
   bool isF16 = rule.getRound() == SumRounding::rne_f16;
   Number number = split(c, isF16 ? -14 : 1 - kF32Bias);
   Value none = i32(kNoExponent);
   SmallVector<Value> starts = {
       b.select(isNonzero(number.significand), number.exponent, none),
       whereSpecial(isSpecial(b, c), c)};
-  SmallVector<Value> found = b.loop(
-      b.index(0), part.count, 1, starts, [&](Value j, ValueRange carried) {
-        Value k = part.getProduct(b, j);
-        Product product = multiply(loadX(k), loadY(k));
+  SmallVector<Value> found =
+      b.loop(b.index(0), count, 1, starts, [&](Value j, ValueRange carried) {
+        Product product = getProduct(j);
         Value exponent = b.select(isNonzero(product.number.significand),
                                   product.number.exponent, none);
         return SmallVector<Value>{
@@ -365,8 +436,8 @@ Value AccumulatorChain::addBlock(const BlockPart &part, Value c, Load loadX,
             arith::AddFOp::create(b, carried[1], product.special)};
       });
   Value top = arith::MaxSIOp::create(b, found[0], i32(rule.getFloor()));
-  Sum sum = rule.getFraction() ? addAligned(part, top, number, loadX, loadY)
-                               : addExactly(part, number, loadX, loadY);
+  Sum sum = rule.getFraction() ? addAligned(count, top, number, getProduct)
+                               : addExactly(count, number, getProduct);
   // (M1) Infinities and NaNs are those of the sum.
   Value isFinite =
       arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, found[1], f32(0));
@@ -380,7 +451,10 @@ Value AccumulatorChain::add(Value start, Value end, Value c, Load loadX,
         Value before = carried[0];
         Value total = rule.getLate() ? f32(0) : before;
         for (const BlockPart &part : getBlockParts(b, rule, first, end))
-          total = addBlock(part, total, loadX, loadY);
+          total = addBlock(part.count, total, [&](Value j) {
+            Value k = part.getProduct(b, j);
+            return multiply(loadX(k), loadY(k));
+          });
         if (rule.getLate()) { // (M3)
           total = arith::AddFOp::create(b, total, before);
           if (rule.getRound() == SumRounding::rne_f16)
@@ -405,4 +479,23 @@ Value AccumulatorChain::addChunks(int64_t n, int64_t chunk, Value init,
                        b, totals[0], add(start, end, zero, loadX, loadY))};
                  })[0];
   return arith::AddFOp::create(b, init, total);
+}
+
+Value AccumulatorChain::addScaled(int64_t n, Load loadX, Load loadY,
+                                  const Scale &scaleX, const Scale &scaleY) {
+  int64_t terms = rule.getTerms(), group = rule.getGroup();
+  return b.loop(
+      b.index(0), b.index(n), terms, {f32(0)},
+      [&](Value first, ValueRange carried) {
+        Value end = b.min(b.add(first, terms), b.index(n));
+        Value count = b.div(b.add(b.sub(end, first), group - 1), group);
+        auto getProduct = [&](Value j) {
+          Value k = b.add(first, b.mul(j, group));
+          Product product =
+              group > 1 ? addGroup(k, b.min(b.add(k, group), end), loadX, loadY)
+                        : multiply(loadX(k), loadY(k));
+          return scale(scale(product, scaleX, k), scaleY, k);
+        };
+        return SmallVector<Value>{addBlock(count, carried[0], getProduct)};
+      })[0];
 }

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// (M1), (M3), (M4) by the letter, for one result: a significand is an integer,
+// (M1) to (M5) by the letter, for one result: a significand is an integer,
 // a block is passed twice, first for the greatest exponent. Faster kernels fall
 // back on it for what they cannot do.
 //
@@ -49,33 +49,49 @@ public:
   /// in chunks, of which the last one may be shorter.
   Value addChunks(int64_t n, int64_t chunk, Value init, Load loadX, Load loadY);
 
+  /// The scale of product k: of f8E4M3FN, or an f32 that is one of f8E8M0FNU.
+  struct Scale {
+    Type type;
+    Load load;
+  };
+  /// (M2) The value c after `n` products with scales, from +0; those of a group
+  /// have the same.
+  Value addScaled(int64_t n, Load loadX, Load loadY, const Scale &scaleX,
+                  const Scale &scaleY);
+
 private:
-  /// (-1)^negative * significand * 2^(exponent - 23).
+  /// (-1)^negative * significand * 2^(exponent - fraction).
   struct Number {
     Value negative, significand, exponent;
+    int64_t fraction;
   };
-  /// 64 bits, of which 46 are after the point.
+  /// A significand of 64 bits.
   struct Product {
     Number number;
     Value special; ///< an infinity or a NaN, else a zero
   };
+  /// The product or group of products with a number in its block.
+  using GetProduct = function_ref<Product(Value j)>;
 
-  Value addBlock(const BlockPart &part, Value c, Load loadX, Load loadY);
+  Value addBlock(Value count, Value c, GetProduct getProduct);
   /// (M1) T as a magnitude times 2^place.
   struct Sum {
     Value negative, magnitude, place;
   };
-  Sum addAligned(const BlockPart &part, Value top, const Number &c, Load loadX,
-                 Load loadY);
+  Sum addAligned(Value count, Value top, const Number &c,
+                 GetProduct getProduct);
   /// Without a fraction, in digits of 32 bits.
-  Sum addExactly(const BlockPart &part, const Number &c, Load loadX,
-                 Load loadY);
+  Sum addExactly(Value count, const Number &c, GetProduct getProduct);
   void addToDigits(Value negative, Value magnitude, Value place);
   Sum takeDigits();
   Value round(const Sum &sum);
 
   Number split(Value value, int64_t leastExponent);
   Product multiply(Value x, Value y);
+  /// (M2) The exact sum of the products [start, end), of Exp 0.
+  Product addGroup(Value start, Value end, Load loadX, Load loadY);
+  /// (M2) A product times the scale of product k.
+  Product scale(const Product &product, const Scale &by, Value k);
   Value isNonzero(Value integer);
   Value whereSpecial(Value condition, Value value);
 
@@ -89,6 +105,7 @@ private:
 
   KernelBuilder &b;
   FdpaAttr rule;
+  Type x, y;
   int64_t leastX, leastY;
   Value digits; ///< null with a fraction
 };

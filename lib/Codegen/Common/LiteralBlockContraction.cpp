@@ -1,10 +1,11 @@
-//===- LiteralBlockContraction.cpp - (Q4) result after result -------------===//
+//===- LiteralBlockContraction.cpp - (Q4), (M5) result after result -------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 
+#include "Codegen/Common/AccumulatorChain.h"
 #include "Codegen/Common/FoldSupport.h"
 #include "Codegen/Common/StructuredKernels.h"
 
@@ -37,12 +38,21 @@ void repro::kernels::expandLiteralBlockContraction(KernelBuilder &b,
   bool isInteger = op.getFractionBits().has_value();
   Type f32 = b.getF32Type();
   Type sumType = isInteger ? Type(b.getI32Type()) : Type(b.getF64Type());
-  auto load = [&](const Access &access, Value offset) -> Value {
-    Value code = b.load(access.buffer, access.element, offset);
-    if (isInteger)
-      return arith::ExtSIOp::create(b, sumType, code);
-    return b.convertFloat(b.convertFloat(code, f32), sumType);
+  auto loadFloat = [&](const Access &access, Value offset) {
+    return b.convertFloat(b.load(access.buffer, access.element, offset), f32);
   };
+  auto load = [&](const Access &access, Value offset) -> Value {
+    if (isInteger)
+      return arith::ExtSIOp::create(
+          b, sumType, b.load(access.buffer, access.element, offset));
+    return b.convertFloat(loadFloat(access, offset), sumType);
+  };
+  std::optional<AccumulatorChain> chain; // (M5)
+  if (FdpaAttr accumulator = op.getAccumulatorAttr()) {
+    ArrayAttr elements = op.getElementsAttr();
+    chain.emplace(b, accumulator, cast<TypeAttr>(elements[0]).getValue(),
+                  cast<TypeAttr>(elements[1]).getValue());
+  }
 
   b.forEachItem([&](Value item) {
     SmallVector<Value> at = b.delinearize(item, outputType.getShape());
@@ -61,23 +71,29 @@ void repro::kernels::expandLiteralBlockContraction(KernelBuilder &b,
     Value xScale = begin(xScales, b.div(row, op.getRows()[0]));
     Value yScale = begin(yScales, b.div(column, op.getRows()[1]));
     int64_t block = op.getBlock();
+    auto loadX = [&](Value i) { return loadFloat(x, along(x, xBegin, i)); };
+    auto loadY = [&](Value i) { return loadFloat(y, along(y, yBegin, i)); };
+    auto addProducts = [&](Value start, Value end) -> Value {
+      return b.loop(start, end, 1, {b.zero(sumType)},
+                    [&](Value i, ValueRange dots) -> SmallVector<Value> {
+                      Value p = load(x, along(x, xBegin, i));
+                      Value q = load(y, along(y, yBegin, i));
+                      if (!isInteger)
+                        return {math::FmaOp::create(b, p, q, dots[0])};
+                      Value product = arith::MulIOp::create(b, p, q);
+                      return {arith::AddIOp::create(b, dots[0], product)};
+                    })[0];
+    };
     auto addBlock = [&](Value start, ValueRange sums) {
       Value end = b.min(b.add(start, block), b.index(k));
-      Value dot = b.loop(start, end, 1, {b.zero(sumType)},
-                         [&](Value i, ValueRange dots) -> SmallVector<Value> {
-                           Value p = load(x, along(x, xBegin, i));
-                           Value q = load(y, along(y, yBegin, i));
-                           if (!isInteger)
-                             return {math::FmaOp::create(b, p, q, dots[0])};
-                           Value product = arith::MulIOp::create(b, p, q);
-                           return {arith::AddIOp::create(b, dots[0], product)};
-                         })[0];
+      Value dot = chain ? chain->add(start, end, b.zero(f32), loadX, loadY)
+                        : addProducts(start, end);
       if (isInteger) {
         dot = arith::SIToFPOp::create(b, f32, dot);
         double unit = std::ldexp(1.0, -int(*op.getFractionBits()));
         dot =
             arith::MulFOp::create(b, dot, b.constant(b.getF32FloatAttr(unit)));
-      } else {
+      } else if (!chain) {
         dot = arith::TruncFOp::create(b, f32, dot);
       }
       Value index = b.div(start, block);
@@ -92,11 +108,24 @@ void repro::kernels::expandLiteralBlockContraction(KernelBuilder &b,
             arith::AddFOp::create(b, sum, arith::MulFOp::create(b, dot, scale));
       return SmallVector<Value>{sum};
     };
-    Value total =
-        b.loop(b.index(0), b.index(k), block, {b.zero(f32)}, addBlock)[0];
+    Value total;
+    if (op.getStep() == BlockStep::scaled) {
+      auto loadScale = [&](const Access &scales, Value first) {
+        return [&, first](Value i) {
+          return loadFloat(scales, along(scales, first, b.div(i, block)));
+        };
+      };
+      auto loadScaleX = loadScale(xScales, xScale);
+      auto loadScaleY = loadScale(yScales, yScale);
+      total = chain->addScaled(k, loadX, loadY, {xScales.element, loadScaleX},
+                               {yScales.element, loadScaleY});
+    } else {
+      total = b.loop(b.index(0), b.index(k), block, {b.zero(f32)}, addBlock)[0];
+    }
     Value init = b.load(output.buffer, f32, place);
     Value result = arith::AddFOp::create(b, init, total);
     b.store(b.canonicalizeNaN(result), output.buffer, place);
   });
-  b.setWork(items, kFoldGrainElements / std::max<int64_t>(k, 1));
+  int64_t work = std::max<int64_t>(k, 1) * (chain ? 8 : 1);
+  b.setWork(items, kFoldGrainElements / work);
 }

@@ -20,7 +20,7 @@ void expandLiteralFold(KernelBuilder &b, FoldOp op);
 /// (M4) A contraction in an accumulator of matrix units, result after result.
 void expandAccumulatorFold(KernelBuilder &b, FoldOp op);
 
-/// (Q4) of integers or f8 with scales of f32: result after result.
+/// (Q4) of integers or f8 with scales of f32, and (M5): result after result.
 void expandLiteralBlockContraction(KernelBuilder &b, BlockContractionOp op);
 
 void expandArgReduce(KernelBuilder &b, ArgReduceOp op);

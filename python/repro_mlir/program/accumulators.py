@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(M4) Accumulators of matrix units, chosen for a program or for some of its contractions."""
+"""(M4) Accumulators of matrix units, chosen for a program or for some of its contractions; (M5) those of blocks."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ class Accumulator:
       late: whether blocks have two halves, to which c is added last (M3); of an even number of terms.
       chunk: elements of a chain of blocks, whose totals add up in f32; 0 for one chain.
       start: `zero` adds the initial value at the end, `init` begins the one chain with it.
+      group: (M2) how many neighbouring products are first added exactly, a divisor of `terms`; more than 1 in
+        contractions of blocks whose scales are factors (M5) alone.
     """
 
     terms: int
@@ -43,6 +45,7 @@ class Accumulator:
     late: bool = False
     chunk: int = 0
     start: str = "zero"
+    group: int = 1
 
     def __post_init__(self) -> None:
         check_whole("terms", self.terms, 1, 128)
@@ -63,10 +66,24 @@ class Accumulator:
             raise ReproError(
                 f"(M4) expected one chain where it starts with the initial value, got a chunk {self.chunk}"
             )
+        check_whole("group", self.group, 1, 128)
+        if self.terms % self.group:
+            raise ReproError(f"(M2) expected a group that divides the {self.terms} terms of a block, got {self.group}")
+
+    @property
+    def mlir(self) -> str:
+        """The attribute."""
+        fraction = "" if self.fraction is None else f"fraction = {self.fraction}, "
+        late = str(self.late).lower()
+        return (
+            f"#repro.fdpa<terms = {self.terms}, {fraction}round = {self.round}, floor = {self.floor}, late = {late}, "
+            f"chunk = {self.chunk}, start = {self.start}, group = {self.group}>"
+        )
 
     @staticmethod
     def named(name: str, element: str, result: str = "f32", *, chunk: int = 0, start: str = "zero") -> Accumulator:
-        """The accumulator of a class (M3) for elements of a type, such as `bf16`; `f32` stands for tf32.
+        """The accumulator of a class (M3) for elements of a type, such as `bf16`; `f32` stands for tf32. Those of
+        `SCALED_CLASSES` are of contractions in blocks alone.
 
         `result` is `f16` for units that add in f16, else `f32`.
 
@@ -89,6 +106,7 @@ Entries = dict[tuple[str, str], Accumulator]
 """Accumulators by the types of elements and of results; elements of tf32 are f32."""
 
 _EIGHT = ("f8E4M3FN", "f8E5M2")
+_NARROW = (*_EIGHT, "f6E3M2FN", "f6E2M3FN", "f4E2M1FN")
 
 
 def _to_f32(elements: tuple[str, ...], terms: int, fraction: int) -> Entries:
@@ -112,6 +130,7 @@ _SIXTEEN = _to_f32(("f16", "bf16"), 16, 25) | _to_f32(("f32",), 8, 25) | _to_f16
 _TWO_HALVES = {
     key: dataclasses.replace(by, late=True) for key, by in (_to_f32(_EIGHT, 16, 25) | _to_f16(_EIGHT, 16, 25)).items()
 }
+_GROUPS: Entries = {("f4E2M1FN", "f32"): Accumulator(64, 35, "rz_f32", -133, group=16)}
 
 CLASSES: dict[str, Entries] = {
     "volta": _to_f32(("f16",), 4, 23) | _to_f16(("f16",), 4, 23),
@@ -120,10 +139,16 @@ CLASSES: dict[str, Entries] = {
     "ada": _AMPERE | _narrow(16, floor=-20),
     "hopper": _SIXTEEN | _narrow(32, floor=-21),
     "hopper_mma": _TWO_HALVES,
-    "blackwell": _SIXTEEN | _to_f32(_EIGHT, 32, 25) | _to_f16(_EIGHT, 32, 25),
+    "blackwell": _SIXTEEN | _to_f32(_NARROW, 32, 25) | _to_f16(_NARROW, 32, 25),
     "blackwell_mma": _TWO_HALVES,
+    "blackwell_mx": _to_f32(_NARROW, 32, 25),
+    "blackwell_mxf4": _GROUPS,
+    "blackwell_nvfp4": _GROUPS,
 }
 """(M3) The classes that contractions can have."""
+
+SCALED_CLASSES = {"blackwell_mx": "f8E8M0FNU", "blackwell_mxf4": "f8E8M0FNU", "blackwell_nvfp4": "f8E4M3FN"}
+"""(M2) The classes whose products have scales of blocks as factors, and the type of these."""
 
 
 def set_accumulators(
@@ -140,6 +165,12 @@ def set_accumulators(
       ReproError: an accumulator that is none, or a selected contraction for which the class has none.
     """
     chosen: dict[Accumulator, list[int]] = {}
+    if isinstance(accumulator, str) and accumulator in SCALED_CLASSES:
+        raise ReproError(
+            f"(M5) {accumulator} multiplies by scales of blocks: expected it in a recipe of formats of blocks"
+        )
+    if isinstance(accumulator, Accumulator) and accumulator.group != 1:
+        raise ReproError(f"(M4) expected no groups of products without scales of blocks, got {accumulator.group}")
     for each in contractions(program):
         if select is None or select(each):
             by = accumulator if isinstance(accumulator, Accumulator) else _resolve(accumulator, each)
@@ -166,4 +197,5 @@ def _resolve(name: str, contraction: Contraction) -> Accumulator:
 def _pass(by: Accumulator, numbers: list[int]) -> str:
     options = dataclasses.asdict(by) | {"fraction": by.fraction or 0, "late": str(by.late).lower()}
     options["contractions"] = ",".join(map(str, numbers))
+    del options["group"]
     return f"repro-set-accumulator{{{' '.join(f'{name}={value}' for name, value in options.items())}}}"

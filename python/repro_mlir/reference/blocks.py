@@ -1,15 +1,16 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tensors in blocks, (Q1) to (Q4), and two codes in a byte (Q7)."""
+"""Tensors in blocks, (Q1) to (Q4), two codes in a byte (Q7), and contractions in accumulators (M5)."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ..numerics.formats import F32, ElementType, from_bits, to_bits
-from .low_precision.binary_formats import ELEMENT_FORMATS, BinaryFormat, FixedFormat, Format
-from .low_precision.block_contraction import Step, scale_products
+from .low_precision.accumulators import Fdpa
+from .low_precision.binary_formats import ELEMENT_FORMATS, F8E4M3FN, BinaryFormat, FixedFormat, Format
+from .low_precision.block_contraction import Step, scale_products, scaled_contraction
 from .low_precision.block_contraction import block_contraction as contract_blocks
 from .low_precision.block_quantization import Quantized
 from .low_precision.block_quantization import dequantize as values_of_blocks
@@ -81,23 +82,39 @@ def _format(kind: ValueType, fraction_bits: int) -> Format:
 
 
 def block_contraction(op: Operation, env: Environment) -> list[np.ndarray]:
-    """repro.block_contraction"""
+    """repro.block_contraction, (Q4) with exact dot products and (M5) with an accumulator."""
     *kinds, _ = op.operand_types
     x, x_scales, y, y_scales, init = (env[n] for n in op.operands)
     # Of integers the product has the fraction bits: they are those of x.
-    bits = op.attributes["fraction_bits"] or 0
+    bits = op.attributes.get("fraction_bits") or 0
     of = _format(kinds[0], bits), _format(kinds[2], 0)
-    codes = [to_bits(each, kind.element) for each, kind in ((x, kinds[0]), (y, kinds[2]))]
-    rows, step = op.attributes["rows"], Step(op.attributes["step"])
+    first, second = (to_bits(each, kind.element) for each, kind in ((x, kinds[0]), (y, kinds[2])))
+    block, rows, by = op.attributes["block"], op.attributes["rows"], op.attributes.get("accumulator")
+    is_scaled = op.attributes["step"] == "scaled"
     scales = [
-        np.repeat(_magnitude(each, kind), count, axis=-2)[..., : each_codes.shape[-2], :]
-        for each, kind, count, each_codes in zip((x_scales, y_scales), (kinds[1], kinds[3]), rows, codes, strict=True)
+        np.repeat(_scale_bits(each, kind) if is_scaled else _magnitude(each, kind), count, axis=-2)[..., :extent, :]
+        for each, kind, count, extent in zip((x_scales, y_scales), kinds[1::2], rows, init.shape[-2:], strict=True)
     ]
     total = np.zeros(init.shape, np.float32)
     for at in np.ndindex(init.shape[:-2]):
-        products = scale_products(scales[0][at], scales[1][at])
-        total[at] = contract_blocks(codes[0][at], codes[1][at], products, of, op.attributes["block"], step)
+        if is_scaled:
+            assert isinstance(by, Fdpa)
+            left, right = (first[at], scales[0][at]), (second[at], scales[1][at])
+            of_scales = _scale_format(kinds[1]), _scale_format(kinds[3])
+            total[at] = scaled_contraction(left, right, of, of_scales, block, by)
+        else:
+            products, step = scale_products(scales[0][at], scales[1][at]), Step(op.attributes["step"])
+            total[at] = contract_blocks(first[at], second[at], products, of, block, step, by)
     return [add(init, total)]
+
+
+def _scale_bits(scales: np.ndarray, kind: ValueType) -> np.ndarray:
+    return to_bits(scales, kind.element)
+
+
+def _scale_format(kind: ValueType) -> BinaryFormat | None:
+    """(M2) The format of scales that are factors; f8E8M0FNU is None."""
+    return F8E4M3FN if kind.element.name == F8E4M3FN.name else None
 
 
 def _magnitude(scales: np.ndarray, kind: ValueType) -> np.ndarray:

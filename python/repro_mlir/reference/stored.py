@@ -51,7 +51,7 @@ _KINDS = "max", "min"
 _COMBINES = "add", "mul", "maximum", "minimum", "replace"
 _DIRECTIONS = "ascending", "descending"
 _DISTRIBUTIONS = "bits", "uniform"
-_BLOCK_STEPS = "fused", "split"
+_BLOCK_STEPS = "fused", "split", "scaled"
 _TOTALS = "sequential", "refold"
 _SUM_ROUNDINGS = "rz_f32", "rz_e8m13", "rne_f16", "rne_f32"
 _SUM_STARTS = "zero", "init"
@@ -361,13 +361,29 @@ class _BodyReader:
         return Order(chunk, lanes, run, refold)
 
     def accumulated(self, start: int) -> Accumulated:
-        terms, fraction = self.bytes.number(), self.bytes.number()
-        rounding = self.bytes.word(_SUM_ROUNDINGS, "a rounding of sums")
-        floor = _signed(self.bytes.number())
-        late = self.bytes.below(2, "late")
+        fields = self.block_sum()
         chunk = self.bytes.number()
         from_init = self.bytes.word(_SUM_STARTS, "a start of sums") == "init"
-        block = terms * (1 + late)
+        accumulator = self.made_accumulator(start, *fields)
+        if chunk % accumulator.terms or (from_init and chunk):
+            raise self.bytes.error(f"(M4) expected chunks of whole blocks, without an init, got {chunk}", start)
+        return Accumulated(accumulator, chunk, from_init)
+
+    def accumulator(self, head: _Head) -> Fdpa | LateFdpa:
+        """(M5) That of a contraction in blocks."""
+        start = self.bytes.at
+        fields = self.block_sum()
+        return self.made_accumulator(start, *fields, group=self.bytes.number())
+
+    def block_sum(self) -> tuple[int, int, str, int, int]:
+        """How the products of a block are added: terms, fraction, rounding, floor and late."""
+        terms, fraction = self.bytes.number(), self.bytes.number()
+        rounding = self.bytes.word(_SUM_ROUNDINGS, "a rounding of sums")
+        return terms, fraction, rounding, _signed(self.bytes.number()), self.bytes.below(2, "late")
+
+    def made_accumulator(
+        self, start: int, terms: int, fraction: int, rounding: str, floor: int, late: int, group: int = 1
+    ) -> Fdpa | LateFdpa:
         if (not fraction and floor) or abs(floor) > _MAX_FLOOR or (late and terms % 2):
             raise self.bytes.error(
                 f"(M4) expected a floor of at most {_MAX_FLOOR} (0 without fraction) and an even number of terms if "
@@ -375,13 +391,10 @@ class _BodyReader:
                 start,
             )
         try:
-            inner = Fdpa(terms, fraction or None, rounding, floor)
+            inner = Fdpa(terms, fraction or None, rounding, floor, group)
         except ValueError as error:
             raise self.bytes.error(f"(M1) {error}", start) from None
-        if chunk % block or (from_init and chunk):
-            raise self.bytes.error(f"(M4) expected chunks of whole blocks, without an init, got {chunk}", start)
-        accumulator = LateFdpa(inner, F16 if inner.result == F16 else F32) if late else inner
-        return Accumulated(accumulator, chunk, from_init)
+        return LateFdpa(inner, F16 if inner.result == F16 else F32) if late else inner
 
     def message(self, head: _Head) -> str:
         return self.messages.next(self.bytes)
@@ -613,9 +626,11 @@ def _forms() -> dict[str, _Form]:
     add("repro", "dequantize", range(2, 4), 1, _MAIN, form)
     add("repro", "pack_codes unpack_codes", 1, 1, _MAIN)
     step, rows = ("step", _enumeration(_BLOCK_STEPS, "a step")), ("rows", _BodyReader.integers)
+    blocks = (step, ("block", _BodyReader.integer), rows)
     fraction_bits = ("fraction_bits", _BodyReader.optional_integer)
-    blocks = (step, ("block", _BodyReader.integer), rows, fraction_bits)
-    add("repro", "block_contraction", 5, 1, _MAIN, *blocks, _SEGMENTED)
+    add("repro", "block_contraction", 5, 1, _MAIN, *blocks, fraction_bits, _SEGMENTED)
+    accumulator = ("accumulator", _BodyReader.accumulator)
+    add("repro", "accumulated_block_contraction", 5, 1, _MAIN, *blocks, accumulator, _SEGMENTED)
     add("tensor", "empty", 0, 1, _MAIN)
     add("tensor", "from_elements", _ANY, 1, _MAIN)
     add("tensor", "extract_slice", 1, 1, _MAIN, *_SLICED, _SEGMENTED)

@@ -1,13 +1,15 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(Q4) What the types and attributes of a stored repro.block_contraction have to be."""
+"""(Q4), (M5) What the types and attributes of a stored contraction of tensors in blocks have to be."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+from .low_precision.accumulators import Fdpa, LateFdpa, check_groups
+from .low_precision.binary_formats import FORMATS, BinaryFormat
 from .program import ValueType
 from .stored_block_format import InvalidFormat
 
@@ -19,7 +21,7 @@ _SCALES = "f8E8M0FNU", "f8E4M3FN", "f32"
 
 def check_contraction(attributes: dict[str, Any], operands: Sequence[ValueType], result: ValueType) -> None:
     """InvalidFormat unless these are those of a contraction of tensors in blocks."""
-    block, rows, fraction_bits = attributes["block"], attributes["rows"], attributes["fraction_bits"]
+    block, rows, fraction_bits = attributes["block"], attributes["rows"], attributes.get("fraction_bits")
     if not 1 <= block <= _MOST_BLOCK:
         raise InvalidFormat(f"(Q4) expected blocks of 1 to {_MOST_BLOCK}, got {block}")
     if len(rows) != 2 or min(rows) < 1:
@@ -41,3 +43,24 @@ def check_contraction(attributes: dict[str, Any], operands: Sequence[ValueType],
             raise InvalidFormat(f"(Q4) expected scales of {', '.join(_SCALES)} and {list(blocks)}, got {scales}")
     if result.element.name != "f32" or operands[4] != result:
         raise InvalidFormat(f"(Q4) expected an initial value and a result of f32, got {operands[4]} and {result}")
+    by = attributes.get("accumulator")
+    if attributes["step"] == "scaled":
+        _check_scaled(by, block, operands)
+    elif isinstance(by, Fdpa | LateFdpa) and (by.inner if isinstance(by, LateFdpa) else by).group != 1:
+        raise InvalidFormat("(M5) expected no groups of products but in scaled contractions")
+
+
+def _check_scaled(by: Fdpa | LateFdpa | None, block: int, operands: Sequence[ValueType]) -> None:
+    """(M5) InvalidFormat for scaled products that the accumulator does not add."""
+    if not isinstance(by, Fdpa) or by.fraction is None:
+        raise InvalidFormat("(M5) expected an accumulator of scaled products, with a fraction and not late")
+    if block % by.group:
+        raise InvalidFormat(f"(M5) expected blocks of whole groups of {by.group} products, got blocks of {block}")
+    if any(operands[i].element.name not in _SCALES[:2] for i in (1, 3)):
+        raise InvalidFormat(f"(M5) expected scales of {' or '.join(_SCALES[:2])} as factors of products")
+    first, second = (FORMATS[operands[i].element.name] for i in (0, 2))
+    assert isinstance(first, BinaryFormat) and isinstance(second, BinaryFormat)
+    try:
+        check_groups(by, (first, second))
+    except ValueError as error:
+        raise InvalidFormat(f"(M5) {error}") from None

@@ -400,6 +400,7 @@ def random_numbers(op: Operation, env: Environment) -> list[np.ndarray]:
 
 STRUCTURED: dict[str, Callable[[Operation, Environment], list[np.ndarray]]] = {
     "linalg.generic": generic,
+    "repro.accumulated_block_contraction": blocks.block_contraction,
     "repro.arg_reduce": arg_reduce,
     "repro.block_contraction": blocks.block_contraction,
     "repro.dequantize": blocks.dequantize,

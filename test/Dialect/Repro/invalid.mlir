@@ -1855,3 +1855,157 @@ func.func @Q4_scalar(%x: i8, %s: tensor<8x3xf32>, %y: tensor<8x96xi8>, %i: tenso
       outs(%i : tensor<8x8xf32>) -> tensor<8x8xf32>
   return
 }
+
+// -----
+
+// expected-error @+1 {{(M2) group must divide the 32 terms of a block, got 5}}
+func.func private @M2_group() attributes {o = #repro.fdpa<terms = 32, fraction = 25, round = rz_f32, floor = 0, group = 5>}
+
+// -----
+
+func.func @M4_group(%x: tensor<8xf32>, %o: tensor<f32>) {
+  // expected-error @+1 {{(M4) expected no groups of products without scales of blocks, got group = 8}}
+  %0 = repro.fold #repro.fdpa<terms = 16, fraction = 25, round = rz_f32, floor = -133, group = 8>
+      maps [affine_map<(i) -> (i)>, affine_map<(i) -> ()>] iterators [reduction]
+      ins(%x : tensor<8xf32>) outs(%o : tensor<f32>) {
+  ^bb0(%e: f32, %acc: f32):
+    %1 = math.fma %e, %e, %acc : f32
+    repro.yield %1 : f32
+  } -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @M5_none(%x: tensor<8x96xf4E2M1FN>, %s: tensor<8x3xf8E8M0FNU>, %i: tensor<8x8xf32>) {
+  // expected-error @+1 {{(M5) expected an accumulator of scaled products}}
+  %0 = repro.block_contraction scaled block = 32 rows = [1, 1] 
+      ins(%x, %s, %x, %s : tensor<8x96xf4E2M1FN>, tensor<8x3xf8E8M0FNU>, tensor<8x96xf4E2M1FN>, tensor<8x3xf8E8M0FNU>) outs(%i : tensor<8x8xf32>) -> tensor<8x8xf32>
+  return
+}
+
+// -----
+
+func.func @M5_elements_alone(%x: tensor<8x96xf4E2M1FN>, %s: tensor<8x3xf8E8M0FNU>, %i: tensor<8x8xf32>) {
+  // expected-error @+1 {{(M5) expected no 'elements' without accumulator}}
+  %0 = repro.block_contraction fused block = 32 rows = [1, 1] elements = [f4E2M1FN, f4E2M1FN]
+      ins(%x, %s, %x, %s : tensor<8x96xf4E2M1FN>, tensor<8x3xf8E8M0FNU>, tensor<8x96xf4E2M1FN>, tensor<8x3xf8E8M0FNU>) outs(%i : tensor<8x8xf32>) -> tensor<8x8xf32>
+  return
+}
+
+// -----
+
+func.func @M5_integers(%x: tensor<8x96xi8>, %s: tensor<8x3xf32>, %i: tensor<8x8xf32>) {
+  // expected-error @+1 {{(M5) expected codes of f8E4M3FN, f6 or f4 in an accumulator, got integers}}
+  %0 = repro.block_contraction fused block = 32 rows = [1, 1] fraction_bits = 12 accumulator = #repro.fdpa<terms = 32, fraction = 25, round = rz_f32, floor = -133>
+      ins(%x, %s, %x, %s : tensor<8x96xi8>, tensor<8x3xf32>, tensor<8x96xi8>, tensor<8x3xf32>) outs(%i : tensor<8x8xf32>) -> tensor<8x8xf32>
+  return
+}
+
+// -----
+
+func.func @M5_chunk(%x: tensor<8x96xf4E2M1FN>, %s: tensor<8x3xf8E8M0FNU>, %i: tensor<8x8xf32>) {
+  // expected-error @+1 {{(M5) expected an accumulator without chunk and start, got #repro.fdpa<terms = 32, fraction = 25, round = rz_f32, floor = -133, chunk = 64>}}
+  %0 = repro.block_contraction fused block = 32 rows = [1, 1] accumulator = #repro.fdpa<terms = 32, fraction = 25, round = rz_f32, floor = -133, chunk = 64>
+      ins(%x, %s, %x, %s : tensor<8x96xf4E2M1FN>, tensor<8x3xf8E8M0FNU>, tensor<8x96xf4E2M1FN>, tensor<8x3xf8E8M0FNU>) outs(%i : tensor<8x8xf32>) -> tensor<8x8xf32>
+  return
+}
+
+// -----
+
+func.func @M5_start(%x: tensor<8x96xf4E2M1FN>, %s: tensor<8x3xf8E8M0FNU>, %i: tensor<8x8xf32>) {
+  // expected-error @+1 {{(M5) expected an accumulator without chunk and start}}
+  %0 = repro.block_contraction split block = 32 rows = [1, 1] accumulator = #repro.fdpa<terms = 32, fraction = 25, round = rz_f32, floor = -133, start = init>
+      ins(%x, %s, %x, %s : tensor<8x96xf4E2M1FN>, tensor<8x3xf8E8M0FNU>, tensor<8x96xf4E2M1FN>, tensor<8x3xf8E8M0FNU>) outs(%i : tensor<8x8xf32>) -> tensor<8x8xf32>
+  return
+}
+
+// -----
+
+func.func @M5_group_of_step(%x: tensor<8x96xf4E2M1FN>, %s: tensor<8x3xf8E8M0FNU>, %i: tensor<8x8xf32>) {
+  // expected-error @+1 {{(M5) expected no groups of products but in scaled contractions, got group = 16}}
+  %0 = repro.block_contraction fused block = 32 rows = [1, 1] accumulator = #repro.fdpa<terms = 32, fraction = 25, round = rz_f32, floor = -133, group = 16>
+      ins(%x, %s, %x, %s : tensor<8x96xf4E2M1FN>, tensor<8x3xf8E8M0FNU>, tensor<8x96xf4E2M1FN>, tensor<8x3xf8E8M0FNU>) outs(%i : tensor<8x8xf32>) -> tensor<8x8xf32>
+  return
+}
+
+// -----
+
+func.func @M5_fraction(%x: tensor<8x96xf4E2M1FN>, %s: tensor<8x3xf8E8M0FNU>, %i: tensor<8x8xf32>) {
+  // expected-error @+1 {{(M5) expected an accumulator of scaled products with a fraction and not late}}
+  %0 = repro.block_contraction scaled block = 32 rows = [1, 1] accumulator = #repro.fdpa<terms = 4, round = rne_f32, floor = 0>
+      ins(%x, %s, %x, %s : tensor<8x96xf4E2M1FN>, tensor<8x3xf8E8M0FNU>, tensor<8x96xf4E2M1FN>, tensor<8x3xf8E8M0FNU>) outs(%i : tensor<8x8xf32>) -> tensor<8x8xf32>
+  return
+}
+
+// -----
+
+func.func @M5_late(%x: tensor<8x96xf4E2M1FN>, %s: tensor<8x3xf8E8M0FNU>, %i: tensor<8x8xf32>) {
+  // expected-error @+1 {{(M5) expected an accumulator of scaled products with a fraction and not late}}
+  %0 = repro.block_contraction scaled block = 32 rows = [1, 1] accumulator = #repro.fdpa<terms = 32, fraction = 25, round = rz_f32, floor = -133, late = true>
+      ins(%x, %s, %x, %s : tensor<8x96xf4E2M1FN>, tensor<8x3xf8E8M0FNU>, tensor<8x96xf4E2M1FN>, tensor<8x3xf8E8M0FNU>) outs(%i : tensor<8x8xf32>) -> tensor<8x8xf32>
+  return
+}
+
+// -----
+
+func.func @M5_groups(%x: tensor<8x96xf4E2M1FN>, %s: tensor<8x3xf8E8M0FNU>, %i: tensor<8x8xf32>) {
+  // expected-error @+1 {{(M5) expected blocks of whole groups of 16 products, got blocks of 24}}
+  %0 = repro.block_contraction scaled block = 24 rows = [1, 1] accumulator = #repro.fdpa<terms = 32, fraction = 25, round = rz_f32, floor = -133, group = 16>
+      ins(%x, %s, %x, %s : tensor<8x96xf4E2M1FN>, tensor<8x3xf8E8M0FNU>, tensor<8x96xf4E2M1FN>, tensor<8x3xf8E8M0FNU>) outs(%i : tensor<8x8xf32>) -> tensor<8x8xf32>
+  return
+}
+
+// -----
+
+func.func @M5_scales(%x: tensor<8x96xf4E2M1FN>, %s: tensor<8x3xf32>, %i: tensor<8x8xf32>) {
+  // expected-error @+1 {{(M5) expected scales of f8E8M0FNU or f8E4M3FN as factors of products, got 'f32'}}
+  %0 = repro.block_contraction scaled block = 32 rows = [1, 1] accumulator = #repro.fdpa<terms = 32, fraction = 25, round = rz_f32, floor = -133>
+      ins(%x, %s, %x, %s : tensor<8x96xf4E2M1FN>, tensor<8x3xf32>, tensor<8x96xf4E2M1FN>, tensor<8x3xf32>) outs(%i : tensor<8x8xf32>) -> tensor<8x8xf32>
+  return
+}
+
+// -----
+
+func.func @M5_sums(%x: tensor<8x96xf8E4M3FN>, %s: tensor<8x3xf8E8M0FNU>, %i: tensor<8x8xf32>) {
+  // expected-error @+1 {{(M5) expected groups of products whose sums have at most 62 bits, got 32 of 'f8E4M3FN' and 'f8E4M3FN'}}
+  %0 = repro.block_contraction scaled block = 32 rows = [1, 1] accumulator = #repro.fdpa<terms = 128, fraction = 40, round = rz_f32, floor = -133, group = 32>
+      ins(%x, %s, %x, %s : tensor<8x96xf8E4M3FN>, tensor<8x3xf8E8M0FNU>, tensor<8x96xf8E4M3FN>, tensor<8x3xf8E8M0FNU>) outs(%i : tensor<8x8xf32>) -> tensor<8x8xf32>
+  return
+}
+
+// -----
+
+func.func @M5_number_of_elements(%x: tensor<8x96xf8E4M3FN>, %s: tensor<8x3xf32>, %i: tensor<8x8xf32>) {
+  // expected-error @+1 {{(M5) expected two types of codes as 'elements', got [f4E2M1FN]}}
+  %0 = repro.block_contraction scaled block = 32 rows = [1, 1] accumulator = #repro.fdpa<terms = 32, fraction = 25, round = rz_f32, floor = -133> elements = [f4E2M1FN]
+      ins(%x, %s, %x, %s : tensor<8x96xf8E4M3FN>, tensor<8x3xf32>, tensor<8x96xf8E4M3FN>, tensor<8x3xf32>) outs(%i : tensor<8x8xf32>) -> tensor<8x8xf32>
+  return
+}
+
+// -----
+
+func.func @M5_elements(%x: tensor<8x96xf8E4M3FN>, %s: tensor<8x3xf32>, %i: tensor<8x8xf32>) {
+  // expected-error @+1 {{(M5) expected two types of codes as 'elements', got [f4E2M1FN, f32]}}
+  %0 = repro.block_contraction scaled block = 32 rows = [1, 1] accumulator = #repro.fdpa<terms = 32, fraction = 25, round = rz_f32, floor = -133> elements = [f4E2M1FN, f32]
+      ins(%x, %s, %x, %s : tensor<8x96xf8E4M3FN>, tensor<8x3xf32>, tensor<8x96xf8E4M3FN>, tensor<8x3xf32>) outs(%i : tensor<8x8xf32>) -> tensor<8x8xf32>
+  return
+}
+
+// -----
+
+func.func @M5_held_elements(%x: tensor<8x96xf4E2M1FN>, %s: tensor<8x3xf8E8M0FNU>, %i: tensor<8x8xf32>) {
+  // expected-error @+1 {{(M5) expected f8E4M3FN that holds other codes, got 'f4E2M1FN'}}
+  %0 = repro.block_contraction scaled block = 32 rows = [1, 1] accumulator = #repro.fdpa<terms = 32, fraction = 25, round = rz_f32, floor = -133> elements = [f4E2M1FN, f4E2M1FN]
+      ins(%x, %s, %x, %s : tensor<8x96xf4E2M1FN>, tensor<8x3xf8E8M0FNU>, tensor<8x96xf4E2M1FN>, tensor<8x3xf8E8M0FNU>) outs(%i : tensor<8x8xf32>) -> tensor<8x8xf32>
+  return
+}
+
+// -----
+
+func.func @M5_codes(%x: tensor<8x96xf8E5M2>, %s: tensor<8x3xf8E8M0FNU>, %i: tensor<8x8xf32>) {
+  // expected-error @+1 {{(Q4) expected codes of f8E4M3FN, f6 or f4, or integers with fraction bits, got 'f8E5M2'}}
+  %0 = repro.block_contraction scaled block = 32 rows = [1, 1] accumulator = #repro.fdpa<terms = 32, fraction = 25, round = rz_f32, floor = -133>
+      ins(%x, %s, %x, %s : tensor<8x96xf8E5M2>, tensor<8x3xf8E8M0FNU>, tensor<8x96xf8E5M2>, tensor<8x3xf8E8M0FNU>) outs(%i : tensor<8x8xf32>) -> tensor<8x8xf32>
+  return
+}

@@ -491,3 +491,20 @@ func.func @Q4_block_contraction(%x: tensor<2x8x96xf4E2M1FN>, %s: tensor<2x8x3xf8
       outs(%j : tensor<8x8xf32>) -> tensor<8x8xf32>
   return
 }
+
+// CHECK-LABEL: func @M5_block_contraction
+func.func @M5_block_contraction(%x: tensor<8x96xf4E2M1FN>, %s: tensor<8x6xf8E4M3FN>, %y: tensor<8x96xf8E4M3FN>,
+    %t: tensor<8x3xf32>, %i: tensor<8x8xf32>) {
+  // CHECK: repro.block_contraction scaled block = 16 rows = [1, 1] accumulator = #repro.fdpa<terms = 64, fraction = 35, round = rz_f32, floor = -133, group = 16> ins
+  %0 = repro.block_contraction scaled block = 16 rows = [1, 1]
+      accumulator = #repro.fdpa<terms = 64, fraction = 35, round = rz_f32, floor = -133, group = 16>
+      ins(%x, %s, %x, %s : tensor<8x96xf4E2M1FN>, tensor<8x6xf8E4M3FN>, tensor<8x96xf4E2M1FN>, tensor<8x6xf8E4M3FN>)
+      outs(%i : tensor<8x8xf32>) -> tensor<8x8xf32>
+  // CHECK: repro.block_contraction fused block = 32 rows = [1, 1] accumulator = #repro.fdpa<terms = 32, fraction = 13, round = rz_e8m13, floor = -132> elements = [f6E2M3FN, f8E4M3FN] ins
+  %1 = repro.block_contraction fused block = 32 rows = [1, 1]
+      accumulator = #repro.fdpa<terms = 32, fraction = 13, round = rz_e8m13, floor = -132, late = false, group = 1>
+      elements = [f6E2M3FN, f8E4M3FN]
+      ins(%y, %t, %y, %t : tensor<8x96xf8E4M3FN>, tensor<8x3xf32>, tensor<8x96xf8E4M3FN>, tensor<8x3xf32>)
+      outs(%i : tensor<8x8xf32>) -> tensor<8x8xf32>
+  return
+}

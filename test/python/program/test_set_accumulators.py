@@ -80,14 +80,14 @@ def test_a_program_is_saved_with_its_accumulators_M4(program: repro_mlir.Program
 
 def test_classes_are_those_of_the_rules_M3() -> None:
     """The interpreter has a table of its own, with units that no program has."""
-    types = {"f16": "f16", "bf16": "bf16", "tf32": "f32", "f8E4M3FN": "f8E4M3FN", "f8E5M2": "f8E5M2"}
+    assert set(ACCUMULATORS) - set(CLASSES) == {"cdna1", "cdna2", "cdna3"}
     for name, entries in CLASSES.items():
         found = {}
         for (of, result), by in ACCUMULATORS[name].items():
-            inner = by.inner if isinstance(by, LateFdpa) else by
-            if of in types and isinstance(inner, Fdpa):
-                late = isinstance(by, LateFdpa)
-                found[types[of], result] = Accumulator(inner.terms, inner.fraction, inner.round, inner.floor, late)
+            inner, late = (by.inner, True) if isinstance(by, LateFdpa) else (by, False)
+            assert isinstance(inner, Fdpa)
+            fields = (inner.terms, inner.fraction, inner.round, inner.floor)
+            found["f32" if of == "tf32" else of, result] = Accumulator(*fields, late, group=inner.group)
         assert entries == found
     by = Accumulator.named("ampere", "bf16", chunk=64)
     assert (by.terms, by.chunk, by.start) == (8, 64, "zero")
@@ -104,6 +104,13 @@ def test_a_contraction_that_a_class_does_not_have_is_named_M3(program: repro_mli
         repro_mlir.set_accumulators(program, "volta")
     with pytest.raises(ReproError, match=r"the name of a class \(volta, turing, .*\), got 'cdna3'"):
         repro_mlir.set_accumulators(program, "cdna3")
+
+
+def test_what_has_scales_of_blocks_is_no_accumulator_of_all_contractions_M5(program: repro_mlir.Program) -> None:
+    with pytest.raises(ReproError, match=r"\(M5\) blackwell_nvfp4 multiplies by scales of blocks: .* in a recipe"):
+        repro_mlir.set_accumulators(program, "blackwell_nvfp4")
+    with pytest.raises(ReproError, match=r"\(M4\) expected no groups of products without scales of blocks, got 16"):
+        repro_mlir.set_accumulators(program, Accumulator.named("blackwell_nvfp4", "f4E2M1FN"))
 
 
 def test_a_class_has_no_products_of_two_types_of_16_bits_M3() -> None:

@@ -98,6 +98,25 @@ def of_op(
     return file(program([kind("f32", 4)], [], [op(name, types, operands, attributes), op("func.return")]))
 
 
+# (M5) Terms, fraction, round, floor, late and group.
+ACCUMULATOR = (64, 35, 0, -133, 0, 16)
+
+
+def in_unit(
+    accumulator: Sequence[int] = ACCUMULATOR,
+    step: int = 2,
+    block: int = 16,
+    element: str = "f4E2M1FN",
+    scale: str = "f8E8M0FNU",
+    name: str = "repro.accumulated_block_contraction",
+) -> bytes:
+    """(M5) A contraction in blocks of [4, 32] and [4, 32]; without an accumulator by the name of (Q4)."""
+    types = [kind(element, 4, 32), kind(scale, 4, -(-32 // block)), kind("f32", 4, 4)]
+    by = u64(*accumulator) if "accumulated" in name else u64(0)
+    attributes = u64(step, block, 2, 1, 1) + by + u64(2, 4, 1)
+    return file(program(types, [], [op(name, types[2:], [0, 1, 0, 1, 2], attributes), op("func.return")]))
+
+
 def first(data: bytes) -> Operation:
     return read_program(data).body.operations[0]
 
@@ -132,14 +151,14 @@ def enumerated(name: str, number: int) -> bytes:
 
 def test_the_page_has_the_enumerations() -> None:
     assert ENUMERATIONS.keys() == {*ENUMERATED, "step", "totals", "round", "start"}
-    assert [len(words) for words in ENUMERATIONS.values()] == [10, 16, 2, 5, 2, 2, 2, 2, 4, 2]
+    assert [len(words) for words in ENUMERATIONS.values()] == [10, 16, 2, 5, 2, 2, 3, 2, 4, 2]
 
 
 def test_Q4_step() -> None:
     steps = [each.attributes["step"] for each in read_program(to_bytes(BLOCK_CONTRACTIONS)).body.operations[:2]]
     assert [int(ENUMERATIONS["step"][step]) for step in steps] == [1, 0]
-    unknown = of_op(u64(2, 4, 2, 1, 1, 0, 2, 4, 1), "repro.block_contraction", 4, [kind("f32", 4)], 1)
-    assert "below 2, got 2" in refusal(unknown)
+    unknown = of_op(u64(3, 4, 2, 1, 1, 0, 2, 4, 1), "repro.block_contraction", 4, [kind("f32", 4)], 1)
+    assert "below 3, got 3" in refusal(unknown)
 
 
 def test_Q7_types() -> None:
@@ -253,9 +272,13 @@ def attribute_of(each: Operation, key: str, value: Any) -> bytes:
         ]
         if each.name == "repro.scan":
             tables = [ENUMERATIONS["combine"]]
+        if key == "step":
+            tables = [ENUMERATIONS["step"]]
         return u64(int(tables[0][value]))
     if isinstance(value, tuple):
         return many(element_of(item) for item in value)
+    if key == "accumulator":
+        return block_sum_of(value) + u64(value.group if isinstance(value, Fdpa) else 1)
     return order_of(value)
 
 
@@ -310,11 +333,15 @@ def order_of(order: folds.FoldOrder) -> bytes:
     if isinstance(order, folds.Exact):
         return b"\3" + u64(order.digits)
     if isinstance(order, folds.Accumulated):
-        late = isinstance(order.accumulator, LateFdpa)
-        by = order.accumulator.inner if isinstance(order.accumulator, LateFdpa) else order.accumulator
-        rounding = int(ENUMERATIONS["round"][by.round])
-        return b"\4" + u64(by.terms, by.fraction or 0, rounding, by.floor, late, order.chunk, order.from_init)
+        return b"\4" + block_sum_of(order.accumulator) + u64(order.chunk, order.from_init)
     return b"\1" if isinstance(order, folds.AnyOrder) else b"\2"
+
+
+def block_sum_of(accumulator: Fdpa | LateFdpa) -> bytes:
+    """How the products of a block are added."""
+    late = isinstance(accumulator, LateFdpa)
+    by = accumulator.inner if isinstance(accumulator, LateFdpa) else accumulator
+    return u64(by.terms, by.fraction or 0, int(ENUMERATIONS["round"][by.round]), by.floor, late)
 
 
 def check(text: str) -> None:
@@ -670,6 +697,19 @@ REFUSALS = BLOCKS_REFUSED | {
     "fdpa-chunk": (fold(b"\4" + u64(4, 25, 0, 0, 1, 12, 0)), "M4.*chunks of whole blocks.*got 12"),
     "fdpa-start": (fold(b"\4" + u64(4, 25, 0, 0, 0, 0, 2)), "a start of sums below 2, got 2"),
     "fdpa-init": (fold(b"\4" + u64(4, 25, 0, 0, 0, 8, 1)), "M4.*without an init, got 8"),
+    "block-step": (in_unit(step=0), "M5.*no groups of products but in scaled contractions"),
+    "block-fraction": (in_unit((4, 0, 3, 0, 0, 1)), "M5.*with a fraction and not late"),
+    "block-late": (in_unit((4, 25, 0, 0, 1, 1)), "M5.*with a fraction and not late"),
+    "block-late-flag": (in_unit((4, 25, 0, 0, 2, 1)), "late below 2, got 2"),
+    "block-group": (in_unit((64, 35, 0, -133, 0, 12)), "M1.*groups that divide the 64 terms of a block, got 12"),
+    "block-groups": (in_unit(block=24), "M5.*blocks of whole groups of 16 products, got blocks of 24"),
+    "block-scales": (in_unit(scale="f32"), "M5.*scales of f8E8M0FNU or f8E4M3FN as factors"),
+    "block-sums": (in_unit((128, 40, 0, -133, 0, 16), element="f8E4M3FN"), "M5.*groups of at most 62 bits"),
+    "block-codes": (in_unit(element="i8"), "Q4.*codes of f8E4M3FN, f6E3M2FN, f6E2M3FN, f4E2M1FN"),
+    "scaled-without": (
+        in_unit(name="repro.block_contraction"),
+        "M5.*an accumulator of scaled products",
+    ),
     "segments": (fold(b"\1", YIELD, u64(2, 2, 0)), r"expected \[1, 1\] operands by role, got \[2, 0\]"),
     "segments-count": (fold(b"\1", YIELD, u64(1, 2)), r"expected \[1, 1\] operands by role, got \[2\]"),
     "slice-segments": (slices([1], [0, 1, 0, 0]), r"expected \[1, 0, 0, 0\] operands by role"),

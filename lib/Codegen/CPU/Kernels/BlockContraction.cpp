@@ -621,7 +621,7 @@ void BlockContraction::expand() {
 
 void repro::cpu::expandBlockContraction(HostBuilder &b, BlockContractionOp op) {
   BlockContraction contraction(b, op);
-  if (contraction.isSupported())
+  if (!op.getAccumulator() && contraction.isSupported())
     contraction.expand();
   else
     expandLiteralBlockContraction(b, op);

@@ -679,6 +679,12 @@ struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
     return isInteger(0) && isInteger(2);
   }
 
+  /// (M5) Whether a scale stays as it is: those of products are significands
+  /// and exponents, which f32 has of f8E8M0FNU alone.
+  static bool keepsScale(BlockContractionOp op, Type scale) {
+    return op.getStep() == BlockStep::scaled && isa<Float8E4M3FNType>(scale);
+  }
+
   /// The length of K in whole blocks, and of one block in words of four
   /// elements, or in steps of matrix instructions where these would serve.
   static int64_t getFilledLength(BlockContractionOp op, bool fillSteps) {
@@ -686,6 +692,9 @@ struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
     auto x = cast<ShapedType>(op.getInputs()[0].getType());
     auto output = cast<ShapedType>(op.getOutputs()[0].getType());
     int64_t k = x.getShape().back(), block = op.getBlock();
+    // (M5) A product of zeros cuts what an accumulator has.
+    if (op.getAccumulator())
+      return k;
     if (k > block)
       return llvm::alignTo(k, block);
     if (fillSteps && areIntegers(op) &&
@@ -706,7 +715,11 @@ struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
     auto isCode = [](Type type) {
       return type.isInteger() || isa<Float8E4M3FNType>(type);
     };
-    auto isScale = [](Type type) { return type.isF32(); };
+    if (op.getAccumulator() && !op.getElements())
+      return false;
+    auto isScale = [&](Type type) {
+      return type.isF32() || keepsScale(op, type);
+    };
     return is(0, isCode) && is(1, isScale) && is(2, isCode) && is(3, isScale);
   }
 
@@ -731,8 +744,11 @@ struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
     };
     IntegerAttr fractionBits = op.getFractionBitsAttr();
     DenseI64ArrayAttr magnitudes = op.getMagnitudesAttr();
+    ArrayAttr elements = op.getElementsAttr();
+    if (op.getAccumulator() && !elements)
+      elements = b.getTypeArrayAttr({elementOf(0), elementOf(2)});
     // Two of f8 have no common integers; with another format neither has.
-    if (!fractionBits && areIntegers(op)) {
+    if (!fractionBits && !op.getAccumulator() && areIntegers(op)) {
       int count = 0;
       SmallVector<int64_t> most;
       for (unsigned input : {0, 2}) {
@@ -760,7 +776,7 @@ struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
     }
     for (unsigned input : {1, 3}) {
       Type type = elementOf(input);
-      if (!type.isF32())
+      if (!type.isF32() && !keepsScale(op, type))
         map(input, b.getF32Type(), [&](const FloatWords &w, Value scale) {
           return decodeScale(w, scale, type).get();
         });
@@ -770,14 +786,15 @@ struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
     for (unsigned input : {0, 2}) {
       SmallVector<int64_t> shape(
           cast<RankedTensorType>(inputs[input].getType()).getShape());
-      if (shape.back() <= op.getBlock())
+      if (shape.back() <= op.getBlock() && !op.getAccumulator())
         block = std::max<int64_t>(op.getBlock(), filled);
       shape.back() = filled;
       inputs[input] = padWithZeros(b, inputs[input], shape);
     }
     rewriter.replaceOpWithNewOp<BlockContractionOp>(
         op, op.getResultTypes(), inputs, adaptor.getOutputs(), op.getStepAttr(),
-        b.getI64IntegerAttr(block), op.getRowsAttr(), fractionBits, magnitudes);
+        b.getI64IntegerAttr(block), op.getRowsAttr(), fractionBits, magnitudes,
+        op.getAccumulatorAttr(), elements);
     return success();
   }
 

@@ -156,6 +156,11 @@ static LogicalResult verifyExact(FoldOp fold) {
 static LogicalResult verifyFdpa(FoldOp fold, FdpaAttr fdpa) {
   if (failed(verifyPlain(fold, "(M4) #repro.fdpa")))
     return failure();
+  if (fdpa.getGroup() != 1)
+    return fold.emitOpError(
+               "(M4) expected no groups of products without scales "
+               "of blocks, got group = ")
+           << fdpa.getGroup();
   Type result = getElementTypeOrSelf(fold.getOutputs()[0].getType());
   if (fdpa.getStart() == SumStart::init &&
       fdpa.getRound() == SumRounding::rne_f16 && !result.isF16())

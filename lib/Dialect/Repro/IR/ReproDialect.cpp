@@ -124,7 +124,7 @@ LogicalResult ExactAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 LogicalResult FdpaAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                int64_t terms, std::optional<int64_t> fraction,
                                SumRounding, int64_t floor, bool late,
-                               int64_t chunk, SumStart start) {
+                               int64_t chunk, SumStart start, int64_t group) {
   if (terms < 1 || terms > kMaxFdpaTerms)
     return emitError() << "(M1) terms must be 1 to " << kMaxFdpaTerms
                        << ", got " << terms;
@@ -146,6 +146,9 @@ LogicalResult FdpaAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (start == SumStart::init && chunk != 0)
     return emitError() << "(M4) start = init needs one chain, but chunk is "
                        << chunk;
+  if (group < 1 || terms % group != 0)
+    return emitError() << "(M2) group must divide the " << terms
+                       << " terms of a block, got " << group;
   return success();
 }
 

@@ -306,8 +306,95 @@ static bool isBlockCode(Type type) {
              Float4E2M1FNType>(type);
 }
 
+/// (M2) Whether sums of groups of products of two types, and the sum of a
+/// block, fit into an i64, with the two significands of scales below 2 each.
+static bool haveGroups(FdpaAttr by, Type x, Type y) {
+  int64_t kept = *by.getFraction() + 2, units = by.getGroup();
+  for (Type type : {x, y}) {
+    const llvm::fltSemantics &of = cast<FloatType>(type).getFloatSemantics();
+    APFloat largest = APFloat::getLargest(of);
+    int exponent = llvm::ilogb(largest);
+    // A unit is the smallest value above 0.
+    int unit = APFloat::semanticsMinExponent(of) -
+               (int(APFloat::semanticsPrecision(of)) - 1);
+    kept += exponent;
+    units *= int64_t(std::ldexp(largest.convertToFloat(), -unit));
+  }
+  return llvm::bit_width(uint64_t(units)) + 8 <= 62 &&
+         kept + llvm::bit_width(uint64_t(4 * by.getTerms())) <= 62;
+}
+
+/// (M5)
+static LogicalResult verifyAccumulator(BlockContractionOp op) {
+  FdpaAttr by = op.getAccumulatorAttr();
+  bool isScaled = op.getStep() == BlockStep::scaled;
+  if (!by) {
+    if (isScaled)
+      return op.emitOpError("(M5) expected an accumulator of scaled products");
+    if (op.getElements())
+      return op.emitOpError("(M5) expected no 'elements' without accumulator");
+    return success();
+  }
+  if (op.getFractionBits())
+    return op.emitOpError("(M5) expected codes of f8E4M3FN, f6 or f4 in an "
+                          "accumulator, got integers");
+  if (by.getChunk() || by.getStart() != SumStart::zero)
+    return op.emitOpError("(M5) expected an accumulator without chunk and "
+                          "start, got ")
+           << by;
+  auto elementOf = [&](unsigned input) {
+    return getElementTypeOrSelf(op.getInputs()[input].getType());
+  };
+  Type codes[] = {elementOf(0), elementOf(2)};
+  if (std::optional<ArrayAttr> elements = op.getElements()) {
+    if (elements->size() != 2 ||
+        llvm::any_of(elements->getAsValueRange<TypeAttr>(),
+                     [](Type type) { return !isBlockCode(type); }))
+      return op.emitOpError("(M5) expected two types of codes as 'elements', "
+                            "got ")
+             << *elements;
+    for (unsigned side : {0, 1}) {
+      if (!isa<Float8E4M3FNType>(codes[side]))
+        return op.emitOpError("(M5) expected f8E4M3FN that holds other codes, "
+                              "got ")
+               << codes[side];
+      codes[side] = cast<TypeAttr>((*elements)[side]).getValue();
+    }
+  }
+  if (!isScaled) {
+    if (by.getGroup() != 1)
+      return op.emitOpError("(M5) expected no groups of products but in scaled "
+                            "contractions, got group = ")
+             << by.getGroup();
+    return success();
+  }
+  if (!by.getFraction() || by.getLate())
+    return op.emitOpError(
+               "(M5) expected an accumulator of scaled products with "
+               "a fraction and not late, got ")
+           << by;
+  if (op.getBlock() % by.getGroup())
+    return op.emitOpError("(M5) expected blocks of whole groups of ")
+           << by.getGroup() << " products, got blocks of "
+           << int64_t(op.getBlock());
+  for (unsigned input : {1, 3})
+    if (Type scale = elementOf(input);
+        !isa<Float8E8M0FNUType, Float8E4M3FNType>(scale) &&
+        !(op.getElements() && scale.isF32()))
+      return op.emitOpError("(M5) expected scales of f8E8M0FNU or f8E4M3FN as "
+                            "factors of products, got ")
+             << scale;
+  if (by.getGroup() > 1 && isBlockCode(codes[0]) && isBlockCode(codes[1]) &&
+      !haveGroups(by, codes[0], codes[1]))
+    return op.emitOpError("(M5) expected groups of products whose sums have at "
+                          "most 62 bits, got ")
+           << by.getGroup() << " of " << codes[0] << " and " << codes[1];
+  return success();
+}
+
 LogicalResult BlockContractionOp::verify() {
-  if (failed(verifyCounts(*this, 4, 1, isBlockElement)))
+  if (failed(verifyCounts(*this, 4, 1, isBlockElement)) ||
+      failed(verifyAccumulator(*this)))
     return failure();
   // Sums of this many products of i8, or of i16 of at most 448, fit into an
   // i32, those of other codes into an f64.

@@ -7,6 +7,8 @@
 
 #include "Dialect/Repro/Identity/CanonicalOps.h"
 
+#include "dialects/Repro/IR/Repro.h"
+
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSwitch.h"
 
@@ -80,6 +82,16 @@ static constexpr CanonicalAttribute blockContracted[] = {
     {"fraction_bits", Form::optionalInteger},
     segments};
 
+/// (M5) A contraction in blocks with an accumulator, which was added later.
+static constexpr llvm::StringLiteral accumulated =
+    "repro.accumulated_block_contraction";
+static constexpr CanonicalAttribute accumulatedBlocks[] = {
+    {"step", Form::blockStep},
+    {"block", Form::integer},
+    {"rows", Form::integers},
+    {"accumulator", Form::accumulator},
+    segments};
+
 static llvm::StringMap<CanonicalOp> makeTable() {
   llvm::StringMap<CanonicalOp> table;
   auto add = [&](Place place, ArrayRef<CanonicalAttribute> attributes,
@@ -147,12 +159,26 @@ static llvm::StringMap<CanonicalOp> makeTable() {
   add(Place::program, dequantized, {"repro.dequantize"});
   add(Place::program, {}, {"repro.pack_codes", "repro.unpack_codes"});
   add(Place::program, blockContracted, {"repro.block_contraction"});
+  add(Place::program, accumulatedBlocks,
+      {"repro.accumulated_block_contraction"});
   return table;
 }
 
-const CanonicalOp *repro::lookupCanonicalOp(OperationName name) {
+StringRef repro::getStoredName(Operation *op) {
+  auto contraction = dyn_cast<BlockContractionOp>(op);
+  return contraction && contraction.getAccumulator()
+             ? StringRef(accumulated)
+             : op->getName().getStringRef();
+}
+
+StringRef repro::getOperationName(StringRef storedName) {
+  return storedName == accumulated ? BlockContractionOp::getOperationName()
+                                   : storedName;
+}
+
+const CanonicalOp *repro::lookupCanonicalOp(StringRef storedName) {
   static const llvm::StringMap<CanonicalOp> table = makeTable();
-  auto entry = table.find(name.getStringRef());
+  auto entry = table.find(storedName);
   return entry == table.end() ? nullptr : &entry->second;
 }
 

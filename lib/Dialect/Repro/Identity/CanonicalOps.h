@@ -32,6 +32,7 @@ enum class AttributeForm {
   maps,            ///< an array of affine maps without symbols
   iterators,       ///< an array of parallel or reduction
   order,           ///< the order of a fold
+  accumulator,     ///< that of a contraction in blocks (M5)
   constant,        ///< the value of a constant
   none,            ///< must be absent, or flags that are all clear
   text             ///< for people, no part of the identity
@@ -59,8 +60,15 @@ struct CanonicalOp {
   llvm::ArrayRef<CanonicalAttribute> attributes;
 };
 
+/// The name of an operation in the identity: that of MLIR, but for operations
+/// with an attribute that was added later.
+llvm::StringRef getStoredName(Operation *op);
+
+/// The name in MLIR of an operation of the identity.
+llvm::StringRef getOperationName(llvm::StringRef storedName);
+
 /// The entry of the table, null for an operation that is not canonical.
-const CanonicalOp *lookupCanonicalOp(OperationName name);
+const CanonicalOp *lookupCanonicalOp(llvm::StringRef storedName);
 
 /// The pass that decomposes an operation of imported programs; empty for every
 /// other one.

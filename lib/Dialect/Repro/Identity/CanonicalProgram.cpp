@@ -228,7 +228,7 @@ static LogicalResult verifyConversion(Operation *op) {
 }
 
 static LogicalResult verifyOp(Operation *op) {
-  const CanonicalOp *entry = lookupCanonicalOp(op->getName());
+  const CanonicalOp *entry = lookupCanonicalOp(getStoredName(op));
   if (StringRef pass = getDecomposition(op->getName()); !pass.empty())
     return op->emitOpError("has no place in a canonical program: '")
            << pass << "' decomposes it";

@@ -267,6 +267,8 @@ private:
   LogicalResult readMaps(Attribute &maps);
   LogicalResult readReassociation(Attribute &groups);
   LogicalResult readIterators(Attribute &iterators);
+  LogicalResult readAccumulator(size_t start, bool isOfBlocks,
+                                Attribute &accumulator);
   LogicalResult readOrder(Attribute &order);
   LogicalResult readSegments(size_t numOperands, Attribute &segments);
   LogicalResult readAttribute(const CanonicalAttribute &attribute,
@@ -545,6 +547,30 @@ LogicalResult BodyReader::readIterators(Attribute &iterators) {
   return success();
 }
 
+/// (M4) Of an order, or (M5) of a contraction in blocks.
+LogicalResult BodyReader::readAccumulator(size_t start, bool isOfBlocks,
+                                          Attribute &accumulator) {
+  uint64_t terms, fraction, round, floor, late, chunk = 0, begin = 0, group = 1;
+  for (uint64_t *field : {&terms, &fraction, &round, &floor, &late})
+    if (failed(bytes.readNumber(*field)))
+      return failure();
+  if (isOfBlocks
+          ? failed(bytes.readNumber(group))
+          : failed(bytes.readNumber(chunk)) || failed(bytes.readNumber(begin)))
+    return failure();
+  auto emitError = [&]() { return bytes.errorAt(start); };
+  std::optional<SumRounding> rounding = getStoredSumRounding(round);
+  std::optional<SumStart> sumStart = getStoredSumStart(begin);
+  if (!rounding || !sumStart || late > 1)
+    return emitError() << "(M4) unknown accumulator: round " << round
+                       << ", late " << late << ", start " << begin;
+  accumulator = FdpaAttr::getChecked(
+      emitError, context, int64_t(terms),
+      fraction ? std::optional(int64_t(fraction)) : std::nullopt, *rounding,
+      int64_t(floor), bool(late), int64_t(chunk), *sumStart, int64_t(group));
+  return success(bool(accumulator));
+}
+
 LogicalResult BodyReader::readOrder(Attribute &order) {
   size_t start = bytes.getPosition();
   auto emitError = [&]() { return bytes.errorAt(start); };
@@ -570,23 +596,8 @@ LogicalResult BodyReader::readOrder(Attribute &order) {
     order = ExactAttr::get(context, int64_t(digits));
     return success();
   }
-  if (kind == 4) {
-    uint64_t terms, fraction, round, floor, late, chunk, start;
-    for (uint64_t *field :
-         {&terms, &fraction, &round, &floor, &late, &chunk, &start})
-      if (failed(bytes.readNumber(*field)))
-        return failure();
-    std::optional<SumRounding> rounding = getStoredSumRounding(round);
-    std::optional<SumStart> begin = getStoredSumStart(start);
-    if (!rounding || !begin || late > 1)
-      return emitError() << "(M4) unknown accumulator: round " << round
-                         << ", late " << late << ", start " << start;
-    order = FdpaAttr::getChecked(
-        emitError, context, int64_t(terms),
-        fraction ? std::optional(int64_t(fraction)) : std::nullopt, *rounding,
-        int64_t(floor), bool(late), int64_t(chunk), *begin);
-    return success(order);
-  }
+  if (kind == 4)
+    return readAccumulator(start, /*isOfBlocks=*/false, order);
   order = kind == 1 ? Attribute(AnyOrderAttr::get(context))
                     : SequentialAttr::get(context);
   return success();
@@ -677,6 +688,8 @@ LogicalResult BodyReader::readAttribute(const CanonicalAttribute &attribute,
     return readIterators(value);
   case AttributeForm::order:
     return readOrder(value);
+  case AttributeForm::accumulator:
+    return readAccumulator(start, /*isOfBlocks=*/true, value);
   case AttributeForm::constant:
     if (resultTypes.size() != 1)
       return bytes.errorAt(start)
@@ -719,8 +732,8 @@ LogicalResult BodyReader::readOp(OpBuilder &builder, unsigned depth) {
   if (failed(bytes.readString(name)))
     return failure();
   std::optional<RegisteredOperationName> known =
-      RegisteredOperationName::lookup(name, context);
-  const CanonicalOp *entry = known ? lookupCanonicalOp(*known) : nullptr;
+      RegisteredOperationName::lookup(getOperationName(name), context);
+  const CanonicalOp *entry = known ? lookupCanonicalOp(name) : nullptr;
   if (!entry)
     return bytes.errorAt(start) << "expected the name of an operation of a "
                                    "canonical program";

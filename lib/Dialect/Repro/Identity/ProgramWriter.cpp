@@ -71,6 +71,7 @@ private:
   void writeFirstExpr(AffineExpr expr);
   LogicalResult writeExpr(Operation *op, AffineExpr &expr);
   LogicalResult writeMaps(Operation *op, ArrayAttr maps);
+  void writeBlockSum(FdpaAttr fdpa);
   void writeOrder(Attribute order);
   LogicalResult writeAttribute(Operation *op,
                                const CanonicalAttribute &attribute);
@@ -269,6 +270,15 @@ LogicalResult BodyWriter::writeMaps(Operation *op, ArrayAttr maps) {
   return verifyMaps(op, written);
 }
 
+/// How the products of a block are added.
+void BodyWriter::writeBlockSum(FdpaAttr fdpa) {
+  writeNumber(fdpa.getTerms());
+  writeNumber(fdpa.getFraction().value_or(0));
+  writeNumber(*getStoredNumber(fdpa.getRound()));
+  writeNumber(fdpa.getFloor());
+  writeNumber(fdpa.getLate());
+}
+
 void BodyWriter::writeOrder(Attribute order) {
   if (auto chunked = dyn_cast<OrderAttr>(order)) {
     writeNumber(0, 1);
@@ -285,11 +295,7 @@ void BodyWriter::writeOrder(Attribute order) {
   }
   if (auto fdpa = dyn_cast<FdpaAttr>(order)) {
     writeNumber(4, 1);
-    writeNumber(fdpa.getTerms());
-    writeNumber(fdpa.getFraction().value_or(0));
-    writeNumber(*getStoredNumber(fdpa.getRound()));
-    writeNumber(fdpa.getFloor());
-    writeNumber(fdpa.getLate());
+    writeBlockSum(fdpa);
     writeNumber(fdpa.getChunk());
     writeNumber(*getStoredNumber(fdpa.getStart()));
     return;
@@ -377,6 +383,12 @@ LogicalResult BodyWriter::writeAttribute(Operation *op,
   case AttributeForm::order:
     writeOrder(value);
     return success();
+  case AttributeForm::accumulator: {
+    auto fdpa = cast<FdpaAttr>(value);
+    writeBlockSum(fdpa);
+    writeNumber(fdpa.getGroup());
+    return success();
+  }
   case AttributeForm::blockFormat: {
     auto format = cast<BlockFormatAttr>(value);
     writeNumbers(getStoredNumbers(format));
@@ -393,10 +405,11 @@ LogicalResult BodyWriter::writeAttribute(Operation *op,
 }
 
 LogicalResult BodyWriter::writeOp(Operation *op) {
-  const CanonicalOp *entry = lookupCanonicalOp(op->getName());
+  StringRef name = getStoredName(op);
+  const CanonicalOp *entry = lookupCanonicalOp(name);
   if (!entry)
     return op->emitOpError("(H2) is no operation of a canonical program");
-  writeString(op->getName().getStringRef());
+  writeString(name);
   if (failed(writeTypes(op, op->getResultTypes())))
     return failure();
   writeNumber(op->getNumOperands());

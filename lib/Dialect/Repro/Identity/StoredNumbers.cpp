@@ -42,7 +42,8 @@ static constexpr SortDirection directions[] = {SortDirection::ascending,
 static constexpr Distribution distributions[] = {Distribution::bits,
                                                  Distribution::uniform};
 
-static constexpr BlockStep blockSteps[] = {BlockStep::fused, BlockStep::split};
+static constexpr BlockStep blockSteps[] = {BlockStep::fused, BlockStep::split,
+                                           BlockStep::scaled};
 
 static constexpr Totals totalsOfOrders[] = {Totals::sequential, Totals::refold};
 

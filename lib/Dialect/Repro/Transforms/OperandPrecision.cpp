@@ -382,7 +382,8 @@ static Value createFactors(ImplicitLocOpBuilder &b,
 
 BlockFactor repro::createBlockFactor(ImplicitLocOpBuilder &b,
                                      const QuantizedOperand &quantized,
-                                     const OperandLayout &layout) {
+                                     const OperandLayout &layout,
+                                     bool isScaled) {
   const MatrixView &view = quantized.view;
   int64_t rank = view.order.size();
   SmallVector<int64_t> sizes(rank);
@@ -418,7 +419,7 @@ BlockFactor repro::createBlockFactor(ImplicitLocOpBuilder &b,
   BlockFormatAttr format = quantized.format;
   factor.block = format.getColumns() ? format.getColumns()
                                      : std::max<int64_t>(numColumns, 1);
-  Value scales = createFactors(b, quantized);
+  Value scales = isScaled ? quantized.scales : createFactors(b, quantized);
   int64_t numBlocks = llvm::divideCeil(numColumns, factor.block);
   if (format.getRows() == 1) {
     factor.scaleRows = 1;

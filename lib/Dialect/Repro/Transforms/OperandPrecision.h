@@ -96,10 +96,10 @@ struct BlockFactor {
 };
 
 /// (Q4) An operand in blocks as a factor, with the scales by which its codes
-/// are multiplied.
+/// are multiplied; (M5) with those that it has itself, where it `isScaled`.
 BlockFactor createBlockFactor(ImplicitLocOpBuilder &b,
                               const QuantizedOperand &quantized,
-                              const OperandLayout &layout);
+                              const OperandLayout &layout, bool isScaled);
 
 } // namespace mlir::repro
 

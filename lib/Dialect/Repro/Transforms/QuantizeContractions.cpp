@@ -181,6 +181,7 @@ private:
     Attribute result;
     /// (Q4) Whether it becomes a contraction in blocks, and how.
     std::optional<BlockStep> step;
+    FdpaAttr accumulator; ///< (M5) null for exact dot products
   };
   using Key = std::pair<Value, Attribute>;
 
@@ -224,7 +225,8 @@ QuantizeContractions::read(FoldOp fold) {
   if (!asked)
     return fold.emitError("expected a dictionary as '")
            << kPrecision << "', got " << given;
-  if (failed(verifyNames(fold, asked, {"left", "right", "result", "blocks"})))
+  if (failed(verifyNames(fold, asked,
+                         {"left", "right", "result", "blocks", "accumulator"})))
     return failure();
   if (contraction.inputs[0] == contraction.inputs[1])
     return fold.emitError("expected two factors, got the square of one");
@@ -249,13 +251,19 @@ QuantizeContractions::read(FoldOp fold) {
     auto name = dyn_cast<StringAttr>(given);
     contraction.step = symbolizeBlockStep(name ? name.getValue() : "");
     if (!contraction.step)
-      return fold.emitError("(Q4) expected blocks that are \"fused\" or "
-                            "\"split\", got ")
+      return fold.emitError("(Q4) expected blocks that are \"fused\", "
+                            "\"split\" or \"scaled\", got ")
              << given;
     for (const auto &request : contraction.requests)
       if (!request || !request->precision.getBlockFormat())
         return fold.emitError("(Q4) expected formats of blocks of both "
                               "factors");
+  }
+  if (Attribute given = asked.get("accumulator")) {
+    contraction.accumulator = dyn_cast<FdpaAttr>(given);
+    if (!contraction.accumulator || !contraction.step)
+      return fold.emitError("(M5) expected #repro.fdpa with 'blocks', got ")
+             << given;
   }
   return contraction;
 }
@@ -540,10 +548,64 @@ getResultDims(FoldOp fold, ArrayRef<OperandLayout> layouts) {
   return dims;
 }
 
-/// (Q4) A contraction of both factors in blocks, moved to the result of the
-/// fold.
+/// (M5) Whether scales of both factors are factors of products: powers of two,
+/// f8E4M3FN of one level, or both of two levels.
+static LogicalResult verifyScaled(FoldOp fold,
+                                  ArrayRef<QuantizedOperand> operands) {
+  auto isFactor = [](const QuantizedOperand &operand) {
+    Attribute scale = operand.format.getScale();
+    auto quotient = dyn_cast<QuotientScaleAttr>(scale);
+    return isa<PowerScaleAttr, TwoLevelScaleAttr>(scale) ||
+           (quotient && quotient.getLevels() == 1);
+  };
+  auto isOfTensor = [](const QuantizedOperand &operand) {
+    return bool(operand.tensorScale);
+  };
+  if (!llvm::all_of(operands, isFactor) ||
+      isOfTensor(operands[0]) != isOfTensor(operands[1]))
+    return fold.emitError("(M5) expected scales that are powers of two or "
+                          "f8E4M3FN of one level, or two levels of both "
+                          "factors, got ")
+           << operands[0].format.getScale() << " and "
+           << operands[1].format.getScale();
+  for (const QuantizedOperand &operand : operands)
+    if (isOfTensor(operand) &&
+        cast<RankedTensorType>(operand.tensorScale.getType()).getRank())
+      return fold.emitError("(M5) expected the amax of a whole tensor with "
+                            "scales of two levels, got that of each row");
+  return success();
+}
+
+/// (Q4) init + total * ((A * A') / (36 * largest * largest')) of two factors
+/// under scales of two levels.
+static Value addTotal(ImplicitLocOpBuilder &b, Value init, Value total,
+                      ArrayRef<QuantizedOperand> operands) {
+  float divisor = 36;
+  for (const QuantizedOperand &operand : operands)
+    divisor *= cast<TwoLevelScaleAttr>(operand.format.getScale()).getLargest();
+  auto type = cast<RankedTensorType>(init.getType());
+  AffineMap all = b.getMultiDimIdentityMap(type.getRank());
+  AffineMap none = AffineMap::get(type.getRank(), 0, b.getContext());
+  return mapElements(
+      b, type.getShape(), b.getF32Type(),
+      {init, total, operands[0].tensorScale, operands[1].tensorScale},
+      {all, all, none, none}, [&](ImplicitLocOpBuilder &b, ValueRange x) {
+        Value factor = arith::DivFOp::create(
+            b, arith::MulFOp::create(b, x[2], x[3]),
+            arith::ConstantOp::create(b, b.getF32FloatAttr(divisor)));
+        Value scaled = arith::MulFOp::create(b, x[1], factor);
+        return Value(arith::AddFOp::create(b, x[0], scaled));
+      });
+}
+
+/// (Q4), (M5) A contraction of both factors in blocks, moved to the result of
+/// the fold.
 static FailureOr<Value> contractBlocks(FoldOp fold, BlockStep step,
+                                       FdpaAttr accumulator,
                                        ArrayRef<QuantizedOperand> operands) {
+  bool isScaled = step == BlockStep::scaled;
+  if (isScaled && failed(verifyScaled(fold, operands)))
+    return failure();
   OperandLayout layouts[] = {getLayout(fold, 0), getLayout(fold, 1)};
   FailureOr<SmallVector<unsigned>> dims = getResultDims(fold, layouts);
   if (failed(dims))
@@ -551,7 +613,8 @@ static FailureOr<Value> contractBlocks(FoldOp fold, BlockStep step,
   ImplicitLocOpBuilder b(fold.getLoc(), fold);
   BlockFactor factors[2];
   for (unsigned side : {0, 1})
-    factors[side] = createBlockFactor(b, operands[side], layouts[side]);
+    factors[side] =
+        createBlockFactor(b, operands[side], layouts[side], isScaled);
   if (factors[0].block != factors[1].block)
     return fold.emitError("(Q4) expected blocks of one size along K, got ")
            << factors[0].block << " and " << factors[1].block;
@@ -578,6 +641,13 @@ static FailureOr<Value> contractBlocks(FoldOp fold, BlockStep step,
   shape.back() = cast<RankedTensorType>(factors[1].codes.getType())
                      .getDimSize(shape.size() - 2);
   Value outputs = reshape(b, transpose(b, init, order), shape);
+  Value added;
+  if (isScaled && operands[0].tensorScale) {
+    added = outputs;
+    outputs = tensor::SplatOp::create(
+        b, arith::ConstantOp::create(b, b.getF32FloatAttr(0)),
+        RankedTensorType::get(shape, b.getF32Type()));
+  }
   auto product = BlockContractionOp::create(
       b, TypeRange(outputs.getType()),
       ValueRange{factors[0].codes, factors[0].scales, factors[1].codes,
@@ -585,8 +655,12 @@ static FailureOr<Value> contractBlocks(FoldOp fold, BlockStep step,
       outputs, step, factors[0].block,
       b.getDenseI64ArrayAttr({factors[0].scaleRows, factors[1].scaleRows}),
       isInteger ? b.getI64IntegerAttr(12) : IntegerAttr(),
-      /*magnitudes=*/DenseI64ArrayAttr());
-  return transpose(b, reshape(b, product.getResult(0), sizes), back);
+      /*magnitudes=*/DenseI64ArrayAttr(), accumulator,
+      /*elements=*/ArrayAttr());
+  Value result = product.getResult(0);
+  if (added)
+    result = addTotal(b, added, result, operands);
+  return transpose(b, reshape(b, result, sizes), back);
 }
 
 /// Lets a factor read `values`. (K1) The body extends what is not f32.
@@ -681,8 +755,8 @@ LogicalResult QuantizeContractions::run(func::FuncOp function) {
     FoldOp fold = contraction.fold;
     Value result = fold.getResult(0);
     if (contraction.step) {
-      FailureOr<Value> product =
-          contractBlocks(fold, *contraction.step, blocks[number]);
+      FailureOr<Value> product = contractBlocks(
+          fold, *contraction.step, contraction.accumulator, blocks[number]);
       if (failed(product))
         return failure();
       result.replaceAllUsesWith(*product);

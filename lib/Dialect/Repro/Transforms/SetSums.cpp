@@ -112,7 +112,8 @@ struct SetAccumulator
     auto fdpa = FdpaAttr::getChecked(
         [&] { return root->emitError(); }, &getContext(), terms.getValue(),
         fraction ? std::optional(fraction.getValue()) : std::nullopt, *rounding,
-        floor.getValue(), late.getValue(), chunk.getValue(), *begin);
+        floor.getValue(), late.getValue(), chunk.getValue(), *begin,
+        /*group=*/int64_t(1));
     if (!fdpa || failed(setOrder(root, fdpa, *contractions)))
       signalPassFailure();
   }

@@ -237,7 +237,7 @@ def _block(
     c: np.ndarray,
     by: Fdpa | DownFdpa,
     scales: tuple[Unpacked, Unpacked] | None,
-    scale_format: BinaryFormat | None,
+    scale_formats: tuple[BinaryFormat | None, BinaryFormat | None],
 ) -> np.ndarray:
     """One block: operands along the last axis, scales already at each product."""
     addend = unpack(f32_bits(c), F32)
@@ -247,7 +247,7 @@ def _block(
     if group > 1:
         products = _grouped(products, group)
     if scales is not None:
-        for scale in scales:
+        for scale, scale_format in zip(scales, scale_formats, strict=True):
             each = _take(scale, slice(None, None, group))
             if scale_format is None:
                 # f8E8M0FNU: Sig is 1.
@@ -301,7 +301,7 @@ def accumulate(
     by: Accumulator,
     of: BinaryFormat | tuple[BinaryFormat, BinaryFormat],
     scales: tuple[np.ndarray, np.ndarray] | None = None,
-    scale_format: BinaryFormat | None = None,
+    scale_format: BinaryFormat | tuple[BinaryFormat | None, BinaryFormat | None] | None = None,
 ) -> np.ndarray:
     """(M1) to (M3) c plus the sum of a[..., k] * b[..., k] over k, block after block.
 
@@ -309,7 +309,7 @@ def accumulate(
       a: float32 values of the format `of`, or of its first, of shape [..., K].
       b: likewise, of its second; the shapes broadcast.
       c: float32 values of the format of the result, of the shape without K.
-      scales: with Fdpa: of a and of b, codes [..., K] of `scale_format`, or of f8E8M0FNU where that is None; each
+      scales: with Fdpa: of a and of b, codes [..., K] of `scale_format`, which may be two, None being f8E8M0FNU; each
         product has its own, those of a block repeated.
     Returns:
       float32 values of the format of the result.
@@ -320,8 +320,8 @@ def accumulate(
     formats = of if isinstance(of, tuple) else (of, of)
     for values, name in ((a, formats[0]), (b, formats[1]), (c, F16 if by.result == F16 else F32)):
         _check_values(np.asarray(values, np.float32), name)
-    if isinstance(by, Fdpa) and by.group > 1:
-        _check_groups(by, formats)
+    if isinstance(by, Fdpa):
+        check_groups(by, formats)
     a, b = np.broadcast_arrays(np.asarray(a, np.float32), np.asarray(b, np.float32))
     c = np.broadcast_to(np.asarray(c, np.float32), a.shape[:-1])
     if scales is not None and not isinstance(by, Fdpa):
@@ -331,9 +331,10 @@ def accumulate(
     # A block that is not full counts as one with products +0.
     missing = [(0, 0)] * (a.ndim - 1) + [(0, -a.shape[-1] % by.terms)]
     unpacked = None
+    of_scales = scale_format if isinstance(scale_format, tuple) else (scale_format, scale_format)
     if scales is not None:
-        wide = (np.pad(np.broadcast_to(each, a.shape), missing, mode="edge") for each in scales)
-        unpacked = tuple(_unpack_scale(each, scale_format) for each in wide)
+        wide = [np.pad(np.broadcast_to(each, a.shape), missing, mode="edge") for each in scales]
+        unpacked = _unpack_scale(wide[0], of_scales[0]), _unpack_scale(wide[1], of_scales[1])
     a, b = np.pad(a, missing), np.pad(b, missing)
     x, y = unpack(f32_bits(a), F32), unpack(f32_bits(b), F32)
     for first in range(0, a.shape[-1], by.terms):
@@ -344,11 +345,11 @@ def accumulate(
             total = np.zeros_like(c)
             k = np.arange(first, first + by.terms)
             for part in (k[k % 4 < 2], k[k % 4 >= 2]):
-                total = _block(_take(x, part), _take(y, part), formats, total, by.inner, None, None)
+                total = _block(_take(x, part), _take(y, part), formats, total, by.inner, None, of_scales)
             c = _late_sum(total, c, by.result)
         else:
             own = None if unpacked is None else (_take(unpacked[0], chosen), _take(unpacked[1], chosen))
-            c = _block(_take(x, chosen), _take(y, chosen), formats, c, by, own, scale_format)
+            c = _block(_take(x, chosen), _take(y, chosen), formats, c, by, own, of_scales)
     return c
 
 
@@ -361,7 +362,10 @@ def _check_values(x: np.ndarray, of: BinaryFormat) -> None:
         raise ValueError(f"expected values of {of.name}, got {float(x.ravel()[wrong.argmax()])!r}")
 
 
-def _check_groups(by: Fdpa, of: tuple[BinaryFormat, BinaryFormat]) -> None:
+def check_groups(by: Fdpa, of: tuple[BinaryFormat, BinaryFormat]) -> None:
+    """ValueError where sums of groups of products of two formats have more than 62 bits."""
+    if by.group == 1:
+        return
     # The greatest sum of a group, in units of its last bit; then of all of them, times two significands below 2.
     largest = of[0].largest_integer * of[1].largest_integer * by.group
     kept = (of[0].max_exponent + of[1].max_exponent + 2) + (by.fraction or 0)

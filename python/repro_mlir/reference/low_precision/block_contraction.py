@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(Q4) Contractions of tensors in blocks: an exact dot product of each block, then one step of f32."""
+"""(Q4), (M5) Contractions of tensors in blocks: a dot product of each block, then one step of f32, or one chain."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from enum import Enum
 
 import numpy as np
 
-from .binary_formats import F32, Format, decode, decode_e8m0, decode_scale, encode, unpack
+from .accumulators import Fdpa, LateFdpa, accumulate
+from .binary_formats import F32, BinaryFormat, Format, decode, decode_e8m0, decode_scale, encode, unpack
 from .exact_rounding import Direction
 from .f32_operations import add, divide, multiply, multiply_add
 
@@ -79,17 +80,65 @@ def block_contraction(
     of: tuple[Format, Format],
     block: int,
     step: Step = Step.FUSED,
+    by: Fdpa | LateFdpa | None = None,
 ) -> np.ndarray:
     """(Q4) x y^T of codes [m, k] and [n, k], with the products of scales [m, n, blocks]: float32 [m, n].
 
-    One chain over the blocks in ascending K from +0.
+    One chain over the blocks in ascending K from +0. (M5) Dot products are exact, or those of the accumulator `by`.
     """
-    dots = block_dots(x, y, of, block)
+    dots = block_dots(x, y, of, block) if by is None else chain_dots(x, y, of, block, by)
     total = np.zeros(dots.shape[:-1], np.float32)
     for index in range(dots.shape[-1]):
         dot, scale = dots[..., index], scales[..., index]
         total = multiply_add(dot, scale, total) if step is Step.FUSED else add(total, multiply(dot, scale))
     return total
+
+
+def chain_dots(x: np.ndarray, y: np.ndarray, of: tuple[Format, Format], block: int, by: Fdpa | LateFdpa) -> np.ndarray:
+    """(M5) As `block_dots`: for each block what a chain of its products from +0 gives."""
+    formats = _floats(of)
+    a, b = decode(x, of[0]), decode(y, of[1])
+    dots = np.zeros((len(x), len(y), -(-x.shape[-1] // block)), np.float32)
+    for row in range(len(x)):
+        for index in range(dots.shape[-1]):
+            chosen = slice(index * block, (index + 1) * block)
+            zeros = np.zeros(len(y), np.float32)
+            dots[row, :, index] = accumulate(a[row, chosen], b[:, chosen], zeros, by, formats)
+    return dots
+
+
+def scaled_contraction(
+    x: tuple[np.ndarray, np.ndarray],
+    y: tuple[np.ndarray, np.ndarray],
+    of: tuple[Format, Format],
+    of_scales: tuple[BinaryFormat | None, BinaryFormat | None],
+    block: int,
+    by: Fdpa,
+) -> np.ndarray:
+    """(M5) x y^T in one chain of scaled products from +0: float32 [m, n].
+
+    Args:
+      x: codes [m, k] of the first format and codes [m, blocks] of scales of the first of `of_scales`, None being
+        f8E8M0FNU.
+      y: likewise, [n, k] and [n, blocks], of the second ones.
+    """
+    (codes, alpha), (others, beta) = x, y
+    total = np.zeros((len(codes), len(others)), np.float32)
+    length = codes.shape[-1]
+    if length == 0:
+        return total
+    alpha, beta = (np.repeat(each, block, axis=-1)[:, :length] for each in (alpha, beta))
+    formats = _floats(of)
+    a, b = decode(codes, of[0]), decode(others, of[1])
+    for row in range(len(codes)):
+        total[row] = accumulate(a[row], b, total[row], by, formats, (alpha[row], beta), of_scales)
+    return total
+
+
+def _floats(of: tuple[Format, Format]) -> tuple[BinaryFormat, BinaryFormat]:
+    first, second = of
+    assert isinstance(first, BinaryFormat) and isinstance(second, BinaryFormat)
+    return first, second
 
 
 def e4m3_scales(codes: np.ndarray) -> np.ndarray:

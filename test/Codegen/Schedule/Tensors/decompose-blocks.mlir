@@ -124,3 +124,23 @@ func.func @Q4_single_block(%x: tensor<9x100xi8>, %s: tensor<9x1xf32>, %y: tensor
       outs(%j : tensor<9x7xf32>) -> tensor<9x7xf32>
   return %0, %1 : tensor<9x8xf32>, tensor<9x7xf32>
 }
+
+// (M5) Codes as f8E4M3FN with the types that they had, no zeros behind them; a scale of f8E4M3FN that is a factor stays.
+// CHECK-LABEL: func.func @M5_contraction
+func.func @M5_contraction(%x: tensor<4x40xf4E2M1FN>, %s: tensor<4x3xf8E8M0FNU>, %y: tensor<5x40xf6E3M2FN>,
+    %t: tensor<5x3xf8E4M3FN>, %i: tensor<4x5xf32>) -> (tensor<4x5xf32>, tensor<4x5xf32>) {
+  // CHECK-NOT: tensor.pad
+  // CHECK: repro.block_contraction scaled block = 16 rows = [1, 1] accumulator = #{{.*}} elements = [f4E2M1FN, f6E3M2FN]
+  // CHECK-SAME: tensor<4x40xf8E4M3FN>, tensor<4x3xf32>, tensor<5x40xf8E4M3FN>, tensor<5x3xf8E4M3FN>)
+  %0 = repro.block_contraction scaled block = 16 rows = [1, 1]
+      accumulator = #repro.fdpa<terms = 32, fraction = 25, round = rz_f32, floor = -133>
+      ins(%x, %s, %y, %t : tensor<4x40xf4E2M1FN>, tensor<4x3xf8E8M0FNU>, tensor<5x40xf6E3M2FN>, tensor<5x3xf8E4M3FN>)
+      outs(%i : tensor<4x5xf32>) -> tensor<4x5xf32>
+  // CHECK: repro.block_contraction split block = 16 rows = [1, 1] accumulator = #{{.*}} elements = [f4E2M1FN, f6E3M2FN]
+  // CHECK-SAME: tensor<4x40xf8E4M3FN>, tensor<4x3xf32>, tensor<5x40xf8E4M3FN>, tensor<5x3xf32>)
+  %1 = repro.block_contraction split block = 16 rows = [1, 1]
+      accumulator = #repro.fdpa<terms = 32, fraction = 25, round = rz_f32, floor = -133>
+      ins(%x, %s, %y, %t : tensor<4x40xf4E2M1FN>, tensor<4x3xf8E8M0FNU>, tensor<5x40xf6E3M2FN>, tensor<5x3xf8E4M3FN>)
+      outs(%i : tensor<4x5xf32>) -> tensor<4x5xf32>
+  return %0, %1 : tensor<4x5xf32>, tensor<4x5xf32>
+}

@@ -375,3 +375,124 @@ func.func @main(%x: tensor<8x16xf32>, %v: tensor<4x16xf32>, %o: tensor<8x4xf32>)
   } -> tensor<8x4xf32>
   return %0 : tensor<8x4xf32>
 }
+
+// -----
+
+#left = #repro.block_format<element = f4E2M1FN, rows = 1, columns = 8, scale = #repro.power_scale<rule = rceil>,
+    rounding = #repro.rounding<direction = rne>>
+#right = #repro.block_format<element = f4E2M1FN, rows = 1, columns = 8, scale = #repro.power_scale<rule = rceil>,
+    rounding = #repro.rounding<direction = rne>>
+
+func.func @main(%x: tensor<8x24xf32>, %v: tensor<4x24xf32>, %o: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  // expected-error @+1 {{(Q4) expected blocks that are "fused", "split" or "scaled", got "exact"}}
+  %0 = repro.fold maps [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>,
+                        affine_map<(m, n, k) -> (m, n)>] iterators [parallel, parallel, reduction]
+      ins(%x, %v : tensor<8x24xf32>, tensor<4x24xf32>) outs(%o : tensor<8x4xf32>)
+      attributes {repro.precision = {left = {format = #left}, right = {format = #right}, blocks = "exact"}} {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %s = math.fma %a, %b, %acc : f32
+    repro.yield %s : f32
+  } -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+
+// -----
+
+#left = #repro.block_format<element = f4E2M1FN, rows = 1, columns = 8, scale = #repro.power_scale<rule = rceil>,
+    rounding = #repro.rounding<direction = rne>>
+#right = #repro.block_format<element = f4E2M1FN, rows = 1, columns = 8, scale = #repro.power_scale<rule = rceil>,
+    rounding = #repro.rounding<direction = rne>>
+
+func.func @main(%x: tensor<8x24xf32>, %v: tensor<4x24xf32>, %o: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  // expected-error @+1 {{(M5) expected #repro.fdpa with 'blocks', got 8 : i64}}
+  %0 = repro.fold maps [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>,
+                        affine_map<(m, n, k) -> (m, n)>] iterators [parallel, parallel, reduction]
+      ins(%x, %v : tensor<8x24xf32>, tensor<4x24xf32>) outs(%o : tensor<8x4xf32>)
+      attributes {repro.precision = {left = {format = #left}, right = {format = #right}, blocks = "fused", accumulator = 8}} {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %s = math.fma %a, %b, %acc : f32
+    repro.yield %s : f32
+  } -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+
+// -----
+
+#left = #repro.block_format<element = f4E2M1FN, rows = 1, columns = 8, scale = #repro.power_scale<rule = rceil>,
+    rounding = #repro.rounding<direction = rne>>
+#right = #repro.block_format<element = f4E2M1FN, rows = 1, columns = 8, scale = #repro.power_scale<rule = rceil>,
+    rounding = #repro.rounding<direction = rne>>
+
+func.func @main(%x: tensor<8x24xf32>, %v: tensor<4x24xf32>, %o: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  // expected-error @+1 {{(M5) expected #repro.fdpa with 'blocks', got #repro.fdpa<}}
+  %0 = repro.fold maps [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>,
+                        affine_map<(m, n, k) -> (m, n)>] iterators [parallel, parallel, reduction]
+      ins(%x, %v : tensor<8x24xf32>, tensor<4x24xf32>) outs(%o : tensor<8x4xf32>)
+      attributes {repro.precision = {left = {format = #left}, right = {format = #right}, accumulator = #repro.fdpa<terms = 8, fraction = 25, round = rz_f32, floor = -133>}} {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %s = math.fma %a, %b, %acc : f32
+    repro.yield %s : f32
+  } -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+
+// -----
+
+#left = #repro.block_format<element = f4E2M1FN, rows = 1, columns = 8, scale = #repro.two_level_scale<largest = 448>,
+    rounding = #repro.rounding<direction = rne>>
+#right = #repro.block_format<element = f4E2M1FN, rows = 1, columns = 8, scale = #repro.power_scale<rule = rceil>,
+    rounding = #repro.rounding<direction = rne>>
+
+func.func @main(%x: tensor<8x24xf32>, %v: tensor<4x24xf32>, %o: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  // expected-error @+1 {{(M5) expected scales that are powers of two or f8E4M3FN of one level, or two levels of both factors, got #repro.two_level_scale<largest = 448> and #repro.power_scale<}}
+  %0 = repro.fold maps [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>,
+                        affine_map<(m, n, k) -> (m, n)>] iterators [parallel, parallel, reduction]
+      ins(%x, %v : tensor<8x24xf32>, tensor<4x24xf32>) outs(%o : tensor<8x4xf32>)
+      attributes {repro.precision = {left = {format = #left}, right = {format = #right}, blocks = "scaled", accumulator = #repro.fdpa<terms = 8, fraction = 25, round = rz_f32, floor = -133>}} {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %s = math.fma %a, %b, %acc : f32
+    repro.yield %s : f32
+  } -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+
+// -----
+
+#left = #repro.block_format<element = f4E2M1FN, rows = 1, columns = 8, scale = #repro.quotient_scale<levels = 2>,
+    rounding = #repro.rounding<direction = rne>>
+#right = #repro.block_format<element = f4E2M1FN, rows = 1, columns = 8, scale = #repro.quotient_scale<levels = 2>,
+    rounding = #repro.rounding<direction = rne>>
+
+func.func @main(%x: tensor<8x24xf32>, %v: tensor<4x24xf32>, %o: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  // expected-error @+1 {{(M5) expected scales that are powers of two or f8E4M3FN of one level, or two levels of both factors, got #repro.quotient_scale<levels = 2> and #repro.quotient_scale<levels = 2>}}
+  %0 = repro.fold maps [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>,
+                        affine_map<(m, n, k) -> (m, n)>] iterators [parallel, parallel, reduction]
+      ins(%x, %v : tensor<8x24xf32>, tensor<4x24xf32>) outs(%o : tensor<8x4xf32>)
+      attributes {repro.precision = {left = {format = #left}, right = {format = #right}, blocks = "scaled", accumulator = #repro.fdpa<terms = 8, fraction = 25, round = rz_f32, floor = -133>}} {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %s = math.fma %a, %b, %acc : f32
+    repro.yield %s : f32
+  } -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+
+// -----
+
+#left = #repro.block_format<element = f4E2M1FN, rows = 1, columns = 8, scale = #repro.two_level_scale<largest = 448>,
+    rounding = #repro.rounding<direction = rne>>
+#right = #repro.block_format<element = f4E2M1FN, rows = 1, columns = 8, scale = #repro.two_level_scale<largest = 448>,
+    rounding = #repro.rounding<direction = rne>>
+
+func.func @main(%x: tensor<8x24xf32>, %v: tensor<4x24xf32>, %o: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  // expected-error @+1 {{(M5) expected the amax of a whole tensor with scales of two levels, got that of each row}}
+  %0 = repro.fold maps [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>,
+                        affine_map<(m, n, k) -> (m, n)>] iterators [parallel, parallel, reduction]
+      ins(%x, %v : tensor<8x24xf32>, tensor<4x24xf32>) outs(%o : tensor<8x4xf32>)
+      attributes {repro.precision = {left = {format = #left, amax_of_rows}, right = {format = #right},
+        blocks = "scaled", accumulator = #repro.fdpa<terms = 8, fraction = 25, round = rz_f32, floor = -133>}} {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %s = math.fma %a, %b, %acc : f32
+    repro.yield %s : f32
+  } -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}

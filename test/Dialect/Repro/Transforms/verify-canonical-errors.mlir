@@ -558,6 +558,19 @@ func.func @main(%x: tensor<8x96xi8>, %s: tensor<8x3xf32>, %i: tensor<8x8xf32>) -
 
 // -----
 
+// (M5) What the compiler has made of codes.
+func.func @main(%x: tensor<8x96xf8E4M3FN>, %s: tensor<8x3xf8E8M0FNU>, %i: tensor<8x8xf32>) -> tensor<8x8xf32>
+    attributes {repro.num_state = 0 : i64} {
+  // expected-error @+1 {{(H2) attribute 'elements' is unknown to the identity}}
+  %0 = repro.block_contraction split block = 32 rows = [1, 1]
+      accumulator = #repro.fdpa<terms = 32, fraction = 25, round = rz_f32, floor = -133> elements = [f4E2M1FN, f4E2M1FN]
+      ins(%x, %s, %x, %s : tensor<8x96xf8E4M3FN>, tensor<8x3xf8E8M0FNU>, tensor<8x96xf8E4M3FN>, tensor<8x3xf8E8M0FNU>)
+      outs(%i : tensor<8x8xf32>) -> tensor<8x8xf32>
+  return %0 : tensor<8x8xf32>
+}
+
+// -----
+
 // (Q4)
 func.func @main(%x: tensor<8x96xi16>, %s: tensor<8x3xf32>, %i: tensor<8x8xf32>) -> tensor<8x8xf32>
     attributes {repro.num_state = 0 : i64} {

@@ -360,24 +360,26 @@ def fdpa(
     a: Sequence[Fraction],
     b: Sequence[Fraction],
     c: Fraction,
-    name: str,
+    name: str | tuple[str, str],
     fraction: int | None,
     how: str,
     floor: int,
     group: int = 1,
     scales: Sequence[tuple[Fraction, Fraction]] | None = None,
-    scale_name: str = "f8E8M0FNU",
+    scale_name: str | tuple[str, str] = "f8E8M0FNU",
 ) -> Value:
-    """One block of (M1), (M2)."""
+    """One block of (M1), (M2); two names are those of both operands, or of their scales."""
+    names = (name, name) if isinstance(name, str) else name
+    scale_names = (scale_name, scale_name) if isinstance(scale_name, str) else scale_name
     terms = []
     for k in range(0, len(a), group):
         if group == 1:
-            (s, e), (t, f) = split_value(a[k], name), split_value(b[k], name)
+            (s, e), (t, f) = split_value(a[k], names[0]), split_value(b[k], names[1])
             s, e = s * t, e + f
         else:
             s, e = sum((x * y for x, y in zip(a[k : k + group], b[k : k + group], strict=True)), Fraction(0)), 0
-        for scale in scales[k] if scales else ():
-            t, f = split_value(scale, scale_name)
+        for scale, of in zip(scales[k], scale_names, strict=True) if scales else ():
+            t, f = split_value(scale, of)
             s, e = s * t, e + f
         terms.append((s, e))
     terms.append(split_value(c, "f16" if how == "rne_f16" else "f32"))

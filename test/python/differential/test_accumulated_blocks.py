@@ -1,0 +1,35 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""(M5) Contractions in blocks in accumulators of matrix units have the same bits everywhere."""
+
+import pytest
+from repro_mlir.compilation.cpu import runnable_levels
+from repro_mlir.execute import qemu
+from support import accumulated_blocks
+from support.accumulated_blocks import DRAWS, SUMS
+from support.catalogue import Case
+from support.kit import Configuration, check
+
+ON_EVERY_LEVEL = [Configuration(level, threads) for level in runnable_levels() for threads in (1, 2)]
+CASES = list(accumulated_blocks.cases())
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+@pytest.mark.sampled(3)
+def test_M5_contractions(case: Case) -> None:
+    check(case.program, case.inputs)
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_M5_every_level_and_two_threads(name: str) -> None:
+    case = accumulated_blocks.product(f"levels-{name}", SUMS[name], (33, 17, 70), DRAWS["any"], (2,))
+    check(case.program, case.inputs, ON_EVERY_LEVEL)
+
+
+@pytest.mark.skipif(not qemu.is_available(), reason="no aarch64 compiler or emulator")
+@pytest.mark.parametrize("level", ["aarch64", "aarch64-dotprod"])
+@pytest.mark.parametrize("case", CASES[::4], ids=[case.name for case in CASES[::4]])
+@pytest.mark.sampled(3)
+def test_M5_aarch64(case: Case, level: str) -> None:
+    check(case.program, case.inputs, [Configuration(level, 3)], runs=1)

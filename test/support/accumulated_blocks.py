@@ -1,0 +1,185 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""(M5) Contractions of tensors in blocks in accumulators of matrix units: programs and their operands."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from repro_mlir import Accumulator
+
+from support import accumulated
+from support import inputs as values
+from support.builder import Builder
+from support.catalogue import Case
+
+CODES = ("f8E4M3FN", "f6E3M2FN", "f6E2M3FN", "f4E2M1FN")
+SCALES = ("f8E8M0FNU", "f8E4M3FN", "f32")
+FACTORS = SCALES[:2]
+"""Types of scales that may be factors of products."""
+
+_LARGEST = {"f8E4M3FN": (448, 9, 8), "f6E3M2FN": (28, 4, 4), "f6E2M3FN": (7.5, 3, 2), "f4E2M1FN": (6, 1, 2)}
+"""The largest value, the binary places of the smallest one above 0, and the exponent of the largest."""
+
+_NAN = 0x7F
+Draw = Callable[[np.random.Generator, str, tuple[int, ...]], np.ndarray]
+
+
+@dataclasses.dataclass(frozen=True)
+class Sum:
+    """A contraction in blocks.
+
+    Attributes:
+      step: `fused`, `split` or `scaled`.
+      codes, scales: types of the codes and the scales of both operands.
+      rows: that share a scale, of both.
+    """
+
+    step: str
+    by: Accumulator
+    block: int
+    codes: tuple[str, str] = ("f4E2M1FN", "f4E2M1FN")
+    scales: tuple[str, str] = ("f8E8M0FNU", "f8E8M0FNU")
+    rows: tuple[int, int] = (1, 1)
+
+
+HOPPER = Accumulator(32, 13, "rz_e8m13", -132)
+MX = Accumulator(32, 25, "rz_f32", -133)
+GROUPS = Accumulator(64, 35, "rz_f32", -133, group=16)
+
+EIGHT = ("f8E4M3FN", "f8E4M3FN")
+SUMS = {
+    "blackwell_mx": Sum("scaled", MX, 32, EIGHT),
+    "blackwell_mx-f6-f4": Sum("scaled", MX, 32, ("f6E3M2FN", "f4E2M1FN")),
+    "blackwell_mxf4": Sum("scaled", GROUPS, 32),
+    "blackwell_nvfp4": Sum("scaled", GROUPS, 16, scales=("f8E4M3FN", "f8E4M3FN"), rows=(1, 16)),
+    "promoted": Sum("fused", HOPPER, 128, EIGHT, ("f32", "f32"), (1, 128)),
+    "promoted-split": Sum("split", HOPPER, 128, EIGHT, ("f32", "f32"), (1, 128)),
+    "late": Sum("fused", dataclasses.replace(MX, terms=16, late=True), 64, EIGHT, ("f32", "f8E8M0FNU")),
+    "exact-chain": Sum("split", Accumulator(7, None, "rne_f32", 0), 32, ("f8E4M3FN", "f6E2M3FN")),
+    "f16": Sum("scaled", Accumulator(16, 25, "rne_f16", -21), 16, EIGHT, ("f8E4M3FN", "f8E8M0FNU")),
+    "wide-groups": Sum("scaled", Accumulator(64, 35, "rne_f32", -300, group=16), 16, EIGHT, FACTORS),
+    "straddling": Sum("scaled", MX, 48, ("f6E2M3FN", "f8E4M3FN"), FACTORS),
+}
+"""Those of classes, and made-up ones."""
+
+
+def has_room(by: Accumulator, codes: tuple[str, str]) -> bool:
+    """Whether the sums of its groups have at most 62 bits."""
+    units, exponents = 1, 0
+    for name in codes:
+        largest, places, exponent = _LARGEST[name]
+        units *= int(largest * 2**places)
+        exponents += exponent
+    assert by.fraction is not None
+    sums = (exponents + 2 + by.fraction) + (4 * by.terms).bit_length()
+    return by.group == 1 or ((units * by.group).bit_length() + 8 <= 62 and sums <= 62)
+
+
+def any_codes(rng: np.random.Generator, element: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Every code, with few NaNs."""
+    codes = rng.integers(0, 1 << int(element[1]) if element != "f8E4M3FN" else 256, shape).astype(np.uint8)
+    if element != "f8E4M3FN":
+        return codes
+    is_nan = (codes & _NAN == _NAN) & (rng.random(shape) < 0.98)
+    return np.where(is_nan, np.uint8(0x7E), codes)
+
+
+def near_scales(rng: np.random.Generator, element: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Scales of which products of blocks have common bits."""
+    if element == "f32":
+        return np.ldexp(rng.standard_normal(shape), rng.integers(-6, 6, shape)).astype(np.float32)
+    low, high = (120, 134) if element == "f8E8M0FNU" else (0x28, 0x50)
+    return rng.integers(low, high, shape).astype(np.uint8)
+
+
+def any_scales(rng: np.random.Generator, element: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Zeros, subnormals, signs, the least and the greatest powers, and some NaNs."""
+    if element == "f32":
+        return values.random("f32", shape, int(rng.integers(1 << 30)), 60)
+    some = rng.random(shape)
+    codes = rng.integers(0, 256, shape).astype(np.uint8)
+    if element == "f8E8M0FNU":
+        edges = np.choose(rng.integers(0, 4, shape), np.array([0, 1, 127, 254])).astype(np.uint8)
+        codes = np.where(some < 0.3, edges, codes)
+        return np.where((codes == 255) & (some < 0.9), np.uint8(190), codes)
+    return np.where((codes & _NAN == _NAN) & (some < 0.9), np.uint8(0x80), codes)
+
+
+def large_scales(rng: np.random.Generator, element: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Powers whose products are beyond f32 on either side."""
+    if element != "f8E8M0FNU":
+        return any_scales(rng, element, shape)
+    return np.where(
+        rng.random((*shape[:-1], 1)) < 0.5, rng.integers(0, 70, shape), rng.integers(185, 255, shape)
+    ).astype(np.uint8)
+
+
+DRAWS: dict[str, Draw] = {"near": near_scales, "any": any_scales, "large": large_scales}
+
+
+def product(
+    name: str, chosen: Sum, extents: tuple[int, int, int], scales: Draw = near_scales, outer: tuple[int, ...] = ()
+) -> Case:
+    """The program of a contraction with extents m, n, k, and its operands."""
+    m, n, k = extents
+    rng = np.random.default_rng([m, n, k, *map(ord, name)])
+    b = Builder()
+    operands, arrays = [], []
+    for side, extent in enumerate((m, n)):
+        element, kind, rows = chosen.codes[side], chosen.scales[side], chosen.rows[side]
+        operands.append(b.argument((*outer, extent, k), element))
+        arrays.append(any_codes(rng, element, (*outer, extent, k)))
+        operands.append(b.argument((*outer, -(-extent // rows), -(-k // chosen.block)), kind))
+        arrays.append(scales(rng, kind, operands[-1].shape or ()))
+    init = b.argument((*outer, m, n), "f32")
+    arrays.append(values.mixed("f32", (*outer, m, n), int(rng.integers(1 << 16))))
+    names, types = (", ".join(each) for each in ([o.name for o in operands], [o.type for o in operands]))
+    text = (
+        f"repro.block_contraction {chosen.step} block = {chosen.block} rows = {list(chosen.rows)} "
+        f"accumulator = {accumulated.ordering(chosen.by)} "
+        f"ins({names} : {types}) outs({init.name} : {init.type}) -> {init.type}"
+    )
+    return Case(name, b.program(b.op(text, init.shape, "f32")), tuple(arrays))
+
+
+def random_sum(choose: random.Random) -> Sum:
+    """Any that (M5) has."""
+    step = choose.choice(["scaled", "scaled", "fused", "split"])
+    block = choose.choice([1, 2, 7, 16, 16, 32, 32, 48, 128, 8192])
+    codes = choose.choice(CODES), choose.choice(CODES)
+    rows = choose.choice([1, 1, 3, 16, 100]), choose.choice([1, 1, 3, 16, 100])
+    while True:
+        by = dataclasses.replace(accumulated.random_accumulator(choose), chunk=0, start="zero")
+        if step != "scaled":
+            return Sum(step, by, block, codes, (choose.choice(SCALES), choose.choice(SCALES)), rows)
+        groups = [each for each in range(1, 129) if by.terms % each == 0 and block % each == 0]
+        by = dataclasses.replace(by, late=False, group=choose.choice(groups))
+        if by.fraction is not None and has_room(by, codes):
+            return Sum(step, by, block, codes, (choose.choice(FACTORS), choose.choice(FACTORS)), rows)
+
+
+def contraction(number: int) -> Case:
+    """A contraction with a number, of random formats and ragged extents."""
+    choose = random.Random(number)
+    chosen = random_sum(choose)
+    outer = choose.choice([(), (), (), (2,), (2, 3), (0,)])
+    extents = (
+        choose.choice([1, 2, 5, 7, 13]),
+        choose.choice([1, 2, 5, 17, 33]),
+        choose.choice([0, 1, 15, 31, 64, 70, 130]),
+    )
+    draw = DRAWS[choose.choice(list(DRAWS))]
+    return product(f"accumulated-blocks-{number}", chosen, extents, draw, outer)
+
+
+def cases() -> Iterator[Case]:
+    """All of `SUMS`, with scales of every kind, and random ones."""
+    for name, chosen in SUMS.items():
+        for draw, scales in DRAWS.items():
+            yield product(f"{name}-{draw}", chosen, (5, 19, 149), scales)
+    yield from map(contraction, range(40))
