@@ -54,6 +54,7 @@ RECIPES: dict[str, str | Recipe | None] = {
     },
     **{name: name for name in ("deepseek_v3", "blocks_mxfp8", "blocks_mxfp4", "blocks_nvfp4")},
     "hopper": HOPPER,
+    **{name: name for name in ("blackwell_mxfp8", "blackwell_mxfp4", "blackwell_nvfp4", "deepseek_v3_promoted")},
 }
 SOME_STEPS = {"cpu:x86-64-v2": 9, "cpu:aarch64": 3, "ptx-emulator": 3, "reference": 2}
 """How many steps slow targets compute."""

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from .apply import apply_precision
     from .formats import Format, Hadamard, Rounding, Scale, blocks
     from .named import NAMED_RECIPES, by_blocks, named_recipe, nvfp4, qat
-    from .recipe import Recipe, RolePrecision, Rule
+    from .recipe import BlockAccumulator, Recipe, RolePrecision, Rule
     from .recipe_json import recipe_from_json, recipe_of, recipe_to_json
     from .summary import ContractionPrecision, PrecisionSummary, precision_summary
 
 _HOMES = {
+    "BlockAccumulator": "recipe",
     "ContractionPrecision": "summary",
     "Format": "formats",
     "Hadamard": "formats",
@@ -45,6 +46,7 @@ _HOMES = {
 
 __all__ = [
     "NAMED_RECIPES",
+    "BlockAccumulator",
     "ContractionPrecision",
     "Format",
     "Hadamard",

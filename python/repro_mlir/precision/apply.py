@@ -173,7 +173,7 @@ def _with_accumulators(program: Program, asked: Sequence[RolePrecision | None]) 
     chosen: dict[str | Accumulator, set[int]] = {}
     left = [each for each in asked if each is None or each.block_step is None]
     for number, each in enumerate(left):
-        if each is not None and each.accumulator is not None:
+        if each is not None and isinstance(each.accumulator, str | Accumulator):
             chosen.setdefault(each.accumulator, set()).add(number)
     for accumulator, numbers in chosen.items():
         program = set_accumulators(program, accumulator, functools.partial(_is_among, numbers))
@@ -317,6 +317,11 @@ def _check_accumulator(each: Described, asked: RolePrecision, formats: tuple[For
                 f"(Q4) {where}: expected formats of blocks of both operands for the accumulator {asked.accumulator}, "
                 f"got {' and '.join(elements)}"
             )
+        if asked.block_accumulator is not None:
+            try:
+                asked.block_accumulator.resolved(formats)
+            except ReproError as error:
+                raise ReproError(f"{where}: {error}") from None
     elif isinstance(asked.accumulator, str):
         # Units read numbers as they are stored: f32 would be rounded, and blocks are codes there.
         pairs = [
@@ -349,4 +354,7 @@ def _attribute(
         parts.append(f"result = {precision.result}")
     if precision.block_step is not None:
         parts.append(f'blocks = "{precision.block_step}"')
+    if precision.block_accumulator is not None:
+        left, right = (precision.operands[name] for name in each.operands)
+        parts.append(f"accumulator = {precision.block_accumulator.resolved((left, right)).mlir}")
     return f"{{{', '.join(parts)}}}"

@@ -11,8 +11,9 @@ from typing import Any
 
 from ..errors import ReproError
 from ..field_checks import check_among
+from ..program.accumulators import SCALED_CLASSES
 from .formats import DELAYED, REUSED, Format, Hadamard, blocks
-from .recipe import BLOCK_STEPS, Recipe, RolePrecision, Rule
+from .recipe import BLOCK_STEPS, BlockAccumulator, Recipe, RolePrecision, Rule
 
 SIGNS_16 = (1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1)
 """(Q5) The signs of the NVFP4 recipe's transform."""
@@ -92,21 +93,27 @@ def qat(base: Recipe | str | Mapping[str, Any]) -> Recipe:
     return Recipe(f"qat_{base.name}", roles, tuple(rules))
 
 
-def by_blocks(base: Recipe | str | Mapping[str, Any], accumulator: str = "blocks") -> Recipe:
-    """(Q4) A recipe with exact dot products of blocks: two operands in blocks multiply their codes, and each product of
-    scales is taken once.
+def by_blocks(
+    base: Recipe | str | Mapping[str, Any], accumulator: str | BlockAccumulator = "blocks", name: str | None = None
+) -> Recipe:
+    """(Q4), (M5) A recipe with contractions in blocks: two operands in blocks multiply their codes.
 
     Args:
       base: as for `recipe_of`; all its operands are in blocks.
-      accumulator: `blocks`, which adds with one rounding, or `blocks_split`, with two.
+      accumulator: `blocks`, exact dot products of blocks that are added with one rounding, or `blocks_split`, with two;
+        a class of `SCALED_CLASSES`, such as `blackwell_nvfp4`; or a `BlockAccumulator`.
+      name: of the recipe; by default those of the accumulator and of `base`.
     Raises:
       ReproError: no recipe, or another accumulator.
     """
     base = _recipe_of(base)
-    check_among("an accumulator of blocks", accumulator, BLOCK_STEPS)
-    exact = RolePrecision(accumulator=accumulator)
-    roles = {role: precision.overridden(exact) for role, precision in base.roles.items()}
-    return dataclasses.replace(base, name=f"{accumulator}_{base.name}", roles=roles)
+    if not isinstance(accumulator, BlockAccumulator):
+        check_among("an accumulator of blocks", accumulator, (*BLOCK_STEPS, *SCALED_CLASSES))
+    chosen = RolePrecision(accumulator=accumulator)
+    roles = {role: precision.overridden(chosen) for role, precision in base.roles.items()}
+    if name is None:
+        name = f"{accumulator if isinstance(accumulator, str) else accumulator.step}_{base.name}"
+    return dataclasses.replace(base, name=name, roles=roles)
 
 
 def _recipe_of(given: Recipe | str | Mapping[str, Any]) -> Recipe:
@@ -138,10 +145,20 @@ _WITH_BLOCKS = tuple(name for name in _NAMED if name not in ("bf16", "f16", "tf3
 
 _BY_BLOCKS = tuple(name for name in _WITH_BLOCKS if not name.startswith("fp8"))
 
+_IN_UNITS: dict[str, tuple[str, str | BlockAccumulator]] = {
+    "blackwell_mxfp8": ("mxfp8", "blackwell_mx"),
+    "blackwell_mxfp6": ("mxfp6", "blackwell_mx"),
+    "blackwell_mxfp4": ("mxfp4", "blackwell_mxf4"),
+    "blackwell_nvfp4": ("nvfp4", "blackwell_nvfp4"),
+    "deepseek_v3_promoted": ("deepseek_v3", BlockAccumulator("fused", "hopper")),
+}
+"""(M5) Recipes in accumulators of matrix units: of which formats, and in which one."""
+
 NAMED_RECIPES = (
     *_NAMED,
     *(f"qat_{name}" for name in _WITH_BLOCKS),
     *(f"blocks_{name}" for name in _BY_BLOCKS),
+    *_IN_UNITS,
 )
 """The names of recipes."""
 
@@ -153,4 +170,7 @@ def named_recipe(name: str) -> Recipe:
         return qat(_NAMED[name[4:]]())
     if name.startswith("blocks_"):
         return by_blocks(_NAMED[name[7:]]())
+    if name in _IN_UNITS:
+        base, accumulator = _IN_UNITS[name]
+        return by_blocks(_NAMED[base](), accumulator, name)
     return _NAMED[name]()

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from ..errors import ReproError
 from ..field_checks import check_among, check_flag, check_kind, check_text, check_whole, shown
-from ..program.accumulators import CLASSES, Accumulator
+from ..program.accumulators import CLASSES, SCALED_CLASSES, Accumulator
 from .formats import F32, FORWARD, NUMBERS, Format
 
 OPERANDS = {
@@ -28,6 +28,9 @@ _REUSABLE = (("dgrad", "weight"), ("wgrad", "activation"))
 
 BLOCK_STEPS = {"blocks": "fused", "blocks_split": "split"}
 """(Q4) The accumulators of contractions in blocks, and how the dot product of a block comes to the sum."""
+
+WITHIN_BLOCKS = tuple(name for name in CLASSES if name not in SCALED_CLASSES)
+"""(M5) The classes that add the products of a block."""
 
 MOST_RULES = 1000
 
@@ -54,6 +57,57 @@ class _Constant(Mapping[str, Value]):
 
 
 @dataclass(frozen=True)
+class BlockAccumulator:
+    """(M5) How a contraction in blocks adds its products in a matrix unit.
+
+    Attributes:
+      step: how what a chain of the products of a block gives comes to the sum, `fused` or `split`; or `scaled`, where
+        the scales are factors of the products of one chain.
+      within: the accumulator of the chain: the class of one for the elements of the operands, or an `Accumulator`.
+    """
+
+    step: str
+    within: str | Accumulator
+
+    def __post_init__(self) -> None:
+        check_among("a step", self.step, (*BLOCK_STEPS.values(), "scaled"))
+        if isinstance(self.within, Accumulator):
+            self._check_made_up(self.within)
+        else:
+            known = tuple(SCALED_CLASSES) if self.step == "scaled" else WITHIN_BLOCKS
+            check_among(f"an accumulator of {self.step} products", self.within, known)
+
+    def _check_made_up(self, by: Accumulator) -> None:
+        if by.chunk or by.start != "zero":
+            raise ReproError(f"(M5) expected an accumulator without chunk and start, got {by}")
+        if self.step == "scaled" and (by.fraction is None or by.late):
+            raise ReproError(f"(M5) expected an accumulator of scaled products with a fraction and not late, got {by}")
+        if self.step != "scaled" and by.group != 1:
+            raise ReproError(f"(M5) expected no groups of products but in scaled contractions, got {by.group}")
+
+    def resolved(self, formats: tuple[Format, Format]) -> Accumulator:
+        """The accumulator for operands of two formats of blocks.
+
+        Raises:
+          ReproError: the class has none for these, or other scales.
+        """
+        if isinstance(self.within, Accumulator):
+            return self.within
+        expected = SCALED_CLASSES.get(self.within)
+        for format in formats:
+            scale = None if format.scale is None else format.scale.element
+            if expected is not None and scale != expected:
+                raise ReproError(f"(M5) expected scales of {expected} for the accumulator {self.within}, got {scale}")
+        first, second = (Accumulator.named(self.within, format.code_type) for format in formats)
+        if first != second:
+            raise ReproError(f"{self.within} has no products of {formats[0].element} and {formats[1].element}")
+        return first
+
+    def __str__(self) -> str:
+        return f"{self.step} blocks in {self.within}"
+
+
+@dataclass(frozen=True)
 class RolePrecision:
     """What is asked for the contractions of one role; None leaves it open.
 
@@ -61,12 +115,13 @@ class RolePrecision:
       operands: the format of each operand, by name.
       result: `bf16`, `f16` or `tf32`: to what the result is rounded; `f32` rounds nothing.
       accumulator: (M4) the class of an accumulator, such as `hopper`, for operands of f16, bf16 and tf32; or an
-        `Accumulator`; or (Q4) `blocks` or `blocks_split`, exact dot products of blocks, for two operands in blocks.
+        `Accumulator`; or for two operands in blocks (Q4) `blocks` or `blocks_split`, exact dot products of blocks, (M5)
+        a class of `SCALED_CLASSES`, such as `blackwell_nvfp4`, or a `BlockAccumulator`.
     """
 
     operands: Mapping[str, Format] = field(default_factory=dict)
     result: str | None = None
-    accumulator: str | Accumulator | None = None
+    accumulator: str | Accumulator | BlockAccumulator | None = None
 
     def __post_init__(self) -> None:
         check_kind("operands", self.operands, Mapping, "a mapping of names to a Format")
@@ -75,13 +130,25 @@ class RolePrecision:
         object.__setattr__(self, "operands", _Constant(self.operands))
         if self.result is not None:
             check_among("a result", self.result, ("f32", *NUMBERS))
-        if self.accumulator is not None and not isinstance(self.accumulator, Accumulator):
+        if self.accumulator is not None and not isinstance(self.accumulator, Accumulator | BlockAccumulator):
             check_among("an accumulator", self.accumulator, (*CLASSES, *BLOCK_STEPS))
 
     @property
     def block_step(self) -> str | None:
-        """(Q4) How the dot products of blocks come to the sum, `fused` or `split`; None where they are none."""
+        """(Q4), (M5) How the dot products of blocks come to the sum, `fused`, `split` or `scaled`; None where they are
+        none."""
+        if self.block_accumulator is not None:
+            return self.block_accumulator.step
         return BLOCK_STEPS.get(self.accumulator) if isinstance(self.accumulator, str) else None
+
+    @property
+    def block_accumulator(self) -> BlockAccumulator | None:
+        """(M5) The accumulator of a contraction in blocks; None for exact dot products, and where there are none."""
+        if isinstance(self.accumulator, BlockAccumulator):
+            return self.accumulator
+        if isinstance(self.accumulator, str) and self.accumulator in SCALED_CLASSES:
+            return BlockAccumulator("scaled", self.accumulator)
+        return None
 
     @property
     def is_empty(self) -> bool:

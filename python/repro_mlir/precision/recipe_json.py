@@ -17,7 +17,7 @@ from ..files.regular import read_regular
 from ..program.accumulators import Accumulator
 from .formats import ELEMENTS, FORWARD, NUMBERS, UNTOUCHED, Format, Hadamard, Rounding, Scale
 from .named import NAMED_RECIPES, named_recipe
-from .recipe import MOST_RULES, OPERANDS, Recipe, RolePrecision, Rule
+from .recipe import MOST_RULES, OPERANDS, BlockAccumulator, Recipe, RolePrecision, Rule
 
 LIMIT = 1 << 20
 """The most bytes of a recipe."""
@@ -97,10 +97,19 @@ def _roles_as_json(roles: Mapping[str, RolePrecision]) -> dict[str, Any]:
         if precision.result is not None:
             value["result"] = precision.result
         if precision.accumulator is not None:
-            given = precision.accumulator
-            value["accumulator"] = given if isinstance(given, str) else dataclasses.asdict(given)
+            value["accumulator"] = _accumulator_as_json(precision.accumulator)
         found[role] = value
     return found
+
+
+def _accumulator_as_json(given: str | Accumulator | BlockAccumulator) -> Any:
+    if isinstance(given, str):
+        return given
+    if isinstance(given, BlockAccumulator):
+        return {"step": given.step, "within": _accumulator_as_json(given.within)}
+    fields = dataclasses.asdict(given)
+    # What was added later is written where it says something.
+    return fields if given.group != 1 else {name: value for name, value in fields.items() if name != "group"}
 
 
 def _rule_as_json(rule: Rule) -> dict[str, Any]:
@@ -188,8 +197,18 @@ def _precision(value: Any, where: str, role: str) -> RolePrecision:
     return _at(where, RolePrecision, operands, given.get("result"), accumulator)
 
 
-def _accumulator(value: Any, where: str) -> str | Accumulator | None:
-    if value is None or isinstance(value, str):
+def _accumulator(value: Any, where: str) -> str | Accumulator | BlockAccumulator | None:
+    if value is None:
+        return None
+    if isinstance(value, dict) and "step" in value:
+        given = _object(value, where, ("step", "within"))
+        within = _plain_accumulator(given.get("within"), f"{where}.within")
+        return _at(where, BlockAccumulator, given["step"], within)
+    return _plain_accumulator(value, where)
+
+
+def _plain_accumulator(value: Any, where: str) -> str | Accumulator:
+    if isinstance(value, str):
         return value
     if not isinstance(value, dict):
         raise ReproError(f"{where}: expected a name or an object, got {type(value).__name__}")

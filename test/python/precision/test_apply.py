@@ -18,6 +18,7 @@ from repro_mlir import Accumulator, ReproError
 from repro_mlir.compilation.cpu import runnable_levels
 from repro_mlir.execute import qemu
 from repro_mlir.precision import (
+    BlockAccumulator,
     Format,
     Hadamard,
     Recipe,
@@ -32,18 +33,26 @@ from repro_mlir.precision import (
     qat,
 )
 from repro_mlir.precision.recipe import OPERANDS
+from repro_mlir.reference.low_precision.accumulators import Fdpa, LateFdpa, named_accumulator
 from repro_mlir.reference.low_precision.binary_formats import (
     BF16,
     ELEMENT_FORMATS,
+    F8E4M3FN,
     F16,
     BinaryFormat,
     decode,
 )
-from repro_mlir.reference.low_precision.block_contraction import Step, block_contraction, scale_products
+from repro_mlir.reference.low_precision.block_contraction import (
+    Step,
+    block_contraction,
+    scale_products,
+    scaled_contraction,
+    tensor_factor,
+)
 from repro_mlir.reference.low_precision.block_quantization import BlockFormat, Quantized, dequantize, quantize
 from repro_mlir.reference.low_precision.block_rounding import ROUNDINGS, Rounding, round_elements, site_bits, stochastic
 from repro_mlir.reference.low_precision.block_scales import SCALE_RULES
-from repro_mlir.reference.low_precision.f32_operations import multiply_add
+from repro_mlir.reference.low_precision.f32_operations import multiply, multiply_add
 from repro_mlir.reference.low_precision.hadamard import hadamard
 from support.two_layers import TwoLayers
 from torch import nn
@@ -118,8 +127,43 @@ def by_hand(format: Format, site: int, step: int) -> Operand:
     return lambda x: dequantize(quantized(format, x, site, step), form_of(format))
 
 
-def contract_blocks(first: tuple[Quantized, Format], second: tuple[Quantized, Format], step: str) -> np.ndarray:
-    """(Q4) [M, K] and [N, K] in blocks to [M, N]."""
+def by_class(of: BlockAccumulator, format: Format) -> Fdpa | LateFdpa:
+    """(M3)"""
+    assert isinstance(of.within, str)
+    element = ELEMENT_FORMATS[format.element]
+    assert isinstance(element, BinaryFormat)
+    found = named_accumulator(of.within, element)
+    assert isinstance(found, Fdpa | LateFdpa)
+    return found
+
+
+def contract_scaled(
+    first: tuple[Quantized, Format], second: tuple[Quantized, Format], of: BlockAccumulator
+) -> np.ndarray:
+    """(M5) [M, K] and [N, K] in blocks, whose scales are factors of products, to [M, N]."""
+    operands, of_scales, elements = [], [], []
+    for made, format in (first, second):
+        rows, columns = form_of(format).tile
+        assert rows is not None and columns is not None and format.scale is not None
+        operands.append((made.codes, np.repeat(made.scales, rows, axis=0)[: len(made.codes)]))
+        of_scales.append(F8E4M3FN if format.scale.element == "f8E4M3FN" else None)
+        elements.append(form_of(format).element)
+    by = by_class(of, first[1])
+    assert isinstance(by, Fdpa)
+    pairs = (elements[0], elements[1]), (of_scales[0], of_scales[1])
+    total = np.float32(0) + scaled_contraction(*operands, *pairs, columns, by)
+    if first[0].tensor is None or second[0].tensor is None:
+        return total
+    return np.float32(0) + multiply(total, tensor_factor(first[0].tensor, second[0].tensor))
+
+
+def contract_blocks(
+    first: tuple[Quantized, Format],
+    second: tuple[Quantized, Format],
+    step: str,
+    by: Fdpa | LateFdpa | None,
+) -> np.ndarray:
+    """(Q4), (M5) [M, K] and [N, K] in blocks to [M, N]."""
     scales = []
     for made, format in (first, second):
         form = form_of(format)
@@ -132,7 +176,7 @@ def contract_blocks(first: tuple[Quantized, Format], second: tuple[Quantized, Fo
     block = columns or length
     elements = form_of(first[1]).element, form_of(second[1]).element
     products = scale_products(scales[0], scales[1])
-    return np.float32(0) + block_contraction(first[0].codes, second[0].codes, products, elements, block, Step(step))
+    return np.float32(0) + block_contraction(first[0].codes, second[0].codes, products, elements, block, Step(step), by)
 
 
 def step_by_hand(
@@ -148,7 +192,10 @@ def step_by_hand(
         given = list(zip(formats, operands.values(), places, strict=True))
         if precision.block_step is not None:
             left, right = ((quantized(format, value, site, step), format) for format, value, site in given)
-            return contract_blocks(left, right, precision.block_step)
+            of = precision.block_accumulator
+            if of is not None and of.step == "scaled":
+                return contract_scaled(left, right, of)
+            return contract_blocks(left, right, precision.block_step, None if of is None else by_class(of, left[1]))
         return contract(*(by_hand(format, site, step)(value) for format, value, site in given))
 
     first, second = weights
@@ -204,6 +251,10 @@ RECIPES = {
     "blocks_split": by_blocks(nvfp4(skip_last=0), "blocks_split"),
     "blocks_fp8_rowwise": by_blocks(float8("row")),
     "blocks_fp8_tensorwise": by_blocks(float8("tensor")),
+    **{name: named_recipe(name) for name in ("blackwell_mxfp8", "blackwell_mxfp6", "blackwell_mxfp4")},
+    "blackwell_nvfp4": by_blocks(nvfp4(skip_last=0), "blackwell_nvfp4"),
+    "deepseek_v3_promoted": named_recipe("deepseek_v3_promoted"),
+    "split_hopper_mma": by_blocks("mxfp8", BlockAccumulator("split", "hopper_mma")),
 }
 
 
@@ -227,7 +278,9 @@ def test_a_step_is_the_one_by_hand(
         assert changed.state == program.state
 
 
+IN_UNITS = [*(name for name in RECIPES if name.startswith("blackwell_")), "deepseek_v3_promoted", "split_hopper_mma"]
 COMPILED = ["bf16", "tf32", "mxfp8", "fp8_rowwise", "nvfp4", *(name for name in RECIPES if name.startswith("blocks_"))]
+COMPILED += IN_UNITS
 
 
 @pytest.mark.parametrize("name", COMPILED)
@@ -244,7 +297,7 @@ TARGETS = [*(f"cpu:{level}" for level in runnable_levels()), "ptx-emulator"]
 TARGETS += ["cpu:aarch64"] if qemu.is_available() else []
 
 
-@pytest.mark.parametrize("name", ["mxfp8", "nvfp4", "blocks_mxint8", "blocks_nvfp4"])
+@pytest.mark.parametrize("name", ["mxfp8", "nvfp4", "blocks_mxint8", "blocks_nvfp4", *IN_UNITS])
 def test_a_step_has_the_same_bits_on_every_target(
     name: str, program: repro_mlir.Program, batch: tuple[np.ndarray, np.ndarray]
 ) -> None:
@@ -486,6 +539,29 @@ BF16_TURNED = Format("bf16", hadamard=SIGNS)
         (
             by_blocks(Recipe("both", {"fprop": RolePrecision({"activation": ROW, "weight": INTEGERS})})),
             r"\(Q4\) expected codes of mxint8 of both factors",
+        ),
+        (
+            by_blocks("deepseek_v3", "blackwell_mx"),
+            r"\(M5\) expected scales of f8E8M0FNU for the accumulator blackwell_mx, got f32",
+        ),
+        (
+            by_blocks("mxfp4", "blackwell_nvfp4"),
+            r"\(M5\) expected scales of f8E4M3FN for the accumulator blackwell_nvfp4, got f8E8M0FNU",
+        ),
+        (by_blocks("mxfp8", "blackwell_mxf4"), "blackwell_mxf4 has no products of f8E4M3FN"),
+        (by_blocks("mxint8", "blackwell_mx"), "blackwell_mx has no products of i8"),
+        (by_blocks("mxfp4", BlockAccumulator("fused", "hopper")), "hopper has no products of f4E2M1FN"),
+        (
+            by_blocks("fp8_tensorwise", BlockAccumulator("fused", "hopper")),
+            r"\(Q4\) expected codes of f8E4M3FN, f6 or f4, .*got 'f8E5M2'",
+        ),
+        (
+            by_blocks("mxfp4", BlockAccumulator("scaled", Accumulator(128, 35, "rz_f32", -133, group=64))),
+            r"\(M5\) expected blocks of whole groups of 64 products, got blocks of 32",
+        ),
+        (
+            Recipe("one", {"fprop": RolePrecision({"weight": SQUARE}, accumulator="blackwell_nvfp4")}),
+            "formats of blocks of both operands .*f32",
         ),
         (Recipe("unit", {"fprop": RolePrecision(accumulator="hopper")}), "take bf16, f16, tf32, got f32 and f32"),
         (

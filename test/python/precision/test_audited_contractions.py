@@ -1,6 +1,6 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Runs with contractions in blocks (Q4) and in accumulators (M4): receipts, verified, disputed and compared."""
+"""Runs with contractions in blocks (Q4) and in accumulators (M4), (M5): receipts, verified, disputed and compared."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 from repro_mlir.audit.difference.sides import TargetSide, find_difference
 from repro_mlir.audit.dispute import LocalChannel, Prover, RecordedRun, settle
 from repro_mlir.audit.operators import Operator, OperatorGraph, Tracer
-from repro_mlir.precision import Format, Recipe, RolePrecision
+from repro_mlir.precision import Format, Recipe, RolePrecision, by_blocks, nvfp4
 from support.dispute_runs import faulty_tracer
 
 STEPS, WRONG = 3, 2
@@ -25,7 +25,13 @@ HOPPER = Recipe(
         "wgrad": RolePrecision({"activation": BF16, "gradient": BF16}, accumulator="hopper"),
     },
 )
-RECIPES = {"blocks": ("blocks_mxfp4", "repro.block_contraction"), "accumulators": (HOPPER, "Accumulated")}
+IN_UNITS = "repro.accumulated_block_contraction"
+RECIPES = {
+    "blocks": ("blocks_mxfp4", "repro.block_contraction"),
+    "accumulators": (HOPPER, "Accumulated"),
+    "scaled": (by_blocks(nvfp4(skip_last=0), "blackwell_nvfp4"), IN_UNITS),
+    "promoted": ("deepseek_v3_promoted", IN_UNITS),
+}
 
 
 def trainer_of(recipe: str | Recipe, **options: object) -> repro_mlir.Trainer:

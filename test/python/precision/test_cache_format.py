@@ -24,7 +24,7 @@ def test_names_formats_and_json_are_one_thing() -> None:
 @pytest.mark.parametrize("name", NAMED_RECIPES)
 def test_each_recipe_is_a_format_or_refused(name: str) -> None:
     refused = ("bf16", "f16", "tf32", "nvfp4", "fp8_tensorwise", "fp8_delayed")
-    base = name.removeprefix("qat_").removeprefix("blocks_")
+    base = name.removeprefix("qat_").removeprefix("blocks_").removeprefix("blackwell_")
     if base in refused:
         with pytest.raises(ReproError, match=r"\(K7\) expected"):
             cache_format(name)

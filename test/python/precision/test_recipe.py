@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from repro_mlir import Accumulator, ReproError
 from repro_mlir.precision import (
+    BlockAccumulator,
     Format,
     Hadamard,
     Recipe,
@@ -33,6 +34,7 @@ from repro_mlir.precision import (
 
 BF16 = Format("bf16")
 ROW = ("f4E2M1FN", (1, 16))
+UNIT = Accumulator(16, 25, "rz_f32", -133)
 # None of the types that are expected.
 ANY: Any = 5
 
@@ -64,7 +66,25 @@ ANY: Any = 5
         (lambda: qat(ANY), "expected a recipe, the name of one or its JSON, got a int"),
         (lambda: qat(Recipe("g", {"dgrad": RolePrecision({"weight": BF16})})), "changes nothing in the forward pass"),
         (lambda: by_blocks(ANY), "expected a recipe, the name of one or its JSON, got a int"),
-        (lambda: by_blocks("mxfp8", "hopper"), "an accumulator of blocks among blocks, blocks_split, got 'hopper'"),
+        (
+            lambda: by_blocks("mxfp8", "hopper"),
+            "an accumulator of blocks among blocks, .*blackwell_nvfp4, got 'hopper'",
+        ),
+        (lambda: BlockAccumulator("exact", "hopper"), "a step among fused, split, scaled, got 'exact'"),
+        (lambda: BlockAccumulator("scaled", "hopper"), "an accumulator of scaled products among .*, got 'hopper'"),
+        (lambda: BlockAccumulator("fused", "blackwell_mx"), "an accumulator of fused products among .*'blackwell_mx'"),
+        (lambda: BlockAccumulator("fused", ANY), "an accumulator of fused products among volta, .*, got 5"),
+        (lambda: BlockAccumulator("fused", dataclasses.replace(UNIT, chunk=64)), r"\(M5\) .* without chunk and start"),
+        (
+            lambda: BlockAccumulator("split", dataclasses.replace(UNIT, start="init")),
+            r"\(M5\) .*without chunk and start",
+        ),
+        (
+            lambda: BlockAccumulator("fused", dataclasses.replace(UNIT, group=2)),
+            r"\(M5\) .*no groups of products.*got 2",
+        ),
+        (lambda: BlockAccumulator("scaled", dataclasses.replace(UNIT, late=True)), r"\(M5\) .*not late"),
+        (lambda: BlockAccumulator("scaled", Accumulator(4, None, "rne_f32", 0)), r"\(M5\) .*with a fraction"),
     ],
 )
 def test_what_cannot_be_is_refused(make: Callable[[], object], message: str) -> None:
@@ -90,6 +110,8 @@ def test_what_cannot_be_is_refused(make: Callable[[], object], message: str) -> 
         ({"chunk": 2**63}, "chunk as a whole number"),
         ({"start": "zero contractions=2"}, "start among zero, init, got 'zero contractions=2'"),
         ({"start": "init", "chunk": 16}, r"\(M4\) expected one chain"),
+        ({"group": 0}, "group as a whole number from 1 to 128, got 0"),
+        ({"group": 5}, r"\(M2\) expected a group that divides the 16 terms of a block, got 5"),
     ],
 )
 def test_M4_an_accumulator_has_the_values_of_its_attribute(fields: dict[str, Any], message: str) -> None:

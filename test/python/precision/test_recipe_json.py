@@ -13,6 +13,7 @@ import pytest
 from repro_mlir import Accumulator, ReproError
 from repro_mlir.precision import (
     NAMED_RECIPES,
+    BlockAccumulator,
     Format,
     Hadamard,
     Recipe,
@@ -67,6 +68,26 @@ def test_everything_freely_combined_is_read_back(tmp_path: Path) -> None:
     assert recipe_of(str(path)) == recipe
 
 
+def test_M5_accumulators_of_blocks_are_read_back() -> None:
+    groups = Accumulator(64, 35, "rz_f32", -133, group=16)
+    recipe = Recipe(
+        "units",
+        {
+            "fprop": RolePrecision(accumulator="blackwell_mx"),
+            "dgrad": RolePrecision(accumulator=BlockAccumulator("split", "hopper")),
+            "wgrad": RolePrecision(accumulator=BlockAccumulator("scaled", groups)),
+            "product": RolePrecision(accumulator=BlockAccumulator("fused", Accumulator(8, 24, "rz_f32", -132))),
+        },
+    )
+    assert recipe_from_json(recipe_to_json(recipe)) == recipe
+    assert json.loads(recipe_to_json(recipe))["dgrad"]["accumulator"] == {"step": "split", "within": "hopper"}
+
+
+def test_M5_what_is_older_is_written_as_before() -> None:
+    recipe = Recipe("made up", {"fprop": RolePrecision(accumulator=Accumulator(8, 24, "rz_f32", -132))})
+    assert "group" not in json.loads(recipe_to_json(recipe))["fprop"]["accumulator"]
+
+
 def test_names_are_those_of_the_reference_Q2_Q5() -> None:
     assert TILES == block_quantization.TILES
     # (Q6) What gives a scale is the recipe's, how elements are quantized by it the reference's.
@@ -110,6 +131,16 @@ def test_names_are_those_of_the_reference_Q2_Q5() -> None:
         ('{"fprop": {"result": "f64"}}', "expected a result among"),
         ('{"fprop": {"accumulator": 3}}', "accumulator: expected a name or an object"),
         ('{"fprop": {"accumulator": "h100"}}', "expected an accumulator among volta"),
+        ('{"fprop": {"accumulator": {"step": "fused"}}}', "accumulator.within: expected a name or an object"),
+        (
+            '{"fprop": {"accumulator": {"step": "x", "within": "ada"}}}',
+            "fprop.accumulator: expected a step among fused",
+        ),
+        (
+            '{"fprop": {"accumulator": {"step": "fused", "within": {"terms": 8}}}}',
+            "accumulator.within: expected fraction",
+        ),
+        ('{"fprop": {"accumulator": {"step": "fused", "by": "ada"}}}', "accumulator: unknown field 'by'"),
         ('{"fprop": {"accumulator": {"terms": 8}}}', "accumulator: expected fraction"),
         (
             '{"fprop": {"accumulator": {"terms": true, "fraction": 9, "round": "", "floor": 0}}}',

@@ -9,7 +9,17 @@ import numpy as np
 import pytest
 import repro_mlir
 import torch
-from repro_mlir.precision import Format, Hadamard, Recipe, RolePrecision, apply_precision, blocks, recipe_of
+from repro_mlir.precision import (
+    Format,
+    Hadamard,
+    Recipe,
+    RolePrecision,
+    apply_precision,
+    blocks,
+    by_blocks,
+    nvfp4,
+    recipe_of,
+)
 from repro_mlir.precision.formats import REUSED
 from repro_mlir.precision.report.probe import ProbedOperand, probe_of, values_of
 from torch import nn
@@ -49,7 +59,9 @@ def run(program: repro_mlir.Program, batch: tuple[np.ndarray, np.ndarray]) -> di
     return {**{f"state {name}": value for name, value in state.items()}, **found}
 
 
-@pytest.mark.parametrize("recipe", ["bf16", "mxint8", "nvfp4", "fp8_rowwise", "qat_mxfp4", "blocks_nvfp4", *OWN])
+@pytest.mark.parametrize(
+    "recipe", ["bf16", "mxint8", "nvfp4", "fp8_rowwise", "qat_mxfp4", "blocks_nvfp4", "blackwell_nvfp4", *OWN]
+)
 def test_the_step_stays_as_it_is(plain: repro_mlir.Program, batch: tuple[np.ndarray, np.ndarray], recipe: str) -> None:
     """Its state and outputs, and each contraction has its operands."""
     chosen = OWN.get(recipe) or recipe_of(recipe)
@@ -110,11 +122,23 @@ class Transposed(nn.Module):
         return torch.einsum("bk,nk->nb", x, self.weight)
 
 
-@pytest.mark.parametrize("recipe", ["blocks_mxfp8", "blocks_mxint8"])
-def test_contractions_in_blocks(plain: repro_mlir.Program, batch: tuple[np.ndarray, np.ndarray], recipe: str) -> None:
-    """(Q4) Their operands are those of the recipe without; the output of the step is the last forward result."""
+@pytest.mark.parametrize(
+    ("recipe", "base"),
+    [
+        ("blocks_mxfp8", "mxfp8"),
+        ("blocks_mxint8", "mxint8"),
+        ("deepseek_v3_promoted", "deepseek_v3"),
+        ("blackwell_mxfp4", "mxfp4"),
+        (by_blocks(nvfp4(skip_last=0), "blackwell_nvfp4"), nvfp4(skip_last=0)),
+    ],
+    ids=["mxfp8", "mxint8", "promoted", "scaled", "scaled-and-multiplied"],
+)
+def test_contractions_in_blocks(
+    plain: repro_mlir.Program, batch: tuple[np.ndarray, np.ndarray], recipe: str | Recipe, base: str | Recipe
+) -> None:
+    """(Q4), (M5) Their operands are those of the recipe without; the output of the step is the last forward result."""
     known = []
-    for name in (recipe, recipe.removeprefix("blocks_")):
+    for name in (recipe, base):
         probe = probe_of(plain, apply_precision(plain, name), recipe_of(name))
         found = run(probe.program, batch)
         assert np.array_equal(found[probe.contractions[1].result], found["output"])

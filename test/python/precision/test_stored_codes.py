@@ -53,7 +53,7 @@ def outputs(program: Program, target: str = "cpu") -> np.ndarray:
 
 @pytest.mark.parametrize(
     "recipe",
-    ["mxfp8", "mxint8", "nvfp4", "fp8_tensorwise", "blocks_mxfp4", "blocks_nvfp4"],
+    ["mxfp8", "mxint8", "nvfp4", "fp8_tensorwise", "blocks_mxfp4", "blocks_nvfp4", "blackwell_nvfp4"],
 )
 def test_stored_codes_give_the_bits_of_codes_that_are_made_in_each_run(recipe: str) -> None:
     program = repro_mlir.apply_precision(plain(), recipe)
