@@ -48,7 +48,7 @@ from repro_mlir.program.canonical import from_bytes, to_bytes
 from repro_mlir.reference.stored import read_program
 from repro_mlir.untrusted import admit, admit_text
 from seeds import Reader, conversations, of_archive, of_receipt, runs, write_bundle_of_two_steps
-from support import block_programs, handmade, random_programs
+from support import accumulated_blocks, block_programs, handmade, random_programs
 from support.mutations import change as change_tokens
 
 LIMITS = forked.Limits(seconds=30, memory=8 << 30, batch=500)
@@ -150,6 +150,7 @@ def text(folder: Path) -> Reader:
 
     seeds = [random_programs.program(number).program.encode() for number in range(60)]
     seeds += [block_programs.program(number)[0].program.encode() for number in range(20)]
+    seeds += [accumulated_blocks.contraction(number).program.encode() for number in range(20)]
     return Reader(seeds, lambda data: attempt(lambda: admit_text(data)), change)
 
 
@@ -175,6 +176,7 @@ def stored(folder: Path) -> Reader:
 
     seeds = [to_bytes(random_programs.program(number).program) for number in range(60)]
     seeds += [to_bytes(block_programs.program(number)[0].program) for number in range(40)]
+    seeds += [to_bytes(accumulated_blocks.contraction(number).program) for number in range(40)]
     return Reader(seeds, read, change)
 
 

@@ -56,6 +56,7 @@ _ATTRIBUTES += [
     "#repro.power_scale<rule = rceil>",
     "#repro.quotient_scale<levels = 2>",
     "#repro.given_scale",
+    "#repro.fdpa<terms = 32, fraction = 25, round = rz_f32, floor = -133, group = 16>",
     "@symbol",
     "dense<0> : tensor<4xi64>",
 ]

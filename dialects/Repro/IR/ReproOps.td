@@ -471,7 +471,10 @@ def Repro_BlockContractionOp : Repro_StructuredOp<"block_contraction"> {
     `outs` `(` $outputs `:` type($outputs) `)` attr-dict (`->` type($results_)^)?
   }];
   let hasVerifier = 1;
-  let extraClassDeclaration = structuredDecls;
+  let extraClassDeclaration = structuredDecls # [{
+    /// The types of the codes of `x` and `y`, which others may hold.
+    ::std::array<::mlir::Type, 2> getCodeTypes();
+  }];
 }
 
 //===----------------------------------------------------------------------===//

@@ -49,9 +49,8 @@ void repro::kernels::expandLiteralBlockContraction(KernelBuilder &b,
   };
   std::optional<AccumulatorChain> chain; // (M5)
   if (FdpaAttr accumulator = op.getAccumulatorAttr()) {
-    ArrayAttr elements = op.getElementsAttr();
-    chain.emplace(b, accumulator, cast<TypeAttr>(elements[0]).getValue(),
-                  cast<TypeAttr>(elements[1]).getValue());
+    auto [ofX, ofY] = op.getCodeTypes();
+    chain.emplace(b, accumulator, ofX, ofY);
   }
 
   b.forEachItem([&](Value item) {

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support import block_programs, catalogue, device_kit, views
+from support import accumulated_blocks, block_programs, catalogue, device_kit, views
 from support.accumulated import HOPPER, OPERANDS, Product
 from support.builder import COLUMN, Builder, order
 from support.catalogue import Case
@@ -73,6 +73,12 @@ def test_contractions_in_blocks_Q4(number: int) -> None:
     for arch in ("sm_75", "sm_90"):
         made = views.of_views(block_programs.contraction(number), number)
         device_kit.check(made.program, made.inputs, arch)
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_contractions_in_accumulators_M5(number: int) -> None:
+    made = views.of_views(accumulated_blocks.contraction(number), number)
+    device_kit.check(made.program, made.inputs, "sm_90")
 
 
 @pytest.mark.parametrize("case", list(catalogue.cases()), ids=lambda case: case.name)

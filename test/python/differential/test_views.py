@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from support import block_programs, catalogue, kit, views
+from support import accumulated_blocks, block_programs, catalogue, kit, views
 
 CASES = [*catalogue.cases(), *(case for group in block_programs.GROUPS.values() for case in group())]
 
@@ -23,3 +23,9 @@ def test_contractions_in_blocks_of_views_Q4(number: int) -> None:
     for seed in range(2):
         made = views.of_views(block_programs.contraction(number), seed)
         kit.check(made.program, made.inputs, runs=1)
+
+
+@pytest.mark.parametrize("number", range(10))
+def test_contractions_in_accumulators_of_views_M5(number: int) -> None:
+    made = views.of_views(accumulated_blocks.contraction(number), number)
+    kit.check(made.program, made.inputs, runs=1)

@@ -48,8 +48,7 @@ static constexpr int64_t kTileVectors = 2;
 /// Words of a block that are taken in one piece of code.
 static constexpr int64_t kUnrolledWords = 16;
 
-/// Whether neighbours along the last dimension are neighbours in memory.
-static bool isInRows(Value memref) {
+bool repro::cpu::isInRows(Value memref) {
   auto type = cast<MemRefType>(memref.getType());
   int64_t offset;
   return getStaticStrides(type, offset)->back() == 1;
@@ -620,8 +619,13 @@ void BlockContraction::expand() {
 }
 
 void repro::cpu::expandBlockContraction(HostBuilder &b, BlockContractionOp op) {
+  if (op.getAccumulator()) {
+    if (failed(expandAccumulatedBlocks(b, op)))
+      expandLiteralBlockContraction(b, op);
+    return;
+  }
   BlockContraction contraction(b, op);
-  if (!op.getAccumulator() && contraction.isSupported())
+  if (contraction.isSupported())
     contraction.expand();
   else
     expandLiteralBlockContraction(b, op);

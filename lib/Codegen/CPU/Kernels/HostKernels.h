@@ -39,8 +39,12 @@ LogicalResult expandRowFold(HostBuilder &b, FoldOp op);
 /// Folds that compute several results at once, one per vector lane.
 LogicalResult expandColumnFold(HostBuilder &b, FoldOp op);
 
-/// (Q4) In register tiles, or one result after the other.
+/// (Q4), (M5) In register tiles, or one result after the other.
 void expandBlockContraction(HostBuilder &b, BlockContractionOp op);
+/// Whether neighbours along the last dimension are neighbours in memory.
+bool isInRows(Value memref);
+/// (M5) In register tiles; failure where these cannot.
+LogicalResult expandAccumulatedBlocks(HostBuilder &b, BlockContractionOp op);
 
 void expandScatter(HostBuilder &b, ScatterOp op);
 

@@ -744,9 +744,9 @@ struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
     };
     IntegerAttr fractionBits = op.getFractionBitsAttr();
     DenseI64ArrayAttr magnitudes = op.getMagnitudesAttr();
-    ArrayAttr elements = op.getElementsAttr();
-    if (op.getAccumulator() && !elements)
-      elements = b.getTypeArrayAttr({elementOf(0), elementOf(2)});
+    ArrayAttr elements;
+    if (op.getAccumulator())
+      elements = b.getTypeArrayAttr(op.getCodeTypes());
     // Two of f8 have no common integers; with another format neither has.
     if (!fractionBits && !op.getAccumulator() && areIntegers(op)) {
       int count = 0;

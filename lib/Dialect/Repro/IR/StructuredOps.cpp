@@ -324,6 +324,14 @@ static bool haveGroups(FdpaAttr by, Type x, Type y) {
          kept + llvm::bit_width(uint64_t(4 * by.getTerms())) <= 62;
 }
 
+std::array<Type, 2> BlockContractionOp::getCodeTypes() {
+  if (std::optional<ArrayAttr> elements = getElements())
+    return {cast<TypeAttr>((*elements)[0]).getValue(),
+            cast<TypeAttr>((*elements)[1]).getValue()};
+  return {getElementTypeOrSelf(getInputs()[0].getType()),
+          getElementTypeOrSelf(getInputs()[2].getType())};
+}
+
 /// (M5)
 static LogicalResult verifyAccumulator(BlockContractionOp op) {
   FdpaAttr by = op.getAccumulatorAttr();
@@ -345,7 +353,6 @@ static LogicalResult verifyAccumulator(BlockContractionOp op) {
   auto elementOf = [&](unsigned input) {
     return getElementTypeOrSelf(op.getInputs()[input].getType());
   };
-  Type codes[] = {elementOf(0), elementOf(2)};
   if (std::optional<ArrayAttr> elements = op.getElements()) {
     if (elements->size() != 2 ||
         llvm::any_of(elements->getAsValueRange<TypeAttr>(),
@@ -353,13 +360,11 @@ static LogicalResult verifyAccumulator(BlockContractionOp op) {
       return op.emitOpError("(M5) expected two types of codes as 'elements', "
                             "got ")
              << *elements;
-    for (unsigned side : {0, 1}) {
-      if (!isa<Float8E4M3FNType>(codes[side]))
+    for (unsigned input : {0, 2})
+      if (!isa<Float8E4M3FNType>(elementOf(input)))
         return op.emitOpError("(M5) expected f8E4M3FN that holds other codes, "
                               "got ")
-               << codes[side];
-      codes[side] = cast<TypeAttr>((*elements)[side]).getValue();
-    }
+               << elementOf(input);
   }
   if (!isScaled) {
     if (by.getGroup() != 1)
@@ -384,11 +389,12 @@ static LogicalResult verifyAccumulator(BlockContractionOp op) {
       return op.emitOpError("(M5) expected scales of f8E8M0FNU or f8E4M3FN as "
                             "factors of products, got ")
              << scale;
-  if (by.getGroup() > 1 && isBlockCode(codes[0]) && isBlockCode(codes[1]) &&
-      !haveGroups(by, codes[0], codes[1]))
+  auto [x, y] = op.getCodeTypes();
+  if (by.getGroup() > 1 && isBlockCode(x) && isBlockCode(y) &&
+      !haveGroups(by, x, y))
     return op.emitOpError("(M5) expected groups of products whose sums have at "
                           "most 62 bits, got ")
-           << by.getGroup() << " of " << codes[0] << " and " << codes[1];
+           << by.getGroup() << " of " << x << " and " << y;
   return success();
 }
 
