@@ -148,23 +148,32 @@ MlirStringRef reproLoadedArtifactGetLaunchKernel(ReproLoadedArtifact loaded,
   return toStringRef(plan.kernels[plan.launches[index].kernel].name);
 }
 
-MlirLogicalResult reproLoadedArtifactRun(ReproLoadedArtifact loaded,
-                                         void *const *buffers,
-                                         uint64_t *nanoseconds,
-                                         MlirStringCallback error,
-                                         void *userData) {
-  ::repro_runtime::Executor &executor = unwrap(loaded).getExecutor();
-  auto *pointers = reinterpret_cast<char *const *>(buffers);
-  ::repro_runtime::Error message;
-  if (nanoseconds) {
-    std::vector<uint64_t> times;
-    message = executor.profile(pointers, times);
-    llvm::copy(times, nanoseconds);
-  } else {
-    message = executor.run(pointers);
-  }
+static MlirLogicalResult report(const ::repro_runtime::Error &message,
+                                MlirStringCallback error, void *userData) {
   if (message.empty())
     return wrap(success());
   error(toStringRef(message), userData);
   return wrap(failure());
+}
+
+MlirLogicalResult reproLoadedArtifactRun(ReproLoadedArtifact loaded,
+                                         void *const *buffers,
+                                         MlirStringCallback error,
+                                         void *userData) {
+  return report(unwrap(loaded).getExecutor().run(
+                    reinterpret_cast<char *const *>(buffers)),
+                error, userData);
+}
+
+MlirLogicalResult
+reproLoadedArtifactProfile(ReproLoadedArtifact loaded, void *const *buffers,
+                           const int *counters, intptr_t numCounters,
+                           uint64_t *nanoseconds, uint64_t *counts,
+                           MlirStringCallback error, void *userData) {
+  ::repro_runtime::Profile profile{{counters, counters + numCounters}, {}, {}};
+  ::repro_runtime::Error message = unwrap(loaded).getExecutor().profile(
+      reinterpret_cast<char *const *>(buffers), profile);
+  llvm::copy(profile.nanoseconds, nanoseconds);
+  llvm::copy(profile.counts, counts);
+  return report(message, error, userData);
 }

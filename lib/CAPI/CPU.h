@@ -74,10 +74,17 @@ MLIR_CAPI_EXPORTED MlirStringRef
 reproLoadedArtifactGetLaunchKernel(ReproLoadedArtifact loaded, intptr_t index);
 
 /** Runs one step on the buffers of states, inputs and outputs in this order.
- * On failure `error` receives the message and the states are as before. With
- * `nanoseconds`, the time of each launch is stored there. */
-MLIR_CAPI_EXPORTED MlirLogicalResult reproLoadedArtifactRun(
-    ReproLoadedArtifact loaded, void *const *buffers, uint64_t *nanoseconds,
+ * On failure `error` receives the message and the states are as before. */
+MLIR_CAPI_EXPORTED MlirLogicalResult
+reproLoadedArtifactRun(ReproLoadedArtifact loaded, void *const *buffers,
+                       MlirStringCallback error, void *userData);
+
+/** The same. `nanoseconds` gets the time of each launch; `counts`, launch after
+ * launch, how far each counter went on: a file descriptor that gives its value
+ * as eight bytes (perf_event_open), or UINT64_MAX where it cannot be read. */
+MLIR_CAPI_EXPORTED MlirLogicalResult reproLoadedArtifactProfile(
+    ReproLoadedArtifact loaded, void *const *buffers, const int *counters,
+    intptr_t numCounters, uint64_t *nanoseconds, uint64_t *counts,
     MlirStringCallback error, void *userData);
 
 #ifdef __cplusplus

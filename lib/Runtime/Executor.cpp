@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <iterator>
 #include <sys/mman.h>
+#include <unistd.h>
 
 using namespace repro_runtime;
 
@@ -145,13 +146,25 @@ void Executor::launch(const Launch &launch, char *const *buffers) {
 
 Error Executor::run(char *const *buffers) { return execute(buffers, nullptr); }
 
-Error Executor::profile(char *const *buffers,
-                        std::vector<uint64_t> &nanoseconds) {
-  nanoseconds.assign(plan.launches.size(), 0);
-  return execute(buffers, nanoseconds.data());
+Error Executor::profile(char *const *buffers, Profile &profile) {
+  Error found = execute(buffers, &profile);
+  // Of launches after one that failed there is nothing.
+  profile.nanoseconds.resize(plan.launches.size());
+  profile.counts.resize(plan.launches.size() * profile.counters.size());
+  return found;
 }
 
-Error Executor::execute(char *const *buffers, uint64_t *nanoseconds) {
+static std::vector<uint64_t> readCounters(const std::vector<int> &counters) {
+  std::vector<uint64_t> values;
+  for (int counter : counters) {
+    uint64_t value;
+    bool isRead = read(counter, &value, sizeof value) == sizeof value;
+    values.push_back(isRead ? value : UINT64_MAX);
+  }
+  return values;
+}
+
+Error Executor::execute(char *const *buffers, Profile *profile) {
   std::lock_guard<std::mutex> lock(mutex);
   if (!arena || !scratch)
     return "out of memory: the program needs an arena of " +
@@ -168,11 +181,21 @@ Error Executor::execute(char *const *buffers, uint64_t *nanoseconds) {
   for (const Launch &step : plan.launches) {
     if (step.check && error)
       return failed();
-    auto start = nanoseconds ? Clock::now() : Clock::time_point();
+    if (!profile) {
+      launch(step, buffers);
+      continue;
+    }
+    std::vector<uint64_t> before = readCounters(profile->counters);
+    auto start = Clock::now();
     launch(step, buffers);
-    if (nanoseconds)
-      *nanoseconds++ =
-          uint64_t(std::chrono::nanoseconds(Clock::now() - start).count());
+    std::chrono::nanoseconds elapsed = Clock::now() - start;
+    profile->nanoseconds.push_back(uint64_t(elapsed.count()));
+    std::vector<uint64_t> after = readCounters(profile->counters);
+    for (size_t i = 0; i < after.size(); ++i)
+      profile->counts.push_back(before[i] == UINT64_MAX ||
+                                        after[i] == UINT64_MAX
+                                    ? UINT64_MAX
+                                    : after[i] - before[i]);
   }
   return error ? failed() : Error();
 }

@@ -22,6 +22,15 @@ namespace repro_runtime {
 using KernelEntry = void (*)(char *const *buffers, char *scratch,
                              int64_t *error, int64_t begin, int64_t end);
 
+/// What is measured of the launches of a step, launch after launch.
+struct Profile {
+  /// File descriptors that give a value as eight bytes (perf_event_open).
+  std::vector<int> counters;
+  std::vector<uint64_t> nanoseconds;
+  /// How far each counter went on; UINT64_MAX: it could not be read.
+  std::vector<uint64_t> counts;
+};
+
 /// Runs one program. The objects of the artifact are loaded by the caller.
 class Executor {
 public:
@@ -39,8 +48,8 @@ public:
   /// error the states are as before. Calls from several threads take turns.
   Error run(char *const *buffers);
 
-  /// The same, and the time that each launch took.
-  Error profile(char *const *buffers, std::vector<uint64_t> &nanoseconds);
+  /// The same, and what each launch took.
+  Error profile(char *const *buffers, Profile &profile);
 
 private:
   struct Free {
@@ -49,7 +58,7 @@ private:
   using Memory = std::unique_ptr<char, Free>;
   static Memory allocate(uint64_t bytes);
 
-  Error execute(char *const *buffers, uint64_t *nanoseconds);
+  Error execute(char *const *buffers, Profile *profile);
   void launch(const Launch &launch, char *const *buffers);
 
   Plan plan;

@@ -98,13 +98,22 @@ public:
   }
 
   void run(const std::vector<uintptr_t> &addresses) const {
-    execute(addresses, nullptr);
+    execute(addresses, [&](void *const *buffers, std::string &error) {
+      return reproLoadedArtifactRun(loaded, buffers, append, &error);
+    });
   }
 
-  std::vector<uint64_t> profile(const std::vector<uintptr_t> &addresses) const {
-    std::vector<uint64_t> times(reproLoadedArtifactGetNumLaunches(loaded));
-    execute(addresses, times.data());
-    return times;
+  std::pair<std::vector<uint64_t>, std::vector<uint64_t>>
+  profile(const std::vector<uintptr_t> &addresses,
+          const std::vector<int> &counters) const {
+    size_t launches = reproLoadedArtifactGetNumLaunches(loaded);
+    std::vector<uint64_t> times(launches), counts(launches * counters.size());
+    execute(addresses, [&](void *const *buffers, std::string &error) {
+      return reproLoadedArtifactProfile(loaded, buffers, counters.data(),
+                                        counters.size(), times.data(),
+                                        counts.data(), append, &error);
+    });
+    return {times, counts};
   }
 
   uint64_t getArenaBytes() const {
@@ -114,7 +123,8 @@ public:
   uint64_t getCompleted() const { return completed; }
 
 private:
-  void execute(const std::vector<uintptr_t> &addresses, uint64_t *times) const {
+  template <typename Step>
+  void execute(const std::vector<uintptr_t> &addresses, Step step) const {
     intptr_t expected =
         reproLoadedArtifactGetNumTensors(loaded, ReproTensorState) +
         reproLoadedArtifactGetNumTensors(loaded, ReproTensorInput) +
@@ -131,8 +141,7 @@ private:
     MlirLogicalResult result;
     {
       nb::gil_scoped_release release;
-      result =
-          reproLoadedArtifactRun(loaded, buffers.data(), times, append, &error);
+      result = step(buffers.data(), error);
     }
     if (mlirLogicalResultIsFailure(result))
       throw std::runtime_error(error);
@@ -204,5 +213,8 @@ void bindCPU(nb::module_ &m) {
            "GIL. Raises RuntimeError with the message of a failed check; the "
            "states are unchanged then.")
       .def("profile", &PyLoadedArtifact::profile, nb::arg("addresses"),
-           "Like run; returns the nanoseconds of each launch.");
+           nb::arg("counters"),
+           "Like run; returns the nanoseconds of each launch, and launch after "
+           "launch how far each counter went on, 2^64 - 1 if it cannot be "
+           "read. A counter is a file descriptor that gives eight bytes.");
 }

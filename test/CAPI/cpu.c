@@ -142,19 +142,26 @@ int main(void) {
   int64_t n = 100, x[4] = {1, 2, 3, 4}, i = 3, y = 0;
   void *buffers[] = {&n, x, &i, &y};
   uint64_t *times = (uint64_t *)calloc((size_t)numLaunches, sizeof *times);
+  uint64_t *counts = (uint64_t *)calloc((size_t)numLaunches, sizeof *counts);
+  const int noFile = -1;
   // CHECK: step: n = 104, y = 4
   // CHECK: step: n = 107, y = 3
   for (; i > 1; --i) {
-    result = reproLoadedArtifactRun(loaded, buffers, i == 3 ? NULL : times,
-                                    append, &message);
+    result = i == 3
+                 ? reproLoadedArtifactRun(loaded, buffers, append, &message)
+                 : reproLoadedArtifactProfile(loaded, buffers, &noFile, 1, times,
+                                              counts, append, &message);
     if (mlirLogicalResultIsFailure(result))
       return 1;
     printf("step: n = %lld, y = %lld\n", (long long)n, (long long)y);
   }
+  // CHECK: not counted: 1
+  printf("not counted: %d\n", counts[0] == UINT64_MAX);
   free(times);
+  free(counts);
   // CHECK: failed: {{.*}}index out of range for a tensor of shape [4], n = 107
   i = 4;
-  result = reproLoadedArtifactRun(loaded, buffers, NULL, append, &message);
+  result = reproLoadedArtifactRun(loaded, buffers, append, &message);
   if (mlirLogicalResultIsFailure(result))
     printf("failed: %s, n = %lld\n", message.data, (long long)n);
   reproLoadedArtifactDestroy(loaded);

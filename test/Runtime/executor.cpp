@@ -15,6 +15,8 @@
 #include "Expect.h"
 
 #include <cstring>
+#include <fcntl.h>
+#include <unistd.h>
 
 using namespace repro_runtime;
 
@@ -147,16 +149,19 @@ static void testFailedChecks() {
                    {0, false, {state(1)}},
                    {0, true, {state(2)}},
                    {0, false, {state(2)}}};
+  int zeros = open("/dev/zero", O_RDONLY);
   for (unsigned threads : {1, 3}) {
     Executor executor(plan, {}, {count, fail}, threads);
     auto run = [&](char fails, const char *expected, std::string message) {
       char counts[3] = {0, 0, 0};
       char *buffers[] = {counts, &fails};
-      std::vector<uint64_t> times;
+      Profile profile{{zeros, -1}, {}, {}};
       EXPECT(executor.run(buffers) == message);
       EXPECT(std::memcmp(counts, expected, 3) == 0);
-      EXPECT(executor.profile(buffers, times) == message);
-      EXPECT(times.size() == plan.launches.size());
+      EXPECT(executor.profile(buffers, profile) == message);
+      EXPECT(profile.nanoseconds.size() == plan.launches.size());
+      EXPECT(profile.counts.size() == 2 * plan.launches.size());
+      EXPECT(profile.counts[0] == 0 && profile.counts[1] == UINT64_MAX);
     };
     run(0, "\1\1\2", "");
     run(1, "\1\1\0", "first");
@@ -164,6 +169,7 @@ static void testFailedChecks() {
     run(9, "\1\1\0", "a check of the step failed");
     run(0, "\1\1\2", "");
   }
+  close(zeros);
   // No launch looks: the step runs to its end, and fails.
   for (Launch &launch : plan.launches)
     launch.check = false;

@@ -14,6 +14,9 @@ from .._mlir_libs import _repro
 from ..errors import StepFailed
 from .buffers import Tensor, address, check_disjoint
 
+# What the runtime gives for a counter that it could not read.
+_NOT_COUNTED = 2**64 - 1
+
 
 def _describe(role: str, tensors: list) -> list[Tensor]:
     return [Tensor(role, i, name, element, tuple(shape)) for i, (name, element, shape) in enumerate(tensors)]
@@ -117,11 +120,22 @@ class CpuBackend:
         states: Sequence[np.ndarray],
         inputs: Sequence[np.ndarray] = (),
         outputs: Sequence[np.ndarray] | None = None,
-    ) -> list[tuple[str, float]]:
-        """One step on the arguments of `run`; returns the kernel and the seconds of each launch in order."""
+        counters: Sequence[int] = (),
+    ) -> list[tuple[str, float, tuple[int | None, ...]]]:
+        """One step on the arguments of `run`.
+
+        Args:
+          counters: file descriptors whose reads give a value as eight bytes, as those of perf_event_open.
+        Returns:
+          of each launch in order the kernel, the seconds, and how far each counter went on, None if it cannot be read.
+        """
         _, addresses = self._bind(states, inputs, outputs)
-        times = self._executable.profile(addresses)
-        return [(name, time * 1e-9) for name, time in zip(self.launches, times, strict=True)]
+        times, counts = self._executable.profile(addresses, list(counters))
+        known = [None if count == _NOT_COUNTED else count for count in counts]
+        return [
+            (name, time * 1e-9, tuple(known[i * len(counters) : (i + 1) * len(counters)]))
+            for i, (name, time) in enumerate(zip(self.launches, times, strict=True))
+        ]
 
     def _bind(
         self,

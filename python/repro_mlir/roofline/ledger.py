@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 
@@ -29,10 +29,12 @@ class LedgerEntry:
     Attributes:
       predicted: by cause.
       seconds: what was measured.
+      counts: what was counted meanwhile, by the name of the event.
     """
 
     predicted: PredictedLaunch
     seconds: float
+    counts: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def unknown(self) -> float:

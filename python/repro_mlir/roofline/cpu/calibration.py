@@ -227,7 +227,7 @@ def _runner(machine: CpuMachine, text: str, threads: int) -> Callable[[], list[f
     inputs, outputs = (
         [np.full(kind.shape, 1, kind.dtype) for kind in kinds] for kinds in (executable.inputs, executable.outputs)
     )
-    return lambda: [seconds for _, seconds in executable.profile([], inputs, outputs)]
+    return lambda: [seconds for _, seconds, _ in executable.profile([], inputs, outputs)]
 
 
 def _seconds(machine: CpuMachine, text: str, threads: int) -> list[float]:

@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+import math
+import threading
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,6 +23,7 @@ from ...program.program import Program
 from ..causes import added_causes
 from ..ledger import LedgerEntry, median_error, unsigned_unknown
 from ..machines.cpu import CpuMachine
+from .counters import EVENTS, Counters, threads_of_process
 from .prediction import StepPrediction
 
 # Of fewer the least time of a launch is often not that of the code, where other programs run.
@@ -33,10 +37,12 @@ class Ledger:
     Attributes:
       entries: of its launches, in order, each the least of the steps that were measured.
       steps: how many were measured.
+      not_counted: why events were not counted, by name (`.counters.EVENTS`).
     """
 
     entries: tuple[LedgerEntry, ...]
     steps: int
+    not_counted: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def seconds(self) -> float:
@@ -46,12 +52,23 @@ class Ledger:
     @property
     def facts(self) -> dict[str, Any]:
         """How it was measured, by name."""
-        return {"measured_steps": self.steps}
+        return {"measured_steps": self.steps, "not_counted": dict(self.not_counted)}
 
     @property
     def how(self) -> str:
         """The same in words."""
         return f"the least of {self.steps}"
+
+    @property
+    def counted(self) -> str:
+        """The counts of all launches in words, and which events were not counted."""
+        names = [name for name in EVENTS if self.entries and all(name in each.counts for each in self.entries)]
+        parts = [f"{_words(name)} {sum(each.counts[name] for each in self.entries):,}" for name in names]
+        by_reason = defaultdict(list)
+        for name, reason in self.not_counted.items():
+            by_reason[reason].append(_words(name))
+        parts += [f"no {', '.join(events)}: {reason}" for reason, events in by_reason.items()]
+        return "; ".join(parts)
 
     @property
     def causes(self) -> dict[str, float]:
@@ -73,7 +90,7 @@ class Ledger:
 def measure(
     program: Program, prediction: StepPrediction, inputs: Sequence[np.ndarray] | None = None, seconds: float = 2.0
 ) -> Ledger:
-    """Runs the step that was predicted, on this machine.
+    """Runs the step that was predicted, on this machine; what is counted (`.counters`) is of the fastest launches.
 
     Args:
       inputs: of the step; zeros by default.
@@ -86,6 +103,7 @@ def measure(
     machine: CpuMachine = prediction.machine
     if machine.level not in cpu.runnable_levels():
         raise ReproError(f"this machine does not run code for {machine.level}, of {machine.name}")
+    before = threads_of_process()
     executable = CpuBackend(
         cached_compile(program.data, machine.level, untrusted=program.untrusted), prediction.threads
     )
@@ -96,15 +114,22 @@ def measure(
     # Written here, unlike np.zeros: pages that nobody has written are read from a cache.
     given = [np.full(kind.shape, 0, kind.dtype) for kind in executable.inputs] if inputs is None else inputs
     outputs = [kind.empty() for kind in executable.outputs]
-    best, steps, end = np.full(len(kernels), np.inf), 0, time.perf_counter() + seconds
-    while steps < _LEAST_STEPS or time.perf_counter() < end:
-        try:
-            found = executable.profile(states, given, outputs)
-        except RuntimeError as error:
-            raise StepFailed(str(error)) from None
-        except (TypeError, ValueError) as error:
-            raise ReproError(str(error)) from None
-        best = np.minimum(best, [each for _, each in found])
-        steps += 1
-    entries = zip(prediction.launches, best.tolist(), strict=True)
-    return Ledger(tuple(LedgerEntry(*entry) for entry in entries), steps)
+    best = [LedgerEntry(each, math.inf) for each in prediction.launches]
+    steps, end = 0, time.perf_counter() + seconds
+    with Counters({threading.get_native_id(), *(threads_of_process() - before)}) as counters:
+        while steps < _LEAST_STEPS or time.perf_counter() < end:
+            try:
+                found = executable.profile(states, given, outputs, counters.descriptors)
+            except RuntimeError as error:
+                raise StepFailed(str(error)) from None
+            except (TypeError, ValueError) as error:
+                raise ReproError(str(error)) from None
+            for number, (_, taken, counts) in enumerate(found):
+                if taken < best[number].seconds:
+                    best[number] = LedgerEntry(prediction.launches[number], taken, counters.added(counts))
+            steps += 1
+    return Ledger(tuple(best), steps, counters.refused)
+
+
+def _words(event: str) -> str:
+    return event.replace("_", " ").replace("l1", "L1")

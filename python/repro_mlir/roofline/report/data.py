@@ -58,7 +58,7 @@ def as_json(prediction: AnyStep, ledger: AnyLedger | None) -> dict[str, Any]:
         entry: dict[str, Any] = {"kernel": each.kernel, **each.facts, "seconds": each.seconds}
         entry |= {"causes": each.causes, "bytes": each.traffic, "operations": each.operations}
         if ledger is not None and ledger.entries:
-            entry["measured"] = ledger.entries[number].seconds
+            entry |= {"measured": ledger.entries[number].seconds, "counts": dict(ledger.entries[number].counts)}
         launches.append(entry)
     ceilings = {"arithmetic": prediction.ceilings.arithmetic, "bandwidth": prediction.ceilings.bandwidth}
     found: dict[str, Any] = {

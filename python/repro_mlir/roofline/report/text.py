@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from ..causes import added_causes
+from ..cpu.ledger import Ledger
 from ..sweep_points import SweepPoint
 from .data import AnyLaunch, AnyLedger, AnyStep, Case
 
@@ -33,6 +34,8 @@ def lines_of(prediction: AnyStep, ledger: AnyLedger | None, most: int) -> list[s
         part = f" ({ledger.unsigned_unknown / ledger.seconds:.1%})" if ledger.seconds else ""
         of_launches = " of launches" if ledger.entries else ""
         lines.append(f"unknown    {time_text(ledger.unsigned_unknown)}{part}{of_launches} without signs")
+        if isinstance(ledger, Ledger):
+            lines.append(f"counted    {ledger.counted}")
     parts = "".join(f", {space} {size:,}" for space, size in prediction.memory.items())
     lines.append(f"memory     {sum(prediction.memory.values()):,} bytes{parts}")
     if prediction.joules is not None:

@@ -60,9 +60,9 @@ class Observed:
         self._note(addresses)
         self.executable.run(addresses)
 
-    def profile(self, addresses: Sequence[int]) -> list[float]:
+    def profile(self, addresses: Sequence[int], counters: Sequence[int]) -> tuple[list[int], list[int]]:
         self._note(addresses)
-        return self.executable.profile(addresses)
+        return self.executable.profile(addresses, counters)
 
     def check(self) -> None:
         """Input is written before the first step, and all later ones have the buffers of the first."""

@@ -1,0 +1,109 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""What processors and the kernel of Linux count of threads of this process (perf_event_open(2)), where they do."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import struct
+from collections.abc import Collection, Sequence
+from types import TracebackType
+
+# Type and number of each event (linux/perf_event.h): those of the processor, then those of the kernel.
+_EVENTS = {
+    "cycles": (0, 0),
+    "instructions": (0, 1),
+    "branch_misses": (0, 5),
+    "l1_read_misses": (3, 0x10000),
+    "cache_misses": (0, 3),
+    "page_faults": (1, 2),
+    "processor_nanoseconds": (1, 1),
+}
+EVENTS = tuple(_EVENTS)
+"""The names of what is counted, in user mode; `cache_misses` are those of the last cache, as the processor means it."""
+
+_SYSTEM_CALL = {"x86_64": 298, "aarch64": 241}
+_CLOSE_ON_EXEC = 8
+# The size of the first form of perf_event_attr.
+_ATTRIBUTE = struct.Struct("<IIQQQQQIIQ")
+# A pinned event shares its counter with no other one; neither the kernel nor a hypervisor is counted.
+_FLAGS = 1 << 2 | 1 << 5 | 1 << 6
+
+
+def threads_of_process() -> set[int]:
+    """The numbers of the threads of this process, by the kernel's count."""
+    return {int(name) for name in os.listdir("/proc/self/task")}
+
+
+class Counters:
+    """Counters of some threads, which count until they are closed.
+
+    Attributes:
+      names: of the events that are counted, of `EVENTS`.
+      descriptors: file descriptors that give values as eight bytes, all threads of a name side by side.
+      refused: why the others are not, by name.
+    """
+
+    def __init__(self, threads: Collection[int]):
+        """Args:
+        threads: their numbers, at least one.
+        """
+        self.refused: dict[str, str] = {}
+        self._threads = len(threads)
+        found: dict[str, list[int]] = {}
+        for name, (kind, number) in _EVENTS.items():
+            opened: list[int] = []
+            for thread in sorted(threads):
+                try:
+                    opened.append(_open(kind, number, thread))
+                except OSError as error:
+                    self.refused[name] = error.strerror or str(error)
+                    break
+            if len(opened) == len(threads):
+                found[name] = opened
+            else:
+                _close(opened)
+        self.names = tuple(found)
+        self.descriptors = [each for opened in found.values() for each in opened]
+
+    def added(self, counts: Sequence[int | None]) -> dict[str, int]:
+        """What all threads counted, by name, from a count of each descriptor; without events that one did not count."""
+        found = {}
+        for i, name in enumerate(self.names):
+            parts = counts[i * self._threads : (i + 1) * self._threads]
+            known = [part for part in parts if part is not None]
+            if len(known) == len(parts):
+                found[name] = sum(known)
+        return found
+
+    def __enter__(self) -> Counters:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        _close(self.descriptors)
+
+
+def _open(kind: int, number: int, thread: int) -> int:
+    call = _SYSTEM_CALL.get(platform.machine())
+    if call is None:
+        raise OSError(f"the number of perf_event_open is unknown for {platform.machine()}")
+    attribute = _ATTRIBUTE.pack(kind, _ATTRIBUTE.size, number, 0, 0, 0, _FLAGS, 0, 0, 0)
+    library = ctypes.CDLL(None, use_errno=True)
+    library.syscall.restype = ctypes.c_long
+    opened = library.syscall(
+        ctypes.c_long(call), attribute, ctypes.c_int(thread), ctypes.c_int(-1), ctypes.c_int(-1), _CLOSE_ON_EXEC
+    )
+    if opened < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return int(opened)
+
+
+def _close(descriptors: Sequence[int]) -> None:
+    for each in descriptors:
+        os.close(each)
