@@ -101,8 +101,9 @@ def by_blocks(
     Args:
       base: as for `recipe_of`; all its operands are in blocks.
       accumulator: `blocks`, exact dot products of blocks that are added with one rounding, or `blocks_split`, with two;
-        a class of `SCALED_CLASSES`, such as `blackwell_nvfp4`; or a `BlockAccumulator`.
-      name: of the recipe; by default those of the accumulator and of `base`.
+        `blackwell_mx`, `blackwell_mxf4` or `blackwell_nvfp4`, whose scales are factors of the products; or a
+        `BlockAccumulator`.
+      name: of the recipe; by default such as `blocks_mxfp8`, of a `BlockAccumulator` such as `split_ada_mxfp8`.
     Raises:
       ReproError: no recipe, or another accumulator.
     """
@@ -112,8 +113,15 @@ def by_blocks(
     chosen = RolePrecision(accumulator=accumulator)
     roles = {role: precision.overridden(chosen) for role, precision in base.roles.items()}
     if name is None:
-        name = f"{accumulator if isinstance(accumulator, str) else accumulator.step}_{base.name}"
+        name = f"{_short_name(accumulator)}_{base.name}"
     return dataclasses.replace(base, name=name, roles=roles)
+
+
+def _short_name(accumulator: str | BlockAccumulator) -> str:
+    if isinstance(accumulator, str):
+        return accumulator
+    # The parameters of a made-up one are too many for a name.
+    return f"{accumulator.step}_{accumulator.within}" if isinstance(accumulator.within, str) else accumulator.step
 
 
 def _recipe_of(given: Recipe | str | Mapping[str, Any]) -> Recipe:

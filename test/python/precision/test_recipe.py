@@ -93,6 +93,20 @@ def test_what_cannot_be_is_refused(make: Callable[[], object], message: str) -> 
 
 
 @pytest.mark.parametrize(
+    ("accumulator", "name"),
+    [
+        ("blocks_split", "blocks_split_mxfp8"),
+        (BlockAccumulator("split", "ada"), "split_ada_mxfp8"),
+        (BlockAccumulator("split", "hopper"), "split_hopper_mxfp8"),
+        (BlockAccumulator("fused", UNIT), "fused_mxfp8"),
+    ],
+)
+def test_M5_recipes_in_blocks_have_names(accumulator: str | BlockAccumulator, name: str) -> None:
+    assert by_blocks("mxfp8", accumulator).name == name
+    assert by_blocks("mxfp8", accumulator, "mine").name == "mine"
+
+
+@pytest.mark.parametrize(
     ("fields", "message"),
     [
         ({"terms": 0}, "terms as a whole number from 1 to 128, got 0"),
