@@ -63,7 +63,8 @@ class BlockAccumulator:
     Attributes:
       step: how what a chain of the products of a block gives comes to the sum, `fused` or `split`; or `scaled`, where
         the scales are factors of the products of one chain.
-      within: the accumulator of the chain: the class of one for the elements of the operands, or an `Accumulator`.
+      within: the accumulator of the chain: the class of one for the elements of the operands, or an `Accumulator`;
+        under `scaled` `blackwell_mx`, `blackwell_mxf4` or `blackwell_nvfp4`, or an `Accumulator` with a fraction.
     """
 
     step: str
@@ -116,7 +117,8 @@ class RolePrecision:
       result: `bf16`, `f16` or `tf32`: to what the result is rounded; `f32` rounds nothing.
       accumulator: (M4) the class of an accumulator, such as `hopper`, for operands of f16, bf16 and tf32; or an
         `Accumulator`; or for two operands in blocks (Q4) `blocks` or `blocks_split`, exact dot products of blocks, (M5)
-        a class of `SCALED_CLASSES`, such as `blackwell_nvfp4`, or a `BlockAccumulator`.
+        `blackwell_mx`, `blackwell_mxf4` or `blackwell_nvfp4`, whose scales are factors of the products, or a
+        `BlockAccumulator`.
     """
 
     operands: Mapping[str, Format] = field(default_factory=dict)

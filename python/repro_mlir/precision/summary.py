@@ -31,7 +31,7 @@ class ContractionPrecision:
       location: where it comes from as MLIR prints it.
       operands: each of its two factors by name, and what it becomes, `f32` where it is left alone.
       result: to what its result is rounded, `f32` where it is not.
-      accumulator: the accumulator (M4) in which it adds, as text; empty for f32 (K1).
+      accumulator: the accumulator (M4), (Q4), (M5) in which it adds, as text; empty for f32 (K1).
     """
 
     role: str
