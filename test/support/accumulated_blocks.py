@@ -51,18 +51,18 @@ HOPPER = Accumulator(32, 13, "rz_e8m13", -132)
 MX = Accumulator(32, 25, "rz_f32", -133)
 GROUPS = Accumulator(64, 35, "rz_f32", -133, group=16)
 
-EIGHT = ("f8E4M3FN", "f8E4M3FN")
+FLOAT8 = ("f8E4M3FN", "f8E4M3FN")
 SUMS = {
-    "blackwell_mx": Sum("scaled", MX, 32, EIGHT),
+    "blackwell_mx": Sum("scaled", MX, 32, FLOAT8),
     "blackwell_mx-f6-f4": Sum("scaled", MX, 32, ("f6E3M2FN", "f4E2M1FN")),
     "blackwell_mxf4": Sum("scaled", GROUPS, 32),
     "blackwell_nvfp4": Sum("scaled", GROUPS, 16, scales=("f8E4M3FN", "f8E4M3FN"), rows=(1, 16)),
-    "promoted": Sum("fused", HOPPER, 128, EIGHT, ("f32", "f32"), (1, 128)),
-    "promoted-split": Sum("split", HOPPER, 128, EIGHT, ("f32", "f32"), (1, 128)),
-    "late": Sum("fused", dataclasses.replace(MX, terms=16, late=True), 64, EIGHT, ("f32", "f8E8M0FNU")),
+    "promoted": Sum("fused", HOPPER, 128, FLOAT8, ("f32", "f32"), (1, 128)),
+    "promoted-split": Sum("split", HOPPER, 128, FLOAT8, ("f32", "f32"), (1, 128)),
+    "late": Sum("fused", dataclasses.replace(MX, terms=16, late=True), 64, FLOAT8, ("f32", "f8E8M0FNU")),
     "exact-chain": Sum("split", Accumulator(7, None, "rne_f32", 0), 32, ("f8E4M3FN", "f6E2M3FN")),
-    "f16": Sum("scaled", Accumulator(16, 25, "rne_f16", -21), 16, EIGHT, ("f8E4M3FN", "f8E8M0FNU")),
-    "wide-groups": Sum("scaled", Accumulator(64, 35, "rne_f32", -300, group=16), 16, EIGHT, FACTORS),
+    "f16": Sum("scaled", Accumulator(16, 25, "rne_f16", -21), 16, FLOAT8, ("f8E4M3FN", "f8E8M0FNU")),
+    "wide-groups": Sum("scaled", Accumulator(64, 35, "rne_f32", -300, group=16), 16, FLOAT8, FACTORS),
     "straddling": Sum("scaled", MX, 48, ("f6E2M3FN", "f8E4M3FN"), FACTORS),
 }
 """Those of classes, and made-up ones."""

@@ -105,8 +105,8 @@ class Accumulator:
 Entries = dict[tuple[str, str], Accumulator]
 """Accumulators by the types of elements and of results; elements of tf32 are f32."""
 
-_EIGHT = ("f8E4M3FN", "f8E5M2")
-_NARROW = (*_EIGHT, "f6E3M2FN", "f6E2M3FN", "f4E2M1FN")
+_FLOAT8 = ("f8E4M3FN", "f8E5M2")
+_FLOAT8_TO_4 = (*_FLOAT8, "f6E3M2FN", "f6E2M3FN", "f4E2M1FN")
 
 
 def _to_f32(elements: tuple[str, ...], terms: int, fraction: int) -> Entries:
@@ -118,17 +118,16 @@ def _to_f16(elements: tuple[str, ...], terms: int, fraction: int, floor: int | N
     return {(each, "f16"): Accumulator(terms, fraction, "rne_f16", least) for each in elements}
 
 
-def _narrow(terms: int, floor: int) -> Entries:
-    """Of f8, in 13 bits."""
-    wide = {(each, "f32"): Accumulator(terms, 13, "rz_e8m13", -132) for each in _EIGHT}
-    return wide | _to_f16(_EIGHT, terms, 13, floor)
+def _float8_in_13_bits(terms: int, floor: int) -> Entries:
+    to_f32 = {(each, "f32"): Accumulator(terms, 13, "rz_e8m13", -132) for each in _FLOAT8}
+    return to_f32 | _to_f16(_FLOAT8, terms, 13, floor)
 
 
 _TURING = _to_f32(("f16",), 8, 24) | _to_f16(("f16",), 8, 24)
 _AMPERE = _TURING | _to_f32(("bf16",), 8, 24) | _to_f32(("f32",), 4, 24)
-_SIXTEEN = _to_f32(("f16", "bf16"), 16, 25) | _to_f32(("f32",), 8, 25) | _to_f16(("f16",), 16, 25)
-_TWO_HALVES = {
-    key: dataclasses.replace(by, late=True) for key, by in (_to_f32(_EIGHT, 16, 25) | _to_f16(_EIGHT, 16, 25)).items()
+_WIDE = _to_f32(("f16", "bf16"), 16, 25) | _to_f32(("f32",), 8, 25) | _to_f16(("f16",), 16, 25)
+_TWO_HMMA = {
+    key: dataclasses.replace(by, late=True) for key, by in (_to_f32(_FLOAT8, 16, 25) | _to_f16(_FLOAT8, 16, 25)).items()
 }
 _GROUPS: Entries = {("f4E2M1FN", "f32"): Accumulator(64, 35, "rz_f32", -133, group=16)}
 
@@ -136,12 +135,12 @@ CLASSES: dict[str, Entries] = {
     "volta": _to_f32(("f16",), 4, 23) | _to_f16(("f16",), 4, 23),
     "turing": _TURING,
     "ampere": _AMPERE,
-    "ada": _AMPERE | _narrow(16, floor=-20),
-    "hopper": _SIXTEEN | _narrow(32, floor=-21),
-    "hopper_mma": _TWO_HALVES,
-    "blackwell": _SIXTEEN | _to_f32(_NARROW, 32, 25) | _to_f16(_NARROW, 32, 25),
-    "blackwell_mma": _TWO_HALVES,
-    "blackwell_mx": _to_f32(_NARROW, 32, 25),
+    "ada": _AMPERE | _float8_in_13_bits(16, floor=-20),
+    "hopper": _WIDE | _float8_in_13_bits(32, floor=-21),
+    "hopper_mma": _TWO_HMMA,
+    "blackwell": _WIDE | _to_f32(_FLOAT8_TO_4, 32, 25) | _to_f16(_FLOAT8_TO_4, 32, 25),
+    "blackwell_mma": _TWO_HMMA,
+    "blackwell_mx": _to_f32(_FLOAT8_TO_4, 32, 25),
     "blackwell_mxf4": _GROUPS,
     "blackwell_nvfp4": _GROUPS,
 }
@@ -186,7 +185,7 @@ def _resolve(name: str, contraction: Contraction) -> Accumulator:
     try:
         x, y = (Accumulator.named(name, element, result) for element in contraction.elements)
         # Units multiply equal types, or two of f8.
-        if x != y or (len(set(contraction.elements)) > 1 and not set(contraction.elements) <= set(_EIGHT)):
+        if x != y or (len(set(contraction.elements)) > 1 and not set(contraction.elements) <= set(_FLOAT8)):
             raise ReproError(f"{name} has no products of {' and '.join(contraction.elements)}")
     except ReproError as error:
         at = f"contraction {contraction.index} at {contraction.location}"

@@ -389,8 +389,8 @@ def _unpack_scale(codes: np.ndarray, of: BinaryFormat | None) -> Unpacked:
 # --- The named ones ---
 
 F32_OUT, F16_OUT = "f32", "f16"
-EIGHT = (F8E4M3FN.name, F8E5M2.name)
-NARROW = (*EIGHT, F6E3M2FN.name, F6E2M3FN.name, F4E2M1FN.name)
+FLOAT8 = (F8E4M3FN.name, F8E5M2.name)
+FLOAT8_TO_4 = (*FLOAT8, F6E3M2FN.name, F6E2M3FN.name, F4E2M1FN.name)
 
 _VOLTA: dict[tuple[str, str], Accumulator] = {
     (F16.name, F32_OUT): Fdpa(4, 23, "rz_f32", -131),
@@ -406,8 +406,8 @@ _AMPERE = _TURING | {
 }
 _ADA = (
     _AMPERE
-    | {(of, F32_OUT): Fdpa(16, 13, "rz_e8m13", -132) for of in EIGHT}
-    | {(of, F16_OUT): Fdpa(16, 13, "rne_f16", -20) for of in EIGHT}
+    | {(of, F32_OUT): Fdpa(16, 13, "rz_e8m13", -132) for of in FLOAT8}
+    | {(of, F16_OUT): Fdpa(16, 13, "rne_f16", -20) for of in FLOAT8}
 )
 _WIDE: dict[tuple[str, str], Accumulator] = {
     (F16.name, F32_OUT): Fdpa(16, 25, "rz_f32", -133),
@@ -417,17 +417,17 @@ _WIDE: dict[tuple[str, str], Accumulator] = {
 }
 _HOPPER = (
     _WIDE
-    | {(of, F32_OUT): Fdpa(32, 13, "rz_e8m13", -132) for of in EIGHT}
-    | {(of, F16_OUT): Fdpa(32, 13, "rne_f16", -21) for of in EIGHT}
+    | {(of, F32_OUT): Fdpa(32, 13, "rz_e8m13", -132) for of in FLOAT8}
+    | {(of, F16_OUT): Fdpa(32, 13, "rne_f16", -21) for of in FLOAT8}
 )
 _BLACKWELL = (
     _WIDE
-    | {(of, F32_OUT): Fdpa(32, 25, "rz_f32", -133) for of in NARROW}
-    | {(of, F16_OUT): Fdpa(32, 25, "rne_f16", -21) for of in NARROW}
+    | {(of, F32_OUT): Fdpa(32, 25, "rz_f32", -133) for of in FLOAT8_TO_4}
+    | {(of, F16_OUT): Fdpa(32, 25, "rne_f16", -21) for of in FLOAT8_TO_4}
 )
 _TWO_HMMA: dict[tuple[str, str], Accumulator] = {
-    **{(of, F32_OUT): LateFdpa(Fdpa(16, 25, "rz_f32", -133), F32) for of in EIGHT},
-    **{(of, F16_OUT): LateFdpa(Fdpa(16, 25, "rne_f16", -21), F16) for of in EIGHT},
+    **{(of, F32_OUT): LateFdpa(Fdpa(16, 25, "rz_f32", -133), F32) for of in FLOAT8},
+    **{(of, F16_OUT): LateFdpa(Fdpa(16, 25, "rne_f16", -21), F16) for of in FLOAT8},
 }
 
 ACCUMULATORS: dict[str, dict[tuple[str, str], Accumulator]] = {
@@ -439,7 +439,7 @@ ACCUMULATORS: dict[str, dict[tuple[str, str], Accumulator]] = {
     "hopper_mma": _TWO_HMMA,
     "blackwell": _BLACKWELL,
     "blackwell_mma": _TWO_HMMA,
-    "blackwell_mx": {(of, F32_OUT): Fdpa(32, 25, "rz_f32", -133) for of in NARROW},
+    "blackwell_mx": {(of, F32_OUT): Fdpa(32, 25, "rz_f32", -133) for of in FLOAT8_TO_4},
     "blackwell_mxf4": {(F4E2M1FN.name, F32_OUT): Fdpa(64, 35, "rz_f32", -133, 16)},
     "blackwell_nvfp4": {(F4E2M1FN.name, F32_OUT): Fdpa(64, 35, "rz_f32", -133, 16)},
     "cdna1": {(F16.name, F32_OUT): Fdpa(4, None, "rne_f32", 0), (BF16.name, F32_OUT): Fdpa(2, None, "rne_f32", 0)},
