@@ -22,6 +22,9 @@ namespace mlir::repro::kernels {
 /// (M1) The exponent of the smallest normal value of elements of a type.
 int64_t getLeastExponent(Type element);
 
+/// The work of a product in a chain, in that of a fused multiply-add.
+constexpr int64_t kChainWork = 8;
+
 /// Which products a block, or half of a late one, adds: number j is the product
 /// `first` + j, or the one that j is of those with k mod 4 in {0, 1} or {2, 3}.
 struct BlockPart {

@@ -55,5 +55,5 @@ void kernels::expandAccumulatorFold(KernelBuilder &b, FoldOp op) {
     b.store(b.convertFloat(b.canonicalizeNaN(result), output.element),
             output.buffer, b.getOffset(output, coordinates));
   });
-  b.setWork(fold.results, kFoldGrainElements / (8 * fold.n));
+  b.setWork(fold.results, kFoldGrainElements / (kChainWork * fold.n));
 }

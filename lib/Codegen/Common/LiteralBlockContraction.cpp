@@ -125,6 +125,6 @@ void repro::kernels::expandLiteralBlockContraction(KernelBuilder &b,
     Value result = arith::AddFOp::create(b, init, total);
     b.store(b.canonicalizeNaN(result), output.buffer, place);
   });
-  int64_t work = std::max<int64_t>(k, 1) * (chain ? 8 : 1);
+  int64_t work = std::max<int64_t>(k, 1) * (chain ? kChainWork : 1);
   b.setWork(items, kFoldGrainElements / work);
 }

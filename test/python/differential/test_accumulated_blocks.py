@@ -27,6 +27,13 @@ def test_M5_every_level_and_two_threads(name: str) -> None:
     check(case.program, case.inputs, ON_EVERY_LEVEL)
 
 
+@pytest.mark.parametrize("name", ["blackwell_mx", "blackwell_nvfp4", "promoted"])
+def test_M5_several_items(name: str) -> None:
+    """More rows and columns than are packed at a time, neither a multiple of a tile."""
+    case = accumulated_blocks.product(f"items-{name}", SUMS[name], (67, 135, 70))
+    check(case.program, case.inputs, ON_EVERY_LEVEL, runs=1)
+
+
 @pytest.mark.skipif(not qemu.is_available(), reason="no aarch64 compiler or emulator")
 @pytest.mark.parametrize("level", ["aarch64", "aarch64-dotprod"])
 @pytest.mark.parametrize("case", CASES[::4], ids=[case.name for case in CASES[::4]])

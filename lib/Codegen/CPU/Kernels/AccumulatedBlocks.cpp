@@ -264,19 +264,18 @@ void AccumulatedBlocks::packRows(Value begin, Value count) {
     Value scaleRow = b.div(row, op.getRows()[0]);
     forBlocks([&](Value number, Value first, Value end) {
       std::optional<Factor> scale;
-      if (isScaled()) {
-        Value at = getOffset(xScales, scaleRow, b.add(firstBlock, number));
-        scale = getScale(
-            b.loadVector(xScales.buffer, xScales.element, at, 1, /*lanes=*/1));
-      }
+      Value at = getOffset(xScales, scaleRow, b.add(firstBlock, number));
+      Value loaded =
+          b.loadVector(xScales.buffer, xScales.element, at, 1, /*lanes=*/1);
       Value place = b.add(b.mul(local, segmentBlocks), number);
       if (!isScaled()) {
-        Value at = getOffset(xScales, scaleRow, b.add(firstBlock, number));
-        b.store(b.load(xScales.buffer, xScales.element, at), rows.scaleValues,
-                place);
-      } else if (isGrouped()) {
-        b.storeVector(scale->value, rows.scaleValues, place, 1);
-        b.storeVector(scale->power, rows.scalePowers, place, 1);
+        b.storeVector(loaded, rows.scaleValues, place, 1);
+      } else {
+        scale = getScale(loaded);
+        if (isGrouped()) {
+          b.storeVector(scale->value, rows.scaleValues, place, 1);
+          b.storeVector(scale->power, rows.scalePowers, place, 1);
+        }
       }
       forVectors(first, end, [&](Value at, int64_t size) {
         Value codes = loadCodes(x, b.add(from, at), size);

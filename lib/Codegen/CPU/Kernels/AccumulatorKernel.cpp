@@ -237,17 +237,15 @@ void AccumulatorKernel::emitTile(Value row, int64_t rowCount, Value panel,
   AccumulatorState end = addBlocks(tile, start);
   Value isBad = arith::CmpIOp::create(
       b, arith::CmpIPredicate::sgt, end.greatest, splat(kGreatest + kF32Bias));
-  if (end.low)
-    for (size_t v = 0; v < vectors.size(); ++v) {
-      Value part = vector::ExtractStridedSliceOp::create(b, end.low, v * lanes,
-                                                         lanes, /*stride=*/1);
-      Value isLow = arith::CmpIOp::create(
-          b, arith::CmpIPredicate::ugt, part,
-          b.constant(DenseElementsAttr::get(
-              cast<VectorType>(part.getType()),
-              APInt(16, uint64_t(kZeroLimit), /*isSigned=*/true))));
-      isBad = arith::OrIOp::create(b, isBad, isLow);
-    }
+  if (end.low) {
+    Value isLow = arith::CmpIOp::create(b, arith::CmpIPredicate::ugt, end.low,
+                                        splat(kZeroLimit, 16));
+    for (size_t v = 0; v < vectors.size(); ++v)
+      isBad = arith::OrIOp::create(
+          b, isBad,
+          vector::ExtractStridedSliceOp::create(b, isLow, v * lanes, lanes,
+                                                /*stride=*/1));
+  }
   if (end.overflow)
     isBad =
         arith::OrIOp::create(b, isBad,

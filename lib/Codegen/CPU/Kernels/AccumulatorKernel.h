@@ -12,11 +12,13 @@
 // exact in f32, times 2^(F - E), which is exact too, is converted to i32 toward
 // zero: that is the rule's cut. The sum in i32 is converted to f32 toward zero.
 //
-// Exponents are fields of f32, with 127 more. E is at least the least one for
-// which 2^(F - E) is an f32: a chain has no c of which that loses bits, unless
-// it began with one. Zeros have an exponent below all, elements that are not
-// finite or too long one above all. Results for which the E of products was out
-// of range, or a sum too large, end as NaNs, and all NaNs are computed again by
+// Exponents are fields of f32, with 127 more. Zeros have one below all,
+// elements that are not finite or too long one above all. E is at least F -
+// 125, so that products below 2^-126, which f32 rounds, are cut to 0. The E of
+// the rule may be less: then products that are no zeros make the result a NaN,
+// and so does an initial c below; another c is a multiple of 2^-125, of which
+// no E cuts a bit. What else was out of range, an E above 126 or a sum too
+// large, ends as a NaN, too, and all NaNs are computed again by
 // AccumulatorChain.
 //
 //===----------------------------------------------------------------------===//
@@ -46,11 +48,11 @@ struct SumLimits {
 
   int64_t getFraction() const { return *rule.getFraction(); }
   bool isF16() const { return rule.getRound() == SumRounding::rne_f16; }
-  /// The exponent to which all others are relative.
+  /// The least E.
   int64_t getLeast() const {
     return std::max(rule.getFloor(), getFraction() - kF32Bias + 2);
   }
-  /// Whether a number below it could decide E.
+  /// Whether a number below it could decide the E of the rule.
   bool checksLeast() const { return getLeast() > rule.getFloor(); }
   /// How many products of a block surely add up in an i32.
   int64_t getSafeProducts() const;
@@ -123,7 +125,7 @@ private:
   Value getRowPlace(const Tile &tile, int64_t x, Value k);
   Value getColumnPlace(const Tile &tile, Value k);
   SmallVector<Value> getGreatest(const Tile &tile, const BlockPart &part);
-  /// Exp(c) as the field of an f32, 0 of a zero.
+  /// Exp(c) as the field of an f32; of a zero, or a subnormal f32, 0.
   Value getExponentOf(Value c);
   /// The cut products of the part with vector `v` of the columns.
   SmallVector<Value> addProducts(const Tile &tile, const BlockPart &part,

@@ -81,6 +81,15 @@ func.func private @wide(%x: memref<20x128xf8E4M3FN>, %s: memref<20x8xf32>, %y: m
   return
 }
 
+// CHECK-LABEL: @many_groups(
+// CHECK-NOT: math.trunc
+// CHECK: return
+func.func private @many_groups(%x: memref<20x128xf8E4M3FN>, %s: memref<20x8xf32>, %y: memref<40x128xf8E4M3FN>, %t: memref<40x8xf32>, %o: memref<20x40xf32>, %scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index) {
+  repro.block_contraction scaled block = 16 rows = [1, 1] accumulator = #repro.fdpa<terms = 64, fraction = 25, round = rz_f32, floor = -133, group = 4> elements = [f4E2M1FN, f4E2M1FN]
+      ins(%x, %s, %y, %t : memref<20x128xf8E4M3FN>, memref<20x8xf32>, memref<40x128xf8E4M3FN>, memref<40x8xf32>) outs(%o : memref<20x40xf32>)
+  return
+}
+
 // CHECK-LABEL: @long_block(
 // CHECK-NOT: math.trunc
 // CHECK: return
