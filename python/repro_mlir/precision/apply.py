@@ -331,7 +331,8 @@ def _check_accumulator(each: Described, asked: RolePrecision, formats: tuple[For
         if not all(is_taken for _, is_taken in pairs):
             raise ReproError(
                 f"{where}: the units of {asked.accumulator} take {', '.join(NUMBERS)}, got "
-                f"{' and '.join(element for element, _ in pairs)}: expected an accumulator with parameters"
+                f"{' and '.join(element for element, _ in pairs)}: expected an accumulator with parameters or, of two "
+                "operands in blocks, a BlockAccumulator"
             )
 
 

@@ -565,6 +565,10 @@ BF16_TURNED = Format("bf16", hadamard=SIGNS)
         ),
         (Recipe("unit", {"fprop": RolePrecision(accumulator="hopper")}), "take bf16, f16, tf32, got f32 and f32"),
         (
+            Recipe("blocks", {"fprop": RolePrecision({"activation": ROW, "weight": ROW}, accumulator="blackwell")}),
+            "got f4E2M1FN and f4E2M1FN: .* of two operands in blocks, a BlockAccumulator",
+        ),
+        (
             Recipe(
                 "again",
                 {"wgrad": RolePrecision({"activation": Format("forward"), "gradient": Format("tf32")}, None, "hopper")},
