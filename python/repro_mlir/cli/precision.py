@@ -37,7 +37,10 @@ def register(commands: Commands) -> None:
     add_target(command)
     command.add_argument("script", metavar="SCRIPT", help=SCRIPT_HELP)
     command.add_argument(
-        "--recipes", required=True, metavar="R,R", help="names of precision recipes, or .json files with one"
+        "--recipes",
+        required=True,
+        metavar="R,R",
+        help="names of precision recipes (docs/precision.md), or .json files with one",
     )
     command.add_argument("--steps", type=positive, required=True, metavar="N", help="training steps of each")
     command.add_argument(

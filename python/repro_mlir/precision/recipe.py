@@ -134,6 +134,10 @@ class RolePrecision:
             check_among("a result", self.result, ("f32", *NUMBERS))
         if self.accumulator is not None and not isinstance(self.accumulator, Accumulator | BlockAccumulator):
             check_among("an accumulator", self.accumulator, (*CLASSES, *BLOCK_STEPS))
+        by = self.accumulator
+        if isinstance(by, BlockAccumulator) and by.step == "scaled" and isinstance(by.within, str):
+            # One recipe has one form: the class says that its scales are factors.
+            object.__setattr__(self, "accumulator", by.within)
 
     @property
     def block_step(self) -> str | None:

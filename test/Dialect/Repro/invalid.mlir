@@ -1879,7 +1879,7 @@ func.func @M4_group(%x: tensor<8xf32>, %o: tensor<f32>) {
 
 func.func @M5_none(%x: tensor<8x96xf4E2M1FN>, %s: tensor<8x3xf8E8M0FNU>, %i: tensor<8x8xf32>) {
   // expected-error @+1 {{(M5) expected an accumulator of scaled products}}
-  %0 = repro.block_contraction scaled block = 32 rows = [1, 1] 
+  %0 = repro.block_contraction scaled block = 32 rows = [1, 1]
       ins(%x, %s, %x, %s : tensor<8x96xf4E2M1FN>, tensor<8x3xf8E8M0FNU>, tensor<8x96xf4E2M1FN>, tensor<8x3xf8E8M0FNU>) outs(%i : tensor<8x8xf32>) -> tensor<8x8xf32>
   return
 }

@@ -126,7 +126,13 @@ def probe_of(plain: Program, program: Program | None = None, recipe: Recipe | No
                 continue
             precision = asked[number]
             is_of_blocks = fold.name == _OF_BLOCKS
-            result = _moved_result(fold, formats[number], orders[number]) if is_of_blocks else fold.results[0]
+            # (Q4) With scales that are factors of products, those of two tensors are multiplied last.
+            is_multiplied = (
+                precision is not None
+                and precision.block_step == "scaled"
+                and all(each.scale and each.scale.has_tensor for each in formats[number])
+            )
+            result = _moved_result(fold, is_multiplied, orders[number]) if is_of_blocks else fold.results[0]
             rounded = _rounded(result, "f32" if precision is None else precision.result or "f32")
             factors = [fold.operands[0], fold.operands[2]] if is_of_blocks else _factors(fold)
             operands = []
@@ -175,13 +181,13 @@ def _block_order(fold: Any) -> list[int]:
     return [maps[-1].index(dim) for dim in (*batch, *rows) if dim in maps[-1]]
 
 
-def _moved_result(contraction: Any, formats: tuple[Format, Format], order: Sequence[int]) -> Any:
-    """What a contraction in blocks gives, after the reshape and the transpose to what the step in f32 gives."""
+def _moved_result(contraction: Any, is_multiplied: bool, order: Sequence[int]) -> Any:
+    """What a contraction in blocks gives, after the reshape and the transpose to what the step in f32 gives.
+
+    `is_multiplied`: an operation that multiplies it comes first.
+    """
     value = contraction.results[0]
-    # (Q4) With scales that are factors of products, those of two tensors are multiplied last.
-    if "scaled" in str(contraction.attributes["step"]) and all(
-        each.scale and each.scale.has_tensor for each in formats
-    ):
+    if is_multiplied:
         value = next(iter(value.uses)).owner.operation.results[0]
     while ir.RankedTensorType(value.type).rank != len(order):
         value = next(iter(value.uses)).owner.operation.results[0]
