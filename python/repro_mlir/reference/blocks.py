@@ -91,8 +91,11 @@ def block_contraction(op: Operation, env: Environment) -> list[np.ndarray]:
     first, second = (to_bits(each, kind.element) for each, kind in ((x, kinds[0]), (y, kinds[2])))
     block, rows, by = op.attributes["block"], op.attributes["rows"], op.attributes.get("accumulator")
     is_scaled = op.attributes["step"] == "scaled"
+    # Rows that share a scale may be more than there are.
     scales = [
-        np.repeat(_scale_bits(each, kind) if is_scaled else _magnitude(each, kind), count, axis=-2)[..., :extent, :]
+        np.repeat(_scale_bits(each, kind) if is_scaled else _magnitude(each, kind), min(count, extent), axis=-2)[
+            ..., :extent, :
+        ]
         for each, kind, count, extent in zip((x_scales, y_scales), kinds[1::2], rows, init.shape[-2:], strict=True)
     ]
     total = np.zeros(init.shape, np.float32)

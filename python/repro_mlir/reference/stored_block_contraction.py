@@ -14,6 +14,7 @@ from .program import ValueType
 from .stored_block_format import InvalidFormat
 
 _MOST_BLOCK = 8192
+_MOST_ROWS = 1 << 40
 _MOST_FRACTION_BITS = 64
 _CODES = "f8E4M3FN", "f6E3M2FN", "f6E2M3FN", "f4E2M1FN"
 _SCALES = "f8E8M0FNU", "f8E4M3FN", "f32"
@@ -24,8 +25,8 @@ def check_contraction(attributes: dict[str, Any], operands: Sequence[ValueType],
     block, rows, fraction_bits = attributes["block"], attributes["rows"], attributes.get("fraction_bits")
     if not 1 <= block <= _MOST_BLOCK:
         raise InvalidFormat(f"(Q4) expected blocks of 1 to {_MOST_BLOCK}, got {block}")
-    if len(rows) != 2 or min(rows) < 1:
-        raise InvalidFormat(f"(Q4) expected two positive numbers of rows, got {list(rows)}")
+    if len(rows) != 2 or not 1 <= min(rows) <= max(rows) <= _MOST_ROWS:
+        raise InvalidFormat(f"(Q4) expected two numbers of rows from 1 to {_MOST_ROWS}, got {list(rows)}")
     if fraction_bits is not None and fraction_bits > _MOST_FRACTION_BITS:
         raise InvalidFormat(f"(Q4) expected 0 to {_MOST_FRACTION_BITS} fraction bits, got {fraction_bits}")
     shapes = [each.shape for each in operands]

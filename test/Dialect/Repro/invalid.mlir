@@ -1721,8 +1721,17 @@ func.func @Q4_block(%x: tensor<8x96xf4E2M1FN>, %s: tensor<8x3xf8E8M0FNU>, %y: te
 // -----
 
 func.func @Q4_rows(%x: tensor<8x96xf4E2M1FN>, %s: tensor<8x3xf8E8M0FNU>, %y: tensor<40x96xf4E2M1FN>, %t: tensor<40x3xf8E8M0FNU>, %i: tensor<8x40xf32>) {
-  // expected-error @+1 {{(Q4) expected two positive numbers of rows}}
+  // expected-error @+1 {{(Q4) expected two numbers of rows from 1 to 1099511627776}}
   %0 = repro.block_contraction fused block = 32 rows = [1, 0]
+      ins(%x, %s, %y, %t : tensor<8x96xf4E2M1FN>, tensor<8x3xf8E8M0FNU>, tensor<40x96xf4E2M1FN>, tensor<40x3xf8E8M0FNU>) outs(%i : tensor<8x40xf32>) -> tensor<8x40xf32>
+  return
+}
+
+// -----
+
+func.func @Q4_most_rows(%x: tensor<8x96xf4E2M1FN>, %s: tensor<8x3xf8E8M0FNU>, %y: tensor<40x96xf4E2M1FN>, %t: tensor<40x3xf8E8M0FNU>, %i: tensor<8x40xf32>) {
+  // expected-error @+1 {{(Q4) expected two numbers of rows from 1 to 1099511627776}}
+  %0 = repro.block_contraction fused block = 32 rows = [1, 1099511627777]
       ins(%x, %s, %y, %t : tensor<8x96xf4E2M1FN>, tensor<8x3xf8E8M0FNU>, tensor<40x96xf4E2M1FN>, tensor<40x3xf8E8M0FNU>) outs(%i : tensor<8x40xf32>) -> tensor<8x40xf32>
   return
 }

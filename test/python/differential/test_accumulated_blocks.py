@@ -3,6 +3,8 @@
 
 """(M5) Contractions in blocks in accumulators of matrix units have the same bits everywhere."""
 
+import dataclasses
+
 import pytest
 from repro_mlir.compilation.cpu import runnable_levels
 from repro_mlir.execute import qemu
@@ -32,6 +34,13 @@ def test_M5_several_items(name: str) -> None:
     """More rows and columns than are packed at a time, neither a multiple of a tile."""
     case = accumulated_blocks.product(f"items-{name}", SUMS[name], (67, 135, 70))
     check(case.program, case.inputs, ON_EVERY_LEVEL, runs=1)
+
+
+@pytest.mark.parametrize("name", ["blackwell_nvfp4", "promoted"])
+def test_M5_a_scale_of_more_rows_than_there_are(name: str) -> None:
+    chosen = dataclasses.replace(SUMS[name], rows=(2**40, 2**31))
+    case = accumulated_blocks.product(f"rows-{name}", chosen, (3, 5, 150))
+    check(case.program, case.inputs)
 
 
 @pytest.mark.skipif(not qemu.is_available(), reason="no aarch64 compiler or emulator")

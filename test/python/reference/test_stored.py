@@ -109,11 +109,12 @@ def in_unit(
     element: str = "f4E2M1FN",
     scale: str = "f8E8M0FNU",
     name: str = "repro.accumulated_block_contraction",
+    rows: tuple[int, int] = (1, 1),
 ) -> bytes:
     """(M5) A contraction in blocks of [4, 32] and [4, 32]; without an accumulator by the name of (Q4)."""
     types = [kind(element, 4, 32), kind(scale, 4, -(-32 // block)), kind("f32", 4, 4)]
     by = u64(*accumulator) if "accumulated" in name else u64(0)
-    attributes = u64(step, block, 2, 1, 1) + by + u64(2, 4, 1)
+    attributes = u64(step, block, 2, *rows) + by + u64(2, 4, 1)
     return file(program(types, [], [op(name, types[2:], [0, 1, 0, 1, 2], attributes), op("func.return")]))
 
 
@@ -705,6 +706,8 @@ REFUSALS = BLOCKS_REFUSED | {
     "block-groups": (in_unit(block=24), "M5.*blocks of whole groups of 16 products, got blocks of 24"),
     "block-scales": (in_unit(scale="f32"), "M5.*scales of f8E8M0FNU or f8E4M3FN as factors"),
     "block-sums": (in_unit((128, 40, 0, -133, 0, 16), element="f8E4M3FN"), "M5.*groups of at most 62 bits"),
+    "block-no-rows": (in_unit(rows=(1, 0)), r"Q4.*rows from 1 to 1099511627776, got \[1, 0\]"),
+    "block-rows": (in_unit(rows=(2**40 + 1, 1)), "Q4.*rows from 1 to 1099511627776, got"),
     "block-codes": (in_unit(element="i8"), "Q4.*codes of f8E4M3FN, f6E3M2FN, f6E2M3FN, f4E2M1FN"),
     "scaled-without": (
         in_unit(name="repro.block_contraction"),

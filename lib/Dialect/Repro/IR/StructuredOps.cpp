@@ -409,8 +409,13 @@ LogicalResult BlockContractionOp::verify() {
   if (block < 1 || block > kMostBlock)
     return emitOpError("(Q4) expected blocks of 1 to ")
            << kMostBlock << ", got " << block;
-  if (getRows().size() != 2 || getRows()[0] < 1 || getRows()[1] < 1)
-    return emitOpError("(Q4) expected two positive numbers of rows");
+  // No more than a program is stored with.
+  constexpr int64_t kMostRows = int64_t(1) << 40;
+  if (getRows().size() != 2 || llvm::any_of(getRows(), [](int64_t rows) {
+        return rows < 1 || rows > kMostRows;
+      }))
+    return emitOpError("(Q4) expected two numbers of rows from 1 to ")
+           << kMostRows;
   auto output = cast<ShapedType>(getOutputs()[0].getType());
   int64_t rank = output.getRank();
   if (rank < 2)

@@ -127,7 +127,7 @@ def scaled_contraction(
     length = codes.shape[-1]
     if length == 0:
         return total
-    alpha, beta = (np.repeat(each, block, axis=-1)[:, :length] for each in (alpha, beta))
+    alpha, beta = (np.repeat(each, min(block, length), axis=-1)[:, :length] for each in (alpha, beta))
     formats = _floats(of)
     a, b = decode(codes, of[0]), decode(others, of[1])
     for row in range(len(codes)):
