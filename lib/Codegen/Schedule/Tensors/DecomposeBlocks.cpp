@@ -826,7 +826,9 @@ void DecomposeBlocks::runOnOperation() {
   ConversionTarget target(*context);
   target.addIllegalOp<QuantizeOp, DequantizeOp, PackCodesOp, UnpackCodesOp>();
   target.addDynamicallyLegalOp<BlockContractionOp>([&](BlockContractionOp op) {
-    return DecodeContraction::isDecoded(op, fillSteps);
+    // One on buffers is past this pass.
+    return op.hasPureBufferSemantics() ||
+           DecodeContraction::isDecoded(op, fillSteps);
   });
   target.markUnknownOpDynamicallyLegal([&](Operation *op) {
     if (auto function = dyn_cast<func::FuncOp>(op))

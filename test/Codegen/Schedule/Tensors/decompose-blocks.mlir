@@ -144,3 +144,12 @@ func.func @M5_contraction(%x: tensor<4x40xf4E2M1FN>, %s: tensor<4x3xf8E8M0FNU>, 
       outs(%i : tensor<4x5xf32>) -> tensor<4x5xf32>
   return %0, %1 : tensor<4x5xf32>, tensor<4x5xf32>
 }
+
+// CHECK-LABEL: func.func @on_buffers
+func.func @on_buffers(%x: memref<4x40xf8E4M3FN>, %s: memref<4x2xf8E8M0FNU>, %i: memref<4x4xf32>) {
+  // CHECK: repro.block_contraction fused block = 32 rows = [1, 1] ins(%{{.*}} : memref<4x40xf8E4M3FN>
+  repro.block_contraction fused block = 32 rows = [1, 1]
+      ins(%x, %s, %x, %s : memref<4x40xf8E4M3FN>, memref<4x2xf8E8M0FNU>, memref<4x40xf8E4M3FN>, memref<4x2xf8E8M0FNU>)
+      outs(%i : memref<4x4xf32>)
+  return
+}
