@@ -12,6 +12,8 @@ import struct
 from collections.abc import Collection, Sequence
 from types import TracebackType
 
+from ...errors import ReproError
+
 # Type and number of each event (linux/perf_event.h): those of the processor, then those of the kernel.
 _EVENTS = {
     "cycles": (0, 0),
@@ -34,8 +36,11 @@ _FLAGS = 1 << 2 | 1 << 5 | 1 << 6
 
 
 def threads_of_process() -> set[int]:
-    """The numbers of the threads of this process, by the kernel's count."""
-    return {int(name) for name in os.listdir("/proc/self/task")}
+    """The numbers of the threads of this process, by the kernel's count; ReproError where the system has none."""
+    try:
+        return {int(name) for name in os.listdir("/proc/self/task")}
+    except OSError as error:
+        raise ReproError(f"the threads of this process are unknown: {error}") from None
 
 
 class Counters:
@@ -70,13 +75,19 @@ class Counters:
         self.descriptors = [each for opened in found.values() for each in opened]
 
     def added(self, counts: Sequence[int | None]) -> dict[str, int]:
-        """What all threads counted, by name, from a count of each descriptor; without events that one did not count."""
+        """What all threads counted, by name, from a count of each descriptor.
+
+        An event that one of them did not count is refused from then on.
+        """
         found = {}
         for i, name in enumerate(self.names):
             parts = counts[i * self._threads : (i + 1) * self._threads]
             known = [part for part in parts if part is not None]
             if len(known) == len(parts):
                 found[name] = sum(known)
+            else:
+                # A pinned event that has lost its counter gives no value any more.
+                self.refused[name] = "another program has the counter"
         return found
 
     def __enter__(self) -> Counters:

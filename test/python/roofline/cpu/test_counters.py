@@ -45,6 +45,7 @@ def test_threads_add_up_and_one_that_is_not_counted_takes_its_event_away() -> No
         counters.names, counters._threads = ("cycles", "instructions"), 2
         assert counters.added([1, 2, 30, 40]) == {"cycles": 3, "instructions": 70}
         assert counters.added([1, None, 30, 40]) == {"instructions": 70}
+        assert counters.refused["cycles"] == "another program has the counter"
 
 
 def test_a_thread_that_has_ended_and_a_machine_without_the_call_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
