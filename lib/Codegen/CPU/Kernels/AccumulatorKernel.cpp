@@ -183,7 +183,8 @@ SmallVector<Value> AccumulatorKernel::getStarts(const Tile &tile) {
       if (vector.count)
         mask = b.getMask(b.max(vector.count, b.index(1)), lanes);
       Value init = loadInit(b.add(output, vector.outputOffset), mask);
-      if (limits.checksLeast()) {
+      // Where c is added late, it decides no E.
+      if (limits.checksLeast() && !rule.getLate()) {
         Value magnitude =
             arith::AndIOp::create(b, toBits(init), splat(INT32_MAX));
         // Below the least exponent, but no zero.
