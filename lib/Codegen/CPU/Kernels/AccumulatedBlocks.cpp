@@ -79,9 +79,6 @@ private:
   void beginSegment(Value first);
   /// Scales of the segment, with the places in it that they have.
   void forBlocks(function_ref<void(Value number, Value from, Value to)> body);
-  /// As many elements as a vector has, then one after the other.
-  void forVectors(Value from, Value to,
-                  function_ref<void(Value k, int64_t count)> body);
   Value loadCodes(const Access &codes, Value offset, int64_t count);
   Factor getScale(Value scale);
   /// Of codes; of `scale`, where it is a factor of each product.
@@ -202,13 +199,6 @@ void AccumulatedBlocks::forBlocks(
   });
 }
 
-void AccumulatedBlocks::forVectors(
-    Value from, Value to, function_ref<void(Value k, int64_t count)> body) {
-  Value full = b.sub(to, b.rem(b.sub(to, from), lanes));
-  b.loop(from, full, lanes, [&](Value k) { body(k, lanes); });
-  b.loop(full, to, 1, [&](Value k) { body(k, 1); });
-}
-
 Value AccumulatedBlocks::loadCodes(const Access &codes, Value offset,
                                    int64_t count) {
   Value loaded = b.loadVector(codes.buffer, codes.element, offset, 1, count);
@@ -277,7 +267,7 @@ void AccumulatedBlocks::packRows(Value begin, Value count) {
           b.storeVector(scale->power, rows.scalePowers, place, 1);
         }
       }
-      forVectors(first, end, [&](Value at, int64_t size) {
+      b.forVectors(first, end, lanes, [&](Value at, int64_t size) {
         Value codes = loadCodes(x, b.add(from, at), size);
         if (isGrouped()) {
           b.storeVector(codes, rows.values, b.add(to, at), 1);
@@ -321,19 +311,12 @@ void AccumulatedBlocks::packPanel(Value firstColumn) {
           scale.reset();
         }
       }
-      forVectors(first, end, [&](Value at, int64_t size) {
+      b.forVectors(first, end, lanes, [&](Value at, int64_t size) {
         SmallVector<Value> codes;
         for (Value column : lanesOf)
           codes.push_back(
               loadCodes(y, getOffset(y, column, b.add(firstK, at)), size));
-        if (size > 1) {
-          codes = b.transpose(codes);
-        } else {
-          for (Value &code : codes)
-            code = vector::ExtractOp::create(b, code, 0);
-          codes = {vector::FromElementsOp::create(b, getDoubles(lanes), codes)};
-        }
-        for (auto [i, code] : llvm::enumerate(codes)) {
+        for (auto [i, code] : llvm::enumerate(b.transpose(codes))) {
           Value place = getPlace(b.add(at, i));
           if (isGrouped()) {
             b.storeVector(code, columns.values, place, 1);

@@ -253,9 +253,7 @@ void BlockContraction::beginSegment(Value block) {
 
 void BlockContraction::forWords(
     function_ref<void(Value word, int64_t count)> body) {
-  Value full = b.sub(numWords, b.rem(numWords, lanes));
-  b.loop(b.index(0), full, lanes, [&](Value word) { body(word, lanes); });
-  b.loop(full, numWords, 1, [&](Value word) { body(word, 1); });
+  b.forVectors(b.index(0), numWords, lanes, body);
 }
 
 void BlockContraction::packRows(Value begin, Value count) {
@@ -282,14 +280,7 @@ void BlockContraction::packCodes(ArrayRef<Value> columnsOfLanes, Value vector) {
           y, column, b.add(b.mul(firstBlock, block), b.mul(word, perWord())));
       loaded.push_back(loadWords(y, from, count));
     }
-    if (count == lanes) {
-      loaded = b.transpose(loaded);
-    } else {
-      for (Value &value : loaded)
-        value = vector::ExtractOp::create(b, value, 0);
-      loaded = {vector::FromElementsOp::create(b, getWordsType(lanes), loaded)};
-    }
-    for (auto [i, value] : llvm::enumerate(loaded)) {
+    for (auto [i, value] : llvm::enumerate(b.transpose(loaded))) {
       Value to = b.add(b.mul(b.add(word, i), kTileVectors), vector);
       b.storeVector(value, columns, b.mul(to, lanes), 1);
     }

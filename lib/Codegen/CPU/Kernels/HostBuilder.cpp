@@ -122,8 +122,22 @@ Value HostBuilder::convertTowardZero(Value vector) {
                                   arith::OrIOp::create(*this, bits, sign));
 }
 
+void HostBuilder::forVectors(Value from, Value to, int64_t lanes,
+                             function_ref<void(Value at, int64_t count)> body) {
+  Value full = sub(to, rem(sub(to, from), lanes));
+  loop(from, full, lanes, [&](Value at) { body(at, lanes); });
+  loop(full, to, 1, [&](Value at) { body(at, 1); });
+}
+
 SmallVector<Value> HostBuilder::transpose(SmallVector<Value> rows) {
   int64_t size = rows.size();
+  auto rowType = cast<VectorType>(rows[0].getType());
+  if (rowType.getNumElements() == 1 && size > 1) {
+    for (Value &row : rows)
+      row = vector::ExtractOp::create(*this, row, 0);
+    auto type = VectorType::get({size}, rowType.getElementType());
+    return {vector::FromElementsOp::create(*this, type, rows)};
+  }
   for (int64_t step = 1; step < size; step *= 2) {
     SmallVector<int64_t> lower, upper;
     for (int64_t lane = 0; lane < size; ++lane) {

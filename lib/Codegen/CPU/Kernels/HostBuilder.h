@@ -53,8 +53,13 @@ public:
   Value truncate(Value vector);
   /// A vector of i32 to f32, toward zero.
   Value convertTowardZero(Value vector);
-  /// Exchanges rows and lanes of as many vectors as they have lanes.
+  /// Exchanges rows and lanes of as many vectors as they have lanes, or of
+  /// vectors of one lane, which become one vector.
   SmallVector<Value> transpose(SmallVector<Value> rows);
+  /// From `from` on as many places as a vector has `lanes`, then one after the
+  /// other.
+  void forVectors(Value from, Value to, int64_t lanes,
+                  function_ref<void(Value at, int64_t count)> body);
 
   /// Sets the attributes of the contract and erases the structured operation.
   virtual void finish();
