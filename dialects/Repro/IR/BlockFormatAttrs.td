@@ -162,7 +162,7 @@ def Repro_GivenScaleAttr : Repro_Attr<"GivenScale", "given_scale"> {
 // Contractions (Q4)
 //===----------------------------------------------------------------------===//
 
-def Repro_BlockStep : Repro_Enum<"BlockStep", "how the products of a block come to the sum (Q4), (M5)", [
+def Repro_BlockStep : Repro_Enum<"BlockStep", "how blocks are added (Q4), (M5)", [
   I32EnumAttrCase<"fused", 0>, I32EnumAttrCase<"split", 1>,
   I32EnumAttrCase<"scaled", 2>]>;
 

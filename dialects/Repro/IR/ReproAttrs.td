@@ -135,7 +135,7 @@ def Repro_ExactAttr : Repro_Attr<"Exact", "exact"> {
 }
 
 def Repro_FdpaAttr : Repro_Attr<"Fdpa", "fdpa"> {
-  let summary = "(M4), (M5) a contraction in an accumulator of matrix units";
+  let summary = "(M4), (M5) sums of a matrix unit";
   let description = [{
     A contraction (K1) adds products in blocks: a fused dot product and addition
     (M1), whose products are aligned to the greatest exponent, cut and added as
