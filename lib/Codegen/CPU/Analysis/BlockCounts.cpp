@@ -13,6 +13,7 @@
 #include "llvm/Analysis/LoopInfo.h"
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
+#include "llvm/IR/Dominators.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/IntrinsicInst.h"
@@ -22,6 +23,7 @@
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Transforms/Utils/Cloning.h"
+#include "llvm/Transforms/Utils/LoopSimplify.h"
 
 using namespace llvm;
 using mlir::repro::KernelWork;
@@ -192,8 +194,21 @@ static Expected<SmallVector<uint64_t>> run(Module &module, unsigned count) {
   return SmallVector<uint64_t>(begin, begin + count);
 }
 
+/// Gives loops the blocks before and behind them that code generation would
+/// add, without a count of their own.
+static void simplifyLoops(Function &function) {
+  DominatorTree dominators(function);
+  LoopInfo loops(dominators);
+  for (Loop *loop : loops)
+    simplifyLoop(loop, &dominators, &loops, /*SE=*/nullptr, /*AC=*/nullptr,
+                 /*MSSAU=*/nullptr, /*PreserveLCSSA=*/false);
+}
+
 std::string mlir::repro::nameBlocksByCount(Module &module,
                                            const StringMap<KernelWork> &work) {
+  for (Function &function : module)
+    if (!function.isDeclaration())
+      simplifyLoops(function);
   std::unique_ptr<Module> copy = CloneModule(module);
   SmallVector<Function *> kernels;
   for (Function &function : *copy)

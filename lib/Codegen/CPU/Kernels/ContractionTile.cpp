@@ -15,10 +15,11 @@ using namespace mlir::repro::cpu;
 
 /// Tiles among which what is fetched ahead is divided well enough.
 static constexpr int64_t kManyTiles = 32;
-/// Most multiply-adds in the body of the innermost loop: what a loop costs
-/// besides counts most where another thread of the core takes half of the
-/// decoding. Targets of short vectors may expand each to many instructions.
-static constexpr int64_t kUnrolled = 96;
+/// Most multiply-adds in the body of the innermost loop, for each register:
+/// what a loop costs besides counts most where another thread of the core takes
+/// half of the decoding, and in long bodies loads move ahead until vectors are
+/// spilled. Targets of short vectors may expand each to many instructions.
+static constexpr int64_t kUnrolledPerRegister = 3;
 
 Tile ContractionKernel::locateTile(Value row, int64_t rowCount, Value panel,
                                    ArrayRef<PanelVector> vectors,
@@ -116,7 +117,9 @@ SmallVector<Value> ContractionKernel::emitSums(const Tile &tile,
   int64_t count = 1;
   if (b.getLanes() >= 8)
     count = std::clamp<int64_t>(
-        llvm::bit_floor(uint64_t(kUnrolled / starts.size())), 1, line);
+        llvm::bit_floor(uint64_t(kUnrolledPerRegister *
+                                 b.getLevel().vectorRegisters / starts.size())),
+        1, line);
   auto unrolled = [&](Value k, ValueRange sums) {
     SmallVector<Value> next(sums);
     for (int64_t i = 0; i < count; ++i)

@@ -30,6 +30,9 @@ static constexpr int64_t kMostTileRows = 12, kMostTileVectors = 8;
 static constexpr int64_t kTileMultiple = 24;
 /// What results that lie next to each other are worth, as lanes in use.
 static constexpr double kContiguous = 1.1;
+/// Most rows of a tile whose rows each have an address of their own, which take
+/// general registers; loads of more are moved ahead until vectors are spilled.
+static constexpr int64_t kMostAddresses = 6;
 /// The time of copying an element, as that of a vector's multiply-add.
 static constexpr double kPackingCost = 0.75;
 /// The time of copying it alone, as that of one in a vector.
@@ -108,6 +111,10 @@ private:
   int64_t getMostBlockRows() const;
   /// Whether as rows it is best read where it lies.
   bool canStayInPlace(const Factor &factor) const;
+  /// Whether its rows are read there, and no step leads from one to the next.
+  bool hasOwnAddresses(const Factor &factor) const {
+    return canStayInPlace(factor) && factor.loops.size() > 1;
+  }
   /// What one chunk of K spans in memory decides on whether the pages and lines
   /// that a factor is read from stay at hand.
   int64_t getReach(const Factor &factor) const;
@@ -157,11 +164,10 @@ double Chooser::rateVectors(const Factor &vectors, const Factor &other) const {
   else if (std::gcd(apart, way) >= way / 4)
     rate *= kFewSets;
   double packing = 1.0 / other.size;
-  bool severalLoops = other.loops.size() > 1;
   if (!canStayInPlace(other)) {
-    bool oneByOne = severalLoops && !isInRuns(other.reduction);
+    bool oneByOne = other.loops.size() > 1 && !isInRuns(other.reduction);
     packing += (oneByOne ? kOneByOne : 1) / vectors.size;
-  } else if (severalLoops) {
+  } else if (hasOwnAddresses(other)) {
     int64_t most = getMostVectors();
     int64_t count =
         std::min<int64_t>(most, llvm::divideCeil(vectors.size, c.lanes));
@@ -203,10 +209,11 @@ void Chooser::chooseTile() {
     c.masked = inner % c.lanes != 0 || c.vectorCount % c.tileVectors != 0;
     return;
   }
+  int64_t mostRows = hasOwnAddresses(rows) ? kMostAddresses : kMostTileRows;
   double least = std::numeric_limits<double>::infinity();
   for (int64_t vectors = std::min(getMostVectors(), c.vectorCount);
        vectors >= 1; --vectors) {
-    int64_t most = std::min<int64_t>(accumulators / vectors, kMostTileRows);
+    int64_t most = std::min<int64_t>(accumulators / vectors, mostRows);
     // In multiply-adds of a row.
     auto getCost = [&](int64_t count) {
       double sums = most * count;

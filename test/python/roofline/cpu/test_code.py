@@ -46,6 +46,16 @@ def test_a_product_has_its_multiply_adds(level: str, size: int) -> None:
     assert counted == size**3
 
 
+@pytest.mark.parametrize("level", ["x86-64-v3", "x86-64-v4"])
+def test_what_is_before_a_loop_runs_as_often_as_the_loop_begins(level: str) -> None:
+    """Code generation adds no block to a loop whose name would give it the runs of the loop."""
+    assembly = cpu.analyze(product(160), level).assembly
+    assert ".preheader" not in assembly
+    for blocks in read_assembly(assembly).values():
+        for before, block in zip(blocks, blocks[1:], strict=False):
+            assert block.loop != 1 or before.runs < block.runs
+
+
 @pytest.mark.parametrize("level", cpu.levels())
 def test_instructions_of_other_processors_are_counted(level: str) -> None:
     """(M4) has instructions of the level whose results go to scratch memory."""
