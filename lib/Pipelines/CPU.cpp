@@ -172,7 +172,7 @@ FailureOr<CPUAnalysis> mlir::repro::analyzeForCPU(ModuleOp canonical,
     work[kernel.name] = {kernel.items, kernel.scratchBytes};
   FailureOr<SmallVector<std::string>> texts = emitAssembly(
       *module, getNames(translated->plan), level, jobs,
-      [&](llvm::Module &code) { return nameBlocksByCount(code, work); });
+      [&](llvm::Module &code) { return nameBlocksByCount(code, work, level); });
   if (failed(texts))
     return failure();
   analysis.assembly = llvm::join(*texts, "\n");

@@ -134,6 +134,24 @@ func.func @main(%x: {shape}) -> {shape} attributes {{repro.num_state = 0 : i64}}
 """
 
 
+def planes(planes: int, groups: int) -> str:
+    """Planes of 4 KB, each read from another place than the one before, and written in order."""
+    read, written = (f"tensor<{a}x{b}x1024xf32>" for a, b in ((planes, groups), (groups, planes)))
+    return f"""
+func.func @main(%x: {read}) -> {written} attributes {{repro.num_state = 0 : i64}} {{
+  %empty = tensor.empty() : {written}
+  %y = linalg.generic {{
+      indexing_maps = [affine_map<(i, j, k) -> (j, i, k)>, affine_map<(i, j, k) -> (i, j, k)>],
+      iterator_types = ["parallel", "parallel", "parallel"]}} ins(%x : {read}) outs(%empty : {written}) {{
+  ^bb0(%a: f32, %o: f32):
+    %s = arith.addf %a, %a : f32
+    linalg.yield %s : f32
+  }} -> {written}
+  return %y : {written}
+}}
+"""
+
+
 def program_of(text: str) -> Program:
     """A program without an initial state."""
     return read_signature(to_bytes(text))

@@ -29,7 +29,7 @@ class LedgerEntry:
     Attributes:
       predicted: by cause.
       seconds: what was measured.
-      counts: what was counted meanwhile, by the name of the event.
+      counts: what was counted of it, by the name of the event.
     """
 
     predicted: PredictedLaunch

@@ -77,12 +77,17 @@ class Reuse:
         passing = self.passing * np.where(self.distance > size, 1.0, lost)
         return np.rint(np.bincount(self.launch, passing, self.launches)).astype(np.int64)
 
-    def idle(self, seconds: np.ndarray) -> np.ndarray:
-        """How long nothing has touched each piece, in seconds, where launches take `seconds`."""
+    def kept(self, seconds: np.ndarray, half_life: float) -> np.ndarray:
+        """The part of each piece that is still in a cache which loses half of what nothing touches in `half_life`.
+        Launches take `seconds`, and each touches its bytes evenly in that time."""
+        rate = np.log(2) / half_life
         ends = np.concatenate([np.cumsum(seconds) - np.sum(seconds), np.cumsum(seconds)])
         now = self.launch + self.launches
         since = ends[now] - seconds[self.launch] - ends[now - self.ago]
-        return np.where(self.ago > 0, since, 0.0)
+        spread = np.maximum(rate * seconds, 1e-12)
+        within = -np.expm1(-spread) / spread
+        before = (now - self.ago) % self.launches
+        return np.where(self.ago > 0, np.exp(-rate * since) * within[self.launch] * within[before], 1.0)
 
 
 def reuse(launches: Sequence[Sequence[Touch]]) -> Reuse:

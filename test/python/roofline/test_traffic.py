@@ -32,20 +32,21 @@ def beyond_by_bytes(launches: Sequence[Sequence[Touch]], size: int) -> list[int]
     return found[len(launches) :]
 
 
-def idle_by_bytes(launches: Sequence[Sequence[Touch]], seconds: Sequence[int]) -> list[int]:
-    """Of each launch of the second step the seconds since the end of the launch that touched a byte before it, of all
-    bytes together, as often as they pass."""
-    ends: dict[tuple[str, int, int], tuple[int, int]] = {}
-    found, now = list[int](), 0
+def kept_by_bytes(launches: Sequence[Sequence[Touch]], seconds: Sequence[int], half_life: float) -> list[float]:
+    """As `Reuse.kept` for the second step, byte by byte, as often as they pass; a launch touches it at any time."""
+    spans: dict[tuple[str, int, int], tuple[int, int, int]] = {}
+    found, now = list[float](), 0
+    times = (np.arange(300) + 0.5) / 300
     for number, touches in enumerate([*launches, *launches]):
         found.append(0)
         end = now + seconds[number % len(launches)]
         for touch in touches:
             for place in range(touch.offset, touch.offset + touch.size):
                 byte = touch.space, touch.number, place
-                last, before = ends.get(byte, (number, now))
-                found[-1] += int(touch.times) * (now - before if last < number else 0)
-                ends[byte] = number, end
+                last, begin, until = spans.get(byte, (number, now, now))
+                apart = np.add.outer(now + times * (end - now), -(begin + times * (until - begin)))
+                found[-1] += touch.times * (float(np.exp2(-apart / half_life).mean()) if last < number else 1.0)
+                spans[byte] = number, now, end
         now = end
     return found[len(launches) :]
 
@@ -70,13 +71,13 @@ def test_caches_of_bytes(seed: int) -> None:
         assert found.beyond(size).tolist() == beyond_by_bytes(launches, size)
 
 
-@pytest.mark.parametrize("seed", range(100))
-def test_how_long_nothing_touches_a_byte(seed: int) -> None:
+@pytest.mark.parametrize("seed", range(20))
+def test_what_a_cache_keeps_that_others_use(seed: int) -> None:
     launches = some_launches(seed)
     seconds = [random.Random(seed).randrange(1, 100) for _ in launches]
     found = reuse(launches)
-    idle = found.idle(np.array(seconds))
-    assert np.bincount(found.launch, found.passing * idle, len(launches)).tolist() == idle_by_bytes(launches, seconds)
+    kept = np.bincount(found.launch, found.passing * found.kept(np.array(seconds), 50.0), len(launches))
+    assert kept.tolist() == pytest.approx(kept_by_bytes(launches, seconds, 50.0), rel=1e-3)
     # Of what it could hold, the cache has lost a half.
     halves = (np.array(beyond_by_bytes(launches, 0)) + beyond_by_bytes(launches, 20)) / 2
     assert np.abs(found.beyond(20, 0.5) - halves).max(initial=0) <= 0.5

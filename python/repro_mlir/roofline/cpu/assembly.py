@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 _KERNEL = re.compile(r"([A-Za-z_][\w.]*):\s+(?:#|//) @")
 _BLOCK = re.compile(r"(?:(?:#|//) %bb\.\d+|(\.LBB\d+_\d+)):")
 _RUNS = re.compile(r"runs\.(\d+)")
+_LINES = re.compile(r"%(runs\.\d+\.missed\.(\d+)\.scattered\.(\d+)\.\d*)")
 _COMMENT = re.compile(r"\s*(?:#(?!-?\d)|//).*")
 _BRANCH = re.compile(r"(?:j\w+|b|b\.\w+|cbn?z|tbn?z)\b.*?(\.LBB\d+_\d+)")
 # What ends a block for a simulator of one, without work that counts.
@@ -26,11 +27,15 @@ class Block:
       runs: how often, in one call with all work items.
       loop: how many blocks of the text, this one and those before it, its last instruction repeats; 0 for none.
       instructions: without calls and returns.
+      missed: cache lines from beyond the L2 cache in all runs; it begins empty.
+      scattered: of these the ones that no long run of neighbouring lines led to.
     """
 
     runs: int
     loop: int = 0
     instructions: list[str] = field(default_factory=list)
+    missed: int = 0
+    scattered: int = 0
 
 
 def read_assembly(text: str) -> dict[str, list[Block]]:
@@ -40,10 +45,15 @@ def read_assembly(text: str) -> dict[str, list[Block]]:
     for name, lines in _functions(text):
         blocks = [Block(1)]
         starts: dict[str, int] = {}
+        names: set[str] = set()
         for line in lines:
             if found := _BLOCK.match(line):
                 runs = _RUNS.search(line)
                 blocks.append(Block(int(runs.group(1)) if runs else blocks[-1].runs))
+                # Two blocks of a name are parts of one.
+                if (touched := _LINES.search(line)) and touched.group(1) not in names:
+                    names.add(touched.group(1))
+                    blocks[-1].missed, blocks[-1].scattered = int(touched.group(2)), int(touched.group(3))
                 if found.group(1):
                     starts[found.group(1)] = len(blocks) - 1
             elif line.startswith("\t") and not line.startswith("\t."):

@@ -97,7 +97,7 @@ def calibrate(name: str, level: str | None = None, tell: Callable[[str], None] =
     for key, shared, size in (
         ("l2_bandwidth", "", caches[1] / 2),
         ("l3_bandwidth", "shared_l3_bandwidth", _in_l3(machine)),
-        ("memory_bandwidth", "shared_memory_bandwidth", min(max(4 * caches[2], 64e6), 512e6)),
+        ("memory_bandwidth", "shared_memory_bandwidth", _in_memory(machine)),
     ):
         tell(key)
         one = bandwidth(machine, int(size), 1)
@@ -105,6 +105,8 @@ def calibrate(name: str, level: str | None = None, tell: Callable[[str], None] =
         if shared:
             changes[shared] = max(one, bandwidth(machine, int(size), cores)) if cores > 1 else one
         machine = replace(machine, **changes)
+    tell("scattered_memory_bandwidth")
+    machine = replace(machine, scattered_memory_bandwidth=_scattered_memory(machine))
     tell("l3_half_life")
     machine = replace(machine, l3_half_life=_half_life(machine))
     if cores > 1:
@@ -120,6 +122,7 @@ def calibrate(name: str, level: str | None = None, tell: Callable[[str], None] =
             "shared_l3_bandwidth",
             "shared_memory_bandwidth",
             "l3_half_life",
+            "scattered_memory_bandwidth",
             "launch_seconds",
             "wake_seconds",
         ),
@@ -298,6 +301,36 @@ def bandwidth(machine: CpuMachine, size: int, threads: int) -> float:
 def _in_l3(machine: CpuMachine) -> float:
     """Bytes that the last cache holds, and no second one."""
     return max(min(machine.l3_bytes / 4, 8 * machine.l2_bytes), 2 * machine.l2_bytes)
+
+
+def _in_memory(machine: CpuMachine) -> float:
+    """Bytes that no cache holds."""
+    return min(max(4 * machine.l3_bytes, 64e6), 512e6)
+
+
+def _scattered_memory(machine: CpuMachine) -> float:
+    """Bytes per second from planes of 4 KB that are read in another order than they lie in; what is written is not."""
+    planes, elements = 64, 1024
+    groups = int(_in_memory(machine) / (8 * planes * elements))
+    kinds = [f"tensor<{a}x{b}x{elements}xf32>" for a, b in ((planes, groups), (groups, planes))]
+    text = f"""
+func.func @main(%in: {kinds[0]}) -> {kinds[1]} attributes {{repro.num_state = 0 : i64}} {{
+  %a = arith.constant 5.000000e-01 : f32
+  %empty = tensor.empty() : {kinds[1]}
+  %out = linalg.generic {{
+      indexing_maps = [affine_map<(d0, d1, d2) -> (d1, d0, d2)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>],
+      iterator_types = ["parallel", "parallel", "parallel"]}} ins(%in : {kinds[0]}) outs(%empty : {kinds[1]}) {{
+  ^bb0(%x: f32, %unused: f32):
+    %y = arith.addf %x, %a : f32
+    linalg.yield %y : f32
+  }} -> {kinds[1]}
+  return %out : {kinds[1]}
+}}
+"""
+    read = 4 * planes * groups * elements
+    seconds = sum(_seconds(machine, text, 1)) - machine.launch_seconds - 2 * read / machine.memory_bandwidth
+    # Less than noise, or no worse than other bytes.
+    return min(read / seconds, machine.memory_bandwidth) if seconds > 0 else machine.memory_bandwidth
 
 
 def _half_life(machine: CpuMachine) -> float:

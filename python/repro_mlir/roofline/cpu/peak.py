@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..ceilings import Ceilings
 from ..machines.cpu import CpuMachine
 from .assembly import Block
@@ -34,6 +36,12 @@ def bandwidths(machine: CpuMachine, threads: int) -> dict[str, float]:
         "l3": min(machine.l3_bandwidth * threads, machine.shared_l3_bandwidth),
         "memory": min(machine.memory_bandwidth * threads, machine.shared_memory_bandwidth),
     }
+
+
+def scattered_bandwidths(machine: CpuMachine, threads: int) -> dict[str, float]:
+    """`bandwidths` of lines that are not fetched ahead."""
+    memory = machine.scattered_memory_bandwidth or machine.memory_bandwidth
+    return bandwidths(replace(machine, memory_bandwidth=memory), threads)
 
 
 def ceilings_of(machine: CpuMachine, threads: int, flops_per_cycle: float) -> Ceilings:

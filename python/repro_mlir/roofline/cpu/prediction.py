@@ -21,10 +21,10 @@ from ..ceilings import Ceilings
 from ..machines.cpu import UNITS, CpuMachine
 from ..memory import memory_of
 from ..traffic import Reuse, reuse
-from .assembly import read_assembly
+from .assembly import Block, read_assembly
 from .operands import Operand, read_operands, touches
 from .operations import operations_of
-from .peak import bandwidths, ceilings_of, peak_block
+from .peak import bandwidths, ceilings_of, peak_block, scattered_bandwidths
 from .sequences import Sequence, sequences_of
 from .throughput import Cycles, cycles_of
 
@@ -78,6 +78,7 @@ class Code:
       operands: by kernel.
       kernels: the sequences of each; without cycles those that hardly count.
       operations: of each kernel, by `operations.OPERATIONS`.
+      scattered: of each kernel the part of the lines from beyond the L2 cache that no prefetcher has ready.
       flops_per_cycle: floating-point operations of a core at most.
     """
 
@@ -86,6 +87,7 @@ class Code:
     operands: dict[str, list[Operand]]
     kernels: dict[str, tuple[tuple[Sequence, Cycles | None], ...]]
     operations: dict[str, dict[str, int]]
+    scattered: dict[str, float]
     flops_per_cycle: float
     _reuse: dict[int, Reuse] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -101,7 +103,7 @@ class Code:
         behind_l1 = own.beyond(machine.l1_bytes)
         behind_l2 = own.beyond(max(machine.l1_bytes, machine.l2_bytes))
         shared = self._reuse_of(1)
-        lost = 0.0 if seconds is None else 1 - np.exp2(-shared.idle(seconds) / machine.l3_half_life)
+        lost = 0.0 if seconds is None else 1 - shared.kept(seconds, machine.l3_half_life)
         memory = np.minimum(behind_l2, shared.beyond(machine.l3_bytes, lost))
         found = moved - behind_l1, behind_l1 - behind_l2, behind_l2 - memory, memory
         return [dict(zip(LEVELS, each, strict=True)) for each in np.stack(found, 1).tolist()]
@@ -187,8 +189,14 @@ def code_of(analysis: Analysis, machine: CpuMachine) -> Code:
         read_operands(analysis.operands),
         {name: tuple((one, known.get(one.instructions)) for one in each) for name, each in sequences.items()},
         {name: operations_of(blocks) for name, blocks in kernels.items()},
+        {name: _scattered(blocks) for name, blocks in kernels.items()},
         operations_of([peak])["floating_point"] / peak_cycles.ports,
     )
+
+
+def _scattered(blocks: list[Block]) -> float:
+    missed = sum(block.missed for block in blocks)
+    return sum(block.scattered for block in blocks) / missed if missed else 0.0
 
 
 def _counted(sequences: list[Sequence]) -> list[tuple[str, ...]]:
@@ -216,7 +224,7 @@ def predict_cpu(code: Code, machine: CpuMachine, threads: int = 1) -> StepPredic
     def launches(seconds: np.ndarray | None = None) -> tuple[LaunchPrediction, ...]:
         kernels = [code.plan.kernels[launch.kernel] for launch in code.plan.launches]
         return tuple(
-            _launch(kernel, cycles[kernel.name], bytes_of, code.operations[kernel.name], machine, threads)
+            _launch(kernel, cycles[kernel.name], bytes_of, code, machine, threads)
             for kernel, bytes_of in zip(kernels, code.traffic(machine, threads, seconds), strict=True)
         )
 
@@ -259,21 +267,36 @@ def _launch(
     kernel: Kernel,
     cycles: tuple[float, float, float],
     bytes_of: dict[str, int],
-    operations: dict[str, int],
+    code: Code,
     machine: CpuMachine,
     threads: int,
 ) -> LaunchPrediction:
     grains, used = _grains(kernel), used_threads(kernel, threads)
     shares = {cause: each / machine.clock_hz / used for cause, each in zip(CAUSES, cycles, strict=False)}
     core = sum(shares.values())
-    rates = bandwidths(machine, used)
-    transfers = {level: bytes_of[level] / rates[level] for level in LEVELS[1:]}
-    # Prefetching overlaps transfers and computation: what takes longer counts, the rest of a transfer beyond the core.
-    beyond = max(0.0, sum(transfers.values()) - core)
-    moved = sum(transfers.values())
-    waits = {level: beyond * seconds / moved if moved else 0.0 for level, seconds in transfers.items()}
-    work = core + beyond
+    beyond = seconds_beyond(core, bytes_of, code.scattered[kernel.name], machine, used)
+    work = core + sum(beyond.values())
     imbalance = work * (-(-grains // used) * used / grains - 1) if grains else 0.0
     launch = machine.launch_seconds + (machine.wake_seconds if used > 1 else 0.0)
-    causes = {**shares, **waits, "imbalance": imbalance, "launch": launch}
-    return LaunchPrediction(kernel.name, used, causes, bytes_of, operations)
+    causes = {**shares, **beyond, "imbalance": imbalance, "launch": launch}
+    return LaunchPrediction(kernel.name, used, causes, bytes_of, code.operations[kernel.name])
+
+
+def seconds_beyond(
+    core: float, bytes_of: dict[str, int], scattered: float, machine: CpuMachine, threads: int
+) -> dict[str, float]:
+    """Seconds by level that transfers take beyond those of the cores.
+
+    What is fetched ahead overlaps with computation: the longer of both counts. What is not comes on top, and it comes
+    from memory no faster than `scattered_memory_bandwidth`, however little there is to compute.
+    """
+    rates, slow = bandwidths(machine, threads), scattered_bandwidths(machine, threads)
+    apart = {"l2": 0.0, "l3": scattered, "memory": scattered}
+    ahead = sum((1 - part) * bytes_of[level] / rates[level] for level, part in apart.items())
+    on_top = sum(part * bytes_of[level] / rates[level] for level, part in apart.items())
+    transfers = {
+        level: bytes_of[level] * ((1 - part) / rates[level] + part / slow[level]) for level, part in apart.items()
+    }
+    moved = sum(transfers.values())
+    beyond = max(max(core, ahead) + on_top, moved) - core
+    return {level: beyond * seconds / moved if moved else 0.0 for level, seconds in transfers.items()}

@@ -42,6 +42,8 @@ class CpuMachine:
       watts: of all cores under load, 0 where nobody knows.
       l3_half_life: seconds after which the last cache has lost half of what nothing has touched, to other programs and
         virtual machines; 0 where it has none.
+      scattered_memory_bandwidth: bytes per second of one core from runs of neighbouring lines that are no longer than a
+        page of 4 KB; 0 where it is `memory_bandwidth`.
     """
 
     name: str
@@ -63,6 +65,7 @@ class CpuMachine:
     wake_seconds: float
     watts: float = 0.0
     l3_half_life: float = 0.0
+    scattered_memory_bandwidth: float = 0.0
 
     def __post_init__(self) -> None:
         check_among("level", self.level, levels())
@@ -96,8 +99,8 @@ _WHOLE = ("cores", "modelled_vector_bits", "issue_width")
 UNITS = ("level", "scheduling_model", "modelled_vector_bits", "issue_width")
 """The attributes that decide cycles of instructions."""
 
-_FROM_ZERO = ("l3_bytes", "launch_seconds", "wake_seconds", "watts", "l3_half_life")
-_OPTIONAL = ("watts", "l3_half_life")
+_OPTIONAL = ("watts", "l3_half_life", "scattered_memory_bandwidth")
+_FROM_ZERO = ("l3_bytes", "launch_seconds", "wake_seconds", *_OPTIONAL)
 NUMBERS = tuple(each.name for each in fields(CpuMachine) if each.name not in ("name", "level", "scheduling_model"))
 """The attributes that are numbers."""
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 import pytest
 from repro_mlir.bundle.runner.plan import read_plan
@@ -16,7 +17,7 @@ from repro_mlir.errors import CompileError
 from repro_mlir.roofline.cpu.assembly import Block, read_assembly
 from repro_mlir.untrusted import analyze_native
 from support.accumulated import HOPPER, Product
-from support.predicted import doubled, product, program_of
+from support.predicted import doubled, planes, product, program_of, streamed
 
 LANES = {"zmm": 16, "ymm": 8, "xmm": 4}
 SCATTER = """
@@ -52,8 +53,25 @@ def test_what_is_before_a_loop_runs_as_often_as_the_loop_begins(level: str) -> N
     assembly = cpu.analyze(product(160), level).assembly
     assert ".preheader" not in assembly
     for blocks in read_assembly(assembly).values():
-        for before, block in zip(blocks, blocks[1:], strict=False):
+        for before, block in pairwise(blocks):
             assert block.loop != 1 or before.runs < block.runs
+
+
+@pytest.mark.parametrize("level", ["x86-64-v3", "x86-64-v4", "aarch64"])
+def test_lines_that_no_run_led_to(level: str) -> None:
+    """All of planes of 4 KB, and next to none of what lies in order. Those that are written pass twice."""
+    lines = 32 * 48 * 64
+    for text, scattered in ((planes(32, 48), lines), (streamed(16 * lines), 0)):
+        (blocks,) = read_assembly(cpu.analyze(text, level).assembly).values()
+        assert sum(block.missed for block in blocks) == pytest.approx(3 * lines, rel=0.02)
+        assert sum(block.scattered for block in blocks) == pytest.approx(scattered, abs=lines // 50)
+
+
+def test_the_lines_of_many_accesses_are_those_of_the_first() -> None:
+    """32 times as many as are followed."""
+    lines = 1 << 20
+    (blocks,) = read_assembly(cpu.analyze(streamed(16 * lines), "x86-64-v3").assembly).values()
+    assert sum(block.missed for block in blocks) == pytest.approx(3 * lines, rel=0.02)
 
 
 @pytest.mark.parametrize("level", cpu.levels())

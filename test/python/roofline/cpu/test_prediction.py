@@ -14,9 +14,9 @@ from repro_mlir.errors import ReproError
 from repro_mlir.numerics.tensors import TensorType
 from repro_mlir.roofline import CAUSES, NUMBERS, Code, predict, read_code
 from repro_mlir.roofline.cpu.operands import Operand
-from repro_mlir.roofline.cpu.prediction import LEVELS
+from repro_mlir.roofline.cpu.prediction import LEVELS, seconds_beyond
 from repro_mlir.roofline.report import as_json
-from support.predicted import EMPTY, MACHINE, doubled, product, program_of
+from support.predicted import EMPTY, MACHINE, doubled, planes, product, program_of, streamed
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +138,7 @@ STATES = tuple(TensorType(name, "f32", (512,)) for name in "xy")
 
 def code_by_hand(kernels: tuple[Kernel, ...], launches: tuple[Launch, ...], **operands: list[Operand]) -> Code:
     plan = Plan("cpu", 0, 0, STATES, (), (), (), kernels, launches)
-    return Code(MACHINE, plan, operands, {}, {}, 1.0)
+    return Code(MACHINE, plan, operands, {}, {}, {}, 1.0)
 
 
 def traffic(code: Code, threads: int, *sizes: int) -> list[list[int]]:
@@ -179,7 +179,8 @@ def test_where_the_bytes_of_a_thread_come_from() -> None:
 
 
 def test_the_last_cache_loses_what_nothing_touches() -> None:
-    """Half of it in each second: the first state while the second launch runs, the second one while the first does."""
+    """Half of it in each second, of which a launch of x seconds at whose end all is touched would keep 2^-x, and one
+    that touches evenly keeps (1 - 2^-x) / (x log 2) at each of its ends."""
     kernels = (Kernel("both", 1, 1),)
     launches = tuple(Launch(0, False, (("state", number, 0),)) for number in range(2))
     code = code_by_hand(kernels, launches, both=[Operand(2048, True, False)])
@@ -187,19 +188,44 @@ def test_the_last_cache_loses_what_nothing_touches() -> None:
     machine = replace(MACHINE, l3_half_life=1.0, **sizes)
     assert traffic(code, 1, *sizes.values()) == [[0, 0, 2048, 0], [0, 0, 2048, 0]]
     found = code.traffic(machine, 1, np.array([3.0, 1.0]))
-    assert [[*each.values()] for each in found] == [[0, 0, 1024, 1024], [0, 0, 256, 1792]]
+    assert [[*each.values()] for each in found] == [[0, 0, 181, 1867], [0, 0, 133, 1915]]
     # What a second cache holds is its core's alone.
     found = code.traffic(replace(machine, l2_bytes=4096), 1, np.array([3.0, 1.0]))
     assert [[*each.values()] for each in found] == [[0, 2048, 0, 0]] * 2
 
 
 def test_what_comes_from_memory_where_others_use_the_last_cache() -> None:
-    """%b, which the second of two products leaves alone, and the result, which is fetched and written back: 1 MiB."""
+    """Of two products of 1 MiB each all that no second cache holds: what the second one reads of the first is there."""
     text = product(512)
     begin, end = text.index("  %r ="), text.index("  return")
     second = text[begin:end].replace("%r", "%q").replace("ins(%a, %b", "ins(%r, %a")
     code = read_code(program_of(text[:end] + second + text[end:].replace("%r", "%q")), MACHINE)
     never, seldom, often = (predict(code, replace(MACHINE, l3_half_life=half_life)) for half_life in (0.0, 1e6, 1e-9))
     moved = [[each.traffic["memory"] for each in step.launches] for step in (never, seldom, often)]
-    assert moved == [[0, 0], [0, 0], [1 << 20, 2 << 20]]
+    assert moved == [[0, 0], [0, 0], [4 << 20, 3 << 20]]
     assert never.seconds == seldom.seconds <= often.seconds
+
+
+def test_scattered_lines_take_longer() -> None:
+    """Planes of a page read in another order than they lie in, beside the same bytes in order."""
+    sizes = {"l2_bytes": 4096, "l3_bytes": 0}
+    codes = [read_code(program_of(text), MACHINE) for text in (planes(64, 64), streamed(64 * 64 * 1024))]
+    one, slow = (
+        [predict(code, replace(MACHINE, scattered_memory_bandwidth=rate, **sizes)) for code in codes]
+        for rate in (0.0, 2e9)
+    )
+    read = 4 * 64 * 64 * 1024
+    # What is read of the planes at 2 GB/s; of all else the beginning of a run alone.
+    expected = read / 2e9 + 2 * read / 1e10
+    assert slow[0].seconds == pytest.approx(expected, rel=0.05)
+    assert slow[1].seconds == pytest.approx(one[1].seconds, rel=0.02)
+    assert one[0].causes["memory"] == pytest.approx(3 * read / 1e10, rel=0.05)
+
+
+@pytest.mark.parametrize("part", [0.0, 0.25, 1.0])
+def test_what_is_fetched_ahead_overlaps(part: float) -> None:
+    """A second of the core and half a second from memory, of which a part comes on top."""
+    machine = replace(MACHINE, scattered_memory_bandwidth=MACHINE.memory_bandwidth / 4)
+    moved = {"l1": 0, "l2": 0, "l3": 0, "memory": int(MACHINE.memory_bandwidth / 2)}
+    found = seconds_beyond(1.0, moved, part, machine, 1)
+    assert found == {"l2": 0.0, "l3": 0.0, "memory": pytest.approx(max(part / 2, (1 - part) / 2 + 4 * part / 2 - 1))}

@@ -1,0 +1,180 @@
+//===- KernelCopy.cpp - Kernels that run without data ---------------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Codegen/CPU/Analysis/KernelCopy.h"
+
+#include "dialects/Launch/IR/KernelSignature.h"
+
+#include "llvm/Analysis/LoopInfo.h"
+#include "llvm/Analysis/ValueTracking.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/IntrinsicInst.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/Transforms/Utils/Cloning.h"
+
+using namespace llvm;
+using mlir::repro::KernelCopy;
+using mlir::repro::KernelWork;
+
+/// What a kernel is given behind its buffers.
+enum Other { Scratch, ErrorWord, Begin, End, NumOthers };
+static_assert(NumOthers == mlir::repro::launch::KernelSignature::numOthers);
+
+static unsigned getIndex(const Function &kernel, Other other) {
+  return kernel.arg_size() - NumOthers + other;
+}
+
+/// Whether an access may decide the course: one to memory of the call itself,
+/// and a number in scratch memory, as the lists of a scatter have.
+static bool isKept(const Function &kernel, const llvm::Value *pointer,
+                   const llvm::Type *type) {
+  const llvm::Value *base = getUnderlyingObject(pointer, /*MaxLookup=*/0);
+  return isa<AllocaInst>(base) ||
+         (base == kernel.getArg(getIndex(kernel, Scratch)) &&
+          type->isIntegerTy());
+}
+
+KernelCopy::KernelCopy(const llvm::Module &original)
+    : module(CloneModule(original)) {
+  for (Function &function : *module)
+    if (!function.isDeclaration()) {
+      function.removeFnAttr("target-cpu");
+      function.removeFnAttr("target-features");
+      kernels.push_back(&function);
+    }
+}
+
+/// See `KernelCopy::removeEffects`.
+static void removeEffectsOf(Function &kernel) {
+  for (Instruction &instruction : make_early_inc_range(instructions(kernel))) {
+    bool isRemoved = false;
+    if (auto *store = dyn_cast<StoreInst>(&instruction)) {
+      isRemoved = !isKept(kernel, store->getPointerOperand(),
+                          store->getValueOperand()->getType());
+    } else if (auto *load = dyn_cast<LoadInst>(&instruction)) {
+      isRemoved = !isKept(kernel, load->getPointerOperand(), load->getType());
+    } else if (auto *set = dyn_cast<MemSetInst>(&instruction)) {
+      isRemoved = !isKept(kernel, set->getDest(), set->getValue()->getType());
+    } else if (auto *call = dyn_cast<CallInst>(&instruction)) {
+      const Function *called = call->getCalledFunction();
+      isRemoved = called &&
+                  (call->mayReadOrWriteMemory() || called->isTargetIntrinsic());
+    }
+    if (!isRemoved)
+      continue;
+    if (!instruction.getType()->isVoidTy())
+      instruction.replaceAllUsesWith(
+          Constant::getNullValue(instruction.getType()));
+    instruction.eraseFromParent();
+  }
+}
+
+void KernelCopy::removeEffects() {
+  for (Function *kernel : kernels)
+    removeEffectsOf(*kernel);
+}
+
+void KernelCopy::addRun(const StringMap<KernelWork> &work,
+                        function_ref<uint64_t(unsigned)> getBuffer) {
+  uint64_t most = 0;
+  for (const auto &kernel : work)
+    most = std::max(most, kernel.second.scratchBytes);
+  LLVMContext &context = module->getContext();
+  auto *bytes = ArrayType::get(llvm::Type::getInt8Ty(context), most);
+  auto *scratch = new GlobalVariable(
+      *module, bytes, /*isConstant=*/false, GlobalVariable::InternalLinkage,
+      ConstantAggregateZero::get(bytes), "scratch");
+  scratch->setAlignment(Align(64));
+  auto *type = llvm::FunctionType::get(llvm::Type::getVoidTy(context), false);
+  auto *run = Function::Create(type, Function::ExternalLinkage, "run", *module);
+  // As the entries of kernels: their callers align the stack.
+  run->addFnAttr("stackrealign");
+  IRBuilder<> builder(BasicBlock::Create(context, "", run));
+  for (Function *kernel : kernels) {
+    SmallVector<llvm::Value *> arguments;
+    for (Argument &argument : kernel->args())
+      arguments.push_back(Constant::getNullValue(argument.getType()));
+    for (unsigned i = 0; i < getIndex(*kernel, Scratch); ++i)
+      if (uint64_t address = getBuffer(i))
+        arguments[i] = ConstantExpr::getIntToPtr(builder.getInt64(address),
+                                                 builder.getPtrTy());
+    arguments[getIndex(*kernel, Scratch)] = scratch;
+    arguments[getIndex(*kernel, End)] =
+        builder.getInt64(work.lookup(kernel->getName()).items);
+    builder.CreateCall(kernel, arguments);
+    kernel->setLinkage(Function::InternalLinkage);
+    // Inlined, they would be one function that takes long to optimize.
+    kernel->addFnAttr(llvm::Attribute::NoInline);
+  }
+  builder.CreateRetVoid();
+}
+
+static Error optimize(llvm::Module &module, TargetMachine &machine,
+                      StringRef passes) {
+  LoopAnalysisManager loops;
+  FunctionAnalysisManager functions;
+  CGSCCAnalysisManager graphs;
+  ModuleAnalysisManager modules;
+  PassBuilder builder(&machine);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(graphs);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, graphs, modules);
+  ModulePassManager pipeline;
+  if (Error failed = builder.parsePassPipeline(pipeline, passes))
+    return failed;
+  pipeline.run(module, modules);
+  // With zeros for what is loaded, what decides a loop may never end it.
+  for (Function &function : module)
+    if (!function.isDeclaration())
+      for (Loop *loop :
+           functions.getResult<LoopAnalysis>(function).getLoopsInPreorder())
+        if (loop->hasNoExitBlocks())
+          return createStringError("a loop of " + function.getName() +
+                                   " ends by data alone");
+  return Error::success();
+}
+
+Expected<std::unique_ptr<orc::LLJIT>>
+KernelCopy::load(const StringMap<KernelWork> &work,
+                 function_ref<uint64_t(unsigned)> getBuffer, StringRef passes) {
+  addRun(work, getBuffer);
+  InitializeNativeTarget();
+  InitializeNativeTargetAsmPrinter();
+  auto builder = orc::JITTargetMachineBuilder::detectHost();
+  if (!builder)
+    return builder.takeError();
+  // Compiling takes longer than running.
+  builder->setCodeGenOptLevel(CodeGenOptLevel::None);
+  auto machine = builder->createTargetMachine();
+  if (!machine)
+    return machine.takeError();
+  module->setDataLayout((*machine)->createDataLayout());
+  module->setTargetTriple((*machine)->getTargetTriple());
+  if (Error failed = optimize(*module, **machine, passes))
+    return std::move(failed);
+  SmallVector<char, 0> object;
+  raw_svector_ostream stream(object);
+  legacy::PassManager emission;
+  if ((*machine)->addPassesToEmitFile(emission, stream, nullptr,
+                                      CodeGenFileType::ObjectFile))
+    return createStringError("this machine's target emits no object code");
+  emission.run(*module);
+  auto jit = orc::LLJITBuilder().create();
+  if (!jit)
+    return jit.takeError();
+  if (Error failed = (*jit)->addObjectFile(MemoryBuffer::getMemBufferCopy(
+          StringRef(object.data(), object.size()), "kernels")))
+    return std::move(failed);
+  return jit;
+}

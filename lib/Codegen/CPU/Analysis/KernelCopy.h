@@ -1,0 +1,62 @@
+//===- KernelCopy.h - Kernels that run without data ----------- -*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_CODEGEN_CPU_ANALYSIS_KERNELCOPY_H
+#define REPRO_CODEGEN_CPU_ANALYSIS_KERNELCOPY_H
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ExecutionEngine/Orc/LLJIT.h"
+
+#include <cstdint>
+
+namespace llvm {
+class Function;
+} // namespace llvm
+
+namespace mlir::repro {
+
+/// What one call of a kernel has.
+struct KernelWork {
+  uint64_t items, scratchBytes;
+};
+
+/// A copy of kernels for any machine that runs on this one, for what the code
+/// does and not for what it computes: all that is loaded from buffers is zero.
+/// The control flow of kernels hardly depends on data.
+class KernelCopy {
+public:
+  explicit KernelCopy(const llvm::Module &original);
+
+  llvm::Module &getModule() { return *module; }
+  /// The kernels in the order of the module.
+  llvm::ArrayRef<llvm::Function *> getKernels() const { return kernels; }
+
+  /// Leaves nothing but control flow, what decides it, and calls of addresses;
+  /// what instructions of a processor compute is zero, too.
+  void removeEffects();
+
+  /// Compiles it for this machine, with a function `run` that calls each kernel
+  /// with all its work items. Nothing is at the addresses of buffers. A loop
+  /// that never ends is an error.
+  llvm::Expected<std::unique_ptr<llvm::orc::LLJIT>>
+  load(const llvm::StringMap<KernelWork> &work,
+       llvm::function_ref<uint64_t(unsigned)> getBuffer,
+       llvm::StringRef passes);
+
+private:
+  void addRun(const llvm::StringMap<KernelWork> &work,
+              llvm::function_ref<uint64_t(unsigned)> getBuffer);
+
+  std::unique_ptr<llvm::Module> module;
+  llvm::SmallVector<llvm::Function *> kernels;
+};
+
+} // namespace mlir::repro
+
+#endif // REPRO_CODEGEN_CPU_ANALYSIS_KERNELCOPY_H
