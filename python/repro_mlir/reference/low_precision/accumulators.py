@@ -192,7 +192,8 @@ def _exact_total(products: _Terms, c: _Terms) -> tuple[np.ndarray, np.ndarray, n
     least = places.min(axis=-1)
     shifted = np.where(negative, -values, values) << (places - least[..., np.newaxis]).astype(object)
     magnitudes, exponents, signs = [], [], []
-    for total, place in zip(np.atleast_1d(shifted.sum(axis=-1)).ravel(), np.atleast_1d(least).ravel(), strict=True):
+    totals = np.array(shifted.sum(axis=-1), object)
+    for total, place in zip(totals.ravel(), least.ravel(), strict=True):
         # Beyond 60 bits the rest is one sticky bit.
         extra = max(abs(total).bit_length() - 60, 0)
         high = abs(total) >> extra

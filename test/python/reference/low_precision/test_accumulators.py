@@ -284,6 +284,13 @@ def test_cdna1_is_exact_M3() -> None:
     assert got.tolist() == [1.0, 1 + 2.0**-23, 1.0]
 
 
+def test_exact_sum_without_other_dimensions_M3() -> None:
+    """One block alone, of whose sum NumPy knows a type."""
+    ones = np.ones(4, np.float32)
+    got = accumulate(ones, ones, np.float32(1), named_accumulator("cdna1", BF16), BF16)
+    assert got.shape == () and got == 5.0
+
+
 def test_zeros_of_cdna2_M3() -> None:
     """Operands and c lose the sign with which they are flushed, products and sums keep it."""
     by, zero = named_accumulator("cdna2", BF16), np.zeros((1, 4), np.float32)
