@@ -240,7 +240,7 @@ mlir::repro::traceLines(const llvm::Module &module,
   auto getBuffer = [](unsigned number) {
     return (number + 1) * kBufferReach + number * kBufferShift;
   };
-  auto jit = copy.load(work, getBuffer, "function(adce,simplifycfg)");
+  auto jit = copy.load(work, getBuffer, "function(adce,simplifycfg,loop(loop-deletion))");
   if (!jit)
     return jit.takeError();
   auto run = (*jit)->lookup("run");

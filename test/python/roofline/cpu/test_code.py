@@ -74,6 +74,26 @@ def test_the_lines_of_many_accesses_are_those_of_the_first() -> None:
     assert sum(block.missed for block in blocks) == pytest.approx(3 * lines, rel=0.02)
 
 
+def test_a_loop_that_reads_nothing_is_not_run() -> None:
+    """2^40 iterations, which would take a quarter of an hour."""
+    text = """
+func.func @main(%x: tensor<1099511627776xi8>) -> tensor<i32> attributes {repro.num_state = 0 : i64} {
+  %zeros = arith.constant dense<0> : tensor<i32>
+  %r = repro.fold #repro.sequential maps [affine_map<(i) -> (i)>, affine_map<(i) -> ()>] iterators [reduction]
+      ins(%x : tensor<1099511627776xi8>) outs(%zeros : tensor<i32>) {
+  ^bb0(%a: i8, %s: i32):
+    %one = arith.constant 12345 : i32
+    %square = arith.muli %s, %s : i32
+    %mixed = arith.xori %square, %one : i32
+    repro.yield %mixed : i32
+  } -> tensor<i32>
+  return %r : tensor<i32>
+}
+"""
+    (blocks,) = read_assembly(cpu.analyze(text, "x86-64-v3").assembly).values()
+    assert max(block.runs for block in blocks) == 1 << 40
+
+
 @pytest.mark.parametrize("level", cpu.levels())
 def test_instructions_of_other_processors_are_counted(level: str) -> None:
     """(M4) has instructions of the level whose results go to scratch memory."""
