@@ -39,8 +39,8 @@ def bandwidths(machine: CpuMachine, threads: int) -> dict[str, float]:
 
 
 def scattered_bandwidths(machine: CpuMachine, threads: int) -> dict[str, float]:
-    """`bandwidths` of lines that are not fetched ahead."""
-    memory = machine.scattered_memory_bandwidth or machine.memory_bandwidth
+    """`bandwidths` of lines that are not fetched ahead: none of a core is more than that of others."""
+    memory = min(machine.scattered_memory_bandwidth or machine.memory_bandwidth, machine.memory_bandwidth)
     return bandwidths(replace(machine, memory_bandwidth=memory), threads)
 
 

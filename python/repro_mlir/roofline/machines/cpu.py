@@ -43,7 +43,7 @@ class CpuMachine:
       l3_half_life: seconds after which the last cache has lost half of what nothing has touched, to other programs and
         virtual machines; 0 where it has none.
       scattered_memory_bandwidth: bytes per second of one core from runs of neighbouring lines that are no longer than a
-        page of 4 KB; 0 where it is `memory_bandwidth`.
+        page of 4 KB; where it is 0 or more than `memory_bandwidth`, it is that.
     """
 
     name: str

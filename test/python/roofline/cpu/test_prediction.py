@@ -14,6 +14,7 @@ from repro_mlir.errors import ReproError
 from repro_mlir.numerics.tensors import TensorType
 from repro_mlir.roofline import CAUSES, NUMBERS, Code, predict, read_code
 from repro_mlir.roofline.cpu.operands import Operand
+from repro_mlir.roofline.cpu.peak import bandwidths, scattered_bandwidths
 from repro_mlir.roofline.cpu.prediction import LEVELS, seconds_beyond
 from repro_mlir.roofline.report import as_json
 from support.predicted import EMPTY, MACHINE, doubled, planes, product, program_of, streamed
@@ -220,6 +221,14 @@ def test_scattered_lines_take_longer() -> None:
     assert slow[0].seconds == pytest.approx(expected, rel=0.05)
     assert slow[1].seconds == pytest.approx(one[1].seconds, rel=0.02)
     assert one[0].causes["memory"] == pytest.approx(3 * read / 1e10, rel=0.05)
+
+
+def test_a_slower_memory_is_no_faster_for_scattered_lines() -> None:
+    """Its number stays what it was where `--set` changes `memory_bandwidth` alone."""
+    machine = replace(MACHINE, scattered_memory_bandwidth=2 * MACHINE.memory_bandwidth)
+    moved = {"l1": 0, "l2": 0, "l3": 0, "memory": int(MACHINE.memory_bandwidth)}
+    assert seconds_beyond(0.0, moved, 0.5, machine, 1) == seconds_beyond(0.0, moved, 0.5, MACHINE, 1)
+    assert scattered_bandwidths(machine, 1) == bandwidths(MACHINE, 1)
 
 
 @pytest.mark.parametrize("part", [0.0, 0.25, 1.0])
