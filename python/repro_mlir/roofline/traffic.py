@@ -83,7 +83,8 @@ class Reuse:
         rate = np.log(2) / half_life
         ends = np.concatenate([np.cumsum(seconds) - np.sum(seconds), np.cumsum(seconds)])
         now = self.launch + self.launches
-        since = ends[now] - seconds[self.launch] - ends[now - self.ago]
+        # By rounding less than none.
+        since = np.maximum(ends[now] - seconds[self.launch] - ends[now - self.ago], 0.0)
         spread = np.maximum(rate * seconds, 1e-12)
         within = -np.expm1(-spread) / spread
         before = (now - self.ago) % self.launches

@@ -53,7 +53,8 @@ countRuns(const Module &module, const StringMap<KernelWork> &work) {
   unsigned next = 0;
   for (Function *kernel : copy.getKernels())
     addCounters(*kernel, *counts, next);
-  auto jit = copy.load(work, [](unsigned) { return 0; }, passes);
+  auto jit = copy.load(
+      work, [](unsigned) { return 0; }, passes, CodeGenOptLevel::Less);
   if (!jit)
     return jit.takeError();
   auto run = (*jit)->lookup("run");

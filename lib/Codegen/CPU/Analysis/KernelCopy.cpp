@@ -147,15 +147,15 @@ static Error optimize(llvm::Module &module, TargetMachine &machine,
 
 Expected<std::unique_ptr<orc::LLJIT>>
 KernelCopy::load(const StringMap<KernelWork> &work,
-                 function_ref<uint64_t(unsigned)> getBuffer, StringRef passes) {
+                 function_ref<uint64_t(unsigned)> getBuffer, StringRef passes,
+                 CodeGenOptLevel level) {
   addRun(work, getBuffer);
   InitializeNativeTarget();
   InitializeNativeTargetAsmPrinter();
   auto builder = orc::JITTargetMachineBuilder::detectHost();
   if (!builder)
     return builder.takeError();
-  // Compiling takes longer than running.
-  builder->setCodeGenOptLevel(CodeGenOptLevel::None);
+  builder->setCodeGenOptLevel(level);
   auto machine = builder->createTargetMachine();
   if (!machine)
     return machine.takeError();

@@ -12,6 +12,7 @@
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
+#include "llvm/Support/CodeGen.h"
 
 #include <cstdint>
 
@@ -43,11 +44,11 @@ public:
 
   /// Compiles it for this machine, with a function `run` that calls each kernel
   /// with all its work items. Nothing is at the addresses of buffers. A loop
-  /// that never ends is an error.
+  /// that never ends is an error. `level` is that of code generation.
   llvm::Expected<std::unique_ptr<llvm::orc::LLJIT>>
   load(const llvm::StringMap<KernelWork> &work,
-       llvm::function_ref<uint64_t(unsigned)> getBuffer,
-       llvm::StringRef passes);
+       llvm::function_ref<uint64_t(unsigned)> getBuffer, llvm::StringRef passes,
+       llvm::CodeGenOptLevel level);
 
 private:
   void addRun(const llvm::StringMap<KernelWork> &work,

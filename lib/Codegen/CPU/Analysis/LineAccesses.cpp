@@ -240,7 +240,10 @@ mlir::repro::traceLines(const llvm::Module &module,
   auto getBuffer = [](unsigned number) {
     return (number + 1) * kBufferReach + number * kBufferShift;
   };
-  auto jit = copy.load(work, getBuffer, "function(adce,simplifycfg,loop(loop-deletion))");
+  // Few of the accesses run, so that compiling takes longest.
+  auto jit = copy.load(work, getBuffer,
+                       "function(adce,simplifycfg,loop(loop-deletion))",
+                       CodeGenOptLevel::None);
   if (!jit)
     return jit.takeError();
   auto run = (*jit)->lookup("run");
