@@ -11,6 +11,7 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -73,6 +74,21 @@ def test_a_launch_counts_as_far_as_its_descriptor_can_be_read(program: Program) 
         found = executable.profile([], inputs, None, [zeros.fileno(), -1])
     assert [counts for _, _, counts in found] == [(0, None)] * len(executable.launches)
     assert all(counts == () for _, _, counts in executable.profile([], inputs))
+
+
+def test_the_steps_that_are_measured_are_not_counted(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading a counter between launches takes time; five steps behind them are counted."""
+    read: list[bool] = []
+    profile = CpuBackend.profile
+
+    def recorded(backend: CpuBackend, *given: Any) -> Any:
+        read.append(bool(given[3]))
+        return profile(backend, *given)
+
+    monkeypatch.setattr(CpuBackend, "profile", recorded)
+    machine = replace(MACHINE, level=cpu.runnable_levels()[0])
+    ledger = measure(program, predict(read_code(program, machine), machine), seconds=0.01)
+    assert read == [False] * ledger.steps + [True] * (5 if ledger.entries[0].counts else 0)
 
 
 def test_the_ledger_has_what_was_counted(program: Program) -> None:
