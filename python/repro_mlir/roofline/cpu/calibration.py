@@ -9,7 +9,7 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -204,20 +204,29 @@ def _cache_sizes() -> tuple[int, int, int]:
     return sizes[1], sizes[2], sizes.get(3, 0)
 
 
-def _elementwise(elements: int, body: str, result: str) -> str:
-    shape = f"tensor<{elements}xf32>"
+def _elementwise(shape: Sequence[int], body: str, result: str, order: Sequence[int] = (0, 1, 2)) -> str:
+    """A program that computes `result` of each element %x of its input.
+
+    Args:
+      shape: of the output, of at most three dimensions.
+      order: of its dimensions in the input.
+    """
+    order = order[: len(shape)]
+    dims = ", ".join(f"d{i}" for i in range(len(shape)))
+    read, written = (f"tensor<{'x'.join(map(str, each))}xf32>" for each in ([shape[i] for i in order], shape))
+    maps = [f"affine_map<({dims}) -> ({each})>" for each in (", ".join(f"d{i}" for i in order), dims)]
     return f"""
-#map = affine_map<(d0) -> (d0)>
-func.func @main(%in: {shape}) -> {shape} attributes {{repro.num_state = 0 : i64}} {{
+func.func @main(%in: {read}) -> {written} attributes {{repro.num_state = 0 : i64}} {{
   %a = arith.constant 5.000000e-01 : f32
-  %empty = tensor.empty() : {shape}
-  %out = linalg.generic {{indexing_maps = [#map, #map], iterator_types = ["parallel"]}}
-      ins(%in : {shape}) outs(%empty : {shape}) {{
+  %empty = tensor.empty() : {written}
+  %out = linalg.generic {{indexing_maps = [{", ".join(maps)}],
+                         iterator_types = [{", ".join(['"parallel"'] * len(shape))}]}}
+      ins(%in : {read}) outs(%empty : {written}) {{
   ^bb0(%x: f32, %unused: f32):
     {body}
     linalg.yield {result} : f32
-  }} -> {shape}
-  return %out : {shape}
+  }} -> {written}
+  return %out : {written}
 }}
 """
 
@@ -250,7 +259,7 @@ def _clock(machine: CpuMachine) -> float:
         lines += [f"%x{i}_{step + 1} = math.fma %x{i}_{step}, %a, %x : f32" for i in range(_CHAINS)]
     lines.append(f"%s0 = arith.addf %x0_{_LENGTH}, %x1_{_LENGTH} : f32")
     lines += [f"%s{i} = arith.addf %s{i - 1}, %x{i + 1}_{_LENGTH} : f32" for i in range(1, _CHAINS - 1)]
-    text = _elementwise(4096, "\n    ".join(lines), f"%s{_CHAINS - 2}")
+    text = _elementwise((4096,), "\n    ".join(lines), f"%s{_CHAINS - 2}")
     code = code_of(cpu.analyze(text, machine.level), machine)
     return predict_cpu(code, machine).seconds * machine.clock_hz / sum(_seconds(machine, text, 1))
 
@@ -293,7 +302,7 @@ def bandwidth(machine: CpuMachine, size: int, threads: int) -> float:
     """Bytes per second of an element-wise program whose input and output together are so large; the output is fetched
     before it is written back."""
     elements = size // 8
-    text = _elementwise(elements, "%y = arith.addf %x, %a : f32", "%y")
+    text = _elementwise((elements,), "%y = arith.addf %x, %a : f32", "%y")
     (seconds,) = _seconds(machine, text, threads)
     return 12 * elements / (seconds - machine.launch_seconds)
 
@@ -312,21 +321,7 @@ def _scattered_memory(machine: CpuMachine) -> float:
     """Bytes per second from planes of 4 KB that are read in another order than they lie in; what is written is not."""
     planes, elements = 64, 1024
     groups = int(_in_memory(machine) / (8 * planes * elements))
-    kinds = [f"tensor<{a}x{b}x{elements}xf32>" for a, b in ((planes, groups), (groups, planes))]
-    text = f"""
-func.func @main(%in: {kinds[0]}) -> {kinds[1]} attributes {{repro.num_state = 0 : i64}} {{
-  %a = arith.constant 5.000000e-01 : f32
-  %empty = tensor.empty() : {kinds[1]}
-  %out = linalg.generic {{
-      indexing_maps = [affine_map<(d0, d1, d2) -> (d1, d0, d2)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>],
-      iterator_types = ["parallel", "parallel", "parallel"]}} ins(%in : {kinds[0]}) outs(%empty : {kinds[1]}) {{
-  ^bb0(%x: f32, %unused: f32):
-    %y = arith.addf %x, %a : f32
-    linalg.yield %y : f32
-  }} -> {kinds[1]}
-  return %out : {kinds[1]}
-}}
-"""
+    text = _elementwise((groups, planes, elements), "%y = arith.addf %x, %a : f32", "%y", order=(1, 0, 2))
     read = 4 * planes * groups * elements
     seconds = sum(_seconds(machine, text, 1)) - machine.launch_seconds - 2 * read / machine.memory_bandwidth
     # Less than noise, or no worse than other bytes.
@@ -339,7 +334,7 @@ def _half_life(machine: CpuMachine) -> float:
     if not machine.l3_bytes:
         return 0.0
     elements = int(_in_l3(machine)) // 8
-    run = _runner(machine, _elementwise(elements, "%y = arith.addf %x, %a : f32", "%y"), 1)
+    run = _runner(machine, _elementwise((elements,), "%y = arith.addf %x, %a : f32", "%y"), 1)
 
     def least(pause: float) -> float:
         found, end = np.inf, time.perf_counter() + _SECONDS + 20 * pause
@@ -358,6 +353,6 @@ def _half_life(machine: CpuMachine) -> float:
 
 def _wake(machine: CpuMachine) -> float:
     """Seconds that threads take to begin and to end a launch, beyond their part of its work."""
-    text = _elementwise(1 << 15, "%y = arith.divf %a, %x : f32", "%y")
+    text = _elementwise((1 << 15,), "%y = arith.divf %a, %x : f32", "%y")
     (alone,), (shared,) = (_seconds(machine, text, threads) for threads in (1, machine.cores))
     return max(0.0, shared - machine.launch_seconds - (alone - machine.launch_seconds) / machine.cores)
