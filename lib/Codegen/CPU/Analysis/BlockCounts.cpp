@@ -17,23 +17,28 @@ using namespace mlir::repro;
 
 static constexpr char countsName[] = "repro_counts";
 
-/// Dead code first, then loops that count become their numbers.
+/// Dead code first, then innermost loops become the numbers of their blocks.
 static constexpr char passes[] =
     "ipsccp,function(adce,simplifycfg,instcombine<no-verify-fixpoint>,"
-    "loop-simplify,lcssa,loop-mssa(loop-rotate,licm),"
-    "loop(indvars,loop-deletion),instcombine<no-verify-fixpoint>,"
-    "simplifycfg,"
-    "loop-mssa(loop-rotate,licm),loop(indvars,loop-deletion))";
+    "loop-mssa(loop-rotate,licm,indvars,loop-deletion),"
+    "simplifycfg,instcombine<no-verify-fixpoint>)";
 
-/// Adds to an element of the counts at the beginning of each block.
+/// Adds to an element of the counts at the beginning of each block. Those of
+/// outer loops are volatile: as values they would be phis of every block.
 static void addCounters(Function &function, GlobalVariable &counts,
                         unsigned &next) {
+  DominatorTree dominators(function);
+  LoopInfo loops(dominators);
   for (BasicBlock &block : function) {
+    const Loop *loop = loops.getLoopFor(&block);
+    bool isVolatile = !loop || !loop->isInnermost();
     IRBuilder<> builder(&block, block.getFirstInsertionPt());
     llvm::Value *place = builder.CreateConstInBoundsGEP2_64(
         counts.getValueType(), &counts, 0, next++);
-    llvm::Value *before = builder.CreateLoad(builder.getInt64Ty(), place);
-    builder.CreateStore(builder.CreateAdd(before, builder.getInt64(1)), place);
+    llvm::Value *before =
+        builder.CreateLoad(builder.getInt64Ty(), place, isVolatile);
+    builder.CreateStore(builder.CreateAdd(before, builder.getInt64(1)), place,
+                        isVolatile);
   }
 }
 

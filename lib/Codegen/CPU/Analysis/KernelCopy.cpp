@@ -51,6 +51,11 @@ KernelCopy::KernelCopy(const llvm::Module &original)
       function.removeFnAttr("target-features");
       kernels.push_back(&function);
     }
+  for (GlobalVariable &data : module->globals()) {
+    data.setLinkage(GlobalVariable::ExternalLinkage);
+    if (!data.hasName())
+      data.setName("repro_data");
+  }
 }
 
 /// See `KernelCopy::removeEffects`.
@@ -91,8 +96,8 @@ void KernelCopy::addRun(const StringMap<KernelWork> &work,
   LLVMContext &context = module->getContext();
   auto *bytes = ArrayType::get(llvm::Type::getInt8Ty(context), most);
   auto *scratch = new GlobalVariable(
-      *module, bytes, /*isConstant=*/false, GlobalVariable::InternalLinkage,
-      ConstantAggregateZero::get(bytes), "scratch");
+      *module, bytes, /*isConstant=*/false, GlobalVariable::ExternalLinkage,
+      ConstantAggregateZero::get(bytes), "repro_scratch");
   scratch->setAlignment(Align(64));
   auto *type = llvm::FunctionType::get(llvm::Type::getVoidTy(context), false);
   auto *run = Function::Create(type, Function::ExternalLinkage, "run", *module);

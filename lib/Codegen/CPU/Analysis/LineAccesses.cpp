@@ -28,6 +28,8 @@ static constexpr unsigned kRuns = 32, kRunBegin = 64;
 /// Between two buffers; they begin in different sets of a cache.
 static constexpr uint64_t kBufferReach = uint64_t(1) << 40,
                           kBufferShift = 4096 + 64;
+/// Where the data of the copy itself are taken to be, below all buffers.
+static constexpr uint64_t kDataBegin = uint64_t(1) << 32;
 
 namespace {
 /// A cache that drops the line of a set that was used least recently.
@@ -76,6 +78,11 @@ private:
   std::array<Run, kRuns> runs; // the latest first
 };
 
+/// Data of the copy itself: where they are in this process, and for the caches.
+struct Data {
+  uint64_t address, bytes, begin;
+};
+
 /// What is known while the copy runs.
 class Trace {
 public:
@@ -83,6 +90,14 @@ public:
       : lineBytes(level.lineBytes), cache(level.l2Bytes / level.lineBytes),
         kernels(std::move(kernels)), accesses(this->kernels.size()),
         runs(this->kernels.size()) {}
+
+  /// Has data of the copy be where they always are, not where they are now.
+  void place(uint64_t address, uint64_t bytes) {
+    uint64_t begin = data.empty()
+                         ? kDataBegin
+                         : alignTo(data.back().begin + data.back().bytes, 4096);
+    data.push_back({address, bytes, begin});
+  }
 
   /// An access to `size` bytes in a block, the first one of a run of it or not.
   /// Gives whether its kernel has had enough.
@@ -95,6 +110,11 @@ public:
       misses.clear();
     }
     runs[block] += isFirst;
+    for (const Data &each : data)
+      if (address - each.address < each.bytes) {
+        address += each.begin - each.address;
+        break;
+      }
     LineAccesses &found = accesses[block];
     uint64_t line = address / lineBytes,
              last = (address + size - 1) / lineBytes;
@@ -123,6 +143,7 @@ private:
   Cache cache;
   Runs misses;
   std::vector<unsigned> kernels; // of each block
+  std::vector<Data> data;
   std::vector<LineAccesses> accesses;
   std::vector<uint64_t> runs;
   unsigned kernel = ~0u;
@@ -249,6 +270,14 @@ mlir::repro::traceLines(const llvm::Module &module,
   auto run = (*jit)->lookup("run");
   if (!run)
     return run.takeError();
+  const llvm::DataLayout &layout = copy.getModule().getDataLayout();
+  for (GlobalVariable &data : copy.getModule().globals()) {
+    auto address = (*jit)->lookup(data.getName());
+    if (!address)
+      return address.takeError();
+    trace.place(address->getValue(),
+                layout.getTypeAllocSize(data.getValueType()));
+  }
   run->toPtr<void()>()();
   return trace.scale(runs);
 }

@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sysconfig
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,9 +20,12 @@ from typing import Any
 from ...errors import ReproError
 from ..machines.cpu import CpuMachine
 
-# What a pipeline takes to fill is in both, so the difference is that of iterations alone.
-_FEW, _MANY = 8, 24
+# Iterations: few and many of a short sequence, and of one from `_LONG` instructions. What a pipeline takes to fill is
+# in both, so the difference is that of iterations alone.
+_OF_SHORT, _OF_LONG, _LONG = (8, 24), (4, 12), 128
 _TIMEOUT = 120.0
+# Processes of llvm-mca at a time.
+_WORKERS = 8
 # Instructions on a half of a vector of 512 bits.
 _HALVES = re.compile(r"v\w+(?:64x4|32x8)\b")
 _TEST = re.compile(r"(?:cmp|test)[bwlq]\b[^(]*$")
@@ -50,24 +55,43 @@ def cycles_of(sequences: Sequence[Sequence[str]], machine: CpuMachine) -> list[C
     Raises:
       ReproError: there is no llvm-mca, or it refuses the code.
     """
-    if not sequences:
-        return []
-    lines = []
-    comment = "#" if machine.triple.startswith("x86") else "//"
-    for number, sequence in enumerate(sequences):
-        instructions = [_corrected(each, machine.scheduling_model) for each in _without_fused(sequence)]
-        if machine.modelled_vector_bits < 512:
-            instructions = [_halved(each) for each in instructions]
-        lines += [f"{comment} LLVM-MCA-BEGIN {number}", *instructions, f"{comment} LLVM-MCA-END"]
-    text = "\n".join([*lines, ""])
-    few, many = (_simulate(text, machine, count) for count in (_FEW, _MANY))
-    return [_cycles(*pair, machine) for pair in zip(few, many, strict=True)]
+    texts = [_text(sequence, machine) for sequence in sequences]
+    counts = [_OF_SHORT if len(sequence) < _LONG else _OF_LONG for sequence in sequences]
+    workers = min(os.cpu_count() or 1, _WORKERS)
+    # Every worker has as many sequences of each kind.
+    batches = [
+        (iterations, [number for number, pair in enumerate(counts) if iterations in pair][first::workers])
+        for iterations in sorted({*_OF_SHORT, *_OF_LONG}, reverse=True)
+        for first in range(workers)
+    ]
+
+    def simulate(batch: tuple[int, list[int]]) -> dict[tuple[int, int], dict[str, Any]]:
+        iterations, numbers = batch
+        views = _simulate([texts[number] for number in numbers], machine, iterations)
+        return {(number, iterations): view for number, view in zip(numbers, views, strict=True)}
+
+    found: dict[tuple[int, int], dict[str, Any]] = {}
+    with ThreadPoolExecutor(workers) as pool:
+        for views in pool.map(simulate, [batch for batch in batches if batch[1]]):
+            found.update(views)
+    return [_cycles({count: found[number, count] for count in pair}, machine) for number, pair in enumerate(counts)]
 
 
-def _cycles(few: dict[str, Any], many: dict[str, Any], machine: CpuMachine) -> Cycles:
-    issue = many["TotaluOps"] / _MANY / machine.issue_width
-    ports = max(issue, many["BlockRThroughput"])
-    return Cycles(issue, ports, max(ports, (many["TotalCycles"] - few["TotalCycles"]) / (_MANY - _FEW)))
+def _text(sequence: Sequence[str], machine: CpuMachine) -> str:
+    """What llvm-mca is to simulate for a sequence."""
+    instructions = [_corrected(each, machine.scheduling_model) for each in _without_fused(sequence)]
+    if machine.modelled_vector_bits < 512:
+        instructions = [_halved(each) for each in instructions]
+    return "\n".join(instructions)
+
+
+def _cycles(views: dict[int, dict[str, Any]], machine: CpuMachine) -> Cycles:
+    """By what llvm-mca says of few and of many iterations."""
+    few, many = sorted(views)
+    issue = views[many]["TotaluOps"] / many / machine.issue_width
+    ports = max(issue, views[many]["BlockRThroughput"])
+    latency = (views[many]["TotalCycles"] - views[few]["TotalCycles"]) / (many - few)
+    return Cycles(issue, ports, max(ports, latency))
 
 
 def _without_fused(sequence: Sequence[str]) -> list[str]:
@@ -105,7 +129,12 @@ def model_width(machine: CpuMachine) -> int:
     return int(found["DispatchWidth"])
 
 
-def _simulate(text: str, machine: CpuMachine, iterations: int) -> list[dict[str, Any]]:
+def _simulate(texts: list[str], machine: CpuMachine, iterations: int) -> list[dict[str, Any]]:
+    comment = "#" if machine.triple.startswith("x86") else "//"
+    regions = [
+        f"{comment} LLVM-MCA-BEGIN {number}\n{each}\n{comment} LLVM-MCA-END\n" for number, each in enumerate(texts)
+    ]
+    text = "".join(regions)
     return _summaries(text, machine, f"-dispatch={machine.issue_width}", f"-iterations={iterations}")
 
 
