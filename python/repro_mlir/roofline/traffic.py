@@ -12,6 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+# Where a mean from 0 to 1 is computed, and by which weights: Gauss-Legendre.
+_POINTS, _WEIGHTS = (each / 2 for each in np.polynomial.legendre.leggauss(6))
+_POINTS += 0.5
+# Half-lives after which nothing is left.
+_LONG = 30.0
+
 Access = tuple[str, int, int, int, bool, bool]
 """A buffer of a launch: space, number, offset and size as in `Touch`, whether it is read, whether it is written."""
 
@@ -77,18 +83,27 @@ class Reuse:
         passing = self.passing * np.where(self.distance > size, 1.0, lost)
         return np.rint(np.bincount(self.launch, passing, self.launches)).astype(np.int64)
 
+    def farthest(self, near: float, size: float, lost: np.ndarray | float = 0.0) -> np.ndarray:
+        """Of each launch the largest part of a piece that neither a cache of `near` bytes holds nor one of `size` that
+        has `lost` some."""
+        found = np.zeros(self.launches)
+        beyond_near = np.where(self.distance > near, lost, 0.0)
+        np.maximum.at(found, self.launch, np.where(self.distance > max(near, size), 1.0, beyond_near))
+        return found
+
     def kept(self, seconds: np.ndarray, half_life: float) -> np.ndarray:
-        """The part of each piece that is still in a cache which loses half of what nothing touches in `half_life`.
+        """The part of each piece that is still in a cache which keeps 2^-n² of what nothing touches for n half-lives.
         Launches take `seconds`, and each touches its bytes evenly in that time."""
-        rate = np.log(2) / half_life
         ends = np.concatenate([np.cumsum(seconds) - np.sum(seconds), np.cumsum(seconds)])
-        now = self.launch + self.launches
+        now, before = self.launch + self.launches, (self.launch - self.ago) % self.launches
         # By rounding less than none.
         since = np.maximum(ends[now] - seconds[self.launch] - ends[now - self.ago], 0.0)
-        spread = np.maximum(rate * seconds, 1e-12)
-        within = -np.expm1(-spread) / spread
-        before = (now - self.ago) % self.launches
-        return np.where(self.ago > 0, np.exp(-rate * since) * within[self.launch] * within[before], 1.0)
+        found = np.zeros(len(since))
+        for part, weight in zip(_POINTS, _WEIGHTS, strict=True):
+            for part_before, weight_before in zip(_POINTS, _WEIGHTS, strict=True):
+                time = since + part * seconds[self.launch] + part_before * seconds[before]
+                found += weight * weight_before * np.exp2(-(np.minimum(time / half_life, _LONG) ** 2))
+        return np.where(self.ago > 0, found, 1.0)
 
 
 def reuse(launches: Sequence[Sequence[Touch]]) -> Reuse:

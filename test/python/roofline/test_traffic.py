@@ -45,7 +45,9 @@ def kept_by_bytes(launches: Sequence[Sequence[Touch]], seconds: Sequence[int], h
                 byte = touch.space, touch.number, place
                 last, begin, until = spans.get(byte, (number, now, now))
                 apart = np.add.outer(now + times * (end - now), -(begin + times * (until - begin)))
-                found[-1] += touch.times * (float(np.exp2(-apart / half_life).mean()) if last < number else 1.0)
+                found[-1] += touch.times * (
+                    float(np.exp2(-((apart / half_life) ** 2)).mean()) if last < number else 1.0
+                )
                 spans[byte] = number, now, end
         now = end
     return found[len(launches) :]
@@ -81,6 +83,16 @@ def test_what_a_cache_keeps_that_others_use(seed: int) -> None:
     # Of what it could hold, the cache has lost a half.
     halves = (np.array(beyond_by_bytes(launches, 0)) + beyond_by_bytes(launches, 20)) / 2
     assert np.abs(found.beyond(20, 0.5) - halves).max(initial=0) <= 0.5
+
+
+@pytest.mark.parametrize(
+    ("near", "size", "expected"), [(7, 40, [0, 0.5, 0.5]), (7, 20, [0, 1, 1]), (24, 20, [0, 0, 0])]
+)
+def test_the_farthest_piece_of_a_launch(near: int, size: int, expected: list[float]) -> None:
+    """4 bytes away in the first launch, 24 at most in the others; the last cache has lost a half."""
+    again, once, other = (Touch("state", number, 0, size) for number, size in enumerate((4, 16, 4)))
+    found = reuse([[again], [again, once], [other, again]])
+    assert found.farthest(near, size, 0.5).tolist() == expected
 
 
 def test_what_is_kept_is_a_part_whatever_the_half_life() -> None:

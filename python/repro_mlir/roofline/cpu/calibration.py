@@ -28,8 +28,10 @@ from .throughput import model_width, tool
 _SECONDS = 0.4
 # Of the clock, which goes up and down with what other cores do.
 _CLOCK_SECONDS = 2.0
-# As long as some launches of a step take.
-_PAUSE = 0.016
+# Of launches behind others that take milliseconds.
+_COLD_LAUNCHES, _COLD_SECONDS = 16, 1.5
+# In which the last cache loses some of its bytes, and not all.
+_PAUSE = 0.008
 # Of a product whose matrices are in the first cache.
 _ROWS, _COLUMNS, _DEPTH = 32, 64, 64
 _LAUNCHES = 32
@@ -112,6 +114,8 @@ def calibrate(name: str, level: str | None = None, tell: Callable[[str], None] =
     machine = replace(machine, scattered_memory_bandwidth=_scattered_memory(machine))
     tell("l3_half_life")
     machine = replace(machine, l3_half_life=_half_life(machine))
+    tell("cold_launch_seconds")
+    machine = replace(machine, cold_launch_seconds=_cold_launch(machine))
     if cores > 1:
         tell("threads")
         machine = replace(machine, wake_seconds=_wake(machine))
@@ -126,6 +130,7 @@ def calibrate(name: str, level: str | None = None, tell: Callable[[str], None] =
             "shared_memory_bandwidth",
             "l3_half_life",
             "scattered_memory_bandwidth",
+            "cold_launch_seconds",
             "launch_seconds",
             "wake_seconds",
         ),
@@ -306,6 +311,41 @@ def _predicted(machine: CpuMachine, text: str) -> StepPrediction:
     return predict_cpu(code_of(cpu.analyze(text, machine.level), machine), machine)
 
 
+def _sums(sizes: Sequence[int]) -> str:
+    """A program of element-wise sums, each of an input of its own with so many elements."""
+    kinds = [f"tensor<{size}xf32>" for size in sizes]
+    body = "\n".join(
+        f"""  %empty{i} = tensor.empty() : {kind}
+  %out{i} = linalg.generic {{indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>],
+                             iterator_types = ["parallel"]}} ins(%in{i} : {kind}) outs(%empty{i} : {kind}) {{
+  ^bb0(%x: f32, %unused: f32):
+    %y = arith.addf %x, %a : f32
+    linalg.yield %y : f32
+  }} -> {kind}"""
+        for i, kind in enumerate(kinds)
+    )
+    inputs = ", ".join(f"%in{i}: {kind}" for i, kind in enumerate(kinds))
+    outputs = ", ".join(f"%out{i}" for i in range(len(kinds)))
+    return f"""
+func.func @main({inputs}) -> ({", ".join(kinds)}) attributes {{repro.num_state = 0 : i64}} {{
+  %a = arith.constant 5.000000e-01 : f32
+{body}
+  return {outputs} : {", ".join(kinds)}
+}}
+"""
+
+
+def _cold_launch(machine: CpuMachine) -> float:
+    """Seconds of a launch whose code and data nothing has touched for long, beyond those of one: of small sums, each
+    behind a large one."""
+    large = int(_in_memory(machine)) // (8 * _COLD_LAUNCHES)
+    # Sums of as many elements would have the same code.
+    text = _sums([size for i in range(_COLD_LAUNCHES) for size in (large + i, 1 + i)])
+    measured = np.array(_seconds(machine, text, 1, _COLD_SECONDS))
+    predicted = np.array([each.seconds for each in _predicted(machine, text).launches])
+    return max(0.0, float(np.median((measured - predicted)[predicted < predicted.max() / 2])))
+
+
 def bandwidth(machine: CpuMachine, size: int, threads: int) -> float:
     """Bytes per second of an element-wise program whose input and output together are so large; the output is fetched
     before it is written back."""
@@ -356,7 +396,7 @@ def _half_life(machine: CpuMachine) -> float:
     held, later, memory = least(0.0), least(_PAUSE), 12 * elements / machine.memory_bandwidth
     lost = (later - held) / (memory - held) if memory > held else 0.0
     # What is left of a hundredth, or of all but one, is as much noise.
-    return _PAUSE / -float(np.log2(1 - min(lost, 0.99))) if lost > 0.01 else 0.0
+    return _PAUSE / float(np.sqrt(-np.log2(1 - min(lost, 0.99)))) if lost > 0.01 else 0.0
 
 
 def _wake(machine: CpuMachine) -> float:

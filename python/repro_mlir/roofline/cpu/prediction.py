@@ -102,11 +102,18 @@ class Code:
         moved = own.beyond(0)
         behind_l1 = own.beyond(machine.l1_bytes)
         behind_l2 = own.beyond(max(machine.l1_bytes, machine.l2_bytes))
-        shared = self._reuse_of(1)
-        lost = 0.0 if seconds is None else 1 - shared.kept(seconds, machine.l3_half_life)
-        memory = np.minimum(behind_l2, shared.beyond(machine.l3_bytes, lost))
+        memory = np.minimum(behind_l2, self._reuse_of(1).beyond(machine.l3_bytes, self._lost(machine, seconds)))
         found = moved - behind_l1, behind_l1 - behind_l2, behind_l2 - memory, memory
         return [dict(zip(LEVELS, each, strict=True)) for each in np.stack(found, 1).tolist()]
+
+    def cold(self, machine: CpuMachine, seconds: np.ndarray | None = None) -> list[float]:
+        """Of each launch the largest part of a piece of what it touches that comes from memory; `seconds` as above."""
+        near = max(machine.l1_bytes, machine.l2_bytes)
+        return self._reuse_of(1).farthest(near, machine.l3_bytes, self._lost(machine, seconds)).tolist()
+
+    def _lost(self, machine: CpuMachine, seconds: np.ndarray | None) -> np.ndarray | float:
+        """What the last cache has lost of each piece."""
+        return 0.0 if seconds is None else 1 - self._reuse_of(1).kept(seconds, machine.l3_half_life)
 
     def _reuse_of(self, threads: int) -> Reuse:
         """Of what one of so many threads touches, as often as all of them together."""
@@ -223,9 +230,10 @@ def predict_cpu(code: Code, machine: CpuMachine, threads: int = 1) -> StepPredic
 
     def launches(seconds: np.ndarray | None = None) -> tuple[LaunchPrediction, ...]:
         kernels = [code.plan.kernels[launch.kernel] for launch in code.plan.launches]
+        known = zip(kernels, code.traffic(machine, threads, seconds), code.cold(machine, seconds), strict=True)
         return tuple(
-            _launch(kernel, cycles[kernel.name], bytes_of, code, machine, threads)
-            for kernel, bytes_of in zip(kernels, code.traffic(machine, threads, seconds), strict=True)
+            _launch(kernel, cycles[kernel.name], bytes_of, cold, code, machine, threads)
+            for kernel, bytes_of, cold in known
         )
 
     found = launches()
@@ -267,6 +275,7 @@ def _launch(
     kernel: Kernel,
     cycles: tuple[float, float, float],
     bytes_of: dict[str, int],
+    cold: float,
     code: Code,
     machine: CpuMachine,
     threads: int,
@@ -277,7 +286,8 @@ def _launch(
     beyond = seconds_beyond(core, bytes_of, code.scattered[kernel.name], machine, used)
     work = core + sum(beyond.values())
     imbalance = work * (-(-grains // used) * used / grains - 1) if grains else 0.0
-    launch = machine.launch_seconds + (machine.wake_seconds if used > 1 else 0.0)
+    launch = machine.launch_seconds + cold * machine.cold_launch_seconds
+    launch += machine.wake_seconds if used > 1 else 0.0
     causes = {**shares, **beyond, "imbalance": imbalance, "launch": launch}
     return LaunchPrediction(kernel.name, used, causes, bytes_of, code.operations[kernel.name])
 

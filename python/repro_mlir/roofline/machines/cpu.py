@@ -44,6 +44,7 @@ class CpuMachine:
         virtual machines; 0 where it has none.
       scattered_memory_bandwidth: bytes per second of one core from runs of neighbouring lines that are no longer than a
         page of 4 KB; where it is 0 or more than `memory_bandwidth`, it is that.
+      cold_launch_seconds: of a launch, beyond `launch_seconds`, whose code and data come from memory.
     """
 
     name: str
@@ -66,6 +67,7 @@ class CpuMachine:
     watts: float = 0.0
     l3_half_life: float = 0.0
     scattered_memory_bandwidth: float = 0.0
+    cold_launch_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         check_among("level", self.level, levels())
@@ -99,7 +101,7 @@ _WHOLE = ("cores", "modelled_vector_bits", "issue_width")
 UNITS = ("level", "scheduling_model", "modelled_vector_bits", "issue_width")
 """The attributes that decide cycles of instructions."""
 
-_OPTIONAL = ("watts", "l3_half_life", "scattered_memory_bandwidth")
+_OPTIONAL = ("watts", "l3_half_life", "scattered_memory_bandwidth", "cold_launch_seconds")
 _FROM_ZERO = ("l3_bytes", "launch_seconds", "wake_seconds", *_OPTIONAL)
 NUMBERS = tuple(each.name for each in fields(CpuMachine) if each.name not in ("name", "level", "scheduling_model"))
 """The attributes that are numbers."""

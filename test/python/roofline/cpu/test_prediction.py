@@ -180,18 +180,18 @@ def test_where_the_bytes_of_a_thread_come_from() -> None:
 
 
 def test_the_last_cache_loses_what_nothing_touches() -> None:
-    """Half of it in each second, of which a launch of x seconds at whose end all is touched would keep 2^-x, and one
-    that touches evenly keeps (1 - 2^-x) / (x log 2) at each of its ends."""
+    """In t seconds all but 2^-t² of it; the mean of that over all times at which two launches that take 0.6 and 0.2
+    seconds touch a byte."""
     kernels = (Kernel("both", 1, 1),)
     launches = tuple(Launch(0, False, (("state", number, 0),)) for number in range(2))
     code = code_by_hand(kernels, launches, both=[Operand(2048, True, False)])
     sizes = {"l1_bytes": 512, "l2_bytes": 1024, "l3_bytes": 8192}
     machine = replace(MACHINE, l3_half_life=1.0, **sizes)
     assert traffic(code, 1, *sizes.values()) == [[0, 0, 2048, 0], [0, 0, 2048, 0]]
-    found = code.traffic(machine, 1, np.array([3.0, 1.0]))
-    assert [[*each.values()] for each in found] == [[0, 0, 181, 1867], [0, 0, 133, 1915]]
+    found = code.traffic(machine, 1, np.array([0.6, 0.2]))
+    assert [[*each.values()] for each in found] == [[0, 0, 1307, 741], [0, 0, 1314, 734]]
     # What a second cache holds is its core's alone.
-    found = code.traffic(replace(machine, l2_bytes=4096), 1, np.array([3.0, 1.0]))
+    found = code.traffic(replace(machine, l2_bytes=4096), 1, np.array([0.6, 0.2]))
     assert [[*each.values()] for each in found] == [[0, 2048, 0, 0]] * 2
 
 
@@ -205,6 +205,23 @@ def test_what_comes_from_memory_where_others_use_the_last_cache() -> None:
     moved = [[each.traffic["memory"] for each in step.launches] for step in (never, seldom, often)]
     assert moved == [[0, 0], [0, 0], [4 << 20, 3 << 20]]
     assert never.seconds == seldom.seconds <= often.seconds
+
+
+@pytest.mark.parametrize(
+    ("size", "caches", "late"),
+    [
+        (512, {"l3_half_life": 1e-9}, True),
+        (512, {"l3_half_life": 0.0}, False),
+        (512, {"l3_bytes": 0}, True),
+        (64, {"l3_half_life": 1e-9}, False),
+        (64, {"l3_bytes": 0}, False),
+    ],
+)
+def test_a_launch_on_what_is_in_memory_begins_late(size: int, caches: dict[str, float], late: bool) -> None:
+    """Not one whose data the second cache holds, whatever the last one loses."""
+    code = read_code(program_of(product(size)), MACHINE)
+    (launch,) = predict(code, replace(MACHINE, cold_launch_seconds=1e-3, **caches)).launches
+    assert launch.causes["launch"] == pytest.approx(MACHINE.launch_seconds + 1e-3 * late)
 
 
 def test_scattered_lines_take_longer() -> None:
