@@ -17,21 +17,25 @@ using namespace mlir::repro;
 
 static constexpr char countsName[] = "repro_counts";
 
-/// Dead code first, then innermost loops become the numbers of their blocks.
+/// Dead code first, then loops that count become their numbers.
 static constexpr char passes[] =
     "ipsccp,function(adce,simplifycfg,instcombine<no-verify-fixpoint>,"
     "loop-mssa(loop-rotate,licm,indvars,loop-deletion),"
     "simplifycfg,instcombine<no-verify-fixpoint>)";
 
-/// Adds to an element of the counts at the beginning of each block. Those of
-/// outer loops are volatile: as values they would be phis of every block.
+/// Adds to an element of the counts at the beginning of each block. Volatile
+/// are those outside of loops and of pairs of loops: in registers they would be
+/// phis of every block.
 static void addCounters(Function &function, GlobalVariable &counts,
                         unsigned &next) {
   DominatorTree dominators(function);
   LoopInfo loops(dominators);
   for (BasicBlock &block : function) {
     const Loop *loop = loops.getLoopFor(&block);
-    bool isVolatile = !loop || !loop->isInnermost();
+    bool isVolatile =
+        !loop || any_of(loop->getSubLoops(), [](const Loop *inner) {
+          return !inner->isInnermost();
+        });
     IRBuilder<> builder(&block, block.getFirstInsertionPt());
     llvm::Value *place = builder.CreateConstInBoundsGEP2_64(
         counts.getValueType(), &counts, 0, next++);

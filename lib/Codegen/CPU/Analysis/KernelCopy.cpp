@@ -51,11 +51,6 @@ KernelCopy::KernelCopy(const llvm::Module &original)
       function.removeFnAttr("target-features");
       kernels.push_back(&function);
     }
-  for (GlobalVariable &data : module->globals()) {
-    data.setLinkage(GlobalVariable::ExternalLinkage);
-    if (!data.hasName())
-      data.setName("repro_data");
-  }
 }
 
 /// See `KernelCopy::removeEffects`.
@@ -88,16 +83,21 @@ void KernelCopy::removeEffects() {
     removeEffectsOf(*kernel);
 }
 
-void KernelCopy::addRun(const StringMap<KernelWork> &work,
-                        function_ref<uint64_t(unsigned)> getBuffer) {
+uint64_t KernelCopy::getScratchBytes(const StringMap<KernelWork> &work) {
   uint64_t most = 0;
   for (const auto &kernel : work)
     most = std::max(most, kernel.second.scratchBytes);
+  return most;
+}
+
+void KernelCopy::addRun(const StringMap<KernelWork> &work,
+                        function_ref<uint64_t(unsigned)> getBuffer) {
   LLVMContext &context = module->getContext();
-  auto *bytes = ArrayType::get(llvm::Type::getInt8Ty(context), most);
+  auto *bytes =
+      ArrayType::get(llvm::Type::getInt8Ty(context), getScratchBytes(work));
   auto *scratch = new GlobalVariable(
       *module, bytes, /*isConstant=*/false, GlobalVariable::ExternalLinkage,
-      ConstantAggregateZero::get(bytes), "repro_scratch");
+      ConstantAggregateZero::get(bytes), scratchName);
   scratch->setAlignment(Align(64));
   auto *type = llvm::FunctionType::get(llvm::Type::getVoidTy(context), false);
   auto *run = Function::Create(type, Function::ExternalLinkage, "run", *module);

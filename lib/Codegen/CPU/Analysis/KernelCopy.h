@@ -38,6 +38,10 @@ public:
   /// The kernels in the order of the module.
   llvm::ArrayRef<llvm::Function *> getKernels() const { return kernels; }
 
+  /// The scratch memory, one for all kernels.
+  static constexpr char scratchName[] = "repro_scratch";
+  static uint64_t getScratchBytes(const llvm::StringMap<KernelWork> &work);
+
   /// Leaves nothing but control flow, what decides it, and calls of addresses;
   /// what instructions of a processor compute is zero, too.
   void removeEffects();

@@ -28,8 +28,9 @@ static constexpr unsigned kRuns = 32, kRunBegin = 64;
 /// Between two buffers; they begin in different sets of a cache.
 static constexpr uint64_t kBufferReach = uint64_t(1) << 40,
                           kBufferShift = 4096 + 64;
-/// Where the data of the copy itself are taken to be, below all buffers.
-static constexpr uint64_t kDataBegin = uint64_t(1) << 32;
+/// Where scratch memory is taken to be: below all buffers, in other sets than
+/// the first of them begin in.
+static constexpr uint64_t kScratchBegin = (uint64_t(1) << 32) + (1 << 16);
 
 namespace {
 /// A cache that drops the line of a set that was used least recently.
@@ -78,11 +79,6 @@ private:
   std::array<Run, kRuns> runs; // the latest first
 };
 
-/// Data of the copy itself: where they are in this process, and for the caches.
-struct Data {
-  uint64_t address, bytes, begin;
-};
-
 /// What is known while the copy runs.
 class Trace {
 public:
@@ -91,12 +87,11 @@ public:
         kernels(std::move(kernels)), accesses(this->kernels.size()),
         runs(this->kernels.size()) {}
 
-  /// Has data of the copy be where they always are, not where they are now.
-  void place(uint64_t address, uint64_t bytes) {
-    uint64_t begin = data.empty()
-                         ? kDataBegin
-                         : alignTo(data.back().begin + data.back().bytes, 4096);
-    data.push_back({address, bytes, begin});
+  /// Where scratch memory is in this process. For the caches it is always in
+  /// one place.
+  void setScratch(uint64_t address, uint64_t bytes) {
+    scratch = address;
+    scratchBytes = bytes;
   }
 
   /// An access to `size` bytes in a block, the first one of a run of it or not.
@@ -110,11 +105,8 @@ public:
       misses.clear();
     }
     runs[block] += isFirst;
-    for (const Data &each : data)
-      if (address - each.address < each.bytes) {
-        address += each.begin - each.address;
-        break;
-      }
+    if (address - scratch < scratchBytes)
+      address += kScratchBegin - scratch;
     LineAccesses &found = accesses[block];
     uint64_t line = address / lineBytes,
              last = (address + size - 1) / lineBytes;
@@ -143,9 +135,9 @@ private:
   Cache cache;
   Runs misses;
   std::vector<unsigned> kernels; // of each block
-  std::vector<Data> data;
   std::vector<LineAccesses> accesses;
   std::vector<uint64_t> runs;
+  uint64_t scratch = 0, scratchBytes = 0;
   unsigned kernel = ~0u;
   uint64_t left = 0;
 };
@@ -270,14 +262,10 @@ mlir::repro::traceLines(const llvm::Module &module,
   auto run = (*jit)->lookup("run");
   if (!run)
     return run.takeError();
-  const llvm::DataLayout &layout = copy.getModule().getDataLayout();
-  for (GlobalVariable &data : copy.getModule().globals()) {
-    auto address = (*jit)->lookup(data.getName());
-    if (!address)
-      return address.takeError();
-    trace.place(address->getValue(),
-                layout.getTypeAllocSize(data.getValueType()));
-  }
+  auto scratch = (*jit)->lookup(KernelCopy::scratchName);
+  if (!scratch)
+    return scratch.takeError();
+  trace.setScratch(scratch->getValue(), KernelCopy::getScratchBytes(work));
   run->toPtr<void()>()();
   return trace.scale(runs);
 }
