@@ -17,6 +17,9 @@ _COMMENT = re.compile(r"\s*(?:#(?!-?\d)|//).*")
 _BRANCH = re.compile(r"(?:j\w+|b|b\.\w+|cbn?z|tbn?z)\b.*?(\.LBB\d+_\d+)")
 # What ends a block for a simulator of one, without work that counts.
 _CONTROL = re.compile(r"(?:callq?|retq?|bl|blr)\b")
+_CALL = re.compile(r"^\t(?:callq?|bl)\s+([A-Za-z_]\w*)", re.MULTILINE)
+# Of these the bytes count.
+_MOVES = {"memcpy", "memmove", "memset"}
 
 
 @dataclass(eq=False)
@@ -66,6 +69,11 @@ def read_assembly(text: str) -> dict[str, list[Block]]:
                     blocks[-1].loop = sum(map(_counts, blocks[first:]))
         kernels[name] = [block for block in blocks if _counts(block)]
     return kernels
+
+
+def calls_of(text: str) -> list[str]:
+    """The routines that kernels call, whose instructions are not in their blocks."""
+    return sorted({*_CALL.findall(text)} - _MOVES)
 
 
 def _counts(block: Block) -> bool:

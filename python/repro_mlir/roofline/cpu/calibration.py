@@ -26,14 +26,12 @@ from .prediction import StepPrediction, code_of, predict_cpu
 from .throughput import model_width, tool
 
 _SECONDS = 0.4
-# Of the clock, which goes up and down with what other cores do.
-_CLOCK_SECONDS = 2.0
 # Of launches behind others that take milliseconds.
 _COLD_LAUNCHES, _COLD_SECONDS = 16, 1.5
 # In which the last cache loses some of its bytes, and not all.
 _PAUSE = 0.008
-# Of a product whose matrices are in the first cache.
-_ROWS, _COLUMNS, _DEPTH = 32, 64, 64
+# Dependent multiply-adds.
+_CHAIN = 100
 _LAUNCHES = 32
 _SYSTEM = Path("/sys/devices/system/cpu")
 
@@ -95,10 +93,9 @@ def calibrate(name: str, level: str | None = None, tell: Callable[[str], None] =
     )
     machine, sources = with_units(machine)
     tell("clock")
-    machine = replace(machine, clock_hz=_clock(machine, _SECONDS))
+    machine = replace(machine, clock_hz=_clock(machine))
     tell("launches")
     machine = replace(machine, launch_seconds=_launch(machine))
-    machine = replace(machine, clock_hz=_clock(machine, _CLOCK_SECONDS))
     for key, shared, size in (
         ("l2_bandwidth", "", caches[1] / 2),
         ("l3_bandwidth", "shared_l3_bandwidth", _in_l3(machine)),
@@ -260,50 +257,45 @@ def _seconds(machine: CpuMachine, text: str, threads: int, seconds: float = _SEC
             return best.tolist()
 
 
-def _products(count: int, rows: int, depth: int, columns: int) -> str:
-    """A program of products that multiply what the one before gives by the second input."""
-    first, second, result = f"{rows}x{depth}", f"{depth}x{columns}", f"{rows}x{columns}"
-    maps = ", ".join(f"affine_map<(d0, d1, d2) -> ({each})>" for each in ("d0, d2", "d2, d1", "d0, d1"))
-    order = "#repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential>"
-    lines, last = [], "%a"
-    for number in range(count):
-        lines.append(
-            f"%{number} = repro.fold {order} maps [{maps}] iterators [parallel, parallel, reduction]\n"
-            f"      ins({last}, %b : tensor<{first}xf32>, tensor<{second}xf32>) outs(%zeros : tensor<{result}xf32>)\n"
-            "  {\n  ^bb0(%x: f32, %y: f32, %s: f32):\n    %d = math.fma %x, %y, %s : f32\n    repro.yield %d : f32\n"
-            f"  }} -> tensor<{result}xf32>"
-        )
-        last = f"%{number}"
-    body = "\n  ".join(lines)
-    return f"""
-func.func @main(%a: tensor<{first}xf32>, %b: tensor<{second}xf32>) -> tensor<{result}xf32>
-    attributes {{repro.num_state = 0 : i64}} {{
-  %zero = arith.constant 0.0 : f32
-  %empty = tensor.empty() : tensor<{result}xf32>
-  %zeros = linalg.generic {{indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>],
-                           iterator_types = ["parallel", "parallel"]}} outs(%empty : tensor<{result}xf32>) {{
-  ^bb0(%unused: f32):
-    linalg.yield %zero : f32
-  }} -> tensor<{result}xf32>
-  {body}
-  return {last} : tensor<{result}xf32>
-}}
-"""
-
-
-def _clock(machine: CpuMachine, seconds: float) -> float:
-    """Cycles per second: those of multiply-adds on what lies in the first cache, by the least time that they take."""
-    text = _products(1, _ROWS, _DEPTH, _COLUMNS)
-    cycles = _predicted(replace(machine, launch_seconds=0.0), text).seconds * machine.clock_hz
-    return cycles / (sum(_seconds(machine, text, 1, seconds)) - machine.launch_seconds)
+def _clock(machine: CpuMachine) -> float:
+    """Cycles per second: those of multiply-adds on what lies in the first cache, by the time that they take."""
+    # Of one vector each waits for the one before; as many vectors are under way as a processor looks ahead.
+    lines = ["%x0 = arith.addf %x, %a : f32"]
+    lines += [f"%x{step + 1} = math.fma %x{step}, %a, %x : f32" for step in range(_CHAIN)]
+    text = _elementwise((4096,), "\n    ".join(lines), f"%x{_CHAIN}")
+    return _predicted(machine, text).seconds * machine.clock_hz / sum(_seconds(machine, text, 1))
 
 
 def _launch(machine: CpuMachine) -> float:
-    """Seconds of a launch, beyond those of its instructions: of a chain of small products."""
-    text = _products(_LAUNCHES, 4, 4, 4)
-    measured = _seconds(machine, text, 1)
-    predicted = _predicted(machine, text).launches
-    beyond = [time - each.seconds for time, each in zip(measured, predicted, strict=True)]
+    """Seconds of a launch, beyond those of its instructions: of a chain of small products of matrices."""
+    shape = "tensor<4x4xf32>"
+    maps = ", ".join(f"affine_map<(d0, d1, d2) -> ({each})>" for each in ("d0, d2", "d2, d1", "d0, d1"))
+    order = "#repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential>"
+    lines, last = [], "%in"
+    for number in range(_LAUNCHES):
+        lines.append(
+            f"%{number} = repro.fold {order} maps [{maps}] iterators [parallel, parallel, reduction]\n"
+            f"      ins({last}, %in : {shape}, {shape}) outs(%zeros : {shape}) {{\n"
+            "  ^bb0(%a: f32, %b: f32, %c: f32):\n    %d = math.fma %a, %b, %c : f32\n    repro.yield %d : f32\n"
+            f"  }} -> {shape}"
+        )
+        last = f"%{number}"
+    body = "\n  ".join(lines)
+    text = f"""
+func.func @main(%in: {shape}) -> {shape} attributes {{repro.num_state = 0 : i64}} {{
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : {shape}
+  %zeros = linalg.generic {{indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>],
+                           iterator_types = ["parallel", "parallel"]}} outs(%empty : {shape}) {{
+  ^bb0(%unused: f32):
+    linalg.yield %zero : f32
+  }} -> {shape}
+  {body}
+  return {last} : {shape}
+}}
+"""
+    measured, predicted = _seconds(machine, text, 1), _predicted(machine, text)
+    beyond = [time - each.seconds for time, each in zip(measured, predicted.launches, strict=True)]
     return max(0.0, float(np.median(beyond)))
 
 

@@ -21,7 +21,7 @@ from ..ceilings import Ceilings
 from ..machines.cpu import UNITS, CpuMachine
 from ..memory import memory_of
 from ..traffic import Reuse, reuse
-from .assembly import Block, read_assembly
+from .assembly import Block, calls_of, read_assembly
 from .operands import Operand, read_operands, touches
 from .operations import operations_of
 from .peak import bandwidths, ceilings_of, peak_block, scattered_bandwidths
@@ -80,6 +80,7 @@ class Code:
       operations: of each kernel, by `operations.OPERATIONS`.
       scattered: of each kernel the part of the lines from beyond the L2 cache that no prefetcher has ready.
       flops_per_cycle: floating-point operations of a core at most.
+      calls: of routines, which are taken to take no time.
     """
 
     machine: CpuMachine
@@ -89,6 +90,7 @@ class Code:
     operations: dict[str, dict[str, int]]
     scattered: dict[str, float]
     flops_per_cycle: float
+    calls: list[str] = field(default_factory=list)
     _reuse: dict[int, Reuse] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def traffic(self, machine: CpuMachine, threads: int, seconds: np.ndarray | None = None) -> list[dict[str, int]]:
@@ -139,6 +141,7 @@ class StepPrediction:
       launches: in their order.
       memory: bytes of the step (`memory.memory_of`).
       ceilings: of the machine with so many threads.
+      calls: routines that kernels call, and whose time is not in `launches`.
     """
 
     machine: CpuMachine
@@ -146,6 +149,7 @@ class StepPrediction:
     launches: tuple[LaunchPrediction, ...]
     memory: dict[str, int]
     ceilings: Ceilings
+    calls: tuple[str, ...] = ()
 
     @cached_property
     def seconds(self) -> float:
@@ -165,12 +169,13 @@ class StepPrediction:
     @property
     def facts(self) -> dict[str, Any]:
         """What it was predicted for, by name."""
-        return {"level": self.machine.level, "threads": self.threads}
+        return {"level": self.machine.level, "threads": self.threads, "calls": self.calls}
 
     @property
     def setting(self) -> str:
         """The same in words."""
-        return f"{self.machine.level}, {self.threads} threads"
+        without = f", without the time of {' and '.join(self.calls)}" if self.calls else ""
+        return f"{self.machine.level}, {self.threads} threads{without}"
 
 
 def read_cpu_code(program: Program, machine: CpuMachine) -> Code:
@@ -198,6 +203,7 @@ def code_of(analysis: Analysis, machine: CpuMachine) -> Code:
         {name: operations_of(blocks) for name, blocks in kernels.items()},
         {name: _scattered(blocks) for name, blocks in kernels.items()},
         operations_of([peak])["floating_point"] / peak_cycles.ports,
+        calls_of(analysis.assembly),
     )
 
 
@@ -240,7 +246,7 @@ def predict_cpu(code: Code, machine: CpuMachine, threads: int = 1) -> StepPredic
     if machine.l3_half_life:
         found = launches(np.array([each.seconds for each in found]))
     ceilings = ceilings_of(machine, threads, code.flops_per_cycle)
-    return StepPrediction(machine, threads, found, memory_of(code.plan, threads), ceilings)
+    return StepPrediction(machine, threads, found, memory_of(code.plan, threads), ceilings, tuple(code.calls))
 
 
 def check_threads(machine: CpuMachine, threads: int) -> None:

@@ -58,7 +58,7 @@ def cycles_of(sequences: Sequence[Sequence[str]], machine: CpuMachine) -> list[C
     texts = [_text(sequence, machine) for sequence in sequences]
     counts = [_OF_SHORT if len(sequence) < _LONG else _OF_LONG for sequence in sequences]
     workers = min(os.cpu_count() or 1, _WORKERS)
-    # Every worker has as many sequences of each kind.
+    # Of each number of iterations a batch for each worker, with as many sequences.
     batches = [
         (iterations, [number for number, pair in enumerate(counts) if iterations in pair][first::workers])
         for iterations in sorted({*_OF_SHORT, *_OF_LONG}, reverse=True)

@@ -207,6 +207,18 @@ def test_what_comes_from_memory_where_others_use_the_last_cache() -> None:
     assert never.seconds == seldom.seconds <= often.seconds
 
 
+@pytest.mark.parametrize("level", ["x86-64-v3", "aarch64"])
+def test_routines_whose_time_is_not_known_are_named(level: str) -> None:
+    """Of remainders; a product calls nothing."""
+    machine = replace(MACHINE, level=level, scheduling_model="znver4" if level == "x86-64-v3" else "neoverse-v2")
+    remainder = doubled(1000).replace("arith.addf", "arith.remf")
+    named, none = (predict(read_code(program_of(text), machine), machine) for text in (remainder, product(64)))
+    assert named.facts["calls"] == named.calls == ("repro_fmod",)
+    assert named.setting.endswith("1 threads, without the time of repro_fmod")
+    assert none.calls == ()
+    assert none.setting.endswith("1 threads")
+
+
 @pytest.mark.parametrize(
     ("size", "caches", "late"),
     [
