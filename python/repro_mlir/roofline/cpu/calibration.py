@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import subprocess
@@ -18,6 +19,7 @@ import numpy as np
 
 from ...compilation import cpu
 from ...errors import ReproError
+from ...execute.buffers import Tensor
 from ...execute.cpu import CpuBackend
 from ...field_checks import check_among
 from ..machines.cpu import CpuMachine
@@ -30,6 +32,8 @@ _SECONDS = 0.4
 _COLD_LAUNCHES, _COLD_SECONDS = 16, 1.5
 # In which the last cache loses some of its bytes, and not all.
 _PAUSE = 0.008
+# Bytes that buffers are aligned to.
+_LINE = 64
 # Dependent multiply-adds.
 _CHAIN = 100
 _LAUNCHES = 32
@@ -239,12 +243,19 @@ func.func @main(%in: {read}) -> {written} attributes {{repro.num_state = 0 : i64
 def _runner(machine: CpuMachine, text: str, threads: int) -> Callable[[], list[float]]:
     """Runs a program without state, and tells the seconds of each launch."""
     executable = CpuBackend(cpu.compile(text, machine.level), threads)
-    # Written once and kept, as the buffers of a step: pages that nobody has written are read from a cache, and the
-    # first write to a page is a fault.
-    inputs, outputs = (
-        [np.full(kind.shape, 1, kind.dtype) for kind in kinds] for kinds in (executable.inputs, executable.outputs)
-    )
+    inputs, outputs = ([_ones(kind) for kind in kinds] for kinds in (executable.inputs, executable.outputs))
     return lambda: [seconds for _, seconds, _ in executable.profile([], inputs, outputs)]
+
+
+def _ones(kind: Tensor) -> np.ndarray:
+    """An array that begins with a cache line: vectors that lie in two lines are two accesses. Written once and kept as
+    the buffers of a step: pages that nobody has written are read from a cache, and the first write is a fault."""
+    size = math.prod(kind.shape) * np.dtype(kind.dtype).itemsize
+    memory = np.empty(size + _LINE, np.uint8)
+    begin = -memory.ctypes.data % _LINE
+    array = memory[begin : begin + size].view(kind.dtype).reshape(kind.shape)
+    array[...] = 1
+    return array
 
 
 def _seconds(machine: CpuMachine, text: str, threads: int, seconds: float = _SECONDS) -> list[float]:
