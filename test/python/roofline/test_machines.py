@@ -262,5 +262,3 @@ def test_this_machine_is_measured(tmp_path: Path) -> None:
     check_schema(path)
     assert read_machine(str(path)) == found.machine
     assert found.machine.level == cpu.native_level()
-    # Lines from memory take longer than the instructions of a small sum.
-    assert found.machine.cold_launch_seconds > found.machine.launch_seconds

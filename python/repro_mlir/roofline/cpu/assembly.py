@@ -71,9 +71,9 @@ def read_assembly(text: str) -> dict[str, list[Block]]:
     return kernels
 
 
-def calls_of(text: str) -> list[str]:
+def calls_of(text: str) -> tuple[str, ...]:
     """The routines that kernels call, whose instructions are not in their blocks."""
-    return sorted({*_CALL.findall(text)} - _MOVES)
+    return tuple(sorted({*_CALL.findall(text)} - _MOVES))
 
 
 def _counts(block: Block) -> bool:

@@ -90,32 +90,28 @@ class Code:
     operations: dict[str, dict[str, int]]
     scattered: dict[str, float]
     flops_per_cycle: float
-    calls: list[str] = field(default_factory=list)
+    calls: tuple[str, ...] = ()
     _reuse: dict[int, Reuse] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    def traffic(self, machine: CpuMachine, threads: int, seconds: np.ndarray | None = None) -> list[dict[str, int]]:
+    def traffic(self, machine: CpuMachine, threads: int, lost: np.ndarray | float = 0.0) -> list[dict[str, int]]:
         """Bytes of each launch by `LEVELS`. The first two caches are those of a thread, which has the first part of
-        each buffer; the last one has all.
-
-        Args:
-          seconds: of each launch, where the last cache loses by `l3_half_life` what nothing touches; else it does not.
-        """
+        each buffer; the last one has all, but for what it has `lost`."""
         own = self._reuse_of(threads)
         moved = own.beyond(0)
         behind_l1 = own.beyond(machine.l1_bytes)
         behind_l2 = own.beyond(max(machine.l1_bytes, machine.l2_bytes))
-        memory = np.minimum(behind_l2, self._reuse_of(1).beyond(machine.l3_bytes, self._lost(machine, seconds)))
+        memory = np.minimum(behind_l2, self._reuse_of(1).beyond(machine.l3_bytes, lost))
         found = moved - behind_l1, behind_l1 - behind_l2, behind_l2 - memory, memory
         return [dict(zip(LEVELS, each, strict=True)) for each in np.stack(found, 1).tolist()]
 
-    def cold(self, machine: CpuMachine, seconds: np.ndarray | None = None) -> list[float]:
-        """Of each launch the largest part of a piece of what it touches that comes from memory; `seconds` as above."""
+    def cold(self, machine: CpuMachine, lost: np.ndarray | float = 0.0) -> list[float]:
+        """Of each launch the largest part of a piece of what it touches that comes from memory; `lost` as above."""
         near = max(machine.l1_bytes, machine.l2_bytes)
-        return self._reuse_of(1).farthest(near, machine.l3_bytes, self._lost(machine, seconds)).tolist()
+        return self._reuse_of(1).farthest(near, machine.l3_bytes, lost).tolist()
 
-    def _lost(self, machine: CpuMachine, seconds: np.ndarray | None) -> np.ndarray | float:
-        """What the last cache has lost of each piece."""
-        return 0.0 if seconds is None else 1 - self._reuse_of(1).kept(seconds, machine.l3_half_life)
+    def lost(self, machine: CpuMachine, seconds: np.ndarray) -> np.ndarray | float:
+        """What the last cache has lost of each piece by `l3_half_life`, where launches take `seconds`."""
+        return 1 - self._reuse_of(1).kept(seconds, machine.l3_half_life) if machine.l3_half_life else 0.0
 
     def _reuse_of(self, threads: int) -> Reuse:
         """Of what one of so many threads touches, as often as all of them together."""
@@ -234,9 +230,9 @@ def predict_cpu(code: Code, machine: CpuMachine, threads: int = 1) -> StepPredic
     check_threads(machine, threads)
     cycles = {name: _core_cycles(each) for name, each in code.kernels.items()}
 
-    def launches(seconds: np.ndarray | None = None) -> tuple[LaunchPrediction, ...]:
+    def launches(lost: np.ndarray | float = 0.0) -> tuple[LaunchPrediction, ...]:
         kernels = [code.plan.kernels[launch.kernel] for launch in code.plan.launches]
-        known = zip(kernels, code.traffic(machine, threads, seconds), code.cold(machine, seconds), strict=True)
+        known = zip(kernels, code.traffic(machine, threads, lost), code.cold(machine, lost), strict=True)
         return tuple(
             _launch(kernel, cycles[kernel.name], bytes_of, cold, code, machine, threads)
             for kernel, bytes_of, cold in known
@@ -244,9 +240,9 @@ def predict_cpu(code: Code, machine: CpuMachine, threads: int = 1) -> StepPredic
 
     found = launches()
     if machine.l3_half_life:
-        found = launches(np.array([each.seconds for each in found]))
+        found = launches(code.lost(machine, np.array([each.seconds for each in found])))
     ceilings = ceilings_of(machine, threads, code.flops_per_cycle)
-    return StepPrediction(machine, threads, found, memory_of(code.plan, threads), ceilings, tuple(code.calls))
+    return StepPrediction(machine, threads, found, memory_of(code.plan, threads), ceilings, code.calls)
 
 
 def check_threads(machine: CpuMachine, threads: int) -> None:

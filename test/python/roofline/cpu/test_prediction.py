@@ -188,10 +188,10 @@ def test_the_last_cache_loses_what_nothing_touches() -> None:
     sizes = {"l1_bytes": 512, "l2_bytes": 1024, "l3_bytes": 8192}
     machine = replace(MACHINE, l3_half_life=1.0, **sizes)
     assert traffic(code, 1, *sizes.values()) == [[0, 0, 2048, 0], [0, 0, 2048, 0]]
-    found = code.traffic(machine, 1, np.array([0.6, 0.2]))
+    found = code.traffic(machine, 1, code.lost(machine, np.array([0.6, 0.2])))
     assert [[*each.values()] for each in found] == [[0, 0, 1307, 741], [0, 0, 1314, 734]]
     # What a second cache holds is its core's alone.
-    found = code.traffic(replace(machine, l2_bytes=4096), 1, np.array([0.6, 0.2]))
+    found = code.traffic(replace(machine, l2_bytes=4096), 1, code.lost(machine, np.array([0.6, 0.2])))
     assert [[*each.values()] for each in found] == [[0, 2048, 0, 0]] * 2
 
 
