@@ -108,8 +108,10 @@ def _calibrate(options: argparse.Namespace) -> int:
 
     if not options.output.endswith(".json"):
         raise ReproError(f"{options.output}: expected a name that ends with .json, by which --machine knows a file")
-    if not Path(options.output).resolve().parent.is_dir():
+    if not Path(options.output).parent.is_dir():
         raise ReproError(f"{options.output}: there is no such folder")
+    if Path(options.output).is_dir():
+        raise ReproError(f"{options.output}: expected a name for a file, got a folder")
     found = calibrate(Path(options.output).stem, options.level, lambda line: tell(line, stream=sys.stderr))
     write_cpu_machine(options.output, found.machine, found.sources)
     if options.json:

@@ -32,6 +32,7 @@ class SweepPoint:
       numbers: the numbers that the machine then has.
       seconds: of the step.
       causes: seconds by cause.
+      calls: routines whose time is not in it.
     """
 
     program: str
@@ -40,6 +41,7 @@ class SweepPoint:
     numbers: dict[str, float]
     seconds: float
     causes: dict[str, float]
+    calls: tuple[str, ...] = ()
 
 
 Values = Mapping[str, Sequence[str]]
@@ -91,6 +93,7 @@ def sweep(
         for (name, given, machine), count in zip(asked, counts, strict=True):
             step = predict(codes[name].read(machine), machine, count)
             numbers = {each: float(getattr(machine, each)) for each in given}
-            found.append(SweepPoint(name, machine.name, given, numbers, step.seconds, step.causes))
+            calls = step.facts.get("calls", ())
+            found.append(SweepPoint(name, machine.name, given, numbers, step.seconds, step.causes, calls))
             progress.advance()
     return found

@@ -33,6 +33,9 @@ static unsigned getIndex(const Function &kernel, Other other) {
   return kernel.arg_size() - NumOthers + other;
 }
 
+/// Of kernels that run here. Sorts and scatters have lists in it.
+static constexpr uint64_t kMostScratch = uint64_t(1) << 30;
+
 /// Whether an access may decide the course: one to memory of the call itself,
 /// and a number in scratch memory, as the lists of a scatter have.
 static bool isKept(const Function &kernel, const llvm::Value *pointer,
@@ -99,12 +102,22 @@ void KernelCopy::addRun(const StringMap<KernelWork> &work,
       *module, bytes, /*isConstant=*/false, GlobalVariable::ExternalLinkage,
       ConstantAggregateZero::get(bytes), scratchName);
   scratch->setAlignment(Align(64));
-  auto *type = llvm::FunctionType::get(llvm::Type::getVoidTy(context), false);
-  auto *run = Function::Create(type, Function::ExternalLinkage, "run", *module);
+  llvm::Type *i64 = llvm::Type::getInt64Ty(context);
+  auto *type = llvm::FunctionType::get(llvm::Type::getVoidTy(context),
+                                       {i64, i64, i64}, false);
+  auto *run =
+      Function::Create(type, Function::ExternalLinkage, runName, *module);
   // As the entries of kernels: their callers align the stack.
   run->addFnAttr("stackrealign");
-  IRBuilder<> builder(BasicBlock::Create(context, "", run));
-  for (Function *kernel : kernels) {
+  auto *end = BasicBlock::Create(context, "end", run);
+  IRBuilder<>(end).CreateRetVoid();
+  auto *begin = BasicBlock::Create(context, "begin", run, end);
+  SwitchInst *chosen = IRBuilder<>(begin).CreateSwitch(run->getArg(0), end);
+  for (auto [number, kernel] : enumerate(kernels)) {
+    auto *block = BasicBlock::Create(context, kernel->getName(), run, end);
+    chosen->addCase(ConstantInt::get(cast<llvm::IntegerType>(i64), number),
+                    block);
+    IRBuilder<> builder(block);
     SmallVector<llvm::Value *> arguments;
     for (Argument &argument : kernel->args())
       arguments.push_back(Constant::getNullValue(argument.getType()));
@@ -113,14 +126,14 @@ void KernelCopy::addRun(const StringMap<KernelWork> &work,
         arguments[i] = ConstantExpr::getIntToPtr(builder.getInt64(address),
                                                  builder.getPtrTy());
     arguments[getIndex(*kernel, Scratch)] = scratch;
-    arguments[getIndex(*kernel, End)] =
-        builder.getInt64(work.lookup(kernel->getName()).items);
+    arguments[getIndex(*kernel, Begin)] = run->getArg(1);
+    arguments[getIndex(*kernel, End)] = run->getArg(2);
     builder.CreateCall(kernel, arguments);
+    builder.CreateBr(end);
     kernel->setLinkage(Function::InternalLinkage);
     // Inlined, they would be one function that takes long to optimize.
     kernel->addFnAttr(llvm::Attribute::NoInline);
   }
-  builder.CreateRetVoid();
 }
 
 static Error optimize(llvm::Module &module, TargetMachine &machine,
@@ -154,6 +167,10 @@ Expected<std::unique_ptr<orc::LLJIT>>
 KernelCopy::load(const StringMap<KernelWork> &work,
                  function_ref<uint64_t(unsigned)> getBuffer, StringRef passes,
                  CodeGenOptLevel level) {
+  if (uint64_t bytes = getScratchBytes(work); bytes > kMostScratch)
+    return createStringError("a kernel has " + Twine(bytes) +
+                             " bytes of scratch memory, expected at most " +
+                             Twine(kMostScratch));
   addRun(work, getBuffer);
   InitializeNativeTarget();
   InitializeNativeTargetAsmPrinter();

@@ -241,11 +241,14 @@ mlir::repro::traceLines(const llvm::Module &module,
   KernelCopy copy(module);
   SmallVector<BasicBlock *> blocks;
   std::vector<unsigned> kernels;
-  for (auto [number, kernel] : enumerate(copy.getKernels()))
+  SmallVector<uint64_t> items;
+  for (auto [number, kernel] : enumerate(copy.getKernels())) {
+    items.push_back(work.lookup(kernel->getName()).items);
     for (BasicBlock &block : *kernel) {
       blocks.push_back(&block);
       kernels.push_back(number);
     }
+  }
   Trace trace(level, std::move(kernels));
   for (auto [number, block] : enumerate(blocks))
     tellAccesses(*block, number, trace);
@@ -259,13 +262,14 @@ mlir::repro::traceLines(const llvm::Module &module,
                        CodeGenOptLevel::None);
   if (!jit)
     return jit.takeError();
-  auto run = (*jit)->lookup("run");
+  auto run = (*jit)->lookup(KernelCopy::runName);
   if (!run)
     return run.takeError();
   auto scratch = (*jit)->lookup(KernelCopy::scratchName);
   if (!scratch)
     return scratch.takeError();
   trace.setScratch(scratch->getValue(), KernelCopy::getScratchBytes(work));
-  run->toPtr<void()>()();
+  for (auto [number, count] : enumerate(items))
+    run->toPtr<KernelCopy::Run>()(number, 0, count);
   return trace.scale(runs);
 }

@@ -28,10 +28,12 @@ from .prediction import StepPrediction, code_of, predict_cpu
 from .throughput import model_width, tool
 
 _SECONDS = 0.4
+_CLOCK_SECONDS = 0.25
 # Of launches behind others that take milliseconds.
 _COLD_LAUNCHES, _COLD_SECONDS = 16, 1.5
-# In which the last cache loses some of its bytes, and not all.
-_PAUSE = 0.008
+# In which the last cache loses some of its bytes, and not all: the first one that is not too long.
+_PAUSES = (0.008, 0.004, 0.002, 0.001)
+_MOST_LOST = 0.9
 # Bytes that buffers are aligned to.
 _LINE = 64
 # Dependent multiply-adds.
@@ -97,9 +99,16 @@ def calibrate(name: str, level: str | None = None, tell: Callable[[str], None] =
     )
     machine, sources = with_units(machine)
     tell("clock")
-    machine = replace(machine, clock_hz=_clock(machine))
+    measured_clock = _clock(machine)
+    machine = replace(machine, clock_hz=measured_clock())
+
+    def known(**numbers: Any) -> CpuMachine:
+        """The machine with these, and the highest clock until now: processors are slow for a while where others of the
+        package are busy."""
+        return replace(machine, clock_hz=max(machine.clock_hz, measured_clock()), **numbers)
+
     tell("launches")
-    machine = replace(machine, launch_seconds=_launch(machine))
+    machine = known(launch_seconds=_launch(machine))
     for key, shared, size in (
         ("l2_bandwidth", "", caches[1] / 2),
         ("l3_bandwidth", "shared_l3_bandwidth", _in_l3(machine)),
@@ -107,21 +116,19 @@ def calibrate(name: str, level: str | None = None, tell: Callable[[str], None] =
     ):
         tell(key)
         one = bandwidth(machine, int(size), 1)
-        changes: dict[str, Any] = {key: one}
+        changes = {key: one}
         if shared:
             changes[shared] = max(one, bandwidth(machine, int(size), cores)) if cores > 1 else one
-        machine = replace(machine, **changes)
+        machine = known(**changes)
     tell("scattered_memory_bandwidth")
-    machine = replace(machine, scattered_memory_bandwidth=_scattered_memory(machine))
+    machine = known(scattered_memory_bandwidth=_scattered_memory(machine))
     tell("l3_half_life")
-    machine = replace(machine, l3_half_life=_half_life(machine))
+    machine = known(l3_half_life=_half_life(machine))
     tell("cold_launch_seconds")
-    machine = replace(machine, cold_launch_seconds=_cold_launch(machine))
+    machine = known(cold_launch_seconds=_cold_launch(machine))
     if cores > 1:
         tell("threads")
-        machine = replace(machine, wake_seconds=_wake(machine))
-    # Seconds later: processors are slow for a while where others of the package are busy.
-    machine = replace(machine, clock_hz=max(machine.clock_hz, _clock(machine)))
+        machine = known(wake_seconds=_wake(machine))
     measured = f"measured by repro roofline calibrate on {_processor()}"
     sources |= dict.fromkeys(
         (
@@ -262,7 +269,11 @@ def _ones(kind: Tensor) -> np.ndarray:
 
 def _seconds(machine: CpuMachine, text: str, threads: int, seconds: float = _SECONDS) -> list[float]:
     """The least seconds of each launch of a program without state, in so many seconds."""
-    run = _runner(machine, text, threads)
+    return _least(_runner(machine, text, threads), seconds)
+
+
+def _least(run: Callable[[], list[float]], seconds: float) -> list[float]:
+    """The least seconds of each launch of a program in so many seconds."""
     end, best = time.perf_counter() + seconds, np.full(1, np.inf)
     while True:
         best = np.minimum(best, run())
@@ -270,14 +281,15 @@ def _seconds(machine: CpuMachine, text: str, threads: int, seconds: float = _SEC
             return best.tolist()
 
 
-def _clock(machine: CpuMachine) -> float:
-    """Cycles per second: those of multiply-adds on what lies in the first cache, by the time that they take."""
+def _clock(machine: CpuMachine) -> Callable[[], float]:
+    """Measures cycles per second: those of multiply-adds on what lies in the first cache, by their time."""
     # Of one vector each waits for the one before; as many vectors are under way as a processor looks ahead.
     lines = ["%x0 = arith.addf %x, %a : f32"]
     lines += [f"%x{step + 1} = math.fma %x{step}, %a, %x : f32" for step in range(_CHAIN)]
     text = _elementwise((4096,), "\n    ".join(lines), f"%x{_CHAIN}")
     cycles = _predicted(replace(machine, launch_seconds=0.0), text).seconds * machine.clock_hz
-    return cycles / sum(_seconds(machine, text, 1))
+    run = _runner(machine, text, 1)
+    return lambda: cycles / sum(_least(run, _CLOCK_SECONDS))
 
 
 def _launch(machine: CpuMachine) -> float:
@@ -399,10 +411,15 @@ def _half_life(machine: CpuMachine) -> float:
             found = min(found, sum(run()))
         return float(found)
 
-    held, later, memory = least(0.0), least(_PAUSE), 12 * elements / machine.memory_bandwidth
-    lost = (later - held) / (memory - held) if memory > held else 0.0
-    # What is left of a hundredth, or of all but one, is as much noise.
-    return _PAUSE / float(np.sqrt(-np.log2(1 - min(lost, 0.99)))) if lost > 0.01 else 0.0
+    held, memory = least(0.0), 12 * elements / machine.memory_bandwidth
+    if memory <= held:
+        return 0.0
+    for pause in _PAUSES:
+        lost = (least(pause) - held) / (memory - held)
+        if lost <= _MOST_LOST:
+            break
+    # A hundredth is noise, as is what is left after the shortest pause.
+    return pause / float(np.sqrt(-np.log2(1 - min(lost, 0.99)))) if lost > 0.01 else 0.0
 
 
 def _wake(machine: CpuMachine) -> float:

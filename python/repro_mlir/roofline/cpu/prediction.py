@@ -104,10 +104,12 @@ class Code:
         found = moved - behind_l1, behind_l1 - behind_l2, behind_l2 - memory, memory
         return [dict(zip(LEVELS, each, strict=True)) for each in np.stack(found, 1).tolist()]
 
-    def cold(self, machine: CpuMachine, lost: np.ndarray | float = 0.0) -> list[float]:
-        """Of each launch the largest part of a piece of what it touches that comes from memory; `lost` as above."""
+    def cold(self, machine: CpuMachine, threads: int, lost: np.ndarray | float = 0.0) -> list[float]:
+        """Of each launch the largest part of a piece of what it touches that comes from memory: none where the caches
+        of its threads hold all. `lost` as above."""
         near = max(machine.l1_bytes, machine.l2_bytes)
-        return self._reuse_of(1).farthest(near, machine.l3_bytes, lost).tolist()
+        own = self._reuse_of(threads).farthest(near, near)
+        return np.minimum(own, self._reuse_of(1).farthest(near, machine.l3_bytes, lost)).tolist()
 
     def lost(self, machine: CpuMachine, seconds: np.ndarray) -> np.ndarray | float:
         """What the last cache has lost of each piece by `l3_half_life`, where launches take `seconds`."""
@@ -232,7 +234,7 @@ def predict_cpu(code: Code, machine: CpuMachine, threads: int = 1) -> StepPredic
 
     def launches(lost: np.ndarray | float = 0.0) -> tuple[LaunchPrediction, ...]:
         kernels = [code.plan.kernels[launch.kernel] for launch in code.plan.launches]
-        known = zip(kernels, code.traffic(machine, threads, lost), code.cold(machine, lost), strict=True)
+        known = zip(kernels, code.traffic(machine, threads, lost), code.cold(machine, threads, lost), strict=True)
         return tuple(
             _launch(kernel, cycles[kernel.name], bytes_of, cold, code, machine, threads)
             for kernel, bytes_of, cold in known

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ..causes import added_causes
 from ..cpu.ledger import Ledger
@@ -84,7 +84,12 @@ def comparison_lines(cases: Sequence[Case]) -> list[str]:
     for label, found in rows:
         times = f"{found.seconds / first:.2f}x" if first else ""
         lines.append(f"{label:{width}} {time_text(found.seconds):>10} {times:>7}  {_shares(found.causes)}")
-    return lines
+    return lines + _without_lines((label, found.facts.get("calls", ())) for label, found in rows)
+
+
+def _without_lines(calls: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
+    """A line for each name whose time is not that of all its code."""
+    return [f"{name}: without the time of {' and '.join(each)}" for name, each in dict(calls).items() if each]
 
 
 def _kernels(prediction: AnyStep, ledger: AnyLedger | None) -> dict[str, tuple[list[AnyLaunch], float]]:
@@ -132,4 +137,5 @@ def sweep_lines(points: Sequence[SweepPoint], losses: Mapping[str, Sequence[floa
             row.append("not finite" if trained[-1] is None else f"{trained[-1]:.6f}")
         rows.append(row)
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return ["  ".join(f"{text:{width}}" for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines = ["  ".join(f"{text:{width}}" for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return lines + _without_lines((f"{each.machine} {each.program}".rstrip(), each.calls) for each in points)

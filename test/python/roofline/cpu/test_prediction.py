@@ -51,8 +51,10 @@ def stream() -> Code:
 @pytest.mark.parametrize("threads", [1, 4, 8])
 def test_no_better_number_makes_a_step_slower(name: str, threads: int, stream: Code) -> None:
     """Twice a bandwidth, a cache or a clock, or half of an overhead."""
-    better = replace(MACHINE, **{name: getattr(MACHINE, name) * (0.5 if name.endswith("_seconds") else 2)})
-    before, after = (predict(stream, machine, threads).seconds for machine in (MACHINE, better))
+    others = {"cold_launch_seconds": 1e-6, "l3_half_life": 1e-3, "scattered_memory_bandwidth": 2e9, "watts": 30.0}
+    given = replace(MACHINE, **others)
+    better = replace(given, **{name: getattr(given, name) * (0.5 if name.endswith("_seconds") else 2)})
+    before, after = (predict(stream, machine, threads).seconds for machine in (given, better))
     # One thread reads as fast as a core may, eight as fast as all may together.
     decides = {1: {"l3_bandwidth"}, 4: {"wake_seconds"}, 8: {"wake_seconds", "shared_l3_bandwidth"}}[threads]
     if name in {"launch_seconds", *decides}:
@@ -234,6 +236,16 @@ def test_a_launch_on_what_is_in_memory_begins_late(size: int, caches: dict[str, 
     code = read_code(program_of(product(size)), MACHINE)
     (launch,) = predict(code, replace(MACHINE, cold_launch_seconds=1e-3, **caches)).launches
     assert launch.causes["launch"] == pytest.approx(MACHINE.launch_seconds + 1e-3 * late)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 8])
+def test_a_launch_on_what_the_caches_of_its_threads_hold_does_not(threads: int) -> None:
+    """3 MiB are too much for one second cache, and half of them are not."""
+    machine = replace(MACHINE, cold_launch_seconds=1e-3, l3_bytes=0)
+    (launch,) = predict(read_code(program_of(doubled(3 << 17)), MACHINE), machine, threads).launches
+    assert launch.threads == threads
+    assert (launch.traffic["memory"] > 0) == (threads == 1)
+    assert (launch.causes["launch"] > 1e-3) == (threads == 1)
 
 
 def test_scattered_lines_take_longer() -> None:
