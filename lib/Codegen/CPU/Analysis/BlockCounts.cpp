@@ -12,17 +12,10 @@
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/Transforms/Utils/LoopSimplify.h"
 
-#include <cmath>
-
 using namespace llvm;
 using namespace mlir::repro;
 
 static constexpr char countsName[] = "repro_counts";
-
-/// Runs of blocks outside of pairs of loops that are counted of a kernel: each
-/// takes time. Of more some work items stand for the others, in groups as far
-/// from each other.
-static constexpr uint64_t kMostRuns = uint64_t(1) << 26, kMostGroups = 64;
 
 /// Dead code first, then loops that count become their numbers.
 static constexpr char passes[] =
@@ -32,53 +25,25 @@ static constexpr char passes[] =
 
 /// Adds to an element of the counts at the beginning of each block. Counts
 /// outside of loops and of pairs of loops are volatile: in registers they would
-/// be phis of every block. `isVolatile` gets an element for each block.
+/// be phis of every block.
 static void addCounters(Function &function, GlobalVariable &counts,
-                        SmallVectorImpl<bool> &isVolatile) {
+                        unsigned &next) {
   DominatorTree dominators(function);
   LoopInfo loops(dominators);
   for (BasicBlock &block : function) {
     const Loop *loop = loops.getLoopFor(&block);
-    bool isOutside =
+    bool isVolatile =
         !loop || any_of(loop->getSubLoops(), [](const Loop *inner) {
           return !inner->isInnermost();
         });
     IRBuilder<> builder(&block, block.getFirstInsertionPt());
     llvm::Value *place = builder.CreateConstInBoundsGEP2_64(
-        counts.getValueType(), &counts, 0, isVolatile.size());
+        counts.getValueType(), &counts, 0, next++);
     llvm::Value *before =
-        builder.CreateLoad(builder.getInt64Ty(), place, isOutside);
+        builder.CreateLoad(builder.getInt64Ty(), place, isVolatile);
     builder.CreateStore(builder.CreateAdd(before, builder.getInt64(1)), place,
-                        isOutside);
-    isVolatile.push_back(isOutside);
+                        isVolatile);
   }
-}
-
-/// Counts the blocks of a kernel, whose counts these are, for all work items.
-static void countKernel(KernelCopy::Run *run, unsigned kernel, uint64_t items,
-                        MutableArrayRef<uint64_t> counts,
-                        ArrayRef<bool> isVolatile) {
-  if (items > 1) {
-    // The one in the middle is as long as the mean one of a triangle.
-    run(kernel, items / 2, items / 2 + 1);
-    uint64_t runs = 0;
-    for (auto [count, isOutside] : zip_equal(counts, isVolatile))
-      runs += isOutside ? count : 0;
-    fill(counts, 0);
-    uint64_t some =
-        std::max<uint64_t>(kMostRuns / std::max<uint64_t>(runs, 1), 1);
-    if (some < items) {
-      uint64_t groups = std::min(some, kMostGroups), size = some / groups;
-      for (uint64_t group = 0; group < groups; ++group) {
-        uint64_t begin = (items - size) * (2 * group + 1) / (2 * groups);
-        run(kernel, begin, begin + size);
-      }
-      for (uint64_t &count : counts)
-        count = std::llround(double(count) * items / (groups * size));
-      return;
-    }
-  }
-  run(kernel, 0, items);
 }
 
 /// How often each block of the kernels in `module` runs.
@@ -94,13 +59,11 @@ countRuns(const Module &module, const StringMap<KernelWork> &work) {
       code, type, /*isConstant=*/false, GlobalVariable::ExternalLinkage,
       ConstantAggregateZero::get(type), countsName);
   copy.removeEffects();
-  SmallVector<bool> isVolatile;
-  // Of each kernel, before its blocks become fewer.
-  SmallVector<std::pair<uint64_t, size_t>> itemsAndBlocks;
+  SmallVector<uint64_t> items;
+  unsigned next = 0;
   for (Function *kernel : copy.getKernels()) {
-    addCounters(*kernel, *counts, isVolatile);
-    itemsAndBlocks.emplace_back(work.lookup(kernel->getName()).items,
-                                kernel->size());
+    items.push_back(work.lookup(kernel->getName()).items);
+    addCounters(*kernel, *counts, next);
   }
   auto jit = copy.load(
       work, [](unsigned) { return 0; }, passes, CodeGenOptLevel::Less);
@@ -112,16 +75,10 @@ countRuns(const Module &module, const StringMap<KernelWork> &work) {
   auto found = (*jit)->lookup(countsName);
   if (!found)
     return found.takeError();
-  MutableArrayRef<uint64_t> all(found->toPtr<uint64_t *>(), count);
-  size_t next = 0;
-  for (auto [number, kernel] : enumerate(itemsAndBlocks)) {
-    auto [items, blocks] = kernel;
-    countKernel(run->toPtr<KernelCopy::Run>(), number, items,
-                all.slice(next, blocks),
-                ArrayRef(isVolatile).slice(next, blocks));
-    next += blocks;
-  }
-  return to_vector(all);
+  for (auto [number, of] : enumerate(items))
+    run->toPtr<KernelCopy::Run>()(number, 0, of);
+  const auto *begin = found->toPtr<const uint64_t *>();
+  return SmallVector<uint64_t>(begin, begin + count);
 }
 
 /// Gives loops the blocks before and behind them that code generation would

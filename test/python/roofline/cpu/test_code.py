@@ -94,33 +94,6 @@ func.func @main(%x: tensor<1099511627776xi8>) -> tensor<i32> attributes {repro.n
     assert max(block.runs for block in blocks) == 1 << 40
 
 
-def test_some_rows_stand_for_the_others() -> None:
-    """2^31 of them: to count each would take minutes."""
-    rows, columns = 1 << 31, 5
-    text = f"""
-func.func @main(%x: tensor<{rows}x{columns}xf32>) -> tensor<{rows}xf32> attributes {{repro.num_state = 0 : i64}} {{
-  %zero = arith.constant 0.0 : f32
-  %empty = tensor.empty() : tensor<{rows}xf32>
-  %zeros = linalg.generic {{indexing_maps = [affine_map<(i) -> (i)>], iterator_types = ["parallel"]}}
-      outs(%empty : tensor<{rows}xf32>) {{
-  ^bb0(%unused: f32):
-    linalg.yield %zero : f32
-  }} -> tensor<{rows}xf32>
-  %r = repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential>
-      maps [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>] iterators [parallel, reduction]
-      ins(%x : tensor<{rows}x{columns}xf32>) outs(%zeros : tensor<{rows}xf32>) {{
-  ^bb0(%a: f32, %s: f32):
-    %m = math.fma %a, %a, %s : f32
-    repro.yield %m : f32
-  }} -> tensor<{rows}xf32>
-  return %r : tensor<{rows}xf32>
-}}
-"""
-    found = read_assembly(cpu.analyze(text, "x86-64-v3").assembly).values()
-    counted = sum(b.runs * sum(map(multiply_adds, b.instructions)) for blocks in found for b in blocks)
-    assert counted == pytest.approx(rows * columns, rel=1e-3)
-
-
 def test_much_scratch_memory_is_refused() -> None:
     """It would be memory of this process, too."""
     rows = 1 << 30
