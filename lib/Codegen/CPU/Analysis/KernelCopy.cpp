@@ -33,7 +33,7 @@ static unsigned getIndex(const Function &kernel, Other other) {
   return kernel.arg_size() - NumOthers + other;
 }
 
-/// Of kernels that run here. Sorts and scatters have lists in it.
+/// Of a kernel that runs here. Sorts and scatters have lists in it.
 static constexpr uint64_t kMostScratch = uint64_t(1) << 30;
 
 /// Whether an access may decide the course: one to memory of the call itself,
@@ -102,22 +102,12 @@ void KernelCopy::addRun(const StringMap<KernelWork> &work,
       *module, bytes, /*isConstant=*/false, GlobalVariable::ExternalLinkage,
       ConstantAggregateZero::get(bytes), scratchName);
   scratch->setAlignment(Align(64));
-  llvm::Type *i64 = llvm::Type::getInt64Ty(context);
-  auto *type = llvm::FunctionType::get(llvm::Type::getVoidTy(context),
-                                       {i64, i64, i64}, false);
-  auto *run =
-      Function::Create(type, Function::ExternalLinkage, runName, *module);
+  auto *type = llvm::FunctionType::get(llvm::Type::getVoidTy(context), false);
+  auto *run = Function::Create(type, Function::ExternalLinkage, "run", *module);
   // As the entries of kernels: their callers align the stack.
   run->addFnAttr("stackrealign");
-  auto *end = BasicBlock::Create(context, "end", run);
-  IRBuilder<>(end).CreateRetVoid();
-  auto *begin = BasicBlock::Create(context, "begin", run, end);
-  SwitchInst *chosen = IRBuilder<>(begin).CreateSwitch(run->getArg(0), end);
-  for (auto [number, kernel] : enumerate(kernels)) {
-    auto *block = BasicBlock::Create(context, kernel->getName(), run, end);
-    chosen->addCase(ConstantInt::get(cast<llvm::IntegerType>(i64), number),
-                    block);
-    IRBuilder<> builder(block);
+  IRBuilder<> builder(BasicBlock::Create(context, "", run));
+  for (Function *kernel : kernels) {
     SmallVector<llvm::Value *> arguments;
     for (Argument &argument : kernel->args())
       arguments.push_back(Constant::getNullValue(argument.getType()));
@@ -126,14 +116,14 @@ void KernelCopy::addRun(const StringMap<KernelWork> &work,
         arguments[i] = ConstantExpr::getIntToPtr(builder.getInt64(address),
                                                  builder.getPtrTy());
     arguments[getIndex(*kernel, Scratch)] = scratch;
-    arguments[getIndex(*kernel, Begin)] = run->getArg(1);
-    arguments[getIndex(*kernel, End)] = run->getArg(2);
+    arguments[getIndex(*kernel, End)] =
+        builder.getInt64(work.lookup(kernel->getName()).items);
     builder.CreateCall(kernel, arguments);
-    builder.CreateBr(end);
     kernel->setLinkage(Function::InternalLinkage);
     // Inlined, they would be one function that takes long to optimize.
     kernel->addFnAttr(llvm::Attribute::NoInline);
   }
+  builder.CreateRetVoid();
 }
 
 static Error optimize(llvm::Module &module, TargetMachine &machine,

@@ -46,13 +46,10 @@ public:
   /// what instructions of a processor compute is zero, too.
   void removeEffects();
 
-  /// Calls the kernel of a number with the work items from `begin` to `end`.
-  using Run = void(uint64_t kernel, uint64_t begin, uint64_t end);
-  static constexpr char runName[] = "run";
-
-  /// Compiles it for this machine, with a `Run`. Nothing is at the addresses of
-  /// buffers. A loop that never ends and scratch memory of more than 1 GiB
-  /// are errors. `level` is that of code generation.
+  /// Compiles it for this machine, with a function `run` that calls each kernel
+  /// with all its work items. Nothing is at the addresses of buffers. A loop
+  /// that never ends and scratch memory of more than 1 GiB are errors. `level`
+  /// is that of code generation.
   llvm::Expected<std::unique_ptr<llvm::orc::LLJIT>>
   load(const llvm::StringMap<KernelWork> &work,
        llvm::function_ref<uint64_t(unsigned)> getBuffer, llvm::StringRef passes,
