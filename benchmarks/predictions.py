@@ -8,8 +8,8 @@
 
 The machine is calibrated for each level, by programs that are none of these, and each step is measured, in each of some
 rounds that are minutes apart: processors and memory are slow for a while where other machines share them. The
-calibration with the highest clock counts, and the least time of each launch. Each kernel is in the file; see
-docs/roofline.md. The machine should do nothing else meanwhile.
+calibration with the highest clock counts, and the least time of each launch. Each kernel is in the file, which is
+written at the end; see docs/roofline.md. The machine should do nothing else meanwhile.
 """
 
 import argparse
@@ -108,6 +108,10 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3, help="how often each step is measured (default 3)")
     parser.add_argument("--seconds", type=float, default=4.0, help="how long in each round (default 4)")
     options = parser.parse_args()
+    if options.rounds < 1:
+        parser.error(f"--rounds {options.rounds}: expected 1 or more")
+    # Here, as it tells how busy the machine is.
+    report: dict[str, Any] = {"machine": describe_host(), "rounds": options.rounds, "seconds": options.seconds}
     native = cpu.native_level()
     levels = options.level or list(dict.fromkeys([native, "x86-64-v3"]))
     threads = [int(each) for each in options.threads.split(",")]
@@ -130,7 +134,6 @@ def main() -> int:
                 ledgers[row] = _least(ledgers.get(row), measure(program, prediction, inputs, options.seconds))
                 progress.advance()
     chosen = {level: max(found, key=lambda machine: machine.clock_hz) for level, found in machines.items()}
-    report: dict[str, Any] = {"machine": describe_host(), "rounds": options.rounds, "seconds": options.seconds}
     report["machines"] = {level: vars(machine) for level, machine in chosen.items()}
     report["rows"] = [
         _row(name, captured[name][0], chosen[level], count, ledgers[name, level, count]) for name, level, count in rows
