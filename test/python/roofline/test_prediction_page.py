@@ -81,6 +81,13 @@ def test_lines_of_a_comparison() -> None:
     assert "memory_bandwidth=2x" in lines[3] and lines[3].endswith("work 67%, hbm 33%")
 
 
+def test_a_comparison_names_routines_without_a_time() -> None:
+    """Of the machine whose code calls them."""
+    without = Case(replace(STEP, machine=MACHINE, calls=("repro_fma", "repro_fmod")))
+    *_, last = comparison_lines([CASES[1], without])
+    assert last == f"{MACHINE.name}: without the time of repro_fma and repro_fmod"
+
+
 USE = """
 const change = (id, value) => { $(id).value = value; $(id).dispatchEvent(new Event("change")); };
 const press = (element, key) => element.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true}));

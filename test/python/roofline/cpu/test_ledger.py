@@ -107,8 +107,13 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "expected a name that ends with .json" in capsys.readouterr().err
     assert main(["roofline", "calibrate", "-o", str(tmp_path / "a.json"), "--level", "x86-64-v9"]) == 2
     assert "expected a level that this machine runs among" in capsys.readouterr().err
-    assert main(["roofline", "calibrate", "-o", str(tmp_path / "none" / "a.json")]) == 2
-    assert "there is no such folder" in capsys.readouterr().err
+    (tmp_path / "loop").symlink_to("loop")
+    for folder in ("none", "loop"):
+        assert main(["roofline", "calibrate", "-o", str(tmp_path / folder / "a.json")]) == 2
+        assert "there is no such folder" in capsys.readouterr().err
+    (tmp_path / "folder.json").mkdir()
+    assert main(["roofline", "calibrate", "-o", str(tmp_path / "folder.json")]) == 2
+    assert "expected a name for a file, got a folder" in capsys.readouterr().err
 
 
 def test_a_script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
