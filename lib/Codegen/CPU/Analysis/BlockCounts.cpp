@@ -62,17 +62,14 @@ countRuns(const Module &module, const StringMap<KernelWork> &work) {
   unsigned next = 0;
   for (Function *kernel : copy.getKernels())
     addCounters(*kernel, *counts, next);
-  auto jit = copy.load(
-      work, [](unsigned) { return 0; }, passes, CodeGenOptLevel::Less);
-  if (!jit)
-    return jit.takeError();
-  auto run = (*jit)->lookup("run");
-  if (!run)
-    return run.takeError();
-  auto found = (*jit)->lookup(countsName);
+  if (Error failed = copy.load(
+          work, [](unsigned) { return 0; }, passes, CodeGenOptLevel::Less))
+    return std::move(failed);
+  if (Error failed = copy.run())
+    return std::move(failed);
+  auto found = copy.lookup(countsName);
   if (!found)
     return found.takeError();
-  run->toPtr<void()>()();
   const auto *begin = found->toPtr<const uint64_t *>();
   return SmallVector<uint64_t>(begin, begin + count);
 }

@@ -19,6 +19,7 @@
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
+#include "llvm/Transforms/Utils/BasicBlockUtils.h"
 #include "llvm/Transforms/Utils/Cloning.h"
 
 using namespace llvm;
@@ -35,6 +36,13 @@ static unsigned getIndex(const Function &kernel, Other other) {
 
 /// Of a kernel that runs here. Sorts and scatters have lists in it.
 static constexpr uint64_t kMostScratch = uint64_t(1) << 30;
+
+/// Iterations of all loops that are left after optimization: about ten seconds.
+static constexpr uint64_t kMostIterations = uint64_t(1) << 32;
+static constexpr char leftName[] = "repro_iterations_left";
+
+/// Calls all kernels and gives how many finish.
+static constexpr char runName[] = "run";
 
 /// Whether an access may decide the course: one to memory of the call itself,
 /// and a number in scratch memory, as the lists of a scatter have.
@@ -102,11 +110,16 @@ void KernelCopy::addRun(const StringMap<KernelWork> &work,
       *module, bytes, /*isConstant=*/false, GlobalVariable::ExternalLinkage,
       ConstantAggregateZero::get(bytes), scratchName);
   scratch->setAlignment(Align(64));
-  auto *type = llvm::FunctionType::get(llvm::Type::getVoidTy(context), false);
-  auto *run = Function::Create(type, Function::ExternalLinkage, "run", *module);
+  auto *number = llvm::Type::getInt64Ty(context);
+  auto *left = new GlobalVariable(
+      *module, number, /*isConstant=*/false, GlobalVariable::InternalLinkage,
+      ConstantInt::get(number, kMostIterations), leftName);
+  auto *run = Function::Create(llvm::FunctionType::get(number, false),
+                               Function::ExternalLinkage, runName, *module);
   // As the entries of kernels: their callers align the stack.
   run->addFnAttr("stackrealign");
   IRBuilder<> builder(BasicBlock::Create(context, "", run));
+  llvm::Value *finished = builder.getInt64(0);
   for (Function *kernel : kernels) {
     SmallVector<llvm::Value *> arguments;
     for (Argument &argument : kernel->args())
@@ -119,11 +132,35 @@ void KernelCopy::addRun(const StringMap<KernelWork> &work,
     arguments[getIndex(*kernel, End)] =
         builder.getInt64(work.lookup(kernel->getName()).items);
     builder.CreateCall(kernel, arguments);
+    // Volatile, as loops that change it get it after optimization.
+    llvm::Value *isFinished = builder.CreateIsNotNull(
+        builder.CreateLoad(number, left, /*isVolatile=*/true));
+    finished =
+        builder.CreateAdd(finished, builder.CreateZExt(isFinished, number));
     kernel->setLinkage(Function::InternalLinkage);
     // Inlined, they would be one function that takes long to optimize.
     kernel->addFnAttr(llvm::Attribute::NoInline);
   }
-  builder.CreateRetVoid();
+  builder.CreateRet(finished);
+}
+
+/// Has a function return where its loops run too long.
+static void limitLoops(Function &function, const LoopInfo &loops,
+                       GlobalVariable &left) {
+  SmallVector<BasicBlock *> headers;
+  for (const Loop *loop : loops.getLoopsInPreorder())
+    headers.push_back(loop->getHeader());
+  for (BasicBlock *header : headers) {
+    BasicBlock::iterator at = header->getFirstInsertionPt();
+    IRBuilder<> builder(header, at);
+    llvm::Value *before = builder.CreateLoad(left.getValueType(), &left);
+    Instruction *branch = SplitBlockAndInsertIfThen(
+        builder.CreateIsNull(before), at, /*Unreachable=*/true);
+    builder.SetInsertPoint(at);
+    builder.CreateStore(builder.CreateSub(before, builder.getInt64(1)), &left);
+    ReturnInst::Create(function.getContext(), nullptr, branch->getIterator());
+    branch->eraseFromParent();
+  }
 }
 
 static Error optimize(llvm::Module &module, TargetMachine &machine,
@@ -143,20 +180,23 @@ static Error optimize(llvm::Module &module, TargetMachine &machine,
     return failed;
   pipeline.run(module, modules);
   // With zeros for what is loaded, what decides a loop may never end it.
-  for (Function &function : module)
-    if (!function.isDeclaration())
-      for (Loop *loop :
-           functions.getResult<LoopAnalysis>(function).getLoopsInPreorder())
-        if (loop->hasNoExitBlocks())
-          return createStringError("a loop of " + function.getName() +
-                                   " ends by data alone");
+  GlobalVariable &left = *module.getGlobalVariable(leftName, true);
+  for (Function &function : module) {
+    if (function.isDeclaration())
+      continue;
+    const LoopInfo &found = functions.getResult<LoopAnalysis>(function);
+    for (const Loop *loop : found.getLoopsInPreorder())
+      if (loop->hasNoExitBlocks())
+        return createStringError("a loop of " + function.getName() +
+                                 " ends by data alone");
+    limitLoops(function, found, left);
+  }
   return Error::success();
 }
 
-Expected<std::unique_ptr<orc::LLJIT>>
-KernelCopy::load(const StringMap<KernelWork> &work,
-                 function_ref<uint64_t(unsigned)> getBuffer, StringRef passes,
-                 CodeGenOptLevel level) {
+Error KernelCopy::load(const StringMap<KernelWork> &work,
+                       function_ref<uint64_t(unsigned)> getBuffer,
+                       StringRef passes, CodeGenOptLevel level) {
   if (uint64_t bytes = getScratchBytes(work); bytes > kMostScratch)
     return createStringError("a kernel has " + Twine(bytes) +
                              " bytes of scratch memory, expected at most " +
@@ -174,7 +214,7 @@ KernelCopy::load(const StringMap<KernelWork> &work,
   module->setDataLayout((*machine)->createDataLayout());
   module->setTargetTriple((*machine)->getTargetTriple());
   if (Error failed = optimize(*module, **machine, passes))
-    return std::move(failed);
+    return failed;
   SmallVector<char, 0> object;
   raw_svector_ostream stream(object);
   legacy::PassManager emission;
@@ -182,11 +222,22 @@ KernelCopy::load(const StringMap<KernelWork> &work,
                                       CodeGenFileType::ObjectFile))
     return createStringError("this machine's target emits no object code");
   emission.run(*module);
-  auto jit = orc::LLJITBuilder().create();
-  if (!jit)
-    return jit.takeError();
-  if (Error failed = (*jit)->addObjectFile(MemoryBuffer::getMemBufferCopy(
-          StringRef(object.data(), object.size()), "kernels")))
-    return std::move(failed);
-  return jit;
+  auto created = orc::LLJITBuilder().create();
+  if (!created)
+    return created.takeError();
+  jit = std::move(*created);
+  return jit->addObjectFile(MemoryBuffer::getMemBufferCopy(
+      StringRef(object.data(), object.size()), "kernels"));
+}
+
+Error KernelCopy::run() {
+  auto found = lookup(runName);
+  if (!found)
+    return found.takeError();
+  uint64_t finished = found->toPtr<uint64_t()>()();
+  if (finished == kernels.size())
+    return Error::success();
+  return createStringError("the loops of " + kernels[finished]->getName() +
+                           " run more than " + Twine(kMostIterations) +
+                           " times");
 }

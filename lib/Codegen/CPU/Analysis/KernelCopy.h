@@ -46,20 +46,28 @@ public:
   /// what instructions of a processor compute is zero, too.
   void removeEffects();
 
-  /// Compiles it for this machine, with a function `run` that calls each kernel
-  /// with all its work items. Nothing is at the addresses of buffers. A loop
-  /// that never ends and scratch memory of more than 1 GiB are errors. `level`
-  /// is that of code generation.
-  llvm::Expected<std::unique_ptr<llvm::orc::LLJIT>>
-  load(const llvm::StringMap<KernelWork> &work,
-       llvm::function_ref<uint64_t(unsigned)> getBuffer, llvm::StringRef passes,
-       llvm::CodeGenOptLevel level);
+  /// Compiles it for this machine. Nothing is at the addresses of buffers. A
+  /// loop that never ends and scratch memory of more than 1 GiB are errors.
+  /// `level` is that of code generation.
+  llvm::Error load(const llvm::StringMap<KernelWork> &work,
+                   llvm::function_ref<uint64_t(unsigned)> getBuffer,
+                   llvm::StringRef passes, llvm::CodeGenOptLevel level);
+
+  /// Where a variable of the loaded copy is.
+  llvm::Expected<llvm::orc::ExecutorAddr> lookup(llvm::StringRef name) {
+    return jit->lookup(name);
+  }
+
+  /// Calls each kernel of the loaded copy with all its work items. Loops that
+  /// take too long are an error.
+  llvm::Error run();
 
 private:
   void addRun(const llvm::StringMap<KernelWork> &work,
               llvm::function_ref<uint64_t(unsigned)> getBuffer);
 
   std::unique_ptr<llvm::Module> module;
+  std::unique_ptr<llvm::orc::LLJIT> jit;
   llvm::SmallVector<llvm::Function *> kernels;
 };
 

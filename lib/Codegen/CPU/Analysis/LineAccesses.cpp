@@ -254,18 +254,15 @@ mlir::repro::traceLines(const llvm::Module &module,
     return (number + 1) * kBufferReach + number * kBufferShift;
   };
   // Few of the accesses run, so that compiling takes longest.
-  auto jit = copy.load(work, getBuffer,
-                       "function(adce,simplifycfg,loop(loop-deletion))",
-                       CodeGenOptLevel::None);
-  if (!jit)
-    return jit.takeError();
-  auto run = (*jit)->lookup("run");
-  if (!run)
-    return run.takeError();
-  auto scratch = (*jit)->lookup(KernelCopy::scratchName);
+  if (Error failed = copy.load(work, getBuffer,
+                               "function(adce,simplifycfg,loop(loop-deletion))",
+                               CodeGenOptLevel::None))
+    return std::move(failed);
+  auto scratch = copy.lookup(KernelCopy::scratchName);
   if (!scratch)
     return scratch.takeError();
   trace.setScratch(scratch->getValue(), KernelCopy::getScratchBytes(work));
-  run->toPtr<void()>()();
+  if (Error failed = copy.run())
+    return std::move(failed);
   return trace.scale(runs);
 }

@@ -103,6 +103,20 @@ def test_much_scratch_memory_is_refused() -> None:
         cpu.analyze(text, "x86-64-v3")
 
 
+def test_long_loops_are_refused() -> None:
+    """What a sort does in its lists is counted by doing it."""
+    shape = "1000x1048576xf32"
+    text = f"""
+func.func @main(%x: tensor<{shape}>) -> tensor<{shape}> attributes {{repro.num_state = 0 : i64}} {{
+  %e = tensor.empty() : tensor<{shape}>
+  %r = repro.sort ascending dimension = 1 ins(%x : tensor<{shape}>) outs(%e : tensor<{shape}>) -> tensor<{shape}>
+  return %r : tensor<{shape}>
+}}
+"""
+    with pytest.raises(CompileError, match=f"the loops of kernel_0 run more than {1 << 32} times"):
+        cpu.analyze(text, "x86-64-v3")
+
+
 @pytest.mark.parametrize("level", cpu.levels())
 def test_instructions_of_other_processors_are_counted(level: str) -> None:
     """(M4) has instructions of the level whose results go to scratch memory."""
