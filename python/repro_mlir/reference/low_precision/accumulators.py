@@ -9,6 +9,7 @@ A block of products and the value c give the next c; a dot product is a chain of
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -323,22 +324,23 @@ def accumulate(
         _check_values(np.asarray(values, np.float32), name)
     if isinstance(by, Fdpa):
         check_groups(by, formats)
-    a, b = np.broadcast_arrays(np.asarray(a, np.float32), np.asarray(b, np.float32))
-    c = np.broadcast_to(np.asarray(c, np.float32), a.shape[:-1])
+    a, b = np.asarray(a, np.float32), np.asarray(b, np.float32)
+    shape = np.broadcast_shapes(a.shape, b.shape)
+    c = np.broadcast_to(np.asarray(c, np.float32), shape[:-1])
     if scales is not None and not isinstance(by, Fdpa):
         raise ValueError("expected no scales of blocks for this accumulator")
     if scales is None and isinstance(by, Fdpa) and by.group > 1:
         raise ValueError("expected scales of blocks for groups of products")
     # A block that is not full counts as one with products +0.
-    missing = [(0, 0)] * (a.ndim - 1) + [(0, -a.shape[-1] % by.terms)]
+    missing = -shape[-1] % by.terms
     unpacked = None
     of_scales = scale_format if isinstance(scale_format, tuple) else (scale_format, scale_format)
     if scales is not None:
-        wide = [np.pad(np.broadcast_to(each, a.shape), missing, mode="edge") for each in scales]
+        wide = [_filled(np.asarray(each), shape[-1], missing, "edge") for each in scales]
         unpacked = _unpack_scale(wide[0], of_scales[0]), _unpack_scale(wide[1], of_scales[1])
-    a, b = np.pad(a, missing), np.pad(b, missing)
+    a, b = (_filled(each, shape[-1], missing, "constant") for each in (a, b))
     x, y = unpack(f32_bits(a), F32), unpack(f32_bits(b), F32)
-    for first in range(0, a.shape[-1], by.terms):
+    for first in range(0, shape[-1] + missing, by.terms):
         chosen = slice(first, first + by.terms)
         if isinstance(by, FlushedPairs):
             c = _flushed_block(a[..., chosen], b[..., chosen], formats, c)
@@ -352,6 +354,11 @@ def accumulate(
             own = None if unpacked is None else (_take(unpacked[0], chosen), _take(unpacked[1], chosen))
             c = _block(_take(x, chosen), _take(y, chosen), formats, c, by, own, of_scales)
     return c
+
+
+def _filled(x: np.ndarray, count: int, more: int, mode: Literal["constant", "edge"]) -> np.ndarray:
+    """`count` elements of K and `more`; the other dimensions are broadcast where the products are made, not before."""
+    return np.pad(np.broadcast_to(x, (*x.shape[:-1], count)), [(0, 0)] * (x.ndim - 1) + [(0, more)], mode)
 
 
 def _check_values(x: np.ndarray, of: BinaryFormat) -> None:
