@@ -12,21 +12,24 @@ import pytest
 
 def pytest_configure(config: pytest.Config) -> None:
     line = "sampled(n): of the cases of a test, one in n runs, chosen by a hash of its name; all with REPRO_TESTS=all"
-    config.addinivalue_line("markers", line)
+    config.addinivalue_line("markers", f"{line}; with each=f of those of each value of f(**parameters)")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if os.environ.get("REPRO_TESTS") == "all" or any("::" in argument for argument in config.args):
         return
-    cases: defaultdict[str, list[pytest.Item]] = defaultdict(list)
+    cases: defaultdict[tuple[str, object], list[pytest.Function]] = defaultdict(list)
     for item in items:
-        cases[item.nodeid.partition("[")[0]].append(item)
+        mark = item.get_closest_marker("sampled")
+        if mark is not None and isinstance(item, pytest.Function):
+            each = mark.kwargs.get("each")
+            cases[item.nodeid.partition("[")[0], each and each(**item.callspec.params)].append(item)
     dropped = set()
     for group in cases.values():
         mark = group[0].get_closest_marker("sampled")
-        if mark is not None:
-            hashed = sorted(group, key=lambda item: zlib.crc32(item.nodeid.encode()))
-            dropped.update(hashed[-(-len(group) // mark.args[0]) :])
+        assert mark is not None
+        hashed = sorted(group, key=lambda item: zlib.crc32(item.nodeid.encode()))
+        dropped.update(hashed[-(-len(group) // mark.args[0]) :])
     if dropped:
         items[:] = [item for item in items if item not in dropped]
         config.hook.pytest_deselected(items=list(dropped))

@@ -27,6 +27,7 @@ def test_random_sums_M5(number: int) -> None:
 
 
 @pytest.mark.parametrize("arch", device_code.architectures())
+@pytest.mark.sampled(3)
 def test_assembler(arch: str) -> None:
     # The digits of exact sums are in local memory as they are.
     names = [name for name, chosen in SUMS.items() if chosen.by.fraction is not None]

@@ -42,7 +42,7 @@ def opcodes(product: Product, arch: str) -> set[str]:
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8, each=lambda name, arch: arch)
 def test_products_M4(name: str, arch: str) -> None:
     """Whether or not the rule is that of the unit."""
     product, operands = CASES[name]
@@ -136,7 +136,7 @@ def test_turing_has_no_bf16() -> None:
 @pytest.mark.parametrize("kind", ["normal", "tiny", "special", "any-bits"])
 @pytest.mark.parametrize("k", [1, 8, 9, 16, 24, 31, 32, 33, 41, 63, 72])
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8, each=lambda arch, k, kind: arch)
 def test_ends_of_K_M1(arch: str, k: int, kind: str) -> None:
     """Zeros fill the last block; -0 stays -0, as no block has zeros alone."""
     by = dataclasses.replace(Accumulator.named(CLASSES[arch], "f16"), start="init" if k % 3 else "zero")
@@ -159,7 +159,7 @@ def test_negative_zeros_M4(arch: str, k: int) -> None:
 
 @pytest.mark.parametrize("chunk", [16, 32, 48, 64, 128])
 @pytest.mark.parametrize("k", [31, 32, 64, 95, 128, 200, 257, 512])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_chunks_M4(chunk: int, k: int) -> None:
     product = Product(dataclasses.replace(HOPPER, chunk=chunk), {"m": 40, "n": 65, "k": k})
     assert opcodes(product, "sm_90")
@@ -181,7 +181,7 @@ def test_chunks_M4(chunk: int, k: int) -> None:
     ],
 )
 @pytest.mark.parametrize("k", [33, 130, 200])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3, each=lambda arch, element, result, chunk, k: (arch, element, result, chunk))
 def test_chunks_of_other_types_M4(arch: str, element: str, result: str, chunk: int, k: int) -> None:
     by = dataclasses.replace(named(arch, element, result), chunk=chunk)
     product = Product(by, {"m": 40, "n": 65, "k": k}, (element, element, "f32"))
@@ -193,7 +193,7 @@ def test_chunks_of_other_types_M4(arch: str, element: str, result: str, chunk: i
 @pytest.mark.parametrize("kind", ["tf32", "normal", "special", "tiny", "any-bits"])
 @pytest.mark.parametrize("k", [1, 4, 5, 8, 13, 16, 17, 20, 31, 40])
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8, each=lambda arch, k, kind: arch)
 def test_tf32_M4(arch: str, k: int, kind: str) -> None:
     """Values of f32, whether or not tf32 has them."""
     by = dataclasses.replace(named(arch, "f32"), start="init" if k % 3 else "zero")
@@ -236,7 +236,7 @@ def test_tiles_that_tf32_lacks_M4(maps: tuple[str, str, str], start: str) -> Non
         ("sm_89", "f8E5M2", "f8E4M3FN"),
     ],
 )
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(72, each=lambda arch, x, y, result, **_: (arch, x, y, result))
 def test_f8_M4(arch: str, x: str, y: str, result: str, k: int, kind: str) -> None:
     by = dataclasses.replace(named(arch, x, result), start="init" if k % 3 else "zero")
     product = Product(by, {"m": 19, "n": 70, "k": k}, (x, y, result))
@@ -247,7 +247,7 @@ def test_f8_M4(arch: str, x: str, y: str, result: str, k: int, kind: str) -> Non
 @pytest.mark.parametrize("kind", ["normal", "wide", "tiny", "large", "cancelling", "special", "any-bits"])
 @pytest.mark.parametrize("k", [1, 7, 8, 9, 16, 24, 31, 32, 33, 41])
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10, each=lambda arch, k, kind: arch)
 def test_sums_in_f16_M4(arch: str, k: int, kind: str) -> None:
     start = "init" if k % 3 else "zero"
     by = dataclasses.replace(named(arch, "f16", "f16"), start=start)
@@ -316,7 +316,7 @@ def test_no_race(k: int, chunk: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(120))
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_random_products_M4(seed: int) -> None:
     choose = random.Random(seed)
     product, kind = random_product(choose)
@@ -344,7 +344,7 @@ def kinds_of(arch: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("arch", device_code.architectures())
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_ptxas_takes_the_code(arch: str) -> None:
     """No kernel spills, the largest tiles and those with totals of chunks included."""
     modules = []
