@@ -52,7 +52,7 @@ def test_long_and_packed_M4(by: Accumulator, t: str, sizes: dict[str, int], maps
 
 
 @pytest.mark.parametrize("seed", range(EXAMPLES))
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_made_up_rules_M4(seed: int) -> None:
     choose = random.Random(seed)
     product, kind = random_product(choose)
@@ -62,7 +62,7 @@ def test_made_up_rules_M4(seed: int) -> None:
 
 @pytest.mark.skipif(not qemu.is_available(), reason="no aarch64 compiler or emulator")
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_classes_on_aarch64_M3(name: str) -> None:
     product, operands = CASES[name]
     kit.check(product.program(), operands, WHERE[-1:], runs=1)
@@ -72,6 +72,7 @@ def test_classes_on_aarch64_M3(name: str) -> None:
 @pytest.mark.parametrize(
     "by", [HOPPER, Accumulator.named("blackwell", "f8E4M3FN"), Accumulator(16, 29, "rz_f32", -140)]
 )
+@pytest.mark.sampled(2, each=lambda by, sign: by)
 def test_sums_at_the_limit_of_i32_M1(by: Accumulator, sign: int) -> None:
     """Of products of the largest significands, some columns with ever more of them, and an exponent that fits c."""
     t = "f8E4M3FN" if by.terms == 32 else "bf16"
@@ -87,6 +88,7 @@ def test_sums_at_the_limit_of_i32_M1(by: Accumulator, sign: int) -> None:
 
 @pytest.mark.parametrize("start", ["zero", "init"])
 @pytest.mark.parametrize("by", [HOPPER, AMPERE, Accumulator(4, 12, "rne_f32", -200)])
+@pytest.mark.sampled(2, each=lambda by, start: by)
 def test_values_near_the_least_scale_M1(by: Accumulator, start: str) -> None:
     """Of c and products about 2^(F - 125), below which 2^(F - E) is no f32: what follows a c that small is right."""
     product = Product(dataclasses.replace(by, start=start), {"m": 9, "n": 70, "k": 48})

@@ -124,11 +124,13 @@ def test_bias_and_relu_K1(m: int, n: int, k: int, layout: str) -> None:
     program.check(fuses=(m, n) != (1, 1))
 
 
-def test_blocks_parts_and_strips_K1() -> None:
-    program = Program("540x600xf32", "2100x600xf32", "540x2100xf32")
-    result = matmul(program, 540, 2100, "mk nk mn")
+@pytest.mark.parametrize(("m", "n", "k"), [(540, 300, 600), (13, 2100, 600)])
+def test_blocks_parts_and_strips_K1(m: int, n: int, k: int) -> None:
+    """More rows than a block, elements than a part of a chunk, and columns than a strip."""
+    program = Program(f"{m}x{k}xf32", f"{n}x{k}xf32", f"{m}x{n}xf32")
+    result = matmul(program, m, n, "mk nk mn")
     same = "(m, n) -> (m, n)"
-    program.generic([same] * 3, [result, "%a2"], "540x2100xf32", SUM)
+    program.generic([same] * 3, [result, "%a2"], f"{m}x{n}xf32", SUM)
     program.check(special=False)
 
 

@@ -166,6 +166,7 @@ def test_scan_D3(combine: str, kind: str, shape: tuple[int, int], dimension: int
 @pytest.mark.parametrize("kind", ["f32", "i32", "i1"])
 @pytest.mark.parametrize("shape", [(1, 4), (9, 3), (100, 2), (2, 257)])
 @pytest.mark.parametrize("dimension", [0, 1])
+@pytest.mark.sampled(4, each=lambda direction, kind, **_: (direction, kind))
 def test_sort_D2(direction: str, kind: str, shape: tuple[int, int], dimension: int) -> None:
     k, v = (f"{shape[0]}x{shape[1]}x{e}" for e in (kind, "i64"))
     operands = f"ins(%a0, %a1 : tensor<{k}>, tensor<{v}>) outs(%a2, %a3 : tensor<{k}>, tensor<{v}>)"
@@ -183,6 +184,7 @@ SHAPES = [(1,), (16,), (37,), (3, 5), (4, 64), (9000,), (2, 3, 17)]
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("kind", ["f32", "f64", "bf16", "i32", "i64", "i8", "i1"])
+@pytest.mark.sampled(3, each=lambda shape, kind: kind)
 def test_elementwise_copy_and_operation_V1(shape: tuple[int, ...], kind: str) -> None:
     t = "x".join(map(str, shape)) + "x" + kind
     total = f"%r = arith.add{'i' if kind[0] == 'i' else 'f'} %x, %y : {kind}"
@@ -235,6 +237,7 @@ LAYOUTS = [((100, 1), 3), ((1, 60), 0), ((110, 2), 5)]
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("operand", [0, 1])
 @pytest.mark.parametrize("kind", ["f32", "bf16", "i1"])
+@pytest.mark.sampled(2, each=lambda layout, operand, kind: (operand, kind))
 def test_parts_of_larger_buffers(layout: tuple, operand: int, kind: str) -> None:
     body = f"^bb0(%x: {kind}, %o: {kind}):\n  linalg.yield %x : {kind}"
     for access in ("(i, j) -> (i, j)", "(i, j) -> (j, i)"):
@@ -277,6 +280,7 @@ def test_other_accesses_than_linear_ones() -> None:
 
 @pytest.mark.parametrize("kind", ["f32", "f64", "bf16", "i1"])
 @pytest.mark.parametrize("size", [1, 3, 9, 16, 23, 33])
+@pytest.mark.sampled(3, each=lambda kind, size: kind)
 def test_descending_and_every_second_element(kind: str, size: int) -> None:
     """Tails of all lengths, read and written; what lies between every second element stays."""
     body = f"^bb0(%x: {kind}, %o: {kind}):\n  linalg.yield %x : {kind}"
