@@ -18,7 +18,7 @@ CASES = list(accumulated_blocks.cases())
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_M5_contractions(case: Case) -> None:
     check(case.program, case.inputs)
 

@@ -78,7 +78,7 @@ def check(case: General, x: np.ndarray, w: np.ndarray, init: np.ndarray, toleran
 
 
 @pytest.mark.parametrize("case", convolutions.general(48), ids=lambda case: case.name)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_K2_windows_of_all_kinds(case: General) -> None:
     """Also (K3): each result has an initial operand of its own, not the bias of its channel."""
     x, w, init = (values.random("f32", shape, 5, 2) for shape in case.shapes())

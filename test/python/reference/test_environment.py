@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import platform
 import sys
 from collections.abc import Callable, Iterator
@@ -66,13 +67,22 @@ def cases() -> list[catalogue.Case]:
     return [*chosen[::4], *folds[::6]]
 
 
+@functools.cache
+def interpreted() -> list[tuple[catalogue.Case, bytes, list[bytes]]]:
+    """Cases, their programs as they are stored, and the results in the environment of a new process."""
+    stored = [(case, to_bytes(case.program)) for case in cases()]
+    return [(case, data, results(data, case)) for case, data in stored]
+
+
+def results(data: bytes, case: catalogue.Case) -> list[bytes]:
+    return [value.tobytes() for value in Interpreter(data).run(*case.inputs)]
+
+
 @everywhere
 def test_V2_interpreter(environment: Callable) -> None:
-    for case in cases():
-        data = to_bytes(case.program)
-        want = [value.tobytes() for value in Interpreter(data).run(*case.inputs)]
+    for case, data, want in interpreted():
         with environment():
-            got = [value.tobytes() for value in Interpreter(data).run(*case.inputs)]
+            got = results(data, case)
         assert got == want, case.name
 
 

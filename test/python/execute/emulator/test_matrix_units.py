@@ -71,6 +71,7 @@ def expected(of: Instruction, a: np.ndarray, b: np.ndarray, c: np.ndarray, by: A
 @pytest.mark.parametrize("kind", accumulated.OPERANDS)
 @pytest.mark.parametrize("of", INSTRUCTIONS, ids=str)
 @pytest.mark.parametrize("unit", dict.fromkeys(CLASSES.values()))
+@pytest.mark.sampled(4, each=lambda unit, of, kind: (unit, of))
 def test_products_M1(unit: str, of: Instruction, kind: str) -> None:
     by = rule(unit, of)
     a, b, c = operands(of, kind, 1)

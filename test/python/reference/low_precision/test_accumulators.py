@@ -131,6 +131,7 @@ def test_named_M3(name: str, of: str, result: str) -> None:
 
 @pytest.mark.parametrize("terms", [1, 2, 5, 16, 128])
 @pytest.mark.parametrize("fraction", [10, 13, 24, 40])
+@pytest.mark.sampled(2)
 def test_made_up_M1(terms: int, fraction: int) -> None:
     for how in ("rz_f32", "rz_e8m13", "rne_f16", "rne_f32"):
         check(Fdpa(terms, fraction, how, -133), BF16, 25, 2, terms)
