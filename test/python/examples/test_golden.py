@@ -63,7 +63,7 @@ def test_state_hashes(example: Example, level: str) -> None:
 
 
 @pytest.mark.parametrize("architecture", device_code.architectures())
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_ptxas_takes_the_device_code(example: Example, architecture: str) -> None:
     """One example for each architecture, and all with REPRO_TESTS=all."""
     name, program, _ = example
@@ -73,5 +73,6 @@ def test_ptxas_takes_the_device_code(example: Example, architecture: str) -> Non
 
 
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_90"])
+@pytest.mark.sampled(2, each=lambda example, architecture: example)
 def test_state_hashes_of_device_code(example: Example, architecture: str) -> None:
     check(example, f"ptx-emulator:{architecture}", 10)
