@@ -76,8 +76,8 @@ def _of(script: ModuleType, every: int, least_ok: int) -> _Coverage:
 
 _SCRIPTS: dict[str, Callable[[], _Coverage]] = {
     "gradients": lambda: _of(gradient_coverage, every=200, least_ok=450),
-    "backend": lambda: _of(backend_coverage, every=150, least_ok=600),
-    "onnx": lambda: _of(onnx_coverage, every=320, least_ok=1740),
+    "backend": lambda: _of(backend_coverage, every=300, least_ok=600),
+    "onnx": lambda: _of(onnx_coverage, every=640, least_ok=1740),
     "jax": lambda: _of(jax_coverage, every=150, least_ok=1080),
     "keras": lambda: _Coverage(keras_coverage.SUITE, sorted(keras_coverage.entries()), every=100, least_share=0.9),
 }

@@ -103,6 +103,7 @@ WIDE_METHODS = {**METHODS, "top_k": TopK(0.01)}
 
 @pytest.mark.parametrize("name", ["top_k", "one_bit", "blocks"])
 @pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.sampled(2, each=lambda name, size: name)
 def test_what_moves_is_the_compressed_form(name: str, size: int) -> None:
     """(T2) Of each microbatch, and its loss; what the hash of the state needs of residuals; two reports."""
     given, share = wide(name), 8 // size

@@ -105,7 +105,7 @@ def test_slow_ranks_get_less_of_the_work() -> None:
 
 @pytest.mark.parametrize("size", range(1, 17))
 @pytest.mark.parametrize("leaves", [64, 96])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_bytes_are_those_of_the_formula(leaves: int, size: int) -> None:
     """k + 1 slices to each other rank, k the largest nodes of the rank: as a ring where there is one; and reports."""
     given = normalized(leaves, 1)
@@ -125,7 +125,7 @@ def flip(array: np.ndarray, bit: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(50))
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_a_flipped_bit_of_the_state_is_found_in_its_step(seed: int) -> None:
     given, draw = normalized(4, 1), np.random.default_rng(seed)
     wrong, bit = int(draw.integers(3)), int(draw.integers(99))

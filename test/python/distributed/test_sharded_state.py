@@ -122,6 +122,7 @@ def test_memory_that_is_released_is_zero() -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
+@pytest.mark.sampled(3)
 def test_a_flipped_bit_is_found_in_its_step(seed: int) -> None:
     """Also where no other rank has the tensor."""
     given, draw = small(), np.random.default_rng(seed)

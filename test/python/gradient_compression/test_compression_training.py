@@ -114,6 +114,7 @@ def test_what_is_left_over_begins_anew() -> None:
 
 @pytest.mark.parametrize("name", ["top_k", "one_bit", "power_sgd"])
 @pytest.mark.parametrize("first", [True, False])
+@pytest.mark.sampled(2, each=lambda name, first: name)
 def test_a_layer_that_is_frozen_for_some_steps(name: str, first: bool, tmp_path: Path) -> None:
     """A run goes on from each of its checkpoints, with the layer frozen or not."""
     frozen = (first, not first, first)
