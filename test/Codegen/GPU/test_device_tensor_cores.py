@@ -266,6 +266,7 @@ def test_sums_in_f16_M4(arch: str, k: int, kind: str) -> None:
         ("sm_90", "f8E5M2", (0x81, 0x01)),
     ],
 )
+@pytest.mark.sampled(2, each=lambda arch, element, codes, k: (arch, element))
 def test_negative_zeros_in_f16_M1(arch: str, element: str, codes: tuple[int, int], k: int) -> None:
     """What is rounded to -0 stays so: no block of zeros alone follows."""
     by = dataclasses.replace(named(arch, element, "f16"), start="init")

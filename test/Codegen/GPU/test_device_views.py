@@ -69,6 +69,7 @@ def test_accumulators_M4(seed: int) -> None:
 
 
 @pytest.mark.parametrize("number", range(20))
+@pytest.mark.sampled(2)
 def test_contractions_in_blocks_Q4(number: int) -> None:
     for arch in ("sm_75", "sm_90"):
         made = views.of_views(block_programs.contraction(number), number)

@@ -249,6 +249,7 @@ def test_parts_of_larger_buffers(layout: tuple, operand: int, kind: str) -> None
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("operand", [0, 1, 2])
+@pytest.mark.sampled(2, each=lambda layout, operand: operand)
 def test_contraction_of_parts_of_larger_buffers_K1(layout: tuple, operand: int) -> None:
     case = matmul(40, 41, 42)
     case.layouts[operand] = layout
@@ -313,6 +314,7 @@ def check_error(arguments: str, text: str, memory: list[np.ndarray], expected: i
 
 @pytest.mark.parametrize("columns", [3, 16, 37])
 @pytest.mark.parametrize("bad", [None, -1, 11, 2**40])
+@pytest.mark.sampled(2, each=lambda columns, bad: bad)
 def test_gather_of_checked_indices_E1(columns: int, bad: int | None) -> None:
     arguments = f"%t: memref<11x{columns}xf32>, %i: memref<20x{columns}xi64>, %o: memref<20x{columns}xf32>"
     index = np.random.default_rng(1).integers(0, 11, (20, columns))
