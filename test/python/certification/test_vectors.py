@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import numpy as np
 import pytest
@@ -40,6 +41,7 @@ FORMS = {(form.x, form.y, form.result, form.depth): form for form in instruction
 LATE = {(form.x, form.y, form.result, form.depth): form for form in instructions_of("sm_90") if form.depth == 32}
 
 
+@functools.cache
 def vectors_of(form: Form) -> Vectors:
     return make_vectors(form.x, form.y, form.result, form.depth)
 
@@ -57,7 +59,7 @@ def test_what_is_compared_M3() -> None:
 
 @pytest.mark.parametrize("key", FORMS, ids=str)
 def test_the_same_on_every_machine(key: tuple[str, str, str, int]) -> None:
-    vectors = make_vectors(*key)
+    vectors = vectors_of(FORMS[key])
     assert vectors.x.shape == vectors.y.shape == (PRODUCTS, SIDE, key[3])
     assert vectors.c.shape == (PRODUCTS, SIDE, SIDE) and vectors.c.size == LEAST_RESULTS
     given = b"".join(array.tobytes() for array in (vectors.x, vectors.y, vectors.c))
