@@ -61,7 +61,6 @@ def order(chunk: int, lanes: int, run: int, totals: str) -> str:
         ((11, 65600), {0}, order(4, 1, 0, "sequential"), FMA, "f32"),  # a thread for all chunks
     ],
 )
-@pytest.mark.sampled(2)
 def test_folds(shape: tuple[int, ...], reduced: set[int], order: str, body: str, kind: str) -> None:
     kept = [i for i in range(len(shape)) if i not in reduced]
     program = PROGRAM.format(
