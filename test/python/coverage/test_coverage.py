@@ -3,7 +3,7 @@
 """Operators of PyTorch as programs, with gradients of ours, and through torch.compile; tests of ONNX, JAX and Keras.
 
 Each entry gets as far as the expected*.json here say, no less and no further. A sample of the
-entries by default, all with REPRO_COVERAGE=all (`make coverage`).
+entries, and of the other dtypes than float32, by default, all with REPRO_COVERAGE=all (`make coverage`).
 """
 
 import json
@@ -76,8 +76,8 @@ def _of(script: ModuleType, every: int, least_ok: int) -> _Coverage:
 
 _SCRIPTS: dict[str, Callable[[], _Coverage]] = {
     "gradients": lambda: _of(gradient_coverage, every=200, least_ok=450),
-    "backend": lambda: _of(backend_coverage, every=300, least_ok=600),
-    "onnx": lambda: _of(onnx_coverage, every=640, least_ok=1740),
+    "backend": lambda: _of(backend_coverage, every=150, least_ok=600),
+    "onnx": lambda: _of(onnx_coverage, every=320, least_ok=1740),
     "jax": lambda: _of(jax_coverage, every=150, least_ok=1080),
     "keras": lambda: _Coverage(keras_coverage.SUITE, sorted(keras_coverage.entries()), every=100, least_share=0.9),
 }
@@ -88,6 +88,11 @@ def coverage(request: pytest.FixtureRequest) -> _Coverage:
     return _SCRIPTS[request.param]() if request.param in _SCRIPTS else _of_dtype(request.param)
 
 
+def _kind(coverage: str) -> str:
+    return coverage if coverage == "float32" or coverage in _SCRIPTS else "other dtypes"
+
+
+@pytest.mark.sampled(1 if os.environ.get("REPRO_COVERAGE") == "all" else 3, each=_kind)
 def test_entries_get_as_far_as_expected(coverage: _Coverage, tmp_path: Path) -> None:
     chosen = coverage.entries if os.environ.get("REPRO_COVERAGE") == "all" else coverage.entries[:: coverage.every]
     expected, surprises = coverage.suite.read_expected(), []
