@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -1448,8 +1449,9 @@ GROUPS: dict[str, Callable[[], Iterator[Case]]] = {
 }
 
 
-def cases() -> Iterator[Case]:
-    """Every case, with the group before its name."""
-    for group, make in GROUPS.items():
-        for case in make():
-            yield Case(f"{group}/{case.name}", case.program, case.inputs)
+@functools.cache
+def cases() -> tuple[Case, ...]:
+    """Every case, with the group before its name; made once for all tests of a process."""
+    return tuple(
+        Case(f"{group}/{case.name}", case.program, case.inputs) for group, make in GROUPS.items() for case in make()
+    )

@@ -16,7 +16,7 @@ from support import block_programs, catalogue, device_kit, random_programs
 from support.assembling import SHARE
 
 EXAMPLES = int(os.environ.get("REPRO_EXAMPLES", "60")) // 3
-CASES = list(catalogue.cases())
+CASES = catalogue.cases()
 BLOCKS = [case for group in block_programs.GROUPS.values() for case in group()]
 
 

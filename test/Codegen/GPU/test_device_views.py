@@ -82,7 +82,7 @@ def test_contractions_in_accumulators_M5(number: int) -> None:
     device_kit.check(made.program, made.inputs, "sm_90")
 
 
-@pytest.mark.parametrize("case", list(catalogue.cases()), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", catalogue.cases(), ids=lambda case: case.name)
 @pytest.mark.sampled(25)
 def test_catalogue(case: catalogue.Case) -> None:
     made = views.of_views(case, 1)
