@@ -227,7 +227,7 @@ def test_other_numbers() -> None:
     ("level", "host", "like", "units"),
     [
         ("x86-64-v4", "znver5", "epyc-zen5", ("znver4", 256, 8)),
-        ("x86-64-v4", "emeraldrapids", "xeon-sapphire-rapids", ("sapphirerapids", 256, 6)),
+        ("x86-64-v4", "emeraldrapids", "xeon-sapphire-rapids", ("sapphirerapids", 512, 6)),
         ("aarch64", "apple-m1", "apple-m2", ("neoverse-v2", 512, 8)),
         # Processors that no machine of the package is like.
         ("x86-64-v3", "znver3", None, ("znver3", 512, 6)),

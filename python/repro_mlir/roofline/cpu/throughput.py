@@ -30,6 +30,8 @@ _WORKERS = 8
 _HALVES = re.compile(r"v\w+(?:64x4|32x8)\b")
 _TEST = re.compile(r"(?:cmp|test)[bwlq]\b[^(]*$")
 _JUMP = re.compile(r"j(?!mp)\w+\b")
+# Vectors of 512 bits in the units of floating point that servers have twice: the operation, the kind, the operands.
+_OF_SERVERS = re.compile(r"v(fn?m\w+|mul|max|min)(p[sd])(\s+.*%zmm\d+)(\s*\{%k\d\}.*)?$")
 # What an address is computed from: of base, index and scale the first two.
 _SCALED = re.compile(r"^(lea[lq]\s+)[^(]*\((?:,(?=%))?([^,()]*(?:,[^,()]*)?),[248]\)")
 
@@ -108,7 +110,16 @@ def _corrected(instruction: str, model: str) -> str:
         instruction = re.sub(r"^vbroadcasts[sd](\s+[^%,]*\()", r"vmovups\1", instruction)
         # A scaled address is one micro-operation (docs/performance/choices.md); its latency is a cycle more than this.
         return _SCALED.sub(r"\1(\2)", instruction)
+    if model == "sapphirerapids":
+        # LLVM has the one unit of processors for desktops. Additions have the two of servers, and with a mask the
+        # latency of these; one that merges reads what it writes.
+        return _OF_SERVERS.sub(_masked_addition, instruction)
     return instruction
+
+
+def _masked_addition(found: re.Match[str]) -> str:
+    operation, kind, operands, mask = found.groups()
+    return f"vadd{kind}{operands}{mask or (' {%k7}' if operation.startswith('f') else ' {%k7} {z}')}"
 
 
 def _halved(instruction: str) -> str:

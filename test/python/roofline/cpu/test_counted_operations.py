@@ -86,7 +86,7 @@ def test_instructions(instruction: str, kind: str | None, count: int) -> None:
         ("x86-64-v3", "znver4", 512, 32),
         ("x86-64-v4", "znver4", 512, 32),
         ("x86-64-v4", "znver4", 256, 64),
-        ("x86-64-v4", "sapphirerapids", 256, 64),
+        ("x86-64-v4", "sapphirerapids", 512, 64),
         ("aarch64", "neoverse-v2", 512, 32),
         ("x86-64-v2", "znver4", 512, 16),
     ],

@@ -13,7 +13,11 @@ REGISTERS = [f"%r{number}" for number in (8, 9, 10, 11, 12, 13)]
 
 
 def zen4() -> CpuMachine:
-    machine = read_machine("epyc-zen4")
+    return cpu("epyc-zen4")
+
+
+def cpu(name: str) -> CpuMachine:
+    machine = read_machine(name)
     assert isinstance(machine, CpuMachine)
     return machine
 
@@ -43,3 +47,23 @@ def test_a_repeated_element_of_zen_4_is_a_load() -> None:
         cycles_of([each], zen4()) for each in (loads, [load.replace("vbroadcastss", "vmovups") for load in loads])
     )
     assert repeated == loaded
+
+
+@pytest.mark.parametrize("source", ["%zmm31", "(%rax){1to16}", "64(%rax,%rbx,4)"])
+@pytest.mark.parametrize("operation", ["vfmadd231ps", "vfnmadd213ps", "vmulps", "vmaxps", "vminps"])
+def test_servers_have_two_units_of_512_bits(operation: str, source: str) -> None:
+    """And no third one, as for vectors of 256 bits, beside them."""
+    machine = cpu("xeon-sapphire-rapids")
+    products = [f"{operation} {source}, %zmm30, %zmm{number}" for number in range(8)]
+    sums = [f"vpaddd %zmm31, %zmm30, %zmm{number}" for number in range(8, 16)]
+    alone, mixed = cycles_of([products, [*products, *sums]], machine)
+    assert (alone.ports, mixed.ports) == (4, 8)
+
+
+def test_latencies_of_servers_are_those_of_what_is_written() -> None:
+    machine = cpu("xeon-sapphire-rapids")
+    chains = ["vfmadd231ps %zmm1, %zmm2, %zmm3", "vmulps %zmm1, %zmm3, %zmm3", "vmulps %zmm1, %zmm2, %zmm3"]
+    found = cycles_of([[each] for each in chains], machine)
+    assert [each.latency for each in found] == [4, 4, 0.5]
+    (masked,) = cycles_of([["vmulps %zmm1, %zmm2, %zmm3 {%k2}"]], machine)
+    assert masked.latency == 4
