@@ -44,7 +44,6 @@ def has_instructions(case: Case) -> bool:
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.sampled(2)
 def test_shapes_Q4(name: str) -> None:
     for seed in range(2):
         case = block_programs.product(random.Random(f"{name}-{seed}"), name, *CASES[name])

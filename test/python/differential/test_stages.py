@@ -67,7 +67,6 @@ def check(case: catalogue.Case, pipeline: str) -> None:
 @pytest.mark.parametrize(
     "case", [*catalogue.float_functions(), *catalogue.double_functions()], ids=lambda case: case.name
 )
-@pytest.mark.sampled(3)
 def test_expanded_functions_S5(case: catalogue.Case) -> None:
     check(case, EXPAND)
 

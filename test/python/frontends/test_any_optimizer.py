@@ -128,7 +128,7 @@ FORMS = {"radam": 2, "asgd": 3, "rprop": 2, "first_gradient": 2, "warmed_up": 2,
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 def test_what_eager_mode_trains(name: str) -> None:
     trainer = compare(CASES[name])
     assert len(trainer._forms) == FORMS.get(name, 1)
@@ -139,7 +139,7 @@ def test_muon_in_bf16() -> None:
 
 
 @pytest.mark.parametrize("name", ["lion", "old_adam", "nadam", "warmed_up", "adafactor", "first_gradient", "noisy"])
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 def test_the_same_bits_on_every_target(name: str) -> None:
     hashes = set()
     for target in TARGETS:

@@ -168,7 +168,6 @@ def test_a_model_with_complex_parameters_trains() -> None:
 
 
 @pytest.mark.parametrize("make", [torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop, torch.optim.SGD])
-@pytest.mark.sampled(2)
 def test_optimizers_take_real_and_imaginary_parts_by_themselves(make: Any) -> None:
     class Model(torch.nn.Module):
         def __init__(self) -> None:

@@ -103,7 +103,7 @@ def check(name: str, slots: int, chunk: int, target: str, threads: int) -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 def test_k7_logits_are_those_of_a_forward_pass_on_values_of_codes(name: str) -> None:
     check(name, 3, 4, "cpu", 2)
 

@@ -298,7 +298,6 @@ TARGETS += ["cpu:aarch64"] if qemu.is_available() else []
 
 
 @pytest.mark.parametrize("name", ["mxfp8", "nvfp4", "blocks_mxint8", "blocks_nvfp4", *IN_UNITS])
-@pytest.mark.sampled(3)
 def test_a_step_has_the_same_bits_on_every_target(
     name: str, program: repro_mlir.Program, batch: tuple[np.ndarray, np.ndarray]
 ) -> None:

@@ -55,7 +55,6 @@ def outputs(program: Program, target: str = "cpu") -> np.ndarray:
     "recipe",
     ["mxfp8", "mxint8", "nvfp4", "fp8_tensorwise", "blocks_mxfp4", "blocks_nvfp4", "blackwell_nvfp4"],
 )
-@pytest.mark.sampled(2)
 def test_stored_codes_give_the_bits_of_codes_that_are_made_in_each_run(recipe: str) -> None:
     program = repro_mlir.apply_precision(plain(), recipe)
     stored = repro_mlir.store_codes(program)
