@@ -18,18 +18,17 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if os.environ.get("REPRO_TESTS") == "all" or any("::" in argument for argument in config.args):
         return
-    cases: defaultdict[tuple[str, object], list[pytest.Function]] = defaultdict(list)
+    groups: defaultdict[tuple[str, object, int], list[pytest.Function]] = defaultdict(list)
     for item in items:
         mark = item.get_closest_marker("sampled")
         if mark is not None and isinstance(item, pytest.Function):
             each = mark.kwargs.get("each")
-            cases[item.nodeid.partition("[")[0], each and each(**item.callspec.params)].append(item)
+            value = each(**item.callspec.params) if each else None
+            groups[item.nodeid.partition("[")[0], value, mark.args[0]].append(item)
     dropped = set()
-    for group in cases.values():
-        mark = group[0].get_closest_marker("sampled")
-        assert mark is not None
+    for (_, _, share), group in groups.items():
         hashed = sorted(group, key=lambda item: zlib.crc32(item.nodeid.encode()))
-        dropped.update(hashed[-(-len(group) // mark.args[0]) :])
+        dropped.update(hashed[-(-len(group) // share) :])
     if dropped:
         items[:] = [item for item in items if item not in dropped]
         config.hook.pytest_deselected(items=list(dropped))
