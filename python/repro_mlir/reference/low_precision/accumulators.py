@@ -317,7 +317,7 @@ def accumulate(
       float32 values of the format of the result.
     Raises:
       ValueError: a value that its format does not have; scales where the accumulator has none, or none where it has
-        groups; groups whose sums have more than 62 bits.
+        groups; groups whose sums have more than 62 bits; shapes that do not broadcast.
     """
     formats = of if isinstance(of, tuple) else (of, of)
     for values, name in ((a, formats[0]), (b, formats[1]), (c, F16 if by.result == F16 else F32)):
@@ -336,9 +336,9 @@ def accumulate(
     unpacked = None
     of_scales = scale_format if isinstance(scale_format, tuple) else (scale_format, scale_format)
     if scales is not None:
-        wide = [_filled(np.asarray(each), shape[-1], missing, "edge") for each in scales]
+        wide = [_filled(np.asarray(each), shape, missing, "edge") for each in scales]
         unpacked = _unpack_scale(wide[0], of_scales[0]), _unpack_scale(wide[1], of_scales[1])
-    a, b = (_filled(each, shape[-1], missing, "constant") for each in (a, b))
+    a, b = (_filled(each, shape, missing, "constant") for each in (a, b))
     x, y = unpack(f32_bits(a), F32), unpack(f32_bits(b), F32)
     for first in range(0, shape[-1] + missing, by.terms):
         chosen = slice(first, first + by.terms)
@@ -356,9 +356,16 @@ def accumulate(
     return c
 
 
-def _filled(x: np.ndarray, count: int, more: int, mode: Literal["constant", "edge"]) -> np.ndarray:
-    """`count` elements of K and `more`; the other dimensions are broadcast where the products are made, not before."""
-    return np.pad(np.broadcast_to(x, (*x.shape[:-1], count)), [(0, 0)] * (x.ndim - 1) + [(0, more)], mode)
+def _filled(x: np.ndarray, shape: tuple[int, ...], more: int, mode: Literal["constant", "edge"]) -> np.ndarray:
+    """All of K and `more` elements; the other dimensions are broadcast where the products are made, not before.
+
+    Raises:
+      ValueError: `x` does not broadcast to `shape`.
+    """
+    if np.broadcast_shapes(x.shape, shape) != shape:
+        raise ValueError(f"expected a shape that broadcasts to {shape}, got {x.shape}")
+    of_k = np.broadcast_to(x, (*x.shape[:-1], shape[-1]))
+    return np.pad(of_k, [(0, 0)] * (of_k.ndim - 1) + [(0, more)], mode)
 
 
 def _check_values(x: np.ndarray, of: BinaryFormat) -> None:

@@ -338,3 +338,6 @@ def test_formats_and_scales_are_checked() -> None:
         accumulate(one, one, np.array([2.0**-25]), Fdpa(16, 25, "rne_f16", -21), F16)
     with pytest.raises(ValueError, match="expected no scales"):
         accumulate(one, one, np.zeros(1), FlushedPairs(4), TF32, (one, one))
+    more = np.zeros((2, 1, 64), np.uint8)
+    with pytest.raises(ValueError, match=r"broadcasts to \(1, 64\), got \(2, 1, 64\)"):
+        accumulate(one, one, np.zeros(1), ACCUMULATORS["blackwell_nvfp4"]["f4E2M1FN", "f32"], F4E2M1FN, (more, more))
