@@ -41,7 +41,8 @@ static constexpr uint64_t kMostScratch = uint64_t(1) << 30;
 static constexpr uint64_t kMostIterations = uint64_t(1) << 32;
 static constexpr char leftName[] = "repro_iterations_left";
 
-/// Calls all kernels and gives how many finish.
+/// Calls all kernels and gives how many finish; behind one that does not, none
+/// does.
 static constexpr char runName[] = "run";
 
 /// Whether an access may decide the course: one to memory of the call itself,
