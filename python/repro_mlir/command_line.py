@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import argparse
+import enum
 import os
 import sys
-import traceback
 from collections.abc import Callable
-from pathlib import Path
+from types import TracebackType
 from typing import NoReturn
 
 from .errors import ReproError
@@ -18,6 +18,19 @@ from .printing import foreign, tell
 
 _LONGEST = 2000
 """Characters of a message, which may quote others."""
+
+
+_LEAST_ADDRESS_SPACE = 256 << 20
+"""Bytes."""
+
+
+class Status(enum.IntEnum):
+    """What a command that asks something has found, as its exit status; all others return 0."""
+
+    RIGHT = 0
+    WRONG = 1
+    NO_ANSWER = 2
+    UNDECIDED = 3
 
 
 class Parser(argparse.ArgumentParser):
@@ -43,22 +56,19 @@ def run_command(
 ) -> int:
     """Runs a command; returns the exit status.
 
-    Whatever keeps the command from its answer is one line on standard error and status 2, a fault of ours included: 1
-    is an answer of commands that ask something, such as `repro verify`, and no failure may pass for one. An
-    interruption is 130, standard output that nobody reads any more 141.
+    Status 1 is an answer of commands that ask something, such as `repro verify`: only a command that returns
+    `Status.WRONG`, and whose output is written, gives it. All else that ends a command, a fault of ours included, is
+    one line on standard error and status 2. An interruption is 130, and standard output that nobody reads any more 141.
 
     Args:
       program: the name before messages.
-      parse: gives the options; may end the process, as --help does.
-      command: takes the options and returns the status.
+      parse: gives the options; may end the process with status 0, as --help does.
+      command: takes the options and returns 0 or a `Status`.
     """
     try:
-        options = parse()
-        try:
-            status = command(options)
-        except SystemExit as error:
-            # Of a script, say: its status is not ours.
-            raise ReproError(f"the command was ended by SystemExit({error.code!r})") from None
+        _open_standard_streams()
+        _check_address_space()
+        status = _answer(parse, command)
         sys.stdout.flush()
         return status
     except ReproError as error:
@@ -70,27 +80,95 @@ def run_command(
         _drop_output()
         return 141
     except OSError as error:
-        _drop_output()
         return _fail(program, f"error: {f'{error.filename}: ' if error.filename else ''}{error.strerror or error}")
     except MemoryError:
         return _fail(program, "error: not enough memory")
-    except Exception as error:
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        reason = foreign(str(error), 300)
-        return _fail(
-            program, f"internal error: {type(error).__name__}: {reason} ({Path(place.filename).name}:{place.lineno})"
+    except SystemExit as error:
+        if error.code in (None, 0):
+            raise
+        return _fail(program, f"error: the command was ended by SystemExit({error.code!r})")
+    except BaseException as error:
+        # Panics of Rust packages are no Exceptions.
+        reason, place = foreign(str(error), 300), _place(error.__traceback__)
+        return _fail(program, f"internal error: {type(error).__name__}: {reason} ({place})")
+
+
+def _answer(parse: Callable[[], argparse.Namespace], command: Callable[[argparse.Namespace], int]) -> int:
+    try:
+        options = parse()
+    except SystemExit:
+        sys.stdout.flush()
+        raise
+    try:
+        status = command(options)
+    except SystemExit as error:
+        # Of a script, say: its status is not ours.
+        raise ReproError(f"the command was ended by SystemExit({error.code!r})") from None
+    if status != 0 and not isinstance(status, Status):
+        raise TypeError(f"expected the command to return 0 or a Status, got {status!r}")
+    return status
+
+
+def _open_standard_streams() -> None:
+    """Has every standard descriptor open, so that no file of ours takes the number of one that the caller closed."""
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            # Gives the lowest number that is free.
+            os.open(os.devnull, os.O_RDONLY)
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")
+
+
+def _check_address_space() -> None:
+    """ReproError where a limit (ulimit -v) leaves too little for NumPy, whose OpenBLAS ends the process with status 1;
+    it takes more for each of its threads."""
+    try:
+        import resource
+    except ImportError:
+        # No such limits on this system.
+        return
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY:
+        return
+    if limit < _LEAST_ADDRESS_SPACE:
+        raise ReproError(
+            f"expected at least {_LEAST_ADDRESS_SPACE >> 10:,} KiB of address space (ulimit -v), got {limit >> 10:,}"
         )
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
-def _fail(program: str, message: str, status: int = 2) -> int:
-    tell(f"{program}: {foreign(message, _LONGEST)}", stream=sys.stderr)
+def _place(traceback: TracebackType | None) -> str:
+    """File and line of the innermost frame; reads no file, as the traceback module would."""
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    if traceback is None:
+        return "unknown place"
+    return f"{os.path.basename(traceback.tb_frame.f_code.co_filename)}:{traceback.tb_lineno}"
+
+
+def _fail(program: str, message: str, status: int = Status.NO_ANSWER) -> int:
+    """Tells why there is no answer, as far as standard error can be written."""
+    try:
+        tell(f"{program}: {foreign(message, _LONGEST)}", stream=sys.stderr)
+        sys.stderr.flush()
+    except (OSError, ValueError, MemoryError):
+        pass
+    _drop_output()
     return status
 
 
 def _drop_output() -> None:
-    """Standard output goes nowhere from now on: that Python cannot write it at its end would change the status."""
+    """Standard output goes nowhere from now on where it cannot be written: Python would change the status at its
+    end."""
     try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.stdout.flush()
     except (OSError, ValueError):
-        # Not a file.
-        pass
+        try:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except (OSError, ValueError):
+            # Not a file.
+            pass

@@ -3,6 +3,13 @@
 
 """The exceptions that every user mistake becomes."""
 
+import errno
+
+SHORTAGES = frozenset(
+    {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+)
+"""Numbers of an OSError that says something about this machine, and nothing about what somebody else has written."""
+
 
 class ReproError(Exception):
     """A mistake in what the user gave: one line that names what was expected and what was found."""

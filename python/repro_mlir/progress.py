@@ -39,6 +39,11 @@ class _Work:
 _WORK = _Work()
 
 
+def _is_terminal(stream: TextIO | None) -> bool:
+    """Python has no standard error where the process began with a closed one."""
+    return stream is not None and stream.isatty()
+
+
 class Progress:
     """A bar with count, rate and a note; silent where the stream is no terminal. What was captured and compiled on the
     way (`working`) has a line of its own at the end, and no part in the rate.
@@ -52,7 +57,7 @@ class Progress:
         self.label = label
         self.done = 0
         self._stream = sys.stderr if stream is None else stream
-        self._shown = self._stream.isatty()
+        self._shown = _is_terminal(self._stream)
         self._start = time.perf_counter()
         self._worked = _WORK.seconds
         self._last = 0.0
@@ -102,7 +107,7 @@ class Progress:
 def working(what: str, stream: TextIO | None = None) -> Iterator[None]:
     """Shows `what`, a part of capturing or compiling, on a terminal for as long as the block runs."""
     stream = sys.stderr if stream is None else stream
-    shown = stream.isatty()
+    shown = _is_terminal(stream)
     if shown:
         stream.write(f"{what} ...")
         stream.flush()

@@ -5,11 +5,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 _LIBRARIES = {
     "repro_mlir._mlir_libs": "libReproPythonCAPI.so",
@@ -23,6 +21,9 @@ class _Apart:
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> None:
         if name in _LIBRARIES and "tensorflow" in sys.modules:
+            import ctypes
+            from pathlib import Path
+
             for folder in path or ():
                 library = Path(folder) / "_mlir_libs" / _LIBRARIES[name]
                 if library.exists():

@@ -9,6 +9,7 @@ import argparse
 import json
 import sys
 
+from ..command_line import Status
 from ..printing import tell
 from .options import Commands, add_command
 
@@ -44,7 +45,7 @@ def _certify_device(options: argparse.Namespace) -> int:
         device.close()
     for line in differing:
         tell(f"repro: {line}", stream=sys.stderr)
-    status = 1 if differing else 0
+    status = Status.WRONG if differing else Status.RIGHT
     if certificate.instructions:
         for each in filter(None, (path, options.output)):
             write_certificate(certificate, each)

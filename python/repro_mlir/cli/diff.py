@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from ..command_line import positive
+from ..command_line import Status, positive
 from ..errors import ReproError
 from ..files.regular import write_file
 from ..printing import tell
@@ -70,4 +70,4 @@ def _diff(options: argparse.Namespace) -> int:
     if options.html:
         write_file(options.html, page(found).encode())
     tell(*([json.dumps(found.report())] if options.json else found.lines()))
-    return 1
+    return Status.WRONG

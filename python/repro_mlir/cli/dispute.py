@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..command_line import positive
+from ..command_line import Status, positive
 from ..errors import ReproError
 from ..frontends.torch.script import allow_numerics
 from ..printing import tell
@@ -108,7 +108,7 @@ def _settle(options: argparse.Namespace) -> int:
         tell(*verdict.lines())
     if verdict.outcome == "agreement":
         return 0
-    return 1 if verdict.wrong else 3
+    return Status.WRONG if verdict.wrong else Status.UNDECIDED
 
 
 def _serve(options: argparse.Namespace) -> int:

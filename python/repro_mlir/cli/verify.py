@@ -12,6 +12,7 @@ import re
 import time
 from typing import Any
 
+from ..command_line import Status
 from ..errors import ReceiptWrong, ReproError
 from ..files import canonical_json
 from ..frontends.torch.script import allow_numerics
@@ -145,12 +146,12 @@ def _tell_wrong(report: dict[str, Any], wrong: ReceiptWrong, as_json: bool) -> i
     }
     if as_json:
         tell(json.dumps(report))
-        return 1
+        return Status.WRONG
     tell(f"WRONG    {wrong}")
     if wrong.expected is not None:
         tell(f"receipt  {foreign(wrong.expected)}")
         tell(f"found    {foreign(str(wrong.actual))}")
-    return 1
+    return Status.WRONG
 
 
 _OF_STEPS = {

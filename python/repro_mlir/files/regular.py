@@ -11,7 +11,7 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
-from ..errors import ReproError
+from ..errors import SHORTAGES, ReproError
 
 # 0 on systems without them.
 _FLAGS = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
@@ -39,11 +39,14 @@ def open_descriptor(path: str | Path, flags: int = os.O_RDONLY, *, follow: bool 
         in a directory that comes from somebody else.
     Raises:
       ReproError: no such file, or a link, FIFO, device, directory or socket.
+      OSError: this process can open no more files, or the machine is short of something else.
     """
     verb = "write" if flags & os.O_WRONLY else "read"
     try:
         descriptor = os.open(path, flags | _FLAGS | (0 if follow else _NO_LINK), 0o644)
     except OSError as error:
+        if error.errno in SHORTAGES:
+            raise
         # Linux names a link thus, and a socket, or a FIFO that nobody reads, as the second.
         kind = {errno.ELOOP: "symbolic link", errno.ENXIO: "socket or FIFO"}.get(error.errno or 0)
         raise (_not_regular(path, kind) if kind else ReproError(f"cannot {verb} {path}: {error.strerror}")) from None
@@ -78,6 +81,8 @@ def read_regular(path: str | Path, limit: int, *, follow: bool = False) -> bytes
             # Not limit + 1: as many bytes are allocated as are asked for.
             data = file.read(size + 1)
         except OSError as error:
+            if error.errno in SHORTAGES:
+                raise
             raise ReproError(f"cannot read {path}: {error.strerror}") from None
     if len(data) > size:
         raise ReproError(f"cannot read {path}: it grows while it is read")

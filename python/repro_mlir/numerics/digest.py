@@ -10,6 +10,7 @@ bytes are independent, so that NumPy works on thousands of them at a time, in th
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -20,6 +21,9 @@ try:
     import blake3 as _package
 except ImportError:
     _package = None
+
+_alone = False
+"""Whether the package's threads could not be started."""
 
 _IV = np.array(
     [0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A, 0x510E527F, 0x9B05688C, 0x1F83D9AB, 0x5BE0CD19], np.uint32
@@ -44,9 +48,31 @@ def blake3_of(*parts: Bytes, alone: bool = True) -> bytes:
     if _package is None:
         return numpy_blake3_of(*parts)
     size = sum(len(part) for part in parts)
-    state = _package.blake3(max_threads=_package.blake3.AUTO if alone and size > 1 << 20 else 1)
-    for part in parts:
-        state.update(part)
+    return _hashed(lambda: parts, together=alone and size > 1 << 20)
+
+
+def blake3_of_chunks(chunks: Callable[[], Iterable[Bytes]]) -> bytes:
+    """`blake3_of` of data that is never in memory as a whole; needs the package.
+
+    Args:
+      chunks: gives the data from its beginning; called a second time where threads cannot be started.
+    """
+    return _hashed(chunks, together=True)
+
+
+def _hashed(chunks: Callable[[], Iterable[Bytes]], *, together: bool) -> bytes:
+    """`together`: by all processors, as far as the system gives the package's threads."""
+    global _alone
+    try:
+        state = _package.blake3(max_threads=_package.blake3.AUTO if together and not _alone else 1)
+        for chunk in chunks():
+            state.update(chunk)
+    except BaseException as error:
+        # A panic of Rust, which is no Exception: its threads could not be started.
+        if type(error).__name__ != "PanicException" or _alone or not together:
+            raise
+        _alone = True
+        return _hashed(chunks, together=False)
     result: bytes = state.digest()
     return result
 

@@ -19,6 +19,7 @@ from ..errors import ReproError
 from ..frontends.interface import ImportedProgram, Microbatches
 from ..numerics.digest import blake3_of
 from ..numerics.tensors import TensorType
+from .canonical import examine
 from .exact import exact_contractions
 from .program import Program, cached_import, initial_of, read_signature
 
@@ -229,10 +230,22 @@ def _joined(
     shared = [kind for i, kind in enumerate(inputs) if i not in cut]
     if len(part.inputs) != len(state) + len(inputs) or len(finish.inputs) != len(part.outputs) + len(shared):
         raise ReproError("(B1) the programs of a step in microbatches have other tensors than its signature")
+    _check_names(part, [*state, *inputs], 0)
+    _check_names(finish, [*state, *shared], len(part.outputs))
     part = dataclasses.replace(part, inputs=typed(part.inputs, [*state, *inputs]))
     taken = typed(finish.inputs, [*part.outputs, *shared])
     finish = dataclasses.replace(finish, state=state, inputs=taken, outputs=outputs, initial=initial)
     return MicrobatchProgram(part, finish, microbatches, cut, inputs, random, num_hyper_parameters, own)
+
+
+def _check_names(program: Program, wanted: Sequence[TensorType], between: int) -> None:
+    """ReproError where an argument of one of the two programs has another name than the signature of the step; after
+    the state, `between` arguments are no tensors of the step."""
+    arguments = examine(program.data).arguments
+    count = examine(program.data).num_state
+    for own, kind in zip([*arguments[:count], *arguments[count + between :]], wanted, strict=True):
+        if own.name not in ("", kind.name):
+            raise ReproError(f"the signature has a tensor {kind.name!r} in the place of the program's {own.name!r}")
 
 
 StepProgram = Program | MicrobatchProgram

@@ -11,7 +11,11 @@ from pathlib import Path
 import pytest
 from repro_mlir import ReproError
 from repro_mlir.cli.main import main
-from repro_mlir.command_line import run_command
+from repro_mlir.command_line import Status, run_command
+
+
+class Panic(BaseException):
+    """As the panics of Rust packages."""
 
 
 def deep(depth: int) -> int:
@@ -30,6 +34,9 @@ def deep(depth: int) -> int:
         (SystemExit(0), 2, "error: the command was ended by SystemExit(0)"),
         (KeyboardInterrupt(), 130, "interrupted"),
         (BrokenPipeError(), 141, ""),
+        (PermissionError(13, "Permission denied", "/file"), 2, "error: /file: Permission denied"),
+        (Panic("no threads"), 2, "internal error: Panic: no threads (test_ending.py:"),
+        (GeneratorExit(), 2, "internal error: GeneratorExit: (test_ending.py:"),
     ],
 )
 def test_every_failure_has_its_status(capsys, error: BaseException, status: int, message: str) -> None:
@@ -44,7 +51,11 @@ def test_every_failure_has_its_status(capsys, error: BaseException, status: int,
 def test_recursion_and_answers(capsys) -> None:
     assert run_command("repro", argparse.Namespace, lambda options: deep(0)) == 2
     assert "internal error: RecursionError" in capsys.readouterr().err
-    assert run_command("repro", argparse.Namespace, lambda options: 1) == 1
+    assert run_command("repro", argparse.Namespace, lambda options: Status.WRONG) == 1
+    assert run_command("repro", argparse.Namespace, lambda options: Status.UNDECIDED) == 3
+    for other in (1, True, None, 1.0, "wrong"):
+        assert run_command("repro", argparse.Namespace, lambda options, other=other: other) == 2
+        assert "internal error: TypeError: expected the command to return 0 or a Status" in capsys.readouterr().err
     with pytest.raises(SystemExit, match="0"):
         main(["verify", "--help"])
 
@@ -56,13 +67,60 @@ def test_a_script_that_ends_the_process(capsys, tmp_path: Path) -> None:
     assert "SystemExit: 0" in capsys.readouterr().err
 
 
+PROGRAM = """
+import argparse, sys
+from repro_mlir.command_line import Status, run_command
+def command(options):
+    if {finding!r} == "fails":
+        raise KeyError("x")
+    print("found")
+    return Status[{finding!r}]
+sys.exit(run_command("repro", argparse.Namespace, command))
+"""
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is full on this system")
 def test_output_that_cannot_be_written() -> None:
-    program = """
-import argparse, sys
-from repro_mlir.command_line import run_command
-sys.exit(run_command("repro", argparse.Namespace, lambda options: print("right") or 0))
-"""
-    with open("/dev/full", "wb") as full:
-        done = subprocess.run([sys.executable, "-c", program], stdout=full, stderr=subprocess.PIPE, text=True)
-    assert done.returncode == 2 and "No space left on device" in done.stderr
+    """A finding that could not be told is none; where only standard error cannot be written it is one."""
+    ways = {
+        ">/dev/full": (2, 2, 2),
+        ">/dev/full 2>&1": (2, 2, 2),
+        ">&-": (2, 2, 2),
+        ">&- 2>&-": (2, 2, 2),
+        "<&- >&- 2>&-": (2, 2, 2),
+        "2>/dev/full": (0, 1, 2),
+        "2>&-": (0, 1, 2),
+    }
+    processes = {
+        (way, finding): subprocess.Popen(
+            ["sh", "-c", f'"$0" -c "$1" {way}', sys.executable, PROGRAM.format(finding=finding)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        for way in ways
+        for finding in ("RIGHT", "WRONG", "fails")
+    }
+    found: dict[str, tuple[int, ...]] = {}
+    for (way, _), process in processes.items():
+        told = b"".join(process.communicate())
+        found[way] = (*found.get(way, ()), process.returncode)
+        assert b"Traceback" not in told, told
+    assert found == ways
+
+
+def test_little_address_space_and_few_files() -> None:
+    """No limit of the shell makes 1 of a failure, whichever library meets it first."""
+    ways = ["ulimit -v 90000", "ulimit -v 270000", "ulimit -n 5", "ulimit -n 7"]
+    processes = [
+        subprocess.Popen(
+            ["sh", "-c", f'{way}; "$0" -m repro_mlir inspect nothing', sys.executable],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for way in ways
+    ]
+    for way, process in zip(ways, processes, strict=True):
+        _, told = process.communicate()
+        assert process.returncode == 2, (way, told)
+        assert told.startswith("repro: ") and told.count("\n") == 1, told

@@ -6,6 +6,7 @@
 import blake3
 import numpy as np
 import pytest
+from repro_mlir.numerics import digest
 from repro_mlir.numerics.digest import blake3_of, numpy_blake3_of
 
 # Around blocks, chunks, full and ragged trees, and where threads share the work.
@@ -18,3 +19,28 @@ def test_numpy_gives_the_same(size: int) -> None:
     expected = blake3.blake3(data).digest()
     assert numpy_blake3_of(data) == expected and blake3_of(data) == expected
     assert numpy_blake3_of(data[: size // 3], b"", memoryview(bytearray(data))[size // 3 :]) == expected
+
+
+def test_threads_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Data is hashed by one thread where the package panics for want of threads."""
+
+    class PanicException(BaseException):
+        pass
+
+    class Hasher:
+        AUTO = -1
+
+        def __new__(cls, max_threads: int) -> object:
+            if max_threads != 1:
+                raise PanicException("no threads")
+            return blake3.blake3(max_threads=1)
+
+    class Package:
+        blake3 = Hasher
+
+    data = bytes(range(256)) * 8192
+    want = digest.blake3_of(data)
+    monkeypatch.setattr(digest, "_package", Package)
+    monkeypatch.setattr(digest, "_alone", False)
+    assert digest.blake3_of(data) == want
+    assert digest.blake3_of_chunks(lambda: [data[:100], data[100:]]) == want

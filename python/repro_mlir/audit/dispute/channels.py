@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Protocol
 
-from ...errors import ReproError
+from ...errors import SHORTAGES, ReproError
 from ...files.regular import TooLarge
 from . import connection
 from .folder import Folder
@@ -68,6 +68,9 @@ class SocketChannel:
         except TimeoutError:
             raise Silence(f"no answer within {timeout:g} s") from None
         except (OSError, EOFError) as error:
+            if isinstance(error, OSError) and error.errno in SHORTAGES:
+                # Our own: the other side is not to blame.
+                raise
             raise Silence(f"the connection broke: {error}") from None
         except connection.TooLong as error:
             raise TooLong(str(error)) from None

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-import blake3
-
 from ...errors import ReceiptWrong, ReproError
 from ...files.regular import open_regular
 from ...files.storage import PARTIAL
+from ...numerics.digest import blake3_of_chunks
 from .form import CHANGES, CHECKPOINTS, HEADER, INPUTS, PROGRAMS, SEAL, STEPS, FileDigest, Header
 from .kept_tensors import changes, checkpoints
 from .step_log import StepLog
@@ -82,12 +81,18 @@ def describe_files(receipt: Path) -> dict[str, FileDigest]:
 
 def describe_file(path: Path) -> FileDigest:
     """Size and digest of a file. ReproError for one that is not regular."""
-    hasher, size = blake3.blake3(max_threads=blake3.blake3.AUTO), 0
-    with open_regular(path) as file:
-        while chunk := file.read(_CHUNK):
-            hasher.update(chunk)
-            size += len(chunk)
-    return FileDigest(size, hasher.hexdigest())
+    size = 0
+
+    def chunks() -> Iterator[bytes]:
+        nonlocal size
+        size = 0
+        with open_regular(path) as file:
+            while chunk := file.read(_CHUNK):
+                size += len(chunk)
+                yield chunk
+
+    digest = blake3_of_chunks(chunks).hex()
+    return FileDigest(size, digest)
 
 
 def always_needed(header: Header) -> set[str]:

@@ -195,9 +195,15 @@ def _not_checked(
     if run < log.steps:
         yield f"{log.steps - run} of {log.steps} steps: they were not run"
     if not isinstance(inputs, ScriptInputs):
-        yield "whether program, names, hyper-parameters, initial state and batches are those wanted: no script"
+        what = "program, names, unsigned integers, hyper-parameters, initial state, batches and nonfinite_loss"
+        yield f"whether {what} are those wanted: no script"
     elif "nonfinite_loss" not in inputs.run:
         yield f"nonfinite_loss, {receipt.header.nonfinite_loss} in the receipt: the script leaves it open"
+    if receipt.header.microbatches_every is not None:
+        yield f"microbatches_every, {receipt.header.microbatches_every} in the receipt: no script says it"
+    if all(log[number].program != 0 for number in range(1, log.records + 1)):
+        yield f"program {receipt.header.programs[0].identity}, the first of the list: no step runs it"
+    yield "environment, data.script and checkpoint_every: they are for information"
     changes = [log[record].step for record in log.change_records]
     if changes:
         told = ", ".join(map(str, changes[:5])) + (" and more" if len(changes) > 5 else "")

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from ...command_line import Parser, positive, run_command
+from ...command_line import Parser, Status, positive, run_command
 from ...errors import ReproError
 from ...files.npz import load_inputs
 from ...files.regular import write_file
@@ -105,7 +105,7 @@ def run(bundle: Bundle, options: argparse.Namespace) -> int:
     if differences:
         told = "; ".join(differences[:3])
         tell(f"runner: the results are not those that the bundle expects: {told}", stream=sys.stderr)
-        return 1
+        return Status.WRONG
     return 0
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import threading
@@ -90,3 +91,19 @@ def test_a_folder_that_others_can_write_to(tmp_path: Path) -> None:
             serve_files(honest(), tmp_path, 1)
     with pytest.raises(ReproError, match="expected a folder"):
         FileChannel(tmp_path / "none")
+
+
+def test_a_shortage_of_our_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A referee that can open no more files blames nobody."""
+    channel = FileChannel(tmp_path)
+    (tmp_path / "answer-1.json").write_bytes(b"{}")
+    opened = os.open
+
+    def refuse(path: str | Path, *arguments: int, **named: int) -> int:
+        if str(path).endswith("answer-1.json"):
+            raise OSError(errno.EMFILE, "Too many open files", str(path))
+        return opened(path, *arguments, **named)
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(ReproError, match=r"no verdict: B's answer cannot be judged .*Too many open files"):
+        settle(LocalChannel(Prover(honest())), channel, timeout=5)

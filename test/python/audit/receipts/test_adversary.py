@@ -557,5 +557,6 @@ def test_what_was_not_checked(honest: tuple[Path, dict[str, Any], list[Batch]]) 
     receipt = Receipt(path)
     inputs = ScriptInputs(receipt, Agreed(receipt.program, run, batches))
     assert repro_mlir.verify(receipt, threads=1, inputs=inputs, chain=link).not_checked == (
+        "environment, data.script and checkpoint_every: they are for information",
         "who vouches for the run: no signature",
     )

@@ -1,0 +1,33 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The option --version of `repro`."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+from collections.abc import Sequence
+from typing import Any
+
+from ..printing import tell
+
+
+
+class PrintVersions(argparse.Action):
+    """Prints the versions, which importing the compiler gives: only when they are asked for."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, **options)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from .._mlir_libs import _repro
+
+        versions = {"repro-mlir": _repro.__version__, "LLVM/MLIR": _repro.llvm_version}
+        for package in ("torch", "torch-mlir"):
+            try:
+                versions[package] = importlib.metadata.version(package)
+            except importlib.metadata.PackageNotFoundError:
+                versions[package] = "not installed"
+        tell(*(f"{name:10} {version}" for name, version in versions.items()))
+        parser.exit()
