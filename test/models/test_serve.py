@@ -8,19 +8,25 @@ import json
 import random
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import gmpy2
+import numpy as np
 import pytest
 import tokenizers
 import torch
+import transformers
+from blake3 import blake3
 from folders import TEXT, byte_tokenizer, gpt2_folder, llama_folder, piece_tokenizer
 from repro_mlir import ReproError
 from repro_mlir.cli.main import main
 from repro_mlir.generation import identity
+from repro_mlir.generation.identity import programs_of
 from repro_mlir.integrations.model_folder import FolderTokenizer, ModelFolder
 from repro_mlir.serving.receipt import content_hash
 from repro_mlir.serving.text import GrowingText
@@ -110,6 +116,46 @@ def test_llama_with_a_tokenizer_of_pieces(tmp_path: Path) -> None:
     assert answer["receipt"]["prompt"][0] == 1 and answer["receipt"]["stop_tokens"] == [2]
     status, report = verified(answer, folder, path)
     assert status == 0 and report["right"], report
+
+
+def test_weights_follow_from_the_page_and_the_file(tmp_path: Path) -> None:
+    """docs/serving.md, "Weights and programs", without this package."""
+    folder = llama_folder(tmp_path / "llama", head_size=96)
+    known = programs_of(ModelFolder(folder).model, 16)
+    stored = load_file(folder / "model.safetensors")
+    config = transformers.AutoConfig.from_pretrained(folder)
+    with torch.device("meta"):
+        skeleton = transformers.AutoModelForCausalLM.from_config(config)
+    linear = {id(each.weight) for each in skeleton.modules() if isinstance(each, torch.nn.Linear)}
+    values = []
+    for name, parameter in skeleton.named_parameters():
+        value = stored[name].float()
+        values.append((value.t() if id(parameter) in linear else value).contiguous().numpy())
+    theta = gmpy2.mpfr(10000, 24)
+    with gmpy2.context(precision=24):
+        table = [1 / theta ** (gmpy2.mpfr(2 * i) / 96) for i in range(48)]
+    assert [name.rpartition(".")[2] for name, _ in skeleton.named_buffers()] == ["inv_freq", "original_inv_freq"]
+    values += [np.array(list(map(float, table)), np.float32)] * 2
+    digests = []
+    for value in values:
+        head = b"f32".ljust(16, b"\0") + struct.pack(f"<I{value.ndim}Q", value.ndim, *value.shape)
+        digests.append(blake3(b"repro-tensor-v1\0" + head + value.tobytes()).digest())
+    counted = b"repro-state-v1\0\0" + struct.pack("<I", len(digests))
+    assert blake3(counted + b"".join(digests)).hexdigest() == known.identity.weights
+
+
+def test_tensors_that_no_rule_defines(tmp_path: Path, monkeypatch: Any) -> None:
+    folder = llama_folder(tmp_path / "llama")
+    rope = transformers.models.llama.modeling_llama.LlamaRotaryEmbedding
+    original = rope.compute_default_rope_parameters
+
+    def drawn(*arguments: Any, **options: Any) -> Any:
+        table, scale = original(*arguments, **options)
+        return table * torch.rand(()), scale
+
+    monkeypatch.setattr(rope, "compute_default_rope_parameters", staticmethod(drawn))
+    with pytest.raises(ReproError, match=r"expected tensors of the files or by \(G5\), got model.rotary_emb.inv_freq"):
+        _ = ModelFolder(folder).model
 
 
 @pytest.mark.parametrize("make", [byte_tokenizer, piece_tokenizer])

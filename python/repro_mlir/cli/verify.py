@@ -46,6 +46,9 @@ def register(commands: Commands) -> None:
         help="a directory written by repro train --receipt, or a file with an answer of repro serve",
     )
     command.add_argument("--model", metavar="DIR", help="of an answer: the directory of the model that gave it")
+    command.add_argument(
+        "--programs", metavar="OUT", help="of an answer: write the model's programs and list of weights to a new folder"
+    )
     add_target(command)
     command.add_argument("--steps", default="all", metavar="S", help="all, sample:N, A-B or A (all)")
     command.add_argument(
@@ -76,6 +79,8 @@ def _verify(options: argparse.Namespace) -> int:
 
     if options.model is not None:
         return _verify_answer(options)
+    if options.programs is not None:
+        raise ReproError("--programs: expected --model DIR and the receipt of an answer")
     allow_numerics(options.exact_digits, options.precision, options.script)
     if expect(options.receipt, RECEIPT, ANSWER) is ANSWER:
         raise ReproError(f"{options.receipt}: expected --model DIR with the receipt of an answer")
@@ -173,7 +178,7 @@ def _verify_answer(options: argparse.Namespace) -> int:
     from ..files.json_text import parse
     from ..files.regular import read_regular
     from ..generation.generator import Generator
-    from ..generation.identity import identity_of
+    from ..generation.identity import programs_of
     from ..serving.verification import check_itself, check_model, find_receipt, recompute
 
     wrong = [f"--{name.replace('_', '-')}" for name, value in _OF_STEPS.items() if getattr(options, name) != value]
@@ -192,7 +197,10 @@ def _verify_answer(options: argparse.Namespace) -> int:
         folder = ModelFolder(options.model)
         folder.check_capacity(receipt["capacity"])
         asked = receipt["capacity"], receipt.get("cache")
-        check_model(receipt, identity_of(folder.model, *asked), versions())
+        programs = programs_of(folder.model, *asked)
+        if options.programs is not None:
+            programs.write(options.programs)
+        check_model(receipt, programs.identity, versions())
         generator = Generator(folder.model, asked[0], cache=asked[1], target=options.target, threads=options.threads)
         transcript = recompute(receipt, generator, folder.tokenizer, options.receipt)
     except ReceiptWrong as error:

@@ -5,13 +5,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from repro_mlir.errors import ReproError
+from repro_mlir.files.regular import write_file
 from repro_mlir.generation.sampling import sampling_program
-from repro_mlir.numerics.hashing import state_hash
+from repro_mlir.numerics.hashing import combine_digests, tensor_digest
 from repro_mlir.precision.cache_format import cache_format, format_text
+from repro_mlir.program import Program
 
 if TYPE_CHECKING:
     import torch
@@ -40,6 +45,56 @@ class ModelIdentity:
     cache: str | None = None
 
 
+@dataclass(frozen=True)
+class WeightTensor:
+    """One of the tensors that `weights` is the hash of.
+
+    Attributes:
+      name: that of the model.
+      transposed: whether it is hashed with its two dimensions exchanged.
+      element: its type.
+      shape: as it is hashed.
+      hash: (H1), in hexadecimal.
+    """
+
+    name: str
+    transposed: bool
+    element: str
+    shape: tuple[int, ...]
+    hash: str
+
+
+@dataclass(frozen=True)
+class ModelPrograms:
+    """What a `ModelIdentity` has the hashes of.
+
+    Attributes:
+      identity: the hashes.
+      program: reads one token of one request.
+      choice: chooses a token.
+      weights: the model's tensors, in the order of the program.
+    """
+
+    identity: ModelIdentity
+    program: Program
+    choice: Program
+    weights: tuple[WeightTensor, ...]
+
+    def write(self, folder: str | Path) -> None:
+        """Writes both programs as they are stored (docs/identity.md), and a list of the weights, into a new folder.
+
+        ReproError where the folder exists or cannot be written.
+        """
+        try:
+            Path(folder).mkdir()
+        except OSError as error:
+            raise ReproError(f"{folder}: expected a folder that can be made: {error.strerror}") from None
+        write_file(Path(folder) / "program.repro", self.program.data)
+        write_file(Path(folder) / "choice.repro", self.choice.data)
+        listed = json.dumps([asdict(each) for each in self.weights], indent=1) + "\n"
+        write_file(Path(folder) / "weights.json", listed.encode())
+
+
 def identity_of(
     model: torch.nn.Module, capacity: int, cache: Format | str | Mapping[str, Any] | None = None
 ) -> ModelIdentity:
@@ -50,16 +105,32 @@ def identity_of(
     Raises:
       ReproError: as `Generator`.
     """
+    return programs_of(model, capacity, cache).identity
+
+
+def programs_of(
+    model: torch.nn.Module, capacity: int, cache: Format | str | Mapping[str, Any] | None = None
+) -> ModelPrograms:
+    """The programs and the tensors that the identity of a model names. Arguments and errors as `identity_of`."""
     from repro_mlir.frontends.torch.cached_attention import capture_one_request
 
     format = None if cache is None else cache_format(cache)
-    token, caches = capture_one_request(model, capacity, format)
-    (logits,) = token.outputs
+    program, names = capture_one_request(model, capacity, format)
+    (logits,) = program.outputs
     vocabulary = logits.shape[-1]
-    weights = state_hash(
-        (value, kind.element) for kind, value in zip(token.state, token.initial, strict=True) if kind.name not in caches
+    weights, digests = [], []
+    for kind, value in zip(program.state, program.initial, strict=True):
+        if kind.name in names:
+            name, is_transposed = names[kind.name]
+            digests.append(tensor_digest(value, kind.element))
+            weights.append(WeightTensor(name, is_transposed, kind.element, kind.shape, digests[-1].hex()))
+    choice = sampling_program(vocabulary)
+    identity = ModelIdentity(
+        combine_digests(digests),
+        program.hash,
+        choice.hash,
+        capacity,
+        vocabulary,
+        None if format is None else format_text(format),
     )
-    choice = sampling_program(vocabulary).hash
-    return ModelIdentity(
-        weights, token.hash, choice, capacity, vocabulary, None if format is None else format_text(format)
-    )
+    return ModelPrograms(identity, program, choice, tuple(weights))

@@ -24,6 +24,7 @@ from ..errors import ReproError
 from ..files.canonical_json import LIMIT
 from ..files.json_text import parse
 from ..files.regular import read_regular
+from ..frontends.torch.defined_construction import DefinedConstruction, is_plain
 from ..printing import foreign
 from .decoder import Decoder
 
@@ -84,25 +85,34 @@ class ModelFolder:
     @cached_property
     def model(self) -> Decoder:
         """The model in float32, which holds every bf16 and f16 exactly. ReproError where it is not all there."""
-        self._check_weights()
-        model, report = self._read(
-            transformers.AutoModelForCausalLM,
-            "a model",
-            use_safetensors=True,
-            dtype=torch.float32,
-            output_loading_info=True,
-        )
+        stored = self._check_weights()
+        # Rotary tables are in no file, and would be those of this machine's vector level.
+        with DefinedConstruction() as construction:
+            model, report = self._read(
+                transformers.AutoModelForCausalLM,
+                "a model",
+                use_safetensors=True,
+                dtype=torch.float32,
+                output_loading_info=True,
+            )
         # transformers would draw what is missing, on each machine anew, and leave out what is too much, such as layers.
         for kind in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs"):
             if wrong := sorted(map(str, report.get(kind) or ())):
                 raise ReproError(f"{self.path}: {kind.replace('_', ' ')} of the model: {foreign(', '.join(wrong))}")
+        for name, tensor in _computed_tensors(model):
+            if not (construction.knows(tensor) or is_plain(tensor) or _is_stored(name, stored)):
+                raise ReproError(
+                    f"{self.path}: expected tensors of the files or by (G5), got {name}, which the model computes in "
+                    "another way"
+                )
         for tensor in (*model.parameters(), *model.buffers()):
             # Those of f32 are the file itself, in which others may write.
             tensor.data = tensor.data.clone()
         return Decoder(model).eval()
 
-    def _check_weights(self) -> None:
-        """ReproError for weights that are no safetensors of this directory, or whose numbers f32 does not hold."""
+    def _check_weights(self) -> set[str]:
+        """The names in the files. ReproError for weights that are no safetensors of this directory, or whose numbers
+        f32 does not hold."""
         if getattr(self._config, "transformers_weights", None) is not None:
             raise ReproError(f"{self.path}: expected weights as model.safetensors, config.json names other files")
         index = self.path / "model.safetensors.index.json"
@@ -115,6 +125,7 @@ class ModelFolder:
             if not given or not named.issuperset(given) or not all(each.endswith(".safetensors") for each in named):
                 raise ReproError(f"{index}: expected names of safetensors of this directory")
             names = sorted(named)
+        stored: set[str] = set()
         for name in names:
             path = self.path / name
             try:
@@ -122,12 +133,14 @@ class ModelFolder:
                     kinds = {key: file.get_slice(key).get_dtype() for key in file.keys()}
             except Exception as error:
                 raise ReproError(f"{self.path}: cannot read a model: {foreign(f'{name}: {error}')}") from None
+            stored.update(kinds)
             # Masks and positions that old models store are whole numbers.
             for key, kind in kinds.items():
                 if kind not in _EXACT and (kind.startswith("F") or key.endswith(".weight")):
                     raise ReproError(
                         f"{self.path}: expected weights of f32, bf16 or f16, got {kind}: {foreign(key)} in {name}"
                     )
+        return stored
 
     def check_capacity(self, capacity: int) -> None:
         """ReproError for more tokens than the model has positions for."""
@@ -152,6 +165,20 @@ class ModelFolder:
         given = {"local_files_only": True} if kind is transformers.GenerationConfig else _LOCAL
         with _refusal(f"{self.path}: cannot read {what}"), _silence():
             return kind.from_pretrained(str(self.path), **given, **options)
+
+
+def _computed_tensors(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """The buffers of a model, and the tensors that are attributes of its modules, which become constants."""
+    yield from model.named_buffers()
+    for name, module in model.named_modules():
+        for attribute, value in vars(module).items():
+            if isinstance(value, torch.Tensor):
+                yield f"{name}.{attribute}", value
+
+
+def _is_stored(name: str, stored: set[str]) -> bool:
+    """Whether a buffer is in the files, whose names may have more or fewer levels before those of the model."""
+    return any(f".{key}".endswith(f".{name}") or f".{name}".endswith(f".{key}") for key in stored)
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ import copy
 import functools
 import json
 import re
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,12 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
+from blake3 import blake3
 from repro_mlir import Generator, ReproError, Sampling
 from repro_mlir.errors import ReceiptWrong
-from repro_mlir.generation.identity import ModelIdentity, identity_of
+from repro_mlir.generation.identity import ModelIdentity, identity_of, programs_of
 from repro_mlir.numerics.hashing import state_hash, tensor_digest
+from repro_mlir.program.canonical import examine
 from repro_mlir.serving import verification
 from repro_mlir.serving.receipt import Question, content_hash, make_receipt, read_receipt
 from repro_mlir.serving.transcript import Transcript
@@ -87,6 +90,33 @@ def test_the_model_is_named_by_what_it_computes_with_one_slot() -> None:
         for name, value in model.named_parameters()
     ]
     assert known_identity().weights == state_hash((np.ascontiguousarray(value), element) for value, element in values)
+
+
+def test_programs_and_weights_can_be_written(tmp_path: Path) -> None:
+    programs = programs_of(small_model(), CAPACITY)
+    programs.write(tmp_path / "out")
+    for name in ("program", "choice"):
+        data = (tmp_path / "out" / f"{name}.repro").read_bytes()
+        assert examine(data).identity == getattr(known_identity(), name)
+    listed = json.loads((tmp_path / "out" / "weights.json").read_text())
+    tensors = small_model().state_dict()
+    digests = []
+    for each in listed:
+        value = tensors[each["name"]].t() if each["transposed"] else tensors[each["name"]]
+        assert list(value.shape) == each["shape"] and each["element"] == "f32"
+        data = value.contiguous().numpy().tobytes()
+        head = (
+            b"repro-tensor-v1\0" + b"f32".ljust(16, b"\0") + struct.pack(f"<I{value.dim()}Q", value.dim(), *value.shape)
+        )
+        digests.append(blake3(head + data).digest())
+        assert digests[-1].hex() == each["hash"]
+    counted = b"repro-state-v1\0\0" + struct.pack("<I", len(digests))
+    assert blake3(counted + b"".join(digests)).hexdigest() == known_identity().weights
+    # The first state tensors of the program are these; keys and values follow.
+    state = programs.program.state[: len(listed)]
+    assert [list(kind.shape) for kind in state] == [each["shape"] for each in listed]
+    with pytest.raises(ReproError, match="out: expected a folder that can be made: File exists"):
+        programs.write(tmp_path / "out")
 
 
 def sealed(given: dict[str, Any]) -> dict[str, Any]:

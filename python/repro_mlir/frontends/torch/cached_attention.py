@@ -60,14 +60,20 @@ def capture_generation(
     return programs
 
 
-def capture_one_request(model: nn.Module, capacity: int, cache: Format | None = None) -> tuple[Program, list[str]]:
-    """The program by which a model reads one token of its only request, and the names of the state's caches.
+def capture_one_request(
+    model: nn.Module, capacity: int, cache: Format | None = None
+) -> tuple[Program, dict[str, tuple[str, bool]]]:
+    """The program by which a model reads one token of its only request, and what its state has of the model.
 
     Arguments and errors are those of `capture_generation`, whose second program this is for one slot.
+
+    Returns:
+      the program; for each state tensor that is no cache, by name, which tensor of the model it is, and whether it is
+      transposed.
     """
     cached = CachedModel(model, 1, capacity, cache)
     token = torch.zeros((1, 1), dtype=torch.int64)
-    return capture(cached, (token, token.clone())), cached.cache_names()
+    return capture(cached, (token, token.clone())), cached.tensor_names()
 
 
 class CachedModel(nn.Module):
@@ -189,9 +195,9 @@ class CachedModel(nn.Module):
             with _before(*self._head, select):
                 return self._calls(tokens, positions.clamp(min=0), tensors)
 
-    def cache_names(self) -> list[str]:
-        """The names of all buffers of the cache."""
-        return [name for names in self.caches for part in names for name in part]
+    def tensor_names(self) -> dict[str, tuple[str, bool]]:
+        """For each own parameter and buffer but the caches, the model's name and whether it is transposed."""
+        return {own: (name, is_transposed) for name, (own, is_transposed) in self._tensors.items()}
 
     def _make_caches(self, slots: int, shapes: Sequence[tuple[tuple[int, int], tuple[int, int]]]) -> None:
         """Registers buffers without tokens for calls of attention, whose heads and sizes are `shapes`."""

@@ -9,6 +9,8 @@ that starts there can be repeated only from its stored initial state.
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -22,8 +24,7 @@ if TYPE_CHECKING:
     Model = TypeVar("Model", bound=torch.nn.Module)
 
 
-@float_environment()
-def initialize(model: Model, seed: int = 0) -> Model:
+def initialize(model: Model | Callable[[], Model], seed: int = 0) -> Model:
     """(G3) Sets the parameters of a model: a function of their names, shapes and order and of the seed alone.
 
     A parameter with two or more dimensions becomes (u - 0.5) * (2 * bound) in f32, where u is uniform by (R1), (R2)
@@ -31,12 +32,49 @@ def initialize(model: Model, seed: int = 0) -> Model:
     the product of all dimensions but the first; both in f64, rounded once to f32. Of the others, those whose last name
     is `bias` become zero; the rest (scales of normalisations) and all buffers stay as they are.
 
+    What stays and was computed by PyTorch, such as a table of positions, may have other bits on another machine. A
+    function that makes the model is called here, so that elementary functions are those of (G5). Tensors whose bits
+    are still not defined are named in a warning.
+
     Args:
-      model: with parameters on the CPU.
+      model: with parameters on the CPU; or a function without arguments that makes it.
       seed: any 64-bit integer.
     Returns:
       the model.
+    Warns:
+      UserWarning: with the names of floating-point tensors that stay and that no rule defines.
     """
+    import torch
+
+    from .defined_construction import DefinedConstruction, is_plain
+
+    if isinstance(model, torch.nn.Module):
+        made, advice = model, "; give initialize a function that makes the model"
+        kept = [(name, is_plain(tensor)) for name, tensor in _kept(made)]
+    else:
+        with DefinedConstruction() as construction:
+            made, advice = model(), ""
+        kept = [(name, is_plain(tensor) or construction.knows(tensor)) for name, tensor in _kept(made)]
+    if undefined := [name for name, is_defined in kept if not is_defined]:
+        warnings.warn(
+            f"initialize leaves {', '.join(undefined)} as PyTorch computed them, whose bits may be others on another "
+            f"machine{advice}",
+            stacklevel=2,
+        )
+    _set_parameters(made, seed)
+    return made
+
+
+def _kept(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """The tensors that stay as they are."""
+    for name, parameter in model.named_parameters():
+        if parameter.dim() < 2 and name.rpartition(".")[2] != "bias":
+            yield name, parameter
+    yield from model.named_buffers()
+
+
+@float_environment()
+def _set_parameters(model: torch.nn.Module, seed: int) -> None:
     import torch
 
     with torch.no_grad():
@@ -49,4 +87,3 @@ def initialize(model: Model, seed: int = 0) -> Model:
                 parameter.copy_(torch.from_numpy(values))
             elif name.rpartition(".")[2] == "bias":
                 parameter.zero_()
-    return model

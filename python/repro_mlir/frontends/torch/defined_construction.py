@@ -1,0 +1,144 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""(G5) Tensors that a model computes while it is built, such as rotary tables, with bits that no machine changes.
+
+PyTorch's elementary functions and sums give other bits at other vector levels (ATEN_CPU_CAPABILITY).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from repro_mlir.numerics.environment import float_environment
+from repro_mlir.reference.functions import DOUBLE, NAMES, evaluate
+
+_MOVES = frozenset(
+    """_reshape_alias _to_copy _unsafe_view alias arange as_strided cat chunk clone constant_pad_nd contiguous copy
+    detach diag_embed diagonal expand eye fill flip full full_like gather index index_put index_select lift lift_fresh
+    lift_fresh_copy masked_fill new_full new_ones new_zeros ones ones_like permute repeat reshape roll scalar_tensor
+    select select_scatter slice slice_scatter split split_with_sizes squeeze stack t to transpose tril triu unbind
+    unfold unsqueeze view where zero zeros zeros_like""".split()
+)
+"""What gives elements that it is given, or that a Python number says, each rounded at most once."""
+
+_ARITHMETIC = frozenset(
+    """abs add amax amin ceil clamp clamp_max clamp_min div floor floor_divide fmod max maximum min minimum mul neg
+    reciprocal remainder round rsub sign sqrt sub trunc""".split()
+)
+"""(S1), (S2), (S4): one rounding for each element, at every vector level."""
+
+_QUESTIONS = frozenset("eq ge gt isfinite isinf isnan le logical_and logical_not logical_or lt ne signbit".split())
+
+_FUNCTIONS = frozenset(NAMES) & frozenset(dir(torch.ops.aten))
+"""(S5)."""
+
+_WHOLE_WRITES = frozenset({"copy", "fill", "zero"})
+
+
+class DefinedConstruction(TorchDispatchMode):
+    """Computes elementary functions of f32 and f64 by (S5) meanwhile, and knows which tensors follow from defined
+    operations alone. Tensors on the device `meta` have no elements, so that nothing is known of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        # The weak reference keeps the key from being that of another storage.
+        self._defined: dict[int, StorageWeakRef] = {}
+        self._environment = float_environment()
+
+    def __enter__(self) -> DefinedConstruction:
+        self._environment.__enter__()
+        super().__enter__()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        super().__exit__(*exception)
+        self._environment.__exit__(*exception)
+
+    def knows(self, tensor: torch.Tensor) -> bool:
+        """Whether the elements of a tensor follow from defined operations alone."""
+        return tensor.untyped_storage()._cdata in self._defined
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        given = [each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+        name = func.overloadpacket.__name__
+        name = name if name.startswith("__") else name.rstrip("_")
+        operands = given[1:] if name in _WHOLE_WRITES and _is_whole(given[0]) else given
+        is_known = _is_lifted(name, given) or all(map(self.knows, operands))
+        # Read before it is written in place.
+        values = _operands(args) if name in _FUNCTIONS and not kwargs and is_known else None
+        result = func(*args, **kwargs)
+        results = [each for each in tree_leaves(result) if isinstance(each, torch.Tensor)]
+        written = [each for each in results if each.device.type != "meta"]
+        if is_known and values is not None and len(written) == 1 and _computes(name, values, written[0]):
+            element = np.float32 if written[0].dtype == torch.float32 else np.float64
+            found = evaluate(name, *(np.asarray(value).astype(element) for value in values))
+            written[0].copy_(torch.from_numpy(np.array(found)))
+        elif not is_known or not _is_exact(func, name, kwargs, [*given, *results]):
+            for each in written:
+                self._defined.pop(each.untyped_storage()._cdata, None)
+            return result
+        for each in written:
+            storage = each.untyped_storage()
+            self._defined[storage._cdata] = StorageWeakRef(storage)
+        return result
+
+
+def _is_lifted(name: str, given: list[torch.Tensor]) -> bool:
+    """Whether a tensor is made of numbers of Python. NumPy, whose functions have other bits at other vector levels, has
+    memory of its own, which no tensor can resize."""
+    return name.startswith("lift") and (given[0].untyped_storage().resizable() or is_plain(given[0]))
+
+
+def _is_whole(tensor: torch.Tensor) -> bool:
+    """Whether a tensor has all elements of its storage."""
+    return tensor.numel() * tensor.element_size() == tensor.untyped_storage().nbytes()
+
+
+def _operands(args: tuple[Any, ...]) -> list[Any] | None:
+    """What a function is applied to; None where that is not numbers and tensors in memory."""
+    found = []
+    for each in args:
+        if isinstance(each, torch.Tensor) and each.device.type == "cpu" and each.layout == torch.strided:
+            found.append(each.detach().double().numpy().copy())
+        elif isinstance(each, bool | int | float):
+            found.append(each)
+        else:
+            return None
+    return found
+
+
+def _computes(name: str, values: list[Any], result: torch.Tensor) -> bool:
+    if result.dtype == torch.float32:
+        return len(values) == (2 if name in ("atan2", "hypot", "pow") else 1)
+    return result.dtype == torch.float64 and name in DOUBLE and len(values) == 1
+
+
+def _is_exact(func: Any, name: str, kwargs: dict[str, Any], tensors: Iterable[torch.Tensor]) -> bool:
+    """Whether an operation gives the same bits everywhere, as it does on whole numbers."""
+    if torch.Tag.nondeterministic_seeded in func.tags or name.startswith("empty") or name.startswith("new_empty"):
+        return False
+    if not any(each.is_floating_point() or each.is_complex() for each in tensors):
+        return True
+    # With a factor, a sum is one rounding at some levels and two at others.
+    return name in _MOVES | _ARITHMETIC | _QUESTIONS and kwargs.get("alpha", 1) == 1
+
+
+def is_plain(tensor: torch.Tensor) -> bool:
+    """Whether the elements of a tensor say by themselves that no rounding of a machine is in them: whole numbers,
+    infinities, or one number everywhere."""
+    if not (tensor.is_floating_point() or tensor.is_complex()) or tensor.device.type == "meta" or not tensor.numel():
+        return True
+    values = torch.view_as_real(tensor) if tensor.is_complex() else tensor
+    values = values.detach().double()
+    return bool((values == values.flatten()[0]).all() or ((values == values.round()) | values.isnan()).all())
