@@ -83,7 +83,8 @@ def llama_folder(path: Path, head_size: int = 8) -> Path:
     torch.manual_seed(1)
     config = transformers.LlamaConfig(
         num_attention_heads=4, num_key_value_heads=2, hidden_size=32, head_dim=head_size,
-        intermediate_size=48, num_hidden_layers=2, vocab_size=len(tokenizer), max_position_embeddings=64, initializer_range=0.5, bos_token_id=1, eos_token_id=[2],
+        intermediate_size=48, num_hidden_layers=2, vocab_size=len(tokenizer), max_position_embeddings=64,
+        initializer_range=0.5, bos_token_id=1, eos_token_id=[2],
     )  # fmt: skip
     # As most are stored.
     transformers.LlamaForCausalLM(config).eval().to(torch.bfloat16).save_pretrained(path)

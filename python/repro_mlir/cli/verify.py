@@ -190,7 +190,7 @@ def _verify_answer(options: argparse.Namespace) -> int:
     start = time.perf_counter()
     report: dict[str, Any] = {"receipt": options.receipt, "target": options.target, "hash": receipt["hash"]}
     try:
-        check_itself(receipt, said)
+        undecided = check_itself(receipt, said)
         with needed_packages():
             from ..integrations.model_folder import ModelFolder, versions
 
@@ -205,7 +205,7 @@ def _verify_answer(options: argparse.Namespace) -> int:
         transcript = recompute(receipt, generator, folder.tokenizer, options.receipt)
     except ReceiptWrong as error:
         return _tell_wrong(report, error, options.json)
-    left_open, own = [_OPEN], sorted(folder.tokenizer.stop_tokens)
+    left_open, own = [_OPEN, f"the fields {', '.join(undecided)}"], sorted(folder.tokenizer.stop_tokens)
     if receipt["stop_tokens"] != own:
         left_open.append(f"whether an answer ends behind {receipt['stop_tokens']}, where the directory says {own}")
     report |= {

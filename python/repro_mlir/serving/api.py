@@ -25,6 +25,7 @@ from ..errors import ReproError
 from ..files.json_text import parse
 from ..generation.identity import ModelIdentity
 from ..printing import foreign, tell
+from .answer import completion_object, system_fingerprint, token_counts
 from .engine import Answer, Engine, EngineFailed, Full
 from .fields import Fields, Refused, read_fields
 from .options import ServerOptions
@@ -305,11 +306,10 @@ class _Form:
         self._question = question
         self._head = {
             "id": f"{'chatcmpl' if chat else 'cmpl'}-{uuid.uuid4().hex}",
-            "object": "chat.completion" if chat else "text_completion",
+            "object": completion_object(chat),
             "created": int(time.time()),
             "model": model,
-            # What answers depend on, beside the request.
-            "system_fingerprint": f"{identity.program[:16]}-{identity.weights[:16]}",
+            "system_fingerprint": system_fingerprint(identity.program, identity.weights),
         }
 
     def whole(self, transcript: Transcript, receipt: dict[str, Any]) -> dict[str, Any]:
@@ -333,8 +333,7 @@ class _Form:
 
     def usage(self, transcript: Transcript) -> dict[str, int]:
         """The counts of tokens."""
-        read, written = len(self._question.prompt), len(transcript.tokens)
-        return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
+        return token_counts(len(self._question.prompt), len(transcript.tokens))
 
 
 def _dump(value: Any) -> bytes:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ..errors import ReceiptWrong, ReproError
@@ -14,58 +13,35 @@ from ..generation.generator import Generator
 from ..generation.identity import ModelIdentity
 from ..numerics.hashing import tensor_digest
 from ..printing import foreign
-from .receipt import content_hash, outcome, read_receipt, text_hash
+from .answer import check_answer, read_answer
+from .receipt import content_hash, outcome, read_receipt
 from .tokenizer import Tokenizer
 from .transcript import Transcript
 
 
-@dataclass(frozen=True)
-class Said:
-    """What an answer says beside its receipt: its text, why it ends, and how many tokens were read and written."""
-
-    text: str
-    finish: Any
-    read: Any
-    written: Any
-
-
-def find_receipt(value: Any, where: str) -> tuple[dict[str, Any], Said | None]:
+def find_receipt(value: Any, where: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """The receipt in the JSON of a file, which has it alone or the whole answer of a server, and what the answer says.
 
     Args:
       value: parsed JSON.
       where: names the file in messages.
+    Returns:
+      the receipt; the fields of the answer as by `read_answer`, none for a receipt alone.
     Raises:
       ReproError: neither of both, as the last event of a stream, which has no text of its own.
     """
     if not (isinstance(value, dict) and "receipt" in value):
         read_receipt(value, where)
-        return value, None
+        return value, {}
     read_receipt(value["receipt"], where)
-    try:
-        (choice,), usage = value["choices"], value["usage"]
-        # Of two texts a reader may take the other one.
-        (text,) = [choice[name] if name == "text" else choice[name]["content"] for name in _TEXTS if name in choice]
-        said = Said(text, choice["finish_reason"], usage["prompt_tokens"], usage["completion_tokens"])
-    except (KeyError, TypeError, ValueError):
-        said = None
-    if said is None or not isinstance(said.text, str):
-        raise ReproError(f"{where}: expected the whole answer of a server, with one choice, or its receipt alone")
-    return value["receipt"], said
+    return value["receipt"], read_answer(value, where)
 
 
-_TEXTS = ("text", "message")
-"""Where an answer has its text, as a completion or in a conversation."""
-
-
-def check_itself(receipt: Mapping[str, Any], said: Said | None) -> None:
-    """ReceiptWrong where a receipt contradicts itself, or what its answer says where that is at hand."""
+def check_itself(receipt: Mapping[str, Any], said: Mapping[str, Any]) -> list[str]:
+    """The fields of receipt and answer that nothing decides. ReceiptWrong where a receipt contradicts itself, or its
+    answer contradicts it."""
     _compare("hash", receipt["hash"], content_hash(receipt))
-    if said is not None:
-        _compare("text", receipt["text"], text_hash(said.text))
-        _compare("finish", receipt["finish"], said.finish)
-        _compare("prompt", len(receipt["prompt"]), said.read)
-        _compare("tokens", len(receipt["tokens"]), said.written)
+    return ["receipt.environment", *check_answer(said, receipt)]
 
 
 def check_model(receipt: Mapping[str, Any], identity: ModelIdentity, versions: Mapping[str, str]) -> None:

@@ -8,8 +8,9 @@ import functools
 import json
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jsonschema
@@ -22,6 +23,7 @@ from repro_mlir.generation.identity import ModelIdentity, identity_of, programs_
 from repro_mlir.numerics.hashing import state_hash, tensor_digest
 from repro_mlir.program.canonical import examine
 from repro_mlir.serving import verification
+from repro_mlir.serving.api import _Form
 from repro_mlir.serving.receipt import Question, content_hash, make_receipt, read_receipt
 from repro_mlir.serving.transcript import Transcript
 from support.small_server import CAPACITY, Pieces, known_generator, known_identity, small_model
@@ -324,19 +326,63 @@ def test_what_a_whole_answer_says_is_compared() -> None:
     finish = CHANGES["finish"](receipt(1)["finish"])
     for place, lie in (
         ("text", whole(1, {"text": f"{text}!"})),
-        ("finish", whole(1, {"text": text, "finish_reason": finish})),
-        ("prompt", whole(1, {"text": text}, usage={"prompt_tokens": 1, "completion_tokens": 2})),
-        ("tokens", whole(1, {"text": text}, usage={**whole(1, {})["usage"], "completion_tokens": None})),
+        ("finish_reason", whole(1, {"text": text, "finish_reason": finish})),
+        ("prompt_tokens", whole(1, {"text": text}, usage={"prompt_tokens": 1, "completion_tokens": 2})),
+        ("completion_tokens", whole(1, {"text": text}, usage={**whole(1, {})["usage"], "completion_tokens": None})),
     ):
         with pytest.raises(ReceiptWrong) as wrong:
             verify(lie, known_generator(1, 1))
-        assert wrong.value.place == place
+        assert wrong.value.place is not None and wrong.value.place.rpartition(".")[2] == place
     both = {"text": text, "message": {**message, "content": "another"}}
     event = {"choices": [{"text": "", "finish_reason": receipt(1)["finish"]}], "receipt": receipt(1)}
     choices = ([], [{}], [{"text": 1}], [{"message": None}], "x", ["text"], [{"text": text}] * 2)
-    for other in (whole(1, both), event, *(whole(1, {}, choices=each) for each in choices)):
+    with pytest.raises(ReproError, match=re.escape("choices[0].text: expected no such field")):
+        verify(whole(1, both), known_generator(1, 1))
+    for other in (event, *(whole(1, {}, choices=each) for each in choices)):
         with pytest.raises(ReproError, match="expected the whole answer of a server"):
             verify(other, known_generator(1, 1))
+
+
+def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, each in items:
+        yield from leaves(each, (*path, key)) if isinstance(each, dict | list) and each else [(*path, key)]
+
+
+@pytest.mark.parametrize("chat", [False, True])
+def test_every_field_of_an_answer_is_compared_or_named(chat: bool) -> None:
+    """Each leaf is changed, and in each object there is one field more: that is seen, or the field is listed."""
+    said = receipt(1)
+    text = verify(said, known_generator(1, 1)).text
+    form = _Form(chat, "small", QUESTIONS[1], known_identity())
+    transcript = SimpleNamespace(text=text, finish=said["finish"], tokens=said["tokens"])
+    answer = json.loads(json.dumps(form.whole(transcript, said)))  # type: ignore[arg-type]
+    found, fields = verification.find_receipt(answer, "answer.json")
+    listed = ["receipt.environment", "id", "created", "model"]
+    assert verification.check_itself(found, fields) == listed
+    for path in leaves(answer):
+        name = path[0] if path[0] != "receipt" else ".".join(map(str, path[:2]))
+        for other in ("other", 999999, True, None, [1], {"a": 1}):
+            changed = copy.deepcopy(answer)
+            place = functools.reduce(lambda inner, key: inner[key], path[:-1], changed)
+            if type(place[path[-1]]) is type(other) and place[path[-1]] == other:
+                continue
+            is_free = name in listed and type(place[path[-1]]) is type(other)
+            place[path[-1]] = other
+            if is_free:
+                verification.check_itself(*verification.find_receipt(changed, "answer.json"))
+                continue
+            with pytest.raises(ReproError):
+                verification.check_itself(*verification.find_receipt(changed, "answer.json"))
+    objects: list[tuple[Any, ...]] = [(), ("usage",), ("choices", 0), ("receipt",)]
+    for path in [*objects, ("choices", 0, "message")] if chat else objects:
+        for value in ("call_1", 7, {}, [], {"deep": [1]}):
+            changed = copy.deepcopy(answer)
+            functools.reduce(lambda inner, key: inner[key], path, changed)["tool_calls"] = value
+            with pytest.raises(ReproError, match="tool_calls"):
+                verification.find_receipt(changed, "answer.json")
+    answer["choices"][0]["message" if chat else "refusal"] = {**answer["choices"][0].get("message", {}), "audio": None}
+    verification.check_itself(*verification.find_receipt(answer, "answer.json"))
 
 
 def test_no_weights() -> None:

@@ -1,0 +1,113 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The whole answer of a server: what it says in addition to its receipt, and how each field is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from ..errors import ReceiptWrong, ReproError
+from ..printing import foreign
+from .receipt import text_hash
+
+Receipt = Mapping[str, Any]
+
+
+def completion_object(chat: bool) -> str:
+    """What the field `object` says."""
+    return "chat.completion" if chat else "text_completion"
+
+
+def system_fingerprint(program: str, weights: str) -> str:
+    """What an answer depends on in addition to the request, in short."""
+    return f"{program[:16]}-{weights[:16]}"
+
+
+def token_counts(read: int, written: int) -> dict[str, int]:
+    """The field `usage`."""
+    return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
+
+
+def _counts(receipt: Receipt) -> dict[str, int]:
+    return token_counts(len(receipt["prompt"]), len(receipt["tokens"]))
+
+
+_TEXTS = {False: "choices[0].text", True: "choices[0].message.content"}
+"""Where an answer has its text, as a completion and in a conversation."""
+
+_DERIVED: dict[str, Callable[[Receipt, bool], Any]] = {
+    "object": lambda receipt, chat: completion_object(chat),
+    "system_fingerprint": lambda receipt, chat: system_fingerprint(receipt["program"], receipt["weights"]),
+    "choices[0].index": lambda receipt, chat: 0,
+    "choices[0].logprobs": lambda receipt, chat: None,
+    "choices[0].finish_reason": lambda receipt, chat: receipt["finish"],
+    **{f"usage.{name}": lambda receipt, chat, name=name: _counts(receipt)[name] for name in token_counts(0, 0)},
+}
+"""The fields that follow from the receipt."""
+
+_OPEN: dict[str, Callable[[Any], bool]] = {
+    "id": lambda value: type(value) is str,
+    "created": lambda value: type(value) is int,
+    "model": lambda value: type(value) is str,
+}
+"""The fields that nothing decides, with their form."""
+
+_REQUIRED = ("choices[0].finish_reason", "usage.prompt_tokens", "usage.completion_tokens")
+
+
+def read_answer(value: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """What an answer says in addition to its receipt: each field by its path, such as `choices[0].index`.
+
+    A field that is null and that no answer has, as clients write it, says nothing.
+
+    Raises:
+      ReproError: not the whole answer of a server with one choice, such as the last event of a stream, or a field that
+        no answer has.
+    """
+    choices = value.get("choices")
+    fields = dict(_leaves({name: each for name, each in value.items() if name not in ("choices", "receipt")}, ""))
+    has_one = isinstance(choices, list) and len(choices) == 1 and isinstance(choices[0], dict)
+    if has_one:
+        fields.update(_leaves(choices[0], "choices[0]."))
+    chat = _TEXTS[True] in fields
+    if not (has_one and fields.keys() >= {_TEXTS[chat], *_REQUIRED} and isinstance(fields[_TEXTS[chat]], str)):
+        raise ReproError(f"{where}: expected the whole answer of a server, with one choice, or its receipt alone")
+    known = {_TEXTS[chat], *_DERIVED, *_OPEN, *(["choices[0].message.role"] if chat else [])}
+    for path, each in fields.items():
+        if path not in known and each is not None:
+            raise ReproError(f"{where}: {foreign(path, 80)}: expected no such field in an answer of repro serve")
+        if path in _OPEN and not _OPEN[path](each):
+            raise ReproError(f"{where}: {path}: expected what an answer of repro serve has, got {foreign(str(each), 40)}")
+    return {path: each for path, each in fields.items() if path in known}
+
+
+def check_answer(fields: Mapping[str, Any], receipt: Receipt) -> list[str]:
+    """Compares the fields of an answer with its receipt; those that nothing decides.
+
+    Raises:
+      ReceiptWrong: a field that the receipt contradicts.
+    """
+    chat = _TEXTS[True] in fields
+    derived = {**_DERIVED, "choices[0].message.role": lambda *_: "assistant"} if chat else _DERIVED
+    for path, value in fields.items():
+        if path == _TEXTS[chat]:
+            said, found = text_hash(value), receipt["text"]
+        elif path in derived:
+            said, found = value, derived[path](receipt, chat)
+        else:
+            continue
+        # True is 1 to Python.
+        if type(said) is not type(found) or said != found:
+            raise ReceiptWrong(path, "the answer says otherwise than its receipt", None, str(found), str(said))
+    return [path for path in fields if path in _OPEN]
+
+
+def _leaves(value: Mapping[str, Any], before: str) -> Iterator[tuple[str, Any]]:
+    """The fields of an object and of those within it; an empty object is a field."""
+    for name, each in value.items():
+        if isinstance(each, dict) and each:
+            yield from _leaves(each, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", each
