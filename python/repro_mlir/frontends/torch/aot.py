@@ -3,9 +3,11 @@
 
 """The graphs of torch.compile: forward and backward as programs, one for each set of sizes that occurs."""
 
+import contextlib
+import dataclasses
 import operator
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -14,6 +16,7 @@ import torch.fx
 from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
 from torch._functorch.partitioners import default_partition, min_cut_rematerialization_partition
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils.checkpoint import CheckpointPolicy
 
 from repro_mlir.errors import ReproError
@@ -21,9 +24,18 @@ from repro_mlir.frontends.interface import ImportedProgram
 from repro_mlir.frontends.torch.compositions import Compositions
 from repro_mlir.frontends.torch.control_flow import make_counters_known
 from repro_mlir.frontends.torch.errors import CaptureError
-from repro_mlir.frontends.torch.graphs import CapturedGraph, capture_graph, draws, is_random, reads_written
+from repro_mlir.frontends.torch.graphs import (
+    CapturedGraph,
+    capture_graph,
+    concrete,
+    draws,
+    is_random,
+    name_origins,
+    reads_written,
+)
+from repro_mlir.frontends.torch.selections import has_selections, without_selections
 from repro_mlir.frontends.torch.source_lines import is_user_file, source_name
-from repro_mlir.frontends.torch.tracing import tracing_environment
+from repro_mlir.frontends.torch.tracing import errors_with_lines, tracing_environment
 
 _SIZES = 64
 """How many programs a graph keeps: a size that is a different one at each call would fill the memory."""
@@ -74,17 +86,24 @@ def compile_graph(module: torch.fx.GraphModule, arguments: Sequence[Any], option
     def compiler(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
         return make_boxed_func(_Graph(gm, example_inputs, options))
 
-    with tracing_environment(), Compositions():
-        compiled: Callable[..., Any] = aot_module_simplified(
-            module,
-            arguments,
-            fw_compiler=compiler,
-            bw_compiler=compiler,
-            partition_fn=_partition,
-            # What is written in place is the program's state, else AOTAutograd would copy it there from a result.
-            keep_inference_input_mutations=True,
-        )
-    return compiled
+    def compile_it(environment: contextlib.AbstractContextManager[Any]) -> Callable[..., Any]:
+        with tracing_environment(), Compositions(), environment:
+            compiled: Callable[..., Any] = aot_module_simplified(
+                module,
+                arguments,
+                fw_compiler=compiler,
+                bw_compiler=compiler,
+                partition_fn=_partition,
+                # What is written in place is the program's state, else AOTAutograd would copy it there from a result.
+                keep_inference_input_mutations=True,
+            )
+        return compiled
+
+    try:
+        return compile_it(_selections())
+    except CaptureError:
+        # Without selections Dynamo divides the function at what made it trace one.
+        return compile_it(contextlib.nullcontext())
 
 
 def draw_seed() -> int:
@@ -138,6 +157,9 @@ class _Graph:
 
 def _partition(joint: torch.fx.GraphModule, inputs: Any, **options: Any) -> Any:
     """Forward and backward of a joint graph: the backward computes again what is cheap, but draws no random number."""
+    if has_selections(joint.graph):
+        # Nothing whose extent depends on values can go from one program to the other.
+        joint = _without_selections(joint)
     for node in joint.graph.nodes:
         if "recompute" in node.meta and is_random(node):
             # Where checkpointing asks for it again, the generator would be set back: its tensors are kept.
@@ -155,6 +177,40 @@ def _partition(joint: torch.fx.GraphModule, inputs: Any, **options: Any) -> Any:
             "made outside of what is checkpointed"
         )
     return forward, backward
+
+
+def _without_selections(joint: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """A joint graph with static shapes; its arguments have the names by which PyTorch knows them."""
+    former = [node for node in joint.graph.nodes if node.op in ("placeholder", "output")]
+    with torch._guards.tracing(None), _disable_current_modes(), errors_with_lines({}), tracing_environment():
+        arguments = [node.meta["val"] for node in former if node.op == "placeholder"]
+        name_origins(joint.graph)
+        found = without_selections(joint, [*map(concrete, arguments)])
+    for old, new in zip(
+        former, (node for node in found.graph.nodes if node.op in ("placeholder", "output")), strict=True
+    ):
+        if new.op == "placeholder":
+            new.target = old.target
+            new._rename(old.name)
+        new.meta = {**old.meta, **new.meta}
+    found.recompile()
+    return found
+
+
+@contextlib.contextmanager
+def _selections() -> Iterator[None]:
+    """Lets PyTorch trace, within its block, gradients of what a mask selects, where Dynamo leaves the mask to us."""
+    mode = torch._guards.detect_fake_mode()
+    environment = None if mode is None else mode.shape_env
+    if environment is None:
+        yield
+        return
+    former = environment.settings
+    environment.settings = dataclasses.replace(former, allow_dynamic_output_shape_ops=True)
+    try:
+        yield
+    finally:
+        environment.settings = former
 
 
 def _warn_of_break(module: torch.fx.GraphModule) -> None:

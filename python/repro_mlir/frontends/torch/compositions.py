@@ -13,11 +13,14 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+import torch.utils._pytree as pytree
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.overrides import TorchFunctionMode
 
 from repro_mlir.frontends.torch.control_flow import ControlFlow
 from repro_mlir.frontends.torch.ctc import ctc_loss
 from repro_mlir.frontends.torch.errors import CaptureError
+from repro_mlir.frontends.torch.value_requests import answered, is_request
 
 
 class Compositions(TorchFunctionMode):
@@ -35,6 +38,8 @@ class Compositions(TorchFunctionMode):
             # In the functions that it calls others are replaced, too.
             with self:
                 return operator(*args, **(kwargs or {}))
+        if is_request(function):
+            return answered(function, args, kwargs or {})
         return _COMPOSITIONS.get(function, function)(*args, **(kwargs or {}))
 
 
@@ -184,6 +189,50 @@ def _grid_sample(
 ) -> torch.Tensor:
     modes, paddings = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
     return _grid_sampler(input, grid, modes.index(mode), paddings.index(padding_mode), bool(align_corners))
+
+
+def _of_selection(composition: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    """The composition where a tensor has an extent that depends on tensor values, else the function."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        tensors = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+        return (composition if any(map(free_unbacked_symbols, tensors)) else function)(*args, **kwargs)
+
+    return call
+
+
+def _cosine_similarity(x1: torch.Tensor, x2: torch.Tensor, dim: int = 1, eps: float = 1e-8) -> torch.Tensor:
+    units = []
+    for each in (x1, x2):
+        norm = torch.linalg.vector_norm(each, 2, dim, keepdim=True)
+        # The bound has no part in the gradient.
+        units.append(each / (norm + (norm.detach().clamp(min=eps) - norm.detach())))
+    return (units[0] * units[1]).sum(dim)
+
+
+def _cosine_embedding_loss(
+    input1: torch.Tensor,
+    input2: torch.Tensor,
+    target: torch.Tensor,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> torch.Tensor:
+    product = (input1 * input2).sum(-1)
+    squares = ((input1 * input1).sum(-1) + 1e-12) * ((input2 * input2).sum(-1) + 1e-12)
+    cosine = product / squares.sqrt()
+    zero = torch.zeros_like(cosine)
+    apart = (cosine - margin).clamp(min=0)
+    loss = torch.where(target == 1, 1 - cosine, zero) + torch.where(target == -1, apart, zero)
+    reductions: dict[str, Callable[[], torch.Tensor]] = {"mean": loss.mean, "sum": loss.sum, "none": lambda: loss}
+    return reductions[reduction]()
+
+
+def _einsum(*operands: Any) -> torch.Tensor:
+    # Its search for the best order asks for numbers.
+    with torch.backends.opt_einsum.flags(enabled=False):
+        return torch.einsum(*operands)
 
 
 def _embedding_bag(
@@ -344,6 +393,9 @@ _COMPOSITIONS: dict[Any, Callable[..., Any]] = {
     F.embedding_bag: _embedding_bag,
     F.ctc_loss: ctc_loss,
     F.interpolate: _interpolate,
+    F.cosine_similarity: _of_selection(_cosine_similarity, F.cosine_similarity),
+    F.cosine_embedding_loss: _of_selection(_cosine_embedding_loss, F.cosine_embedding_loss),
+    torch.einsum: _of_selection(_einsum, torch.einsum),
 }
 for _name in ("upsample_bilinear2d", "upsample_bicubic2d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"):
     _packet = getattr(torch.ops.aten, _name)

@@ -255,10 +255,10 @@ def capture_graph(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> Imp
     """
     # The caller's modes and sizes are those of the trace that gave the graph.
     with torch._guards.tracing(None), _disable_current_modes():
-        return _capture(module, [_concrete(value) for value in arguments])
+        return _capture(module, [concrete(value) for value in arguments])
 
 
-def _concrete(value: Any) -> Any:
+def concrete(value: Any) -> Any:
     """A tensor of the same shape, strides and element type with no values in it; a number as it is."""
     if not isinstance(value, torch.Tensor):
         return value
@@ -266,7 +266,7 @@ def _concrete(value: Any) -> Any:
 
 
 def _capture(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> ImportedProgram[CapturedGraph]:
-    _name_origins(module.graph)
+    name_origins(module.graph)
     bound_indices(module.graph)
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
     written = {node.args[0] for node in module.graph.nodes if node.target is torch.ops.aten.copy_.default}
@@ -399,7 +399,7 @@ def _memory(tensor: torch.Tensor) -> int:
 _FRAME = re.compile(r'File "([^"]*)", line (\d+), in (\S+)')
 
 
-def _name_origins(graph: torch.fx.Graph) -> None:
+def name_origins(graph: torch.fx.Graph) -> None:
     """Gives nodes the `stack_trace` of source_lines.py: the innermost line of the user, else the innermost module."""
     for node in graph.nodes:
         frames = [frame for frame in _FRAME.findall(node.stack_trace or "") if is_user_file(frame[0])]
@@ -409,5 +409,5 @@ def _name_origins(graph: torch.fx.Graph) -> None:
             node.stack_trace = f'File "{source_name(path)}", line {line}, in {code}\n'
         elif modules:
             node.stack_trace = f"module {modules[-1]}"
-        else:
+        elif not (node.stack_trace or "").startswith("module "):
             node.stack_trace = "step"

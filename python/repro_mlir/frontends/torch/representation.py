@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What no program has, by what stands for it: complex (Z1) and unsigned (V1) tensors, operators that quantize (I2)."""
+"""What no program has, by what stands for it: complex (Z1) and unsigned (V1) tensors, operators that quantize (I2),
+shapes that depend on values."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,6 +11,7 @@ import torch.fx
 
 from repro_mlir.frontends.torch.complex_pairs import as_real, has_complex, without_complex
 from repro_mlir.frontends.torch.quantization import has_quantizing, without_quantizing
+from repro_mlir.frontends.torch.selections import has_selections, without_selections
 from repro_mlir.frontends.torch.unsigned import as_signed, has_unsigned, without_unsigned
 
 
@@ -28,6 +30,8 @@ def represent(graph: torch.fx.GraphModule, arguments: Sequence[Any]) -> torch.fx
     Raises:
       CaptureError: an operator is not defined for complex or unsigned numbers.
     """
+    if has_selections(graph.graph):
+        graph = without_selections(graph, arguments)
     if has_quantizing(graph.graph):
         graph = without_quantizing(graph, arguments)
     if has_complex(graph.graph):

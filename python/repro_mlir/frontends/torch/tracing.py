@@ -42,7 +42,9 @@ from repro_mlir.frontends.torch.known_values import follows_from_constants
 from repro_mlir.frontends.torch.recomputation import insert_barriers
 from repro_mlir.frontends.torch.repeats import Repeats, only_computes
 from repro_mlir.frontends.torch.representation import represent, represented
+from repro_mlir.frontends.torch.size_decisions import general_sizes
 from repro_mlir.frontends.torch.source_lines import SourceLines, origin_of_node, origin_of_traceback
+from repro_mlir.frontends.torch.value_requests import reason_of
 
 
 @contextlib.contextmanager
@@ -65,6 +67,7 @@ def tracing_environment() -> Iterator[None]:
         torch.fx.traceback.preserve_node_meta(),
         _without_log(),
         _known_elements(),
+        general_sizes(),
         # Python code for each graph would be a third of the time of a capture, and most graphs are only read.
         _use_lazy_graph_module(True),
     ):
@@ -415,8 +418,9 @@ def _with_modes(
 
 
 def _first_line(error: Exception) -> str:
+    reason = reason_of(error)
+    if reason is not None:
+        return reason
     text = str(error).strip().splitlines()
     kind = type(error).__name__
-    if kind in ("DataDependentOutputException", "GuardOnDataDependentSymNode"):
-        return f"control flow or a shape depends on tensor values ({text[0] if text else kind})"
     return f"{kind}: {text[0]}" if text else kind

@@ -1,0 +1,65 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""What Python asks of the values of a traced tensor, which has none: one line that says what to write instead."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import DataDependentOutputException
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+from repro_mlir.frontends.torch.errors import CaptureError
+
+_DEPENDS = "control flow or a shape depends on tensor values"
+PAGE = "docs/decisions.md"
+_Tensor: Any = torch.Tensor
+
+_REQUESTS: dict[Any, str] = {
+    _Tensor.__bool__: f"{_DEPENDS}: if, while, and, or, not and assert take a tensor; expected torch.where(condition, "
+    f"a, b), or torch._assert_async for a check ({PAGE})",
+    _Tensor.__int__: f"{_DEPENDS}: int() takes a tensor; expected the tensor itself, as in x[index], or masks over all "
+    f"rows ({PAGE})",
+    _Tensor.__index__: f"{_DEPENDS}: range() or a slice takes a tensor; expected a fixed number of steps and "
+    f"torch.where(step < count, new, old) ({PAGE})",
+    _Tensor.__float__: f"{_DEPENDS}: float() takes a tensor; expected the tensor itself, x.detach() where it is to have "
+    f"no gradient ({PAGE})",
+    _Tensor.__len__: f"{_DEPENDS}: len() takes rows that a mask selects; expected x[mask].shape[0] or mask.sum() "
+    f"({PAGE})",
+    _Tensor.tolist: f"{_DEPENDS}: .tolist() has no value here; expected operations on the tensor ({PAGE})",
+    _Tensor.numpy: f"{_DEPENDS}: .numpy() has no value here; expected operations of torch ({PAGE})",
+    _Tensor.__array__: f"{_DEPENDS}: NumPy takes a tensor, whose values are not known here; expected operations of torch "
+    f"({PAGE})",
+}
+
+
+def reason_of(error: Exception) -> str | None:
+    """One line for PyTorch's own error about values that a trace does not have; None for any other error."""
+    if isinstance(error, DataDependentOutputException):
+        name = str(error.func).removeprefix("aten.").partition(".")[0]
+        return f"{_DEPENDS} ({name}): expected operations on tensors, without a decision of Python ({PAGE})"
+    if isinstance(error, GuardOnDataDependentSymNode):
+        return (
+            f"{_DEPENDS}: Python decides by a number that was computed; expected torch.where(condition, a, b) of "
+            f"tensors, without .item() or .shape of a selection ({PAGE})"
+        )
+    return None
+
+
+def is_request(function: Any) -> bool:
+    """Whether a function of PyTorch gives Python the values of a tensor."""
+    return function in _REQUESTS
+
+
+def answered(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """What such a function returns. CaptureError where the values depend on those of a step."""
+    try:
+        return function(*args, **kwargs)
+    except (DataDependentOutputException, GuardOnDataDependentSymNode):
+        raise CaptureError(_REQUESTS[function]) from None
+    except RuntimeError as error:
+        # Of .numpy() and .tolist(), PyTorch speaks of its own kinds of tensors.
+        if function not in (_Tensor.numpy, _Tensor.tolist, _Tensor.__array__) or args[0].requires_grad:
+            raise
+        raise CaptureError(_REQUESTS[function]) from error
