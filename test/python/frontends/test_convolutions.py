@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from graph_running import parse_with_llvm
+from repro_mlir.frontends.torch import CaptureError, convolutions
 from repro_mlir.frontends.torch.lowering import lower
 from support.convolutions import FORMS
 from support.tracing import trace
@@ -66,6 +67,40 @@ def test_K2_transposed_convolution_and_gradients(case: str, output_padding: int)
 
     gradient = torch.randn_like(forward(x, weight, bias))
     _check(_with_gradients(forward), [gradient, x, weight, bias])
+
+
+@pytest.mark.parametrize(
+    ("size", "kernel", "stride", "padding", "dilation", "groups", "output_padding"),
+    [
+        ((5,), (3,), 1, 0, 3, 2, 2),
+        ((5, 4), (3, 3), 1, 0, 2, 4, 1),
+        ((4, 3), (2, 3), 2, 1, 3, 1, 2),
+        ((3, 4), (1, 2), (1, 2), (0, 1), (3, 1), 2, (2, 1)),
+        ((2, 4, 3), (2, 1, 2), 1, (0, 0, 1), 3, 1, (0, 1, 2)),
+    ],
+)
+def test_K2_gradients_where_the_output_padding_is_a_stride_or_more(
+    size, kernel, stride, padding, dilation, groups, output_padding
+) -> None:
+    torch.manual_seed(0)
+    operator = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[len(size) - 1]
+    x, weight, bias = torch.randn(2, 4, *size), torch.randn(4, 8 // groups, *kernel), torch.randn(8)
+
+    def forward(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        return operator(x, weight, bias, stride, padding, output_padding, groups, dilation)
+
+    gradient = torch.randn_like(forward(x, weight, bias))
+    _check(_with_gradients(forward), [gradient, x, weight, bias])
+
+
+def test_what_stands_for_an_operator_must_give_its_shape_and_element_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, weight = torch.randn(2, 4, 9), torch.randn(3, 4, 3)
+    plain = convolutions._plain
+    for change, found in ((lambda y: y[..., 1:], r"float32 of shape \[2, 3, 6\]"), (torch.Tensor.double, "float64")):
+        monkeypatch.setattr(convolutions, "_plain", lambda *given, change=change: change(plain(*given)))
+        match = rf"test_convolutions.py:\d+: aten.convolution gives {found}.*, expected float32 of shape \[2, 3, 7\]"
+        with pytest.raises(CaptureError, match=match):
+            trace(lambda x, weight: [F.conv1d(x, weight)], [x, weight])
 
 
 def test_K2_weight_gradient_folds_over_batch_and_output_positions() -> None:

@@ -105,16 +105,24 @@ def _plain(
     padding: Sequence[int],
     dilation: Sequence[int],
     groups: int,
+    size: Sequence[int] | None = None,
 ) -> torch.Tensor:
-    """`aten.convolution` that is not transposed."""
-    size = [
+    """`aten.convolution` that is not transposed.
+
+    Args:
+      size: spatial shape of the result, where it is less than the number of windows; by default that number.
+    """
+    windows = [
         (n + 2 * p - d * (k - 1) - 1) // s + 1
         for n, k, s, p, d in zip(x.shape[2:], weight.shape[2:], stride, padding, dilation, strict=True)
     ]
+    size = windows if size is None else size
+    # Each window that is left out takes a stride off the end, which may cut off elements.
+    high = [p - s * (count - n) for p, s, count, n in zip(padding, stride, windows, size, strict=True)]
     ones = [1] * len(size)
     init = _spread(bias, x, [x.shape[0], weight.shape[0], *size])
     unset = [False] * len(size)
-    return _CONVOLUTION(x, weight, init, stride, padding, padding, ones, dilation, unset, groups, 1)
+    return _CONVOLUTION(x, weight, init, stride, padding, high, ones, dilation, unset, groups, 1)
 
 
 def _exchange_channels(weight: torch.Tensor, groups: int) -> torch.Tensor:
@@ -234,7 +242,8 @@ def convolution_backward(
     of_input = of_weight = of_bias = None
     if output_mask[0]:
         if is_transposed:
-            of_input = _plain(gradient, weight, None, stride, padding, dilation, groups)
+            # An output padding of a stride or more leaves room for windows that no element of the input has.
+            of_input = _plain(gradient, weight, None, stride, padding, dilation, groups, x.shape[2:])
         else:
             of_input = transposed(gradient, weight, None, stride, padding, dilation, x.shape[2:], groups)
     if output_mask[1]:
