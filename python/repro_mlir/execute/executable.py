@@ -15,9 +15,9 @@ import numpy as np
 
 from ..bundle.runner.certificates import TENSOR_CORES
 from ..errors import CompileError, ReproError
-from ..frontends.arrays import as_array
+from ..frontends.arrays import as_array, as_given
 from ..frontends.tensors import module_of
-from ..numerics.tensors import start_of
+from ..numerics.tensors import require_same, start_of
 from ..program import Program
 from ..progress import working
 from .arguments import Arguments, updatable
@@ -101,9 +101,15 @@ def _cpu_backend(program: Program, target: str, level: str, threads: int) -> Bac
         repeat = "" if program.untrusted else debugging.how_to_repeat(program.text, pipeline)
         raise ReproError(f"cannot compile the program for {level}: {_first_line(error)}{repeat}") from None
     try:
-        if level.startswith("aarch64") and level not in runnable_levels():
-            return QemuBackend(artifact, threads)
-        return CpuBackend(artifact, threads)
+        in_qemu = level.startswith("aarch64") and level not in runnable_levels()
+        backend = QemuBackend(artifact, threads) if in_qemu else CpuBackend(artifact, threads)
+        for role, found, expected in (
+            ("state", backend.states, program.state),
+            ("input", backend.inputs, program.inputs),
+            ("output", backend.outputs, program.outputs),
+        ):
+            require_same(f"the code for {level}: {role}", found, expected)
+        return backend
     except (RuntimeError, ValueError) as error:
         raise ReproError(f"cannot run {target} on this machine: {_first_line(error)}") from None
 
@@ -180,8 +186,7 @@ class Executable:
             self._backend.run(states, read, outputs)
         framework = next(filter(None, map(module_of, (*state.values(), *inputs))), None)
         results: dict[str, Any] = {
-            kind.name: array if framework is None else framework.to_tensor(array, kind.element)
-            for array, kind in zip(outputs, program.outputs, strict=True)
+            kind.name: as_given(array, kind, framework) for array, kind in zip(outputs, program.outputs, strict=True)
         }
         return {kind.name: state[kind.name] for kind in program.state}, results
 

@@ -14,7 +14,7 @@ from ..distributed.agreement import Report, require_agreement
 from ..distributed.failures import describe
 from ..distributed.ranks import Agreed, Ranks
 from ..errors import ReproError
-from ..frontends.arrays import as_array
+from ..frontends.arrays import as_array, as_given
 from ..frontends.tensors import module_of
 from ..numerics.digest import blake3_of
 from ..numerics.hashing import tensor_digest
@@ -102,11 +102,8 @@ class PartitionedExecutable:
         ]
         outputs = KeptParts(self, self._parts(given), blake3_of(*digests)).step(*inputs)
         framework = next(filter(None, map(module_of, (*state.values(), *inputs))), None)
-        if framework is not None:
-            outputs = {
-                kind.name: framework.to_tensor(outputs[kind.name], kind.element) for kind in self.program.outputs
-            }
-        return {kind.name: state[kind.name] for kind in kinds}, outputs
+        given_back = {kind.name: as_given(outputs[kind.name], kind, framework) for kind in self.program.outputs}
+        return {kind.name: state[kind.name] for kind in kinds}, given_back
 
     def _named(self, state: Mapping[str, Any]) -> list[Any]:
         check_names(self.program.state, state)

@@ -12,15 +12,16 @@ import numpy as np
 from ..errors import ReproError
 from ..numerics.elements import ELEMENTS
 from ..numerics.environment import float_environment
-from ..numerics.tensors import TensorType
-from .tensors import module_of
+from ..numerics.tensors import TensorType, parts_of, user_array
+from .tensors import TensorModule, module_of
 
 
 def as_array(value: Any, kind: TensorType, what: str) -> np.ndarray:
     """The user's array as a NumPy array of `kind` that shares its memory; it need not be contiguous.
 
     Args:
-      value: a NumPy array, a tensor of a framework, an object with DLPack or, for shape [], a Python number.
+      value: a NumPy array, a tensor of a framework, an object with DLPack or, for shape [], a Python number. Of a
+        complex kind, complex numbers or the pairs of their parts (Z1).
       kind: the expected shape and element type.
       what: what the value is, for the message: "state" or "input".
     Raises:
@@ -29,6 +30,14 @@ def as_array(value: Any, kind: TensorType, what: str) -> np.ndarray:
     if isinstance(value, bool | int | float) and not kind.shape:
         return _number(value, kind, what)
     array = _shared(value, kind, what)
+    if kind.complex:
+        given, array = array, parts_of(array)
+        if (array.dtype, array.shape) != (kind.dtype, kind.shape):
+            raise ReproError(
+                f"{what} {kind.name}: expected {kind.shown_element} of shape {list(kind.shown_shape)}, or the parts, "
+                f"{kind.element} of shape {list(kind.shape)}; got {given.dtype} of shape {list(given.shape)}"
+            )
+        return array
     if array.dtype != kind.dtype:
         raise ReproError(
             f"{what} {kind.name}: expected elements of {kind.shown_element} ({kind.dtype}), got {array.dtype}"
@@ -36,6 +45,12 @@ def as_array(value: Any, kind: TensorType, what: str) -> np.ndarray:
     if array.shape != kind.shape:
         raise ReproError(f"{what} {kind.name}: expected shape {list(kind.shape)}, got {list(array.shape)}")
     return array
+
+
+def as_given(array: np.ndarray, kind: TensorType, framework: TensorModule | None) -> Any:
+    """The C-contiguous array of a program as the user gets it, in the same memory: a tensor of the framework, else a
+    NumPy array; complex where the kind is."""
+    return user_array(array, kind) if framework is None else framework.to_tensor(array, kind)
 
 
 @float_environment()

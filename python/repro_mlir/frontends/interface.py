@@ -125,11 +125,13 @@ class SymbolicImport:
       text: as of an ImportedProgram, with symbols (docs/architecture.md).
       initial: as of an ImportedProgram.
       unsigned: role ("state", "input" or "output") and name of the tensors of unsigned integers.
+      complex: likewise of those of complex numbers.
     """
 
     text: str = field(repr=False)
     initial: tuple[np.ndarray, ...] = field(repr=False)
     unsigned: frozenset[tuple[str, str]] = frozenset()
+    complex: frozenset[tuple[str, str]] = frozenset()
 
 
 class Bindings(Protocol):

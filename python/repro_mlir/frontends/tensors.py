@@ -35,8 +35,8 @@ class TensorModule(Protocol):
           ReproError: a tensor of another element type, or one that has no values in the memory of the CPU.
         """
 
-    def to_tensor(self, array: np.ndarray, element: str) -> Any:
-        """A tensor that shares the memory of an array with elements of this type (MLIR's name)."""
+    def to_tensor(self, array: np.ndarray, kind: TensorType) -> Any:
+        """The tensor of this kind that shares the memory of a C-contiguous array of a program."""
 
 
 def module_of(value: object) -> TensorModule | None:

@@ -16,7 +16,7 @@ from .digest import blake3_of
 from .elements import ELEMENTS
 from .environment import float_environment
 from .formats import element_type, from_bits, to_bits
-from .tensors import is_canonical
+from .tensors import is_canonical, parts_of
 
 _MAGIC = b"repro-tensor-v1\0"
 _STATE_MAGIC = b"repro-state-v1\0\0"
@@ -47,10 +47,10 @@ def tensor_digest(array: np.ndarray, element: str, *, alone: bool = True) -> byt
     """(H1) The BLAKE3 hash of a tensor with elements of the MLIR type `element`.
 
     Args:
-      array: as for `tensor_bytes`.
+      array: as for `tensor_bytes`; complex numbers count as the pairs of their parts (Z1).
       alone: see `blake3_of`.
     """
-    array = np.asarray(array)
+    array = parts_of(np.asarray(array))
     return blake3_of(tensor_header(element, array.shape), plain_bytes(array, element), alone=alone)
 
 

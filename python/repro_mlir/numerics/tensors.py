@@ -4,15 +4,16 @@
 """Tensors of a program as NumPy arrays.
 
 A NumPy array holds f64, f32, f16, i8 to i64 (signed, or unsigned where the framework has them so) and i1 (as bool) as
-themselves, and bf16 and the types of f8, f6 and f4 as their bits in unsigned integers, one for each element.
+themselves, and bf16 and the types of f8, f6 and f4 as their bits in unsigned integers, one for each element. Complex
+numbers are pairs of floats in a last dimension (Z1); `user_array` gives them as complex ones.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from .elements import ELEMENTS, float_format
 LONGEST_NAME = 1000
 """Characters of a tensor's name."""
 
+_COMPLEX = {"f32": np.dtype(np.complex64), "f64": np.dtype(np.complex128)}
 _UNSIGNED = {f"i{width}": np.dtype(f"uint{width}") for width in (8, 16, 32, 64)}
 
 
@@ -31,21 +33,31 @@ class TensorType:
     """Name, element type (MLIR's name) and shape of a state tensor, an input or an output.
 
     ReproError for a name that a terminal would not show as it is: more than LONGEST_NAME characters, one that is not
-    printable (controls, line ends, marks of direction), or two spaces in a row, and for an `unsigned` that cannot be.
+    printable (controls, line ends, marks of direction), or two spaces in a row, and for an `unsigned` or `complex` that
+    cannot be.
 
     Attributes:
       unsigned: whether the user's arrays have unsigned integers. A program does not know that (V1): it is no part of
         what makes types equal.
+      complex: whether the user's arrays have complex numbers, whose parts are the last dimension here (Z1). A program
+        does not know that either.
     """
 
     name: str
     element: str
     shape: tuple[int, ...]
     unsigned: bool = field(default=False, compare=False)
+    complex: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.unsigned is not False and (self.unsigned is not True or self.element not in _UNSIGNED):
             raise ReproError(f"expected unsigned elements of {', '.join(_UNSIGNED)}, got {foreign(str(self.element))}")
+        is_pair = self.element in _COMPLEX and self.shape[-1:] == (2,)
+        if self.complex is not False and (self.complex is not True or not is_pair):
+            raise ReproError(
+                f"expected complex elements of {', '.join(_COMPLEX)} with a last dimension of 2, got "
+                f"{foreign(f'{self.element} of shape {[*self.shape]}')}"
+            )
         name = self.name
         if not name.isprintable() or "  " in name or len(name) > LONGEST_NAME:
             raise ReproError(
@@ -61,17 +73,30 @@ class TensorType:
     @property
     def shown_element(self) -> str:
         """The element type for people, such as `ui8`."""
+        if self.complex:
+            return f"complex<{self.element}>"
         return f"u{self.element}" if self.unsigned else self.element
 
+    @property
+    def shown_shape(self) -> tuple[int, ...]:
+        """The shape for people: that of the user's array."""
+        return self.shape[:-1] if self.complex else self.shape
+
     def as_json(self) -> dict[str, Any]:
-        """As files have it: `unsigned` only where it is so."""
+        """As files have it: `unsigned` only where it is so. `complex` is in files of programs alone."""
         described = {"name": self.name, "element": self.element, "shape": list(self.shape)}
         return described | ({"unsigned": True} if self.unsigned else {})
 
     @staticmethod
     def of_json(value: Mapping[str, Any]) -> TensorType:
         """What `as_json` gave. ReproError, KeyError or TypeError for what it gives of none."""
-        return TensorType(value["name"], value["element"], tuple(value["shape"]), value.get("unsigned", False))
+        return TensorType(
+            value["name"],
+            value["element"],
+            tuple(value["shape"]),
+            value.get("unsigned", False),
+            value.get("complex", False),
+        )
 
     @property
     def nbytes(self) -> int:
@@ -79,13 +104,51 @@ class TensorType:
         return math.prod(self.shape) * self.dtype.itemsize
 
     def __str__(self) -> str:
-        return f"{self.name}: {'x'.join([*map(str, self.shape), self.shown_element])}"
+        return f"{self.name}: {'x'.join([*map(str, self.shown_shape), self.shown_element])}"
+
+
+class Described(Protocol):
+    """What is known of a tensor: a TensorType, or what code says of a buffer."""
+
+    @property
+    def element(self) -> str:
+        """MLIR's name of the element type."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents."""
+
+
+def require_same(what: str, found: Sequence[Described], expected: Sequence[Described]) -> None:
+    """ReproError unless tensors have the element types and shapes of others, in whose memory they are written.
+
+    Args:
+      what: whose they are, for the message, such as "the code for sm_90: output".
+    """
+    if len(found) != len(expected):
+        raise ReproError(f"{what}: expected {len(expected)} tensors, got {len(found)}")
+    for i, (own, wanted) in enumerate(zip(found, expected, strict=True)):
+        if (own.element, tuple(own.shape)) != (wanted.element, tuple(wanted.shape)):
+            raise ReproError(
+                f"{what} {i}: expected {wanted.element} of shape {list(wanted.shape)}, "
+                f"got {own.element} of shape {list(own.shape)}"
+            )
 
 
 def from_bytes(data: bytes | memoryview, kind: TensorType) -> np.ndarray:
     """The tensor whose elements are these bytes, row-major and little-endian; it cannot be written to."""
     raw = np.frombuffer(data, kind.dtype.newbyteorder("<"))
     return raw.astype(kind.dtype, copy=False).reshape(kind.shape)
+
+
+def user_array(array: np.ndarray, kind: TensorType) -> np.ndarray:
+    """The C-contiguous array of a program as the user has it, in the same memory: complex numbers for their pairs."""
+    return array.view(_COMPLEX[kind.element])[..., 0] if kind.complex else array
+
+
+def parts_of(array: np.ndarray) -> np.ndarray:
+    """An array of complex numbers as pairs of their parts (Z1) in the same memory; any other array as it is."""
+    return array[..., None].view(array.real.dtype) if array.dtype.kind == "c" else array
 
 
 def start_of(array: np.ndarray) -> int:

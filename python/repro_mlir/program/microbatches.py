@@ -220,12 +220,14 @@ def _joined(
     own: tuple[int, ...],
 ) -> MicrobatchProgram:
     """A step of its two programs, whose tensors get names and types of the signature: a program does not know which
-    integers are unsigned."""
+    integers are unsigned, nor which pairs are complex."""
     state, inputs, outputs, num_hyper_parameters = signature
 
     def typed(own: Sequence[TensorType], given: Sequence[TensorType]) -> tuple[TensorType, ...]:
-        flags = [kind.unsigned for kind in given]
-        return tuple(dataclasses.replace(kind, unsigned=flag) for kind, flag in zip(own, flags, strict=True))
+        return tuple(
+            dataclasses.replace(kind, unsigned=of_user.unsigned, complex=of_user.complex)
+            for kind, of_user in zip(own, given, strict=True)
+        )
 
     shared = [kind for i, kind in enumerate(inputs) if i not in cut]
     if len(part.inputs) != len(state) + len(inputs) or len(finish.inputs) != len(part.outputs) + len(shared):

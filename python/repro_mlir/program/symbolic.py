@@ -49,7 +49,7 @@ class SymbolicProgram:
     Attributes:
       text: MLIR text of the imported module, with symbols (docs/architecture.md).
       initial: the initial value of each state tensor; do not write to them.
-      unsigned: as of a SymbolicImport.
+      unsigned, complex: as of a SymbolicImport.
     Raises:
       ReproError: text that is no module with symbols.
     """
@@ -57,6 +57,7 @@ class SymbolicProgram:
     text: str = field(repr=False)
     initial: tuple[np.ndarray, ...] = field(repr=False)
     unsigned: frozenset[tuple[str, str]] = field(default=frozenset(), repr=False)
+    complex: frozenset[tuple[str, str]] = field(default=frozenset(), repr=False)
 
     def __post_init__(self) -> None:
         _examine(self.text)
@@ -95,6 +96,8 @@ class SymbolicProgram:
         found: dict[str, tuple[int, str]] = {}
         for kind, value in zip(expected, inputs, strict=True):
             shape = tuple(np.shape(value))
+            if ("input", kind.name) in self.complex and len(shape) == len(kind.extents) - 1:
+                shape = (*shape, 2)
             if len(shape) != len(kind.extents):
                 raise ReproError(f"input {kind.name}: expected {len(kind.extents)} dimensions, got shape {list(shape)}")
             for dim, symbol in kind.symbols.items():
@@ -137,7 +140,12 @@ class SymbolicProgram:
             raise ReproError(f"{at}: {found[1]}") from None
         program = read_signature(data)
         state, inputs, outputs = (
-            tuple(dataclasses.replace(kind, unsigned=(role, kind.name) in self.unsigned) for kind in kinds)
+            tuple(
+                dataclasses.replace(
+                    kind, unsigned=(role, kind.name) in self.unsigned, complex=(role, kind.name) in self.complex
+                )
+                for kind in kinds
+            )
             for role, kinds in (("state", program.state), ("input", program.inputs), ("output", program.outputs))
         )
         return dataclasses.replace(program, state=state, inputs=inputs, outputs=outputs, initial=self.initial)
@@ -178,7 +186,7 @@ def symbolic_program_of(imported: SymbolicImport) -> SymbolicProgram:
     names = _examine(imported.text)
     pairs = zip(imported.initial, names.elements, strict=False)
     initial = tuple(canonical_of(value, element) for value, element in pairs)
-    return SymbolicProgram(imported.text, initial, imported.unsigned)
+    return SymbolicProgram(imported.text, initial, imported.unsigned, imported.complex)
 
 
 @dataclass(frozen=True)

@@ -209,7 +209,7 @@ class Step:
     def loss(self) -> float:
         """The loss that the last step gave."""
         array = next(iter(self.kept.outputs.values()))
-        return float(frontend.to_tensor(array, self.program.outputs[0].element))
+        return float(frontend.to_tensor(array, self.program.outputs[0]))
 
     def results(self) -> dict[str, Any]:
         """What the last step gave beside the loss, as the user gets it."""

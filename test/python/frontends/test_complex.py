@@ -3,6 +3,7 @@
 
 """Complex numbers as pairs (Z1) and Fourier transforms (Z2): near to eager PyTorch, the same bits everywhere."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import mpmath as mp
@@ -11,6 +12,7 @@ import pytest
 import repro_mlir
 import torch
 from operator_checks import Function, check, gradients
+from repro_mlir.errors import ReproError
 from repro_mlir.frontends.torch import CaptureError
 from repro_mlir.frontends.torch.complex_functions import RULES, Pair
 from repro_mlir.frontends.torch.fourier import _table
@@ -186,3 +188,82 @@ def test_optimizers_take_real_and_imaginary_parts_by_themselves(make: Any) -> No
         theirs(x).backward()
         optimizer.step()
     torch.testing.assert_close(ours.weight, theirs.weight, rtol=1e-4, atol=1e-5)
+
+
+class _Nested(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(_complex(4))
+
+    def forward(self, x: torch.Tensor, r: torch.Tensor) -> dict[str, Any]:
+        z = torch.fft.fft(x * self.weight)
+        return {"z": z, "more": (z.abs(), [z.mH, torch.view_as_real(z)], z.sum()), "r": torch.polar(r, r), "e": z[:0]}
+
+
+def _like_eager(outputs: dict[str, Any], wanted: Any) -> None:
+    for path, want in torch.utils._pytree.tree_flatten_with_path(wanted)[0]:
+        got = torch.as_tensor(outputs[f"output{torch.utils._pytree.keystr(path)}"])
+        torch.testing.assert_close(got, want.detach().resolve_conj(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("target", ["cpu", "reference"])
+def test_Z1_results_of_inference_are_complex(target: str, tmp_path: Any) -> None:
+    model, x, r = _Nested(), _complex(3, 4), torch.rand(5)
+    executable = repro_mlir.compile(model, target, 1, inputs=(x, r))
+    program, wanted = executable.program, model(x, r)
+    assert [str(kind) for kind in program.inputs] == ["batch[0]: 3x4xcomplex<f32>", "batch[1]: 5xf32"]
+    program.save(tmp_path / "program")
+    loaded = repro_mlir.compile(repro_mlir.Program.load(tmp_path / "program"), target, 1)
+    arrays = x.numpy(), r.numpy()
+    for each, state, given in (
+        (executable, {"weight": model.weight}, (x, r)),
+        (executable, program.initial_state(), arrays),
+        (executable, program.initial_state(), (torch.view_as_real(x), r)),
+        (executable, program.initial_state(), (x.mH.contiguous().mH, r)),
+        (loaded, program.initial_state(), (x, r)),
+    ):
+        _like_eager(each(state, *given)[1], wanted)
+    state = program.initial_state()
+    with pytest.raises(ReproError, match=r"expected complex<f32> of shape \[3, 4\], or the parts.*got float32 of sh"):
+        executable(state, x.real, r)
+    with pytest.raises(ReproError, match=r"expected elements of complex<f32>, got complex<f64>"):
+        executable(state, x.to(torch.complex128), r)
+    with pytest.raises(ReproError, match=r"batch\[1\]: expected elements of f32, got complex<f32>"):
+        executable(state, x, _complex(5))
+
+
+def test_Z1_exported_programs_and_dynamic_shapes_have_complex_results() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            return x * 2j, x.abs(), (x + 1).conj()
+
+    model, x, y = Model(), _complex(3, 4), _complex(5, 4)
+    executable = repro_mlir.compile(torch.export.export(model, (x,)), threads=1)
+    _like_eager(executable({}, x)[1], model(x))
+    executable = repro_mlir.compile(model, threads=1, inputs=(x,), dynamic_shapes=({0: torch.export.Dim("n", max=9)},))
+    _like_eager(executable({}, x)[1], model(x))
+    _like_eager(executable({}, y)[1], model(y))
+
+
+def test_a_trainer_takes_and_gives_complex_tensors(tmp_path: Any) -> None:
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(_complex(3, 4).T)
+
+        def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+            z = x @ self.weight
+            return {"loss": (z.abs() ** 2).sum(), "z": z}
+
+    ours, theirs, x = Model(), Model(), _complex(2, 4)
+    trainer = repro_mlir.Trainer(ours, None, torch.optim.Adam(ours.parameters(), lr=0.1), threads=1)
+    result = trainer.step(x, returns=("outputs", "gradients"))
+    wanted = theirs(x)
+    wanted["loss"].backward()
+    torch.testing.assert_close(result.outputs["z"], wanted["z"].detach())
+    torch.testing.assert_close(result.gradients["weight"], theirs.weight.grad, rtol=1e-4, atol=1e-5)
+    trainer.save_checkpoint(tmp_path / "checkpoint")
+    again = Model()
+    other = repro_mlir.Trainer(again, None, torch.optim.Adam(again.parameters(), lr=0.1), threads=1)
+    other.load_checkpoint(tmp_path / "checkpoint")
+    assert trainer.step(x) == other.step(x) and trainer.state_hash() == other.state_hash()

@@ -60,7 +60,7 @@ def array_of(value: Any, kind: TensorType) -> np.ndarray:
 def value_of(array: np.ndarray, kind: TensorType, like: Any) -> Any:
     framework = module_of(like)
     assert framework is not None
-    return framework.to_tensor(array.copy(), kind.element)
+    return framework.to_tensor(array.copy(), kind)
 
 
 def _detached(value: Any) -> Any:

@@ -237,7 +237,7 @@ class Binding:
             for tensor, kind, written in self._copies:
                 if written and kind.name not in foreign:
                     # Not within no_grad: a Ctrl-C as it ends would leave gradients off.
-                    tensor.detach().copy_(to_tensor(self.arrays[kind.name], kind.element))
+                    tensor.detach().copy_(to_tensor(self.arrays[kind.name], kind))
             torch.autograd.graph.increment_version(self._written)
             self.see()
         if not foreign:

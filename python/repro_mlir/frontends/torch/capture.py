@@ -214,13 +214,15 @@ def capture_symbolic(
         ("input", step.batch_names, step.batch),
         ("output", step.output_names, results),
     )
-    unsigned = {
-        (role, name)
-        for role, names, tensors in roles
-        for name, tensor in zip(names, tensors, strict=True)
-        if is_unsigned(tensor)
-    }
-    return SymbolicImport(text=text, initial=_initial_values(entries), unsigned=frozenset(unsigned))
+    tensors = [
+        ((role, name), tensor) for role, names, found in roles for name, tensor in zip(names, found, strict=True)
+    ]
+    return SymbolicImport(
+        text=text,
+        initial=_initial_values(entries),
+        unsigned=frozenset(place for place, tensor in tensors if is_unsigned(tensor)),
+        complex=frozenset(place for place, tensor in tensors if tensor.is_complex()),
+    )
 
 
 def _require_known_extents(graph: torch.fx.Graph, sizes: Sizes) -> None:

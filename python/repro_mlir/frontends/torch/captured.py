@@ -159,10 +159,10 @@ class Captured:
             want = next(expected)
             if not isinstance(leaf, torch.Tensor):
                 raise CaptureError(f"{want.name} is a {type(leaf).__name__}, expected a tensor")
-            dtype = dtype_of(want)
-            if tuple(leaf.shape) != want.shape or leaf.dtype != dtype:
+            dtype, shape = dtype_of(want), want.shown_shape
+            if tuple(leaf.shape) != shape or leaf.dtype != dtype:
                 raise CaptureError(
-                    f"{want.name} has shape {list(leaf.shape)} of {leaf.dtype}, expected {list(want.shape)} of {dtype}"
+                    f"{want.name} has shape {list(leaf.shape)} of {leaf.dtype}, expected {list(shape)} of {dtype}"
                 )
             tensors.append(leaf.detach().resolve_neg())
         if batch.whole is not None:
@@ -179,8 +179,8 @@ class Captured:
         """
         if len(values) != len(self.state):
             raise CaptureError(f"got {len(values)} state tensors, expected {len(self.state)}")
-        pairs = zip(values, self.state, strict=True)
-        self._write_state([to_tensor(as_array(value, kind, "state"), kind.element) for value, kind in pairs])
+        pairs = [(as_array(value, kind, "state"), kind) for value, kind in zip(values, self.state, strict=True)]
+        self._write_state([to_tensor(np.require(array, requirements="C"), kind) for array, kind in pairs])
 
 
 _LEAVES = (

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ _METADATA = "trainer"
 _NAMED = ("model", "average", *OWN_ENTRIES)
 """Whose tensors have names."""
 _NUMBERS = ("format", "steps", "cursor", "seed", "random_step")
+_COMPLEX = "complex"
+"""The names of tensors that the file has as pairs of real numbers."""
 
 
 def check_fits(
@@ -165,6 +168,8 @@ def save_checkpoint(path: str | Path, state: Mapping[str, Any]) -> None:
         if not is_tensor(value):
             raise ReproError(f"{name}: expected a tensor, got a {type(value).__name__}: use torch.save(state_dict())")
     kinds = [kind_of(name, value) for name, value in tensors.items()]
+    if names := [kind.name for kind in kinds if kind.complex]:
+        rest[_COMPLEX] = names
     given = [as_array(value, kind, "state") for value, kind in zip(tensors.values(), kinds, strict=True)]
     # The user may have written other NaNs.
     arrays = [canonical_of(array, kind.element) for array, kind in zip(given, kinds, strict=True)]
@@ -187,13 +192,15 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
     optimizer: dict[int, dict[str, Any]] = {}
     try:
         rest = json.loads(metadata[_METADATA])
+        pairs = {*rest.pop(_COMPLEX, ())}
+        kinds = [replace(kind, complex=kind.name in pairs) for kind in kinds]
         for kind, array in zip(kinds, arrays, strict=True):
             owner, _, name = kind.name.partition(".")
             if owner in _NAMED:
-                modules.setdefault(owner, {})[name] = to_tensor(array, kind.element)
+                modules.setdefault(owner, {})[name] = to_tensor(array, kind)
             else:
                 number, _, key = name.partition(".")
-                optimizer.setdefault(int(number), {})[key] = to_tensor(array, kind.element)
+                optimizer.setdefault(int(number), {})[key] = to_tensor(array, kind)
         for number, values in rest.pop("optimizer_state", {}).items():
             optimizer.setdefault(int(number), {}).update(values)
         groups = [{key: _from_json(key, value) for key, value in group.items()} for group in rest.pop("param_groups")]

@@ -76,14 +76,14 @@ class EagerGraph:
         own, added = program.state[: self._count], arrays[self._count : len(program.state)]
         read = [*arrays[: self._count], *arrays[len(program.state) :]]
         tensors = [
-            represented(to_tensor(array.copy(), kind.element))
+            represented(to_tensor(array.copy(), kind))
             for array, kind in zip(read, (*own, *program.inputs), strict=True)
         ]
         kept: dict[str, Any] = dict.fromkeys(wanted)
         with torch.no_grad():
             results = _Keeping(self._module, kept).run(*tensors)
         found = [
-            _array(value, replace(kind, unsigned=False)).view(kind.dtype)
+            _array(value, replace(kind, unsigned=False, complex=False)).view(kind.dtype)
             for value, kind in zip(results, (*own, *program.outputs), strict=True)
         ]
         return (

@@ -143,5 +143,5 @@ def extent_maps(sizes: Sizes) -> list[ir.AffineMap | None]:
 
     return [
         None if extents is None else ir.AffineMap.get(0, len(sizes.variables), [affine(each) for each in extents])
-        for extents in sizes.extents
+        for extents in sizes.extents_of_program()
     ]

@@ -45,7 +45,7 @@ def own_entries(own: Mapping[str, np.ndarray], options: CaptureOptions) -> dict[
     for name, array in own.items():
         owner = _PRECISION if name.startswith((HISTORY, SCALE)) else name.partition(".")[0]
         if owner in found:
-            found[owner][name.removeprefix(f"{owner}.")] = to_tensor(array.copy(), "f32")
+            found[owner][name.removeprefix(f"{owner}.")] = torch.from_numpy(array.copy())
     return found
 
 
@@ -178,5 +178,5 @@ def load_own_entries(path: str | Path) -> dict[str, dict[str, torch.Tensor]]:
         owner, _, name = kind.name.partition(".")
         if owner not in found:
             raise ReproError(f"{path}: expected the state of a trainer, got a tensor {kind.name}")
-        found[owner][name] = to_tensor(array, kind.element)
+        found[owner][name] = to_tensor(array, kind)
     return found

@@ -107,7 +107,7 @@ def read_results(
     """
 
     def tensor(_: tuple[Any, ...], place: _Place) -> torch.Tensor:
-        return to_tensor(arrays[place.position].copy(), kinds[place.position].element)
+        return to_tensor(arrays[place.position].copy(), kinds[place.position])
 
     return {key: _replace(value, _Place, tensor) for key, value in structure.items()}
 

@@ -181,6 +181,11 @@ class Sizes:
                 fakes.append(torch.empty(shape, dtype=tensor.dtype))
         return fakes
 
+    def extents_of_program(self) -> list[list[Extent] | None]:
+        """As `extents`, of the inputs as the program has them: complex ones have their parts in a dimension (Z1)."""
+        pairs = zip(self.extents, self._tensors, strict=True)
+        return [[*found, 2] if found is not None and tensor.is_complex() else found for found, tensor in pairs]
+
     def _size(self, extent: sympy.Expr) -> Any:
         hint = int(extent.xreplace({variable: sympy.Integer(n) for variable, n in self._hints.items()}))
         return self._env.create_symintnode(extent, hint=hint)

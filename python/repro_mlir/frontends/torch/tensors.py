@@ -12,7 +12,7 @@ import torch
 
 from repro_mlir.errors import ReproError
 from repro_mlir.numerics.elements import ELEMENTS
-from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.numerics.tensors import TensorType, user_array
 
 # The runner takes this file to machines whose PyTorch is older and has no f8.
 _DTYPES = {
@@ -27,7 +27,8 @@ def is_tensor(value: object) -> TypeGuard[torch.Tensor]:
     return isinstance(value, torch.Tensor)
 
 
-_PARTS = {torch.complex64: torch.float32, torch.complex128: torch.float64}
+_COMPLEX = {"f32": torch.complex64, "f64": torch.complex128}
+_PARTS = {dtype: _DTYPES[element] for element, dtype in _COMPLEX.items()}
 
 
 def element_of(dtype: torch.dtype) -> str:
@@ -41,6 +42,8 @@ def element_of(dtype: torch.dtype) -> str:
 
 def dtype_of(kind: TensorType) -> torch.dtype:
     """PyTorch's element type of a tensor."""
+    if kind.complex:
+        return _COMPLEX[kind.element]
     dtype: torch.dtype = getattr(torch, kind.dtype.name) if kind.unsigned else _DTYPES[kind.element]
     return dtype
 
@@ -51,7 +54,7 @@ def kind_of(name: str, tensor: torch.Tensor) -> TensorType:
     ReproError for one that programs cannot hold.
     """
     shape = (*tensor.shape, 2) if tensor.is_complex() else tuple(tensor.shape)
-    return TensorType(name, element_of(tensor.dtype), shape, tensor.dtype in _UNSIGNED)
+    return TensorType(name, element_of(tensor.dtype), shape, tensor.dtype in _UNSIGNED, tensor.is_complex())
 
 
 def share(tensor: torch.Tensor, kind: TensorType, what: str) -> np.ndarray:
@@ -61,8 +64,9 @@ def share(tensor: torch.Tensor, kind: TensorType, what: str) -> np.ndarray:
         form = "one with the negative bit" if tensor.is_neg() else f"one of layout {tensor.layout}"
         raise ReproError(f"{what} {kind.name}: expected a dense tensor that has its values in memory, got {form}")
     element = element_of(tensor.dtype)
-    if element != kind.element:
-        raise ReproError(f"{what} {kind.name}: expected elements of {kind.shown_element}, got {element}")
+    if element != kind.element or (tensor.is_complex() and not kind.complex):
+        found = f"complex<{element}>" if tensor.is_complex() else element
+        raise ReproError(f"{what} {kind.name}: expected elements of {kind.shown_element}, got {found}")
     tensor = tensor.detach()
     if tensor.is_complex():
         tensor = torch.view_as_real(tensor.resolve_conj())
@@ -71,6 +75,6 @@ def share(tensor: torch.Tensor, kind: TensorType, what: str) -> np.ndarray:
     return array
 
 
-def to_tensor(array: np.ndarray, element: str) -> torch.Tensor:
-    tensor = torch.from_numpy(array)
-    return tensor.view(_DTYPES[element]) if ELEMENTS[element].is_bits else tensor
+def to_tensor(array: np.ndarray, kind: TensorType) -> torch.Tensor:
+    tensor = torch.from_numpy(user_array(array, kind))
+    return tensor.view(_DTYPES[kind.element]) if ELEMENTS[kind.element].is_bits else tensor
