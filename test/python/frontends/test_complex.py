@@ -190,6 +190,86 @@ def test_optimizers_take_real_and_imaginary_parts_by_themselves(make: Any) -> No
     torch.testing.assert_close(ours.weight, theirs.weight, rtol=1e-4, atol=1e-5)
 
 
+def _numbers(shape: Sequence[int], seed: int, dtype: torch.dtype = torch.complex64) -> torch.Tensor:
+    return torch.randn(tuple(shape), dtype=dtype, generator=torch.Generator().manual_seed(seed))
+
+
+_DIFFERENTIATED: dict[str, Function] = {
+    "mul": lambda x, y: x * y.conj() + (1 + 1j) * x,
+    "div": lambda x, y: (x / y, 2j / y, y.real / x),
+    "pow": lambda x, y: (x**y, x**3, x**-2, x**0.5, 2.0**x),
+    "exp": lambda x, y: (x.exp(), x.log(), x.sqrt(), x.sin(), x.tanh(), x.sigmoid()),
+    "abs": lambda x, y: (x.abs(), x.angle(), x.sgn(), torch.polar(x.abs(), y.real)),
+    "conj": lambda x, y: (x.conj(), x.conj().imag, x.mH @ y, -x.conj().T, (x * 1j).conj().imag),
+    "parts": lambda x, y: (x.real * y.imag, torch.view_as_real(x * y), torch.complex(x.imag, y.abs())),
+    "matmul": lambda x, y: (x @ y.T, torch.vdot(x[0], y[0]), torch.addmm(x @ x.T, x, y.T, beta=2j)),
+    "sum": lambda x, y: (x.sum(0), x.mean(), x.prod(1), x.cumsum(0), torch.var(y)),
+    "move": lambda x, y: (x[1:] * y[:-1], torch.cat([x, y.conj()]), torch.where(x.abs() > 1, x, y * 2j)),
+    "fft": lambda x, y: (torch.fft.fft(x), torch.fft.ifft2(x * y), torch.fft.irfft(x), torch.fft.rfft(y.imag)),
+}
+
+
+def _all(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+    found = (function(x, y) for function in _DIFFERENTIATED.values())
+    return [each for results in found for each in (results if isinstance(results, tuple) else (results,))]
+
+
+def _scalar(results: Sequence[torch.Tensor], weights: Sequence[torch.Tensor]) -> torch.Tensor:
+    pairs = zip(results, weights, strict=True)
+    return torch.stack([(each * weight.to(each.dtype)).real.sum() for each, weight in pairs]).sum()
+
+
+def test_gradients_of_complex_numbers_by_both_doors_are_those_of_differences() -> None:
+    """PyTorch's convention: by the real part, plus i times that by the imaginary part."""
+    x, y = _numbers((3, 4), 1), _numbers((3, 4), 2)
+    weights = [_numbers(each.shape, 3, each.dtype) for each in _all(x, y)]
+    wide = [value.to(torch.complex128) for value in (x, y)]
+    wanted = [torch.zeros_like(value) for value in wide]
+    for k, at, unit in ((k, at, unit) for k in (0, 1) for at in range(x.numel()) for unit in (1, 1j)):
+        around = []
+        for step in (1e-6, -1e-6):
+            moved = [value.clone() for value in wide]
+            moved[k].view(-1)[at] += step * unit
+            around.append(_scalar(_all(*moved), weights).item())
+        wanted[k].view(-1)[at] += unit * (around[0] - around[1]) / 2e-6
+
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.x, self.y = torch.nn.Parameter(x.clone()), torch.nn.Parameter(y.clone())
+
+        def forward(self, *weights: torch.Tensor) -> torch.Tensor:
+            return _scalar(_all(self.x, self.y), weights)
+
+    torch._dynamo.reset()
+    given = [value.clone().requires_grad_() for value in (x, y)]
+    compiled = torch.compile(_all, backend=repro_mlir.backend(threads=1), fullgraph=True)
+    _scalar(compiled(*given), weights).backward()
+    model = Model()
+    trainer = repro_mlir.Trainer(model, None, torch.optim.SGD(model.parameters(), lr=1.0), threads=1)
+    trainer.step(*weights)
+    trainer.sync()
+    for k, (start, parameter) in enumerate(((x, model.x), (y, model.y))):
+        want = wanted[k].to(torch.complex64)
+        torch.testing.assert_close(given[k].grad, want, rtol=1e-3, atol=1e-3)
+        torch.testing.assert_close(start - parameter.detach(), want, rtol=1e-3, atol=1e-3)
+
+
+def test_torch_compile_takes_conjugates_and_writes_to_them() -> None:
+    def function(x: torch.Tensor, r: torch.Tensor) -> list[torch.Tensor]:
+        x.mul_(2j).conj().add_(1)
+        return [x.conj(), x.mH.imag, x * 3, r.conj().imag]
+
+    compiled = torch.compile(function, backend=repro_mlir.backend(threads=1), fullgraph=True)
+    forms = [lambda x: x, lambda x: x.conj(), lambda x: x.mH, torch._neg_view, lambda x: torch._neg_view(x).conj()]
+    for form in forms:
+        torch._dynamo.reset()
+        x, y = form(_complex(4, 3)), form(_complex(4, 3))
+        for got, want in zip(compiled(x, y[1:]), function(y, y[1:]), strict=True):
+            torch.testing.assert_close(got, want)
+        torch.testing.assert_close(x, y)
+
+
 class _Nested(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()

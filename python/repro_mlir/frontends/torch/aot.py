@@ -150,7 +150,9 @@ class _Graph:
             tensors = captured.tensors(given)
             if captured.draws:
                 tensors += [torch.tensor(number, dtype=torch.int64, device="cpu") for number in self._options.seeds()]
-            return captured.results(given, run(tensors))
+            outputs = run(tensors)
+            captured.written(given, tensors)
+            return captured.results(given, outputs)
 
         return call
 

@@ -670,6 +670,12 @@ def _embedding_backward(
     return aten.embedding_dense_backward(rows, indices.reshape(-1), count, padding_index, scale_by_frequency)
 
 
+@_decomposes(aten._neg_view.default)
+def _negative_view(x: torch.Tensor) -> torch.Tensor:
+    # The imaginary part of a conjugate.
+    return aten.neg.default(x)
+
+
 @_decomposes(aten.put.default)
 def _put(x: torch.Tensor, index: torch.Tensor, source: torch.Tensor, accumulate: bool = False) -> torch.Tensor:
     flat = aten.index_put(x.reshape(-1), [index.reshape(-1)], source.reshape(-1), accumulate)

@@ -43,22 +43,34 @@ class _View:
 
     Attributes:
       position: that of the argument.
-      source: the strides of the argument.
+      source: the strides of the argument, and whether its memory has the conjugate and the negative of its elements.
       dtype, shape, strides: those of the result.
       offset: that of the result, in bytes from the argument.
+      is_conj, is_neg: whether the memory has the conjugate and the negative of the result's elements.
     """
 
     position: int
-    source: tuple[int, ...]
+    source: tuple[tuple[int, ...], bool, bool]
     dtype: torch.dtype
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     offset: int
+    is_conj: bool
+    is_neg: bool
+
+    @classmethod
+    def captured(cls, position: int, base: torch.Tensor, view: torch.Tensor) -> "_View":
+        """That of an argument and a result with the same memory."""
+        begin, end = (int(each.storage_offset()) * each.element_size() for each in (base, view))
+        shape, strides = tuple(view.shape), view.stride()
+        return cls(position, _form(base), view.dtype, shape, strides, end - begin, view.is_conj(), view.is_neg())
 
     def of(self, argument: torch.Tensor) -> torch.Tensor:
-        if argument.stride() != self.source:
-            made = torch.empty_strided(argument.shape, self.source, dtype=argument.dtype, device=argument.device)
-            argument = made.copy_(argument)
+        if _form(argument) != self.source:
+            strides, is_conj, is_neg = self.source
+            made = torch.empty_strided(argument.shape, strides, dtype=argument.dtype, device=argument.device)
+            argument = _read_as(made, is_conj, is_neg).copy_(argument)
+        argument = _read_as(argument, False, False)
         size = self.dtype.itemsize
         begin = argument.storage_offset() * argument.element_size() + self.offset
         if begin % size:
@@ -68,7 +80,19 @@ class _View:
             widest = max(size, argument.element_size())
             count = argument.untyped_storage().nbytes() // widest * widest // argument.element_size()
             argument = argument.as_strided((count,), (1,), 0).view(self.dtype)
-        return argument.as_strided(self.shape, self.strides, begin // size)
+        return _read_as(argument.as_strided(self.shape, self.strides, begin // size), self.is_conj, self.is_neg)
+
+
+def _form(tensor: torch.Tensor) -> tuple[tuple[int, ...], bool, bool]:
+    """The `_View.source` of an argument."""
+    return tensor.stride(), tensor.is_conj(), tensor.is_neg()
+
+
+def _read_as(tensor: torch.Tensor, is_conj: bool, is_neg: bool) -> torch.Tensor:
+    """A view of the same memory, whose elements are the conjugate or the negative of what is there."""
+    if tensor.is_conj() != is_conj:
+        tensor = torch._conj(tensor)
+    return torch._neg_view(tensor) if tensor.is_neg() != is_neg else tensor
 
 
 @dataclass(frozen=True)
@@ -143,6 +167,15 @@ class CapturedGraph:
         for i in self._gaps:
             found[i] = found[i].contiguous()
         return found
+
+    def written(self, arguments: Sequence[Any], tensors: Sequence[torch.Tensor]) -> None:
+        """Copies the new states from `tensors` to those arguments of a call whose memory a program cannot have: what is
+        there are conjugates or negatives of complex numbers."""
+        for position, value in zip(self._positions[: self._num_state], tensors, strict=False):
+            argument = arguments[position]
+            if argument.is_complex() and (argument.is_conj() or argument.is_neg()):
+                # AOTAutograd counts the versions.
+                argument.data.copy_(torch.view_as_complex(value))
 
     def write_state(self, values: Sequence[Any]) -> None:
         """The state of a call is its arguments: there is nothing to keep it in."""
@@ -262,7 +295,8 @@ def concrete(value: Any) -> Any:
     """A tensor of the same shape, strides and element type with no values in it; a number as it is."""
     if not isinstance(value, torch.Tensor):
         return value
-    return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="cpu")
+    made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="cpu")
+    return _read_as(made, value.is_conj(), value.is_neg())
 
 
 def _capture(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> ImportedProgram[CapturedGraph]:
@@ -298,10 +332,8 @@ def _capture(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> Imported
             if node in placeholders:
                 results.append(_Argument(placeholders.index(node)))
             elif isinstance(value, torch.Tensor) and _memory(found[node]) in memory:
-                source, view = memory[_memory(found[node])], found[node]
-                base = examples[source]
-                begin, end = (int(each.storage_offset()) * each.element_size() for each in (base, view))
-                results.append(_View(source, base.stride(), view.dtype, tuple(view.shape), view.stride(), end - begin))
+                source = memory[_memory(found[node])]
+                results.append(_View.captured(source, examples[source], found[node]))
             elif isinstance(value, torch.Tensor):
                 example = found[node]
                 order = _order(example)
