@@ -24,7 +24,7 @@ from ..errors import ReproError, StepFailed
 from ..frontends.arrays import as_array
 from ..numerics.digest import blake3_of
 from ..numerics.hashing import combine_digests, tensor_digest
-from ..numerics.tensors import TensorType, start_of
+from ..numerics.tensors import TensorType, require_same, start_of
 from ..program.microbatches import MicrobatchProgram, StepProgram, sum_program
 from ..program.payload import packed_bytes
 from .agreed_state import AgreedState, ReplicatedState
@@ -82,6 +82,11 @@ class MicrobatchExecutable:
         self.part = compile(program.part if payload is None else payload.encode, target, threads)
         self.decode = None if payload is None else compile(payload.decode, target, threads)
         self.threads = self.part.threads
+        own, sums = program.part.outputs[len(program.sums) :], program.sums
+        written = sums if self.decode is None else self.decode.program.inputs
+        require_same("output of a microbatch", self.part.program.outputs, [*written, *own])
+        if self.decode is not None:
+            require_same("sum", self.decode.program.outputs, sums)
         self._sums: dict[tuple[str, int], Executable] = {
             (element, size): compile(sum_program(element, size), target, threads)
             for element in self.layout.slices

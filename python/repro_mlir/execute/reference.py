@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..errors import ReproError
 from ..numerics.environment import float_environment
 from ..numerics.formats import element_type, to_bits
 from ..program import Program
@@ -27,7 +28,12 @@ class ReferenceBackend:
 
     def run(self, states: Sequence[np.ndarray], inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
         results = self._interpreter.run(*states, *inputs)
-        for i, (target, value, element) in enumerate(zip((*states, *outputs), results, self._elements, strict=True)):
+        targets = (*states, *outputs)
+        for i, (target, value) in enumerate(zip(targets, results, strict=True)):
+            # An assignment would repeat what has fewer dimensions.
+            if value.shape != target.shape:
+                raise ReproError(f"result {i}: expected shape {list(target.shape)}, got {list(value.shape)}")
+        for i, (target, value, element) in enumerate(zip(targets, results, self._elements, strict=True)):
             if i in self._kept:
                 continue
             if element.is_storage:

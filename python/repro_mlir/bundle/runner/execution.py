@@ -172,7 +172,10 @@ class Execution:
             raise ReproError("expected an open session, got one whose memory is freed")
 
     def write(self, space: str, index: int, array: np.ndarray) -> None:
-        """Copies a C-contiguous array into a state or input; see `Device.write`."""
+        """Copies a C-contiguous array into a state or input; see `Device.write`. ReproError: one of another size."""
+        kind = self.plan.tensors(space)[index]
+        if array.nbytes != kind.nbytes:
+            raise ReproError(f"{space} {kind.name}: expected {kind.nbytes} bytes, got {array.nbytes}")
         self.device.write(self.address(space, index), array)
 
     def read(self, space: str, index: int) -> np.ndarray:

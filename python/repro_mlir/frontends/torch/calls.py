@@ -4,6 +4,7 @@
 """Calls of the program of a graph on tensors: states are updated and outputs written where they are, without a copy."""
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -15,7 +16,7 @@ from repro_mlir.errors import ReproError
 from repro_mlir.frontends.torch.graphs import CapturedGraph, in_order
 from repro_mlir.frontends.torch.large_results import empty
 from repro_mlir.frontends.torch.representation import represented
-from repro_mlir.frontends.torch.tensors import dtype_of, share
+from repro_mlir.frontends.torch.tensors import dtype_of, element_of, share
 from repro_mlir.numerics.tensors import TensorType, is_canonical
 
 # PyTorch and NumPy say something else of these in their types.
@@ -66,6 +67,13 @@ class Calls:
         self._kinds = (*state, *inputs)
         self._orders = graph.orders
         self._layouts = [(layout, kind.nbytes) for layout, kind in zip(graph.layouts, outputs, strict=True)]
+        for (shape, _, dtype), kind in zip(graph.layouts, outputs, strict=True):
+            # Dense, by what torch.compile says of the result; the program writes all of the output.
+            if element_of(dtype) != kind.element or math.prod(shape) * dtype.itemsize != kind.nbytes:
+                raise ReproError(
+                    f"{kind.name}: the program gives {kind.element} of shape {list(kind.shape)}, torch.compile expects "
+                    f"{str(dtype).removeprefix('torch.')} of shape {list(shape)}"
+                )
         self._masks = [kind.dtype.itemsize - 1 for kind in self._kinds]
         self._sizes = [kind.nbytes for kind in self._kinds]
         self._sized = [i for i, size in enumerate(self._sizes) if size]
