@@ -11,7 +11,7 @@ from typing import Any, overload
 
 from .distributed import Ranks
 from .errors import ReproError
-from .execute.executable import Executable
+from .execute.executable import Executable, check_runs
 from .execute.executable import compile as compile_program
 from .execute.partitioned import PartitionedExecutable
 from .execute.symbolic import SymbolicExecutable
@@ -93,6 +93,7 @@ def compile(
         threads below 1; a model that cannot be captured, or that has no example inputs; a file that is missing or
         damaged.
     """
+    check_runs(target)
     if isinstance(model, Program | SymbolicProgram):
         if inputs is not None or dynamic_shapes is not None or sizes is not None:
             raise ReproError("inputs are examples for a model; a program has its own sizes")

@@ -17,6 +17,7 @@ import numpy as np
 
 from ..command_line import positive
 from ..errors import ReproError
+from ..files.regular import check_can_write
 from ..printing import tell
 from .file_kinds import MODULE, ONNX, SAVED_MODEL, SCRIPT, expect
 from .options import Commands, add_command, add_no_cache, add_numerics, add_sizes, read_program
@@ -69,14 +70,15 @@ def _compile(options: argparse.Namespace) -> int:
     from ..audit.receipts.signing import PrivateKey
     from ..bundle.writer import capture_steps
     from ..compilation.device_code import architectures_of
-    from ..execute.executable import check_target, compile
+    from ..execute.executable import check_runs, compile
 
     architectures = architectures_of(options.target or "")
     if not architectures and (options.steps or options.expect or options.sign):
         raise ReproError("--steps, --expect and --sign are for bundles: expected --target cuda or cuda:sm_75,sm_90")
     signer = PrivateKey(options.sign) if options.sign else None
     if options.target and not architectures:
-        check_target(options.target)
+        check_runs(options.target)
+    check_can_write(options.output)
     kind = expect(options.script, SCRIPT, MODULE, ONNX, SAVED_MODEL)
     is_script = kind not in (MODULE, ONNX, SAVED_MODEL)
     if not is_script and architectures:

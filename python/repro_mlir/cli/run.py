@@ -12,7 +12,7 @@ import numpy as np
 
 from ..command_line import positive
 from ..files.npz import load_inputs, write_arrays
-from ..files.regular import write_file
+from ..files.regular import check_can_write, write_file
 from ..printing import tell
 from .file_kinds import BUNDLE, MODULE, ONNX, PROGRAM, SAVED_MODEL, expect
 from .options import Commands, add_command, add_sizes, read_program
@@ -35,11 +35,15 @@ def register(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from ..execute.executable import compile
+    from ..execute.executable import check_runs, compile
     from ..files.tensor_file import load_tensors, write_tensors
     from ..numerics.hashing import state_hash, tensor_hash
 
     expect(options.program, PROGRAM, BUNDLE, MODULE, ONNX, SAVED_MODEL)
+    check_runs(options.target)
+    for path in (options.save, options.outputs):
+        if path:
+            check_can_write(path)
     program = read_program(options.program, options.size)
     if options.state:
         arrays = load_tensors(program.state, options.state)

@@ -63,6 +63,8 @@ def _port(text: str) -> int:
 
 
 def _serve(options: argparse.Namespace) -> int:
+    from ..execute.executable import check_runs
+
     with needed_packages():
         from ..integrations.model_folder import versions
         from ..serving.options import ServerOptions
@@ -74,6 +76,7 @@ def _serve(options: argparse.Namespace) -> int:
         body_bytes=options.body_bytes,
         grace_seconds=options.grace,
     )
+    check_runs(options.target)
     with bind(options.host, options.port) as bound:
         generator, tokenizer, identity = _load(options)
         name = options.name or Path(options.folder).resolve().name

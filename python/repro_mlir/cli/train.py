@@ -12,7 +12,7 @@ import time
 from ..audit.receipts.options import NONFINITE_LOSS, ReceiptOptions
 from ..command_line import positive
 from ..errors import ReproError
-from ..files.regular import write_file
+from ..files.regular import check_can_write, write_file
 from ..numerics.tensors import canonical_of
 from ..printing import tell
 from .file_kinds import SCRIPT, expect
@@ -52,6 +52,7 @@ def register(commands: Commands) -> None:
 
 
 def _train(options: argparse.Namespace) -> int:
+    from ..execute.executable import check_runs
     from ..files.tensor_file import write_tensors
     from ..frontends.torch.script import load_training
     from ..train.trainer import Trainer
@@ -59,6 +60,12 @@ def _train(options: argparse.Namespace) -> int:
     expect(options.script, SCRIPT)
     ranks = ranks_of(options)
     target = target_of(options, ranks)
+    check_runs(target)
+    receipt = _receipt(options)
+    if receipt is not None and (ranks is None or ranks.rank == 0):
+        receipt.check_begins()
+    if options.save:
+        check_can_write(options.save)
     given = load_training(options.script, options.exact_digits, options.precision)
     choice = {} if options.nonfinite_loss is None else {"nonfinite_loss": options.nonfinite_loss}
     start = time.perf_counter()
@@ -69,7 +76,7 @@ def _train(options: argparse.Namespace) -> int:
         target=target,
         threads=options.threads,
         ranks=ranks,
-        receipt=_receipt(options),
+        receipt=receipt,
         **(given.options | choice),
     ) as trainer:
         losses = trainer.fit(given.batches, options.steps)

@@ -12,6 +12,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+from ..child_processes import ending_with_this
 from ..errors import ReproError
 
 
@@ -40,7 +41,7 @@ def assemble(ptx: str, architecture: str) -> bytes:
         source.write_text(ptx)
         # All our arithmetic names its rounding, which alone keeps ptxas from contracting it; the flag says it again.
         command = [assembler, "--fmad=false", f"-arch={architecture}", str(source), "-o", str(result)]
-        run = subprocess.run(command, capture_output=True, text=True)
+        run = subprocess.run(ending_with_this(command), capture_output=True, text=True)
         if run.returncode:
             reason = (run.stderr.strip().splitlines() or [f"status {run.returncode}"])[0]
             raise ReproError(f"ptxas does not take the code for {architecture}: {reason}")

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import bisect
+import functools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from ..frontends.arrays import as_array, as_given
 from ..frontends.tensors import module_of
 from ..numerics.tensors import require_same, start_of
 from ..program import Program
+from ..program.program import import_program, read_signature
 from ..progress import working
 from .arguments import Arguments, updatable
 from .backend import Backend, InPlaceBackend, ResidentBackend
@@ -41,6 +43,28 @@ def check_target(target: str) -> None:
     name = target.removesuffix(TENSOR_CORES) if target.startswith(("cuda", "ptx-emulator:")) else target
     if name not in ("cpu", "reference") and name not in targets():
         raise ReproError(f"unknown target {target!r}, expected one of {', '.join(targets())}")
+
+
+_SMALL = """
+func.func @main(%x: tensor<1xf32>) -> tensor<1xf32> attributes {repro.num_state = 0 : i64} {
+  %empty = tensor.empty() : tensor<1xf32>
+  %sum = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>],
+                         iterator_types = ["parallel"]} ins(%x : tensor<1xf32>) outs(%empty : tensor<1xf32>) {
+  ^bb0(%each: f32, %out: f32):
+    %twice = arith.addf %each, %each : f32
+    linalg.yield %twice : f32
+  } -> tensor<1xf32>
+  return %sum : tensor<1xf32>
+}
+"""
+
+
+@functools.cache
+def check_runs(target: str) -> None:
+    """ReproError unless this machine runs code for `target`: said before a model is captured, which takes longer."""
+    check_target(target)
+    if target not in ("cpu", "reference"):
+        compile(read_signature(import_program(_SMALL)), target, 1)
 
 
 def check_threads(threads: int | None) -> int:

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from ..bundle.runner.plan import Plan
+from ..child_processes import ending_with_this
 from ..errors import StepFailed
 from .artifact import read_artifact
 from .buffers import Tensor, address
@@ -90,7 +91,7 @@ class QemuBackend:
             objects[-1].write_bytes(content)
         command: list[str | Path] = [COMPILER, "-std=c11", "-O2", "-static", "-o", self._path("runner")]
         command += [_SOURCE, *objects, "-lm"]
-        result = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+        result = subprocess.run(ending_with_this(command), capture_output=True, text=True, timeout=timeout)
         if result.returncode:
             raise RuntimeError(f"{COMPILER} failed: {result.stderr[:2000]}")
 
@@ -125,7 +126,9 @@ class QemuBackend:
             for value in values:
                 file.write(np.asarray(value).tobytes())
         names = [str(self._path(name)) for name in ("runner", "job", "data", "result")]
-        result = subprocess.run([EMULATOR, *names], capture_output=True, text=True, timeout=self._timeout)
+        result = subprocess.run(
+            ending_with_this([EMULATOR, *names]), capture_output=True, text=True, timeout=self._timeout
+        )
         if result.returncode == _FAILED_CHECK:
             raise StepFailed(self._plan.message(int(result.stdout)))
         if result.returncode:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ReproError
-from ..execute.executable import Executable, Kept
+from ..execute.executable import Executable, Kept, check_runs
 from ..execute.microbatches import KeptMicrobatches, MicrobatchExecutable, compile_step
 from ..frontends import torch as frontend
 from ..frontends.interface import ImportedProgram
@@ -92,6 +92,7 @@ class KnownForms:
         Raises:
           ReproError: as `run`; or its functions change what they read each time that they are called.
         """
+        check_runs(self._target)
         program, imported = _captured(subject, run)
         executable = next((each.executable for each in self._known.values() if each.program.data == program.data), None)
         if executable is None:

@@ -542,6 +542,10 @@ class Trainer:
                     with suppress(frontend.Stale):
                         return self._take(form, known, subject)
 
+        if self._receipt is not None and self._recorder is None and self._step is None:
+            if self._ranks is None or self._ranks.rank == 0:
+                self._receipt.check_begins()
+
         def capture() -> tuple[StepProgram, ImportedProgram[Captured]]:
             if batch.whole is not None:
                 return microbatch_program(self._model, self._loss_fn, self._optimizer, batch, subject.options)

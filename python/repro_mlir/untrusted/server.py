@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import os
 import resource
+import select
 import signal
 import socket
 import struct
 from collections.abc import Callable
 from typing import NoReturn
+
+from repro_mlir.child_processes import end_with_parent
 
 HEADER = struct.Struct("<QQQQ")
 """Before a request: its bytes, seconds of processor time, bytes of memory, bytes of the result or of a file."""
@@ -57,13 +60,17 @@ def main() -> None:
             return
         told = os.memfd_create("errors", os.MFD_CLOEXEC)
         source, sink = os.pipe()
-        child = os.fork()
+        server, child = os.getpid(), os.fork()
         if child == 0:
+            end_with_parent(server)
             os.close(source)
             _confine(told, seconds, memory, result_bytes)
             _perform(work.perform, request, sink)
         os.close(sink)
-        answer = _read_all(source, result_bytes)
+        answer = _read_all(source, result_bytes, channel)
+        if answer is None:
+            os.kill(child, signal.SIGKILL)
+            return
         _, ended = os.waitpid(child, 0)
         code = os.waitstatus_to_exitcode(ended)
         last = os.pread(told, _TOLD_BYTES, max(0, os.fstat(told).st_size - _TOLD_BYTES))
@@ -71,11 +78,18 @@ def main() -> None:
         channel.sendall(ENDING.pack(code, len(answer), len(last)) + answer + last)
 
 
-def _read_all(source: int, most: int) -> bytes:
-    """All that a child writes, or its beginning; the descriptor is closed."""
+def _read_all(source: int, most: int, channel: socket.socket) -> bytes | None:
+    """All that a child writes, or its beginning; the descriptor is closed. None where the other side has gone."""
     parts = bytearray()
-    while len(parts) < most and (part := os.read(source, min(most - len(parts), 1 << 20))):
-        parts += part
+    while len(parts) < most:
+        ready, _, _ = select.select([source, channel], [], [])
+        # There is no other request before the answer.
+        if channel in ready and not channel.recv(1, socket.MSG_PEEK):
+            return None
+        part = os.read(source, min(most - len(parts), 1 << 20)) if source in ready else None
+        if part == b"":
+            break
+        parts += part or b""
     os.close(source)
     return bytes(parts)
 

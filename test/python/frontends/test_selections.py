@@ -175,7 +175,14 @@ def test_rows_without_a_gradient() -> None:
     def counts(t: torch.Tensor, x: torch.Tensor) -> list[torch.Tensor]:
         known = t[t >= 0]
         hits = (x[t >= 0].argmax(-1) == known).float().mean()
-        return [known.sum(), known.max(), (known // known.amax()).sum(), (x[t > 0] > 0).any(), hits, x.bfloat16()[t > 0].mean()]
+        return [
+            known.sum(),
+            known.max(),
+            (known // known.amax()).sum(),
+            (x[t > 0] > 0).any(),
+            hits,
+            x.bfloat16()[t > 0].mean(),
+        ]
 
     graph = second_stage(first_stage(counts, (TARGET, X)))
     torch.testing.assert_close([*graph(TARGET, X)], counts(TARGET, X))
@@ -275,7 +282,7 @@ _REFUSED = [
     (lambda x, m: x.sum().item(), r"expected the tensor itself, without .item\(\)"),
     (lambda x, m: x if x.sum() > 0 else -x, r"if, while.* torch.where\(condition, a, b\)"),
     (lambda x, m: x[int(m.sum())], r"int\(\) takes a tensor; expected the tensor itself, as in x\[index\]"),
-    (lambda x, m: [x for _ in range(m.sum())][0], r"range\(\) .* fixed number of steps"),
+    (lambda x, m: next(x for _ in range(m.sum())), r"range\(\) .* fixed number of steps"),
     (lambda x, m: x * float(x.sum()), r"float\(\) takes a tensor"),
     (lambda x, m: x[m].sum() if x[m].numel() else x, "Python decides by a number"),
     (lambda x, m: torch.tensor(x.numpy()), r"\.numpy\(\) has no value"),

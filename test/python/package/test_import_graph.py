@@ -26,8 +26,8 @@ PACKAGE = Path(__file__).resolve().parents[3] / "python" / "repro_mlir"
 FOREIGN = ("_mlir_libs", "dialects", "ir", "passmanager")
 
 GROUND = {
-    *("command_line", "errors", "field_checks", "lazy_imports", "limits", "printing", "progress", "reimport"),
-    *("shared_libraries", "signals"),
+    *("child_processes", "command_line", "errors", "field_checks", "lazy_imports", "limits", "printing", "progress"),
+    *("reimport", "shared_libraries", "signals"),
 }
 """Modules beside the rooms, which every room may import; they import nothing but each other."""
 

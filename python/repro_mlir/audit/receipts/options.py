@@ -8,6 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...errors import ReproError
+from ...files.regular import check_can_write
+
 NONFINITE_LOSS = ("warn", "stop", "ignore")
 """What a run may do after a loss that is NaN or infinite: warn once, end, or go on."""
 
@@ -34,3 +37,10 @@ class ReceiptOptions:
     script: str | Path | None = None
     sign: str | Path | None = None
     microbatches_every: int | None = None
+
+    def check_begins(self) -> None:
+        """ReproError where no receipt can be begun: said before a step is captured, which takes longer."""
+        if not Path(self.path).exists():
+            check_can_write(self.path)
+        elif not self.resume:
+            raise ReproError(f"{self.path} exists: resume it, or give the receipt another name")

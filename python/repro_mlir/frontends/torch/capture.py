@@ -50,6 +50,7 @@ from repro_mlir.frontends.torch.source_lines import module_names, origin_of_node
 from repro_mlir.frontends.torch.tensors import kind_of
 from repro_mlir.frontends.torch.tracing import first_stage, second_stage
 from repro_mlir.frontends.torch.unsigned import is_unsigned
+from repro_mlir.frontends.torch.value_requests import no_tensor
 from repro_mlir.gradient_compression.apply import compress_gradients
 from repro_mlir.gradient_compression.chosen import compression_of
 from repro_mlir.numerics.philox import signed_seed
@@ -310,6 +311,8 @@ class _WithLoss(_Step):
             if self.autocast is not None:
                 stack.enter_context(torch.autocast("cpu", dtype=self.autocast, cache_enabled=False))
             loss, output = self._loss(batch)
+        if not isinstance(loss, torch.Tensor):
+            raise CaptureError(no_tensor("the loss", loss))
         if loss.dim() != 0 or not loss.is_floating_point():
             raise CaptureError(f"the loss has shape {list(loss.shape)} of {loss.dtype}, expected a scalar float")
         return loss, output

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch_mlir
 
+from repro_mlir.child_processes import ending_with_this
 from repro_mlir.limits import VARIABLE, limits
 
 _OPT = Path(torch_mlir.__path__[0]) / "_mlir_libs" / "torch-mlir-opt"
@@ -36,7 +37,7 @@ def run_passes(bytecode: bytes, pipeline: str, *, divide_seconds: int = 1) -> su
     # Its threads would have address space of their own, and a program is one function.
     command = [str(_OPT), f"--pass-pipeline={pipeline}", "--emit-bytecode", "--mlir-disable-threading"]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+    with subprocess.Popen(ending_with_this(command), stdin=pipe, stdout=pipe, stderr=pipe) as process:
         # It waits for its input.
         for kind, soft, hard in (
             (resource.RLIMIT_AS, bounds.memory_bytes, bounds.memory_bytes),
@@ -45,7 +46,12 @@ def run_passes(bytecode: bytes, pipeline: str, *, divide_seconds: int = 1) -> su
             (resource.RLIMIT_CORE, 0, 0),
         ):
             resource.prlimit(process.pid, kind, (soft, hard))
-        output, errors = process.communicate(bytecode)
+        try:
+            output, errors = process.communicate(bytecode)
+        except BaseException:
+            # Else the end of the block would wait for it.
+            process.kill()
+            raise
     if process.returncode >= 0:
         return subprocess.CompletedProcess(command, process.returncode, output, errors)
     if process.returncode == -signal.SIGXCPU:

@@ -231,9 +231,7 @@ def _row_wise(call: Call, value: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _kept(value: Any, result: torch.Tensor) -> list[Dim]:
-    return [
-        dim if chosen(dim) else static(int(extent)) for dim, extent in zip(_dims(value), result.shape, strict=True)
-    ]
+    return [dim if chosen(dim) else static(int(extent)) for dim, extent in zip(_dims(value), result.shape, strict=True)]
 
 
 def _require_static(value: Any, dim: int, what: str) -> int:

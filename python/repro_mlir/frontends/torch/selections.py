@@ -221,9 +221,7 @@ class _OverAllRows(NodeInterpreter):
         return rule(call, *args, **kwargs)
 
     def output(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        for node, value in zip(
-            pytree.tree_leaves(self.current.args[0]), pytree.tree_leaves(args[0]), strict=True
-        ):
+        for node, value in zip(pytree.tree_leaves(self.current.args[0]), pytree.tree_leaves(args[0]), strict=True):
             if isinstance(value, Selected | Number):
                 self.current = node
                 what = "a number" if isinstance(value, Number) else "rows that a mask selects"

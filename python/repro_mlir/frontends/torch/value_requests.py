@@ -8,9 +8,11 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException
+from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from repro_mlir.frontends.torch.errors import CaptureError
+from repro_mlir.frontends.torch.source_lines import origin_of_node
 
 _DEPENDS = "control flow or a shape depends on tensor values"
 PAGE = "docs/decisions.md"
@@ -23,14 +25,14 @@ _REQUESTS: dict[Any, str] = {
     f"rows ({PAGE})",
     _Tensor.__index__: f"{_DEPENDS}: range() or a slice takes a tensor; expected a fixed number of steps and "
     f"torch.where(step < count, new, old) ({PAGE})",
-    _Tensor.__float__: f"{_DEPENDS}: float() takes a tensor; expected the tensor itself, x.detach() where it is to have "
+    _Tensor.__float__: f"{_DEPENDS}: float() takes a tensor; expected the tensor itself, x.detach() where it has "
     f"no gradient ({PAGE})",
     _Tensor.__len__: f"{_DEPENDS}: len() takes rows that a mask selects; expected x[mask].shape[0] or mask.sum() "
     f"({PAGE})",
     _Tensor.tolist: f"{_DEPENDS}: .tolist() has no value here; expected operations on the tensor ({PAGE})",
     _Tensor.numpy: f"{_DEPENDS}: .numpy() has no value here; expected operations of torch ({PAGE})",
-    _Tensor.__array__: f"{_DEPENDS}: NumPy takes a tensor, whose values are not known here; expected operations of torch "
-    f"({PAGE})",
+    _Tensor.__array__: f"{_DEPENDS}: NumPy takes a tensor, whose values are not known here; expected operations of "
+    f"torch ({PAGE})",
 }
 
 
@@ -45,6 +47,17 @@ def reason_of(error: Exception) -> str | None:
             f"tensors, without .item() or .shape of a selection ({PAGE})"
         )
     return None
+
+
+def no_tensor(what: str, value: Any) -> str:
+    """Why a result that is to be a tensor cannot be this number, or anything else."""
+    mode = get_proxy_mode()
+    if mode is None or not isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+        return f"{what} is a {type(value).__name__}, expected a tensor"
+    slot: Any = get_proxy_slot(value, mode.tracer, None)
+    origin = None if slot is None else origin_of_node(slot.force().node)
+    place = f"{origin}: " if origin else ""
+    return f"{place}{what} is a number of Python: expected a tensor, without .item() or float() ({PAGE})"
 
 
 def is_request(function: Any) -> bool:

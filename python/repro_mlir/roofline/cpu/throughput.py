@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ...child_processes import ending_with_this
 from ...errors import ReproError
 from ..machines.cpu import CpuMachine
 
@@ -154,7 +155,7 @@ def _summaries(text: str, machine: CpuMachine, *options: str) -> list[dict[str, 
     command = [tool(), f"-mtriple={machine.triple}", f"-mcpu={machine.scheduling_model}", *options]
     command += ["--json", "--resource-pressure=false", "--instruction-info=false"]
     try:
-        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=_TIMEOUT)
+        done = subprocess.run(ending_with_this(command), input=text, capture_output=True, text=True, timeout=_TIMEOUT)
     except subprocess.TimeoutExpired:
         raise ReproError(f"llvm-mca took more than {_TIMEOUT:.0f} s") from None
     if done.returncode:

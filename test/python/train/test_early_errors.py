@@ -1,0 +1,98 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""What cannot run or be written is refused before anything is captured."""
+
+from pathlib import Path
+
+import pytest
+import repro_mlir
+import torch
+from repro_mlir import ReproError, Trainer
+from repro_mlir.cli.main import main
+from repro_mlir.execute import executable
+from torch import nn
+
+_SCRIPT = """
+from pathlib import Path
+Path({note!r}).write_text("imported")
+"""
+
+
+class _Counting(nn.Linear):
+    """A layer that knows how often it was called, or traced."""
+
+    calls = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        return super().forward(x)
+
+
+
+
+@pytest.fixture
+def without_target(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A target that no machine runs."""
+    target = "cpu:aarch64"
+    executable.check_runs.cache_clear()
+
+    def backend(program: object, target: str, threads: int) -> object:
+        raise ReproError(f"cannot run {target} on this machine")
+
+    monkeypatch.setattr(executable, "_backend", backend)
+    return target
+
+
+def test_targets(without_target: str) -> None:
+    model, x = _Counting(3, 2), torch.zeros(4, 3)
+    with pytest.raises(ReproError, match="cannot run"):
+        repro_mlir.compile(model, without_target, inputs=x)
+    trainer = Trainer(model, nn.MSELoss(), torch.optim.SGD(model.parameters()), target=without_target)
+    with pytest.raises(ReproError, match="cannot run"):
+        trainer.step(x, torch.zeros(4, 2))
+    assert model.calls == 0
+
+
+def test_receipts(tmp_path: Path) -> None:
+    model, x = _Counting(3, 2), torch.zeros(4, 3)
+    (tmp_path / "file").touch()
+    for path, reason in (
+        (tmp_path, "exists: resume it"),
+        (tmp_path / "missing" / "receipt", "cannot write .*: No such file or directory"),
+        (tmp_path / "file" / "receipt", "cannot write .*: Not a directory"),
+    ):
+        trainer = Trainer(model, nn.MSELoss(), torch.optim.SGD(model.parameters()), receipt=path)
+        with pytest.raises(ReproError, match=reason):
+            trainer.step(x, torch.zeros(4, 2))
+    assert model.calls == 0
+
+
+def test_commands(tmp_path: Path, without_target: str, capsys: pytest.CaptureFixture[str]) -> None:
+    script, note = tmp_path / "script.py", tmp_path / "note"
+    script.write_text(_SCRIPT.format(note=str(note)))
+    missing = str(tmp_path / "missing" / "file")
+    for arguments, reason in (
+        (["train", str(script), "--steps", "1", "--target", without_target], "cannot run"),
+        (["train", str(script), "--steps", "1", "--receipt", str(tmp_path)], "exists: resume it"),
+        (["train", str(script), "--steps", "1", "--save", missing], "cannot write"),
+        (["train", str(script), "--steps", "1", "--save", str(tmp_path)], "Is a directory"),
+        (["compile", str(script), "--target", without_target, "-o", str(tmp_path / "out")], "cannot run"),
+        (["compile", str(script), "-o", missing], "cannot write"),
+        (["run", str(script), "--target", without_target], "cannot run|expected"),
+    ):
+        assert main(arguments) != 0
+        captured = capsys.readouterr()
+        assert reason.split("|")[0] in captured.err or reason.split("|")[-1] in captured.err
+    assert not note.exists()
+
+
+def test_loss_that_is_a_number() -> None:
+    def loss(output: torch.Tensor, target: torch.Tensor) -> float:
+        return (output - target).square().mean().item()
+
+    model = nn.Linear(3, 2)
+    trainer = Trainer(model, loss, torch.optim.SGD(model.parameters()))
+    line = loss.__code__.co_firstlineno + 1
+    with pytest.raises(ReproError, match=rf"test_early_errors.py:{line}: the loss is a number of Python: .*\.item\(\)"):
+        trainer.step(torch.zeros(4, 3), torch.zeros(4, 2))
