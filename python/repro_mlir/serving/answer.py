@@ -79,7 +79,9 @@ def read_answer(value: Mapping[str, Any], where: str) -> dict[str, Any]:
         if path not in known and each is not None:
             raise ReproError(f"{where}: {foreign(path, 80)}: expected no such field in an answer of repro serve")
         if path in _OPEN and not _OPEN[path](each):
-            raise ReproError(f"{where}: {path}: expected what an answer of repro serve has, got {foreign(str(each), 40)}")
+            raise ReproError(
+                f"{where}: {path}: expected what an answer of repro serve has, got {foreign(str(each), 40)}"
+            )
     return {path: each for path, each in fields.items() if path in known}
 
 

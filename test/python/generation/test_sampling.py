@@ -64,6 +64,16 @@ def test_a_token_of_no_weight_is_never_chosen() -> None:
     assert sampler.choose(values, Sampling(1.0), 0) == 0
 
 
+@pytest.mark.parametrize("target", ["cpu", "reference"])
+def test_r3_weights_that_are_nan_give_rank_zero(target: str) -> None:
+    sampler = Sampler(VOCABULARY, target, 1)
+    values = logits()
+    for way in (Sampling(1e-38, seed=3), Sampling(1e-38, top_k=5, seed=4), Sampling(1e-38, top_p=0.5, seed=5)):
+        large = (values * np.float32(10)).astype(np.float32)
+        assert float(large.max()) / way.temperature > np.finfo(np.float32).max
+        assert sampler.choose(large, way, 2) == int(np.argmax(values))
+
+
 def test_numbers_of_every_kind_and_size() -> None:
     sampler = Sampler(VOCABULARY, "cpu", 1)
     values = logits()

@@ -423,3 +423,25 @@ def test_a_scalar_outside_of_bodies_gives_no_nan_for_a_gradient_of_zero() -> Non
     interpreter = Interpreter(to_bytes(canonicalize(differentiate(text, [0], [0]))))
     _, found = interpreter.run(np.array(200, np.float32), np.array(3, np.float32))
     assert found == 3
+
+
+@pytest.mark.parametrize(
+    ("formula", "order"),
+    [
+        # The operand that the formula needs first: x, whose last dimension is folded, or the gradient. (P1) products.
+        ("arith.maximumf %a, %b", "chunk = 8192, lanes = 64, run = 1, totals = refold"),
+        ("arith.mulf %a, %b", "chunk = 512, lanes = 1, run = 0, totals = sequential"),
+        ("arith.divf %a, %b", "chunk = 8192, lanes = 64, run = 1, totals = refold"),
+        ("arith.remf %a, %b", "chunk = 8192, lanes = 64, run = 1, totals = refold"),
+        ("arith.addf %a, %b", "chunk = 512, lanes = 1, run = 0, totals = sequential"),
+    ],
+)
+def test_J4_the_order_follows_from_what_the_formula_needs(formula: str, order: str) -> None:
+    maps = ["(d0, d1) -> (d0)", "(d0, d1) -> (d1)", "(d0, d1) -> (d0, d1)"]
+    body = f"{_ELEMENT}\n%z = {formula} : f64\nlinalg.yield %z : f64"
+    operation = _generic(body, maps, "pp", f"%x, %y : {_type([4])}, {_type([3])}", "%e", _type([4, 3]))
+    arguments = f"%x: {_type([4])}, %y: {_type([3])}"
+    text = _main(arguments, _type([4, 3]), f"%e = tensor.empty() : {_type([4, 3])}\n{operation}")
+    found = canonicalize(differentiate(text, [0], [1]))
+    (fold,) = [line for line in found.splitlines() if "repro.fold" in line]
+    assert order in fold, found

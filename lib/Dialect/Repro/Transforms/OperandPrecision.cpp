@@ -355,8 +355,8 @@ FailureOr<Value> repro::roundOperand(ImplicitLocOpBuilder &b, FoldOp fold,
 // Factors (Q4)
 //===----------------------------------------------------------------------===//
 
-/// The f32 by which codes under each scale are multiplied: (Q2) the value of
-/// the code of 1. Scales that a contraction takes as they are stay.
+/// (Q8) The f32 by which codes under each scale are multiplied: (Q2) the value
+/// of the code of 1. Scales that a contraction takes as they are stay.
 static Value createFactors(ImplicitLocOpBuilder &b,
                            const QuantizedOperand &quantized) {
   BlockFormatAttr format = quantized.format;

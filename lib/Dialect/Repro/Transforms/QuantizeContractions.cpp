@@ -576,7 +576,7 @@ static LogicalResult verifyScaled(FoldOp fold,
   return success();
 }
 
-/// (Q4) init + total * ((A * A') / (36 * largest * largest')) of two factors
+/// (Q9) init + total * ((A * A') / (36 * largest * largest')) of two factors
 /// under scales of two levels.
 static Value addTotal(ImplicitLocOpBuilder &b, Value init, Value total,
                       ArrayRef<QuantizedOperand> operands) {

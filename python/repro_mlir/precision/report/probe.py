@@ -126,7 +126,7 @@ def probe_of(plain: Program, program: Program | None = None, recipe: Recipe | No
                 continue
             precision = asked[number]
             is_of_blocks = fold.name == _OF_BLOCKS
-            # (Q4) With scales that are factors of products, those of two tensors are multiplied last.
+            # (Q9) With scales that are factors of products, those of two tensors are multiplied last.
             is_multiplied = (
                 precision is not None
                 and precision.block_step == "scaled"

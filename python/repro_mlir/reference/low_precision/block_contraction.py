@@ -67,7 +67,7 @@ def block_dots(x: np.ndarray, y: np.ndarray, of: tuple[Format, Format], block: i
 def scale_products(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """(Q4) Products of scales [m, blocks] and [n, blocks], in f32: [m, n, blocks].
 
-    Scales are codes (uint8) of f8E8M0FNU, or float32.
+    Scales are codes (uint8) of f8E8M0FNU, or float32: (Q8) the values of codes of 1, (Q9) scales of f8E4M3FN alone.
     """
     first, second = (decode_e8m0(each) if each.dtype == np.uint8 else each for each in (x, y))
     return multiply(first[:, np.newaxis, :], second[np.newaxis, :, :])
@@ -147,5 +147,5 @@ def e4m3_scales(codes: np.ndarray) -> np.ndarray:
 
 
 def tensor_factor(x_amax: np.ndarray, y_amax: np.ndarray, x_largest: int = 448, y_largest: int = 448) -> np.ndarray:
-    """(Q4) By what a contraction of two `nvfp4` operands is multiplied at its end."""
+    """(Q9) By what a contraction of two `nvfp4` operands is multiplied at its end."""
     return divide(multiply(x_amax, y_amax), np.float32(36 * x_largest * y_largest))

@@ -224,7 +224,8 @@ def _block_error(measure: np.ndarray, tile: Tile) -> np.ndarray:
 
 
 def dequantize(q: Quantized, of: BlockFormat) -> np.ndarray:
-    """(Q2) The float32 values for which codes and scales stand, of the shape of the codes."""
+    """(Q2) The float32 values for which codes and scales stand, of the shape of the codes; of codes of 1, they are the
+    factors of (Q8)."""
     shape = q.codes.shape
     rule = of.scale
     if isinstance(rule, PowerOfTwo):

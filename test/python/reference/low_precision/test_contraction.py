@@ -129,7 +129,7 @@ def test_scales_beyond_f32_Q4() -> None:
     assert scale_products(low, high) == 1
 
 
-def test_nvfp4_Q4() -> None:
+def test_nvfp4_Q9() -> None:
     """As TransformerEngine's reference: a product, a sum for each block, then the factor of the tensors."""
     rng = np.random.default_rng(2)
     form = BlockFormat(F4E2M1FN, TILES["nvfp4"], SCALE_RULES["nvfp4"])
