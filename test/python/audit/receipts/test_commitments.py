@@ -128,3 +128,9 @@ def test_C4_C5_chain() -> None:
     link = next_link(start, 1, COMMITMENT.root)
     assert link == digest(b"repro-chain-v1\0\0", start, struct.pack("<Q", 1), COMMITMENT.root)
     assert len({link, next_link(start, 2, COMMITMENT.root), next_link(link, 1, COMMITMENT.root)}) == 3
+
+
+def test_C7_the_tree_of_the_initial_state_has_no_leaf_of_steps() -> None:
+    state = (bytes(32), bytes([1]) * 32)
+    assert [label for label, _ in Commitment(0, state).labelled()] == ["state:0", "state:1", "cursor"]
+    assert [label for label, _ in Commitment(0, state, steps=3).labelled()][-2:] == ["cursor", "steps"]

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import fraction_rules as rules
@@ -395,3 +396,24 @@ def test_refuses() -> None:
     with pytest.raises(ValueError, match="expected a product"):
         Single(0.0, Encoding.QUOTIENT, inverse=True)
     assert quantize(x, BlockFormat(F4E2M1FN, TILES["mx"], SCALE_RULES["floor"], Rounding())).scales == 125
+
+
+def test_Q1_the_sign_of_a_scale_is_stored_and_not_read() -> None:
+    x = np.full((1, 16), 6, np.float32)
+    form = BlockFormat(F4E2M1FN, (1, 16), TwoLevelQuotient())
+    below, above = (quantize(x, form, tensor=np.float32(sign / 2)) for sign in (-1, 1))
+    # (Q2) A quotient below 2^-6 is 2^-6, so that only codes that are given have a sign.
+    assert below.scales.item() < 0x80 <= (signed := above.scales.item() | 0x80)
+    changed = replace(above, scales=np.array([[signed]], np.uint8))
+    np.testing.assert_array_equal(dequantize(changed, form), dequantize(above, form))
+
+
+def test_Q2_bytes_of_nan_and_infinity_and_tensors_without_elements() -> None:
+    amax = np.array([np.nan, np.inf, 0, 1], np.float32)
+    for nan in (0, 3, 255):
+        found = power_bytes(amax, F4E2M1FN, PowerOfTwo(PowerRule.FLOOR, nan=nan))
+        assert found.tolist()[:3] == [nan, 255, 0]
+    for shape in ((0, 4), (3, 0), (0, 0)):
+        for tile in ((1, 16), (None, None), (None, 16), (2, None)):
+            made = quantize(np.zeros(shape, np.float32), BlockFormat(F4E2M1FN, tile, PowerOfTwo(PowerRule.FLOOR)))
+            assert made.codes.shape == shape and made.scales.size == 0
