@@ -5,12 +5,16 @@
 
 import copy
 import pickle
+import re
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 from repro_mlir import ReproError
+from repro_mlir.compilation import cache, cpu
+from repro_mlir.compilation.device_code import compile_data
 from repro_mlir.execute.executable import Executable, compile
+from repro_mlir.execute.reference import ReferenceBackend
 from repro_mlir.numerics.tensors import TensorType
 from repro_mlir.program import Program
 from repro_mlir.program.canonical import to_bytes
@@ -115,6 +119,45 @@ def test_reference_target(program: Program) -> None:
 
     state, outputs = compile(program, "reference")(program.initial_state(), 0.125, X)
     assert outputs["loss"] == 0.125 and (state["w"] == program.initial[0]).all()
+
+
+_MOVED = """
+func.func @main(%x: tensor<{type}>) -> tensor<{type}> attributes {{repro.num_state = 0 : i64}} {{
+  return %x : tensor<{type}>
+}}
+"""
+
+
+@pytest.mark.parametrize("target", ["cpu", "ptx-emulator"])
+@pytest.mark.parametrize(("type", "found"), [("6xf32", r"f32 of shape \[6\]"), ("5xf64", r"f64 of shape \[5\]")])
+def test_code_of_other_tensors_than_its_program_is_refused(
+    target: str, type: str, found: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a damaged cache: a step would write beyond the arrays of the program."""
+    data, other = (to_bytes(_MOVED.format(type=each)) for each in ("5xf32", type))
+    kind = TensorType("x", "f32", (5,))
+    program = Program(data, (), (kind,), (kind,), 0, ())
+
+    def damaged(_: bytes, name: str, make: Callable[[], bytes]) -> bytes:
+        return compile_data(other, name, False) if name.startswith("sm_") else cpu.compile(other, name)
+
+    monkeypatch.setattr(cache, "cached_code", damaged)
+    with pytest.raises(ReproError, match=rf"the code for .*: input 0: expected f32 of shape \[5\], got {found}"):
+        compile(program, target, 1)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (2, 3, 1)])
+def test_reference_writes_no_result_into_memory_of_another_shape(program: Program, shape: tuple[int, ...]) -> None:
+    states = [*program.initial_state().values()]
+    inputs = [np.float32(0.5), np.ones((2, 3), np.float32)]
+    outputs = [np.full(shape, 7, np.float32)]
+    if shape == ():
+        ReferenceBackend(program).run(states, inputs, outputs)
+        assert outputs[0] == 0.5
+        return
+    with pytest.raises(ReproError, match=rf"result 2: expected shape {re.escape(str([*shape]))}, got \[\]"):
+        ReferenceBackend(program).run(states, inputs, outputs)
+    assert (outputs[0] == 7).all()
 
 
 def test_out_of_memory_is_one_error(program: Program) -> None:

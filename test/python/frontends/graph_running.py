@@ -32,7 +32,7 @@ def parse_with_llvm(text: str, *passes: str) -> str:
 
 def initial_state(captured: ImportedProgram[Captured]) -> list[torch.Tensor]:
     """The initial state as tensors that share its memory."""
-    return [to_tensor(value, kind.element) for value, kind in zip(captured.initial, captured.state, strict=True)]
+    return [to_tensor(value, kind) for value, kind in zip(captured.initial, captured.state, strict=True)]
 
 
 class GraphTrainer:
