@@ -120,6 +120,17 @@ def test_complex_operators_that_are_not_defined_are_named() -> None:
         repro_mlir.capture(Solve(), (torch.randn(3, 3),))
 
 
+def test_a_rule_must_give_the_shape_of_its_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.exp(x)
+
+    monkeypatch.setitem(RULES, "exp", lambda x: x.map(torch.unsqueeze, 0))
+    match = r"test_complex.py:\d+: aten.exp gives complex64 of shape \[1, 5\], expected complex64 of shape \[5\]"
+    with pytest.raises(CaptureError, match=match):
+        repro_mlir.capture(Model(), (_complex(5),))
+
+
 def test_torch_compile_takes_and_gives_complex_tensors() -> None:
     def function(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
         z = torch.fft.fft(x * y.conj())

@@ -17,7 +17,14 @@ from torch.utils._python_dispatch import _disable_current_modes
 from repro_mlir.frontends.torch import complex_functions, fourier
 from repro_mlir.frontends.torch.complex_functions import Pair
 from repro_mlir.frontends.torch.errors import CaptureError
-from repro_mlir.frontends.torch.interpreters import NodeInterpreter, functional, retraced
+from repro_mlir.frontends.torch.interpreters import (
+    Form,
+    NodeInterpreter,
+    form_of,
+    functional,
+    require_declared,
+    retraced,
+)
 from repro_mlir.frontends.torch.source_lines import origin_of_node
 
 aten = torch.ops.aten
@@ -125,10 +132,16 @@ class _OnPairs(NodeInterpreter):
         found = self._call(target, args, kwargs, expected)
         if found is NotImplemented:
             name = str(target).removesuffix(".default")
-            reason = f"operator {name} is not supported on complex numbers"
-            origin = origin_of_node(self.current)
-            raise CaptureError(f"{origin}: {reason}" if origin else reason)
+            raise self._error(f"operator {name} is not supported on complex numbers")
+        try:
+            require_declared(target, found, expected, _form)
+        except CaptureError as error:
+            raise self._error(str(error)) from None
         return found
+
+    def _error(self, reason: str) -> CaptureError:
+        origin = origin_of_node(self.current)
+        return CaptureError(f"{origin}: {reason}" if origin else reason)
 
     def _call(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], expected: Any) -> Any:
         name = _name(target)
@@ -158,6 +171,14 @@ class _OnPairs(NodeInterpreter):
     def run(self, *arguments: Any, **options: Any) -> Any:
         self._given = arguments
         return super().run(*arguments, **options)
+
+
+def _form(value: Any) -> Form | None:
+    if not isinstance(value, Pair):
+        return form_of(value)
+    dtype = next(kind for kind, part in _REAL.items() if part is value.re.dtype)
+    # Of two parts of different shapes the wrong one is told.
+    return dtype, tuple(value.im.shape)
 
 
 def _contiguous(part: torch.Tensor) -> torch.Tensor:

@@ -8,7 +8,10 @@ from typing import Any
 
 import torch
 import torch.fx
+import torch.utils._pytree as pytree
 from torch.fx.experimental.proxy_tensor import make_fx
+
+from repro_mlir.frontends.torch.errors import CaptureError
 
 
 class NodeInterpreter(torch.fx.Interpreter):
@@ -25,6 +28,37 @@ class NodeInterpreter(torch.fx.Interpreter):
     def run_node(self, node: torch.fx.Node) -> Any:
         self.current = node
         return super().run_node(node)
+
+
+Form = tuple[torch.dtype, tuple[Any, ...]]
+"""Element type and shape."""
+
+
+def form_of(value: Any) -> Form | None:
+    """The form of a tensor; None of anything else."""
+    return (value.dtype, tuple(value.shape)) if isinstance(value, torch.Tensor) else None
+
+
+def require_declared(operator: Any, result: Any, expected: Any, form: Callable[[Any], Form | None] = form_of) -> None:
+    """CaptureError where what stands for an operator gives other forms than PyTorch: memory is allocated by those.
+
+    Args:
+      result: a tree of tensors, or of what `form` knows the form of.
+      expected: the results as PyTorch has traced them.
+    """
+    for found, wanted in zip(
+        map(form, pytree.tree_leaves(result)), map(form, pytree.tree_leaves(expected)), strict=False
+    ):
+        if found is None or wanted is None:
+            continue
+        is_known = all(isinstance(extent, int) for extent in (*found[1], *wanted[1]))
+        if found[0] != wanted[0] or (is_known and found[1] != wanted[1]):
+            name = str(operator).removesuffix(".default")
+            raise CaptureError(f"{name} gives {_shown(found)}, expected {_shown(wanted)} as in PyTorch")
+
+
+def _shown(form: Form) -> str:
+    return f"{str(form[0]).removeprefix('torch.')} of shape {list(form[1])}"
 
 
 def functional(

@@ -37,7 +37,7 @@ from repro_mlir.frontends.torch.constant_indices import bound_indices
 from repro_mlir.frontends.torch.control_flow import calls_of_operators
 from repro_mlir.frontends.torch.decompositions import decomposition_table
 from repro_mlir.frontends.torch.errors import CaptureError
-from repro_mlir.frontends.torch.interpreters import NodeInterpreter
+from repro_mlir.frontends.torch.interpreters import NodeInterpreter, require_declared
 from repro_mlir.frontends.torch.known_values import follows_from_constants
 from repro_mlir.frontends.torch.recomputation import insert_barriers
 from repro_mlir.frontends.torch.repeats import Repeats, only_computes
@@ -139,21 +139,6 @@ def _require_one_type(operator: Any, arguments: Sequence[Any]) -> None:
         raise CaptureError(f"{name} takes tensors of {found}, expected one element type: x.float() is float32")
 
 
-def _require_declared(operator: Any, result: Any, expected: Any) -> None:
-    """CaptureError where what stands for an operator gives tensors of other shapes or element types than PyTorch says:
-    memory is allocated by what PyTorch says."""
-    for found, wanted in zip(pytree.tree_leaves(result), pytree.tree_leaves(expected), strict=False):
-        if not isinstance(found, torch.Tensor) or not isinstance(wanted, torch.Tensor):
-            continue
-        if found.dtype != wanted.dtype or (_is_static(found) and _is_static(wanted) and found.shape != wanted.shape):
-            name = str(operator).removesuffix(".default")
-            raise CaptureError(f"{name} gives {_shown(found)}, expected {_shown(wanted)} as in PyTorch")
-
-
-def _shown(tensor: torch.Tensor) -> str:
-    return f"{str(tensor.dtype).removeprefix('torch.')} of shape {list(tensor.shape)}"
-
-
 _SQUEEZES = {torch.ops.aten.squeeze.default, torch.ops.aten.squeeze.dim, torch.ops.aten.squeeze.dims}
 
 
@@ -191,7 +176,7 @@ class _SecondStage(NodeInterpreter):
                 _require_kept(*args)
             expected = self.current.meta.get("val")
             result = opmath.call_in_f32(target, args, kwargs, expected)
-            _require_declared(target, result, expected)
+            require_declared(target, result, expected)
             return result
         except Exception as error:
             reason = str(error) if isinstance(error, CaptureError) else _first_line(error)
