@@ -358,3 +358,15 @@ def test_a_trainer_takes_and_gives_complex_tensors(tmp_path: Any) -> None:
     other = repro_mlir.Trainer(again, None, torch.optim.Adam(again.parameters(), lr=0.1), threads=1)
     other.load_checkpoint(tmp_path / "checkpoint")
     assert trainer.step(x) == other.step(x) and trainer.state_hash() == other.state_hash()
+
+
+def test_Z1_functions_of_infinities_and_nan() -> None:
+    parts = [0.0, -0.0, 1.0, -1.5, 1e30, float("inf"), -float("inf"), float("nan")]
+    names = "sqrt exp exp2 sin cos tan sinh cosh tanh asinh acosh atan atanh reciprocal sigmoid"
+    check(
+        {name: getattr(torch, name) for name in names.split()},
+        torch.tensor([complex(a, b) for a in parts for b in parts]),
+    )
+    known = torch.tensor([complex(a, b) for a in parts[:-1] for b in parts[:-1]])
+    check({"asin": torch.asin, "acos": torch.acos}, known)
+    check({"atanh": torch.atanh}, torch.tensor([complex(1, 1e-30), complex(-1, 1e-30)]))

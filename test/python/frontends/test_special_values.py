@@ -11,9 +11,10 @@ import pytest
 import repro_mlir
 import torch
 import torch.nn.functional as F
+from operator_checks import check, gradients
 from torch import nn
 
-_INF = float("inf")
+_INF, _NAN = float("inf"), float("nan")
 VALUES = torch.tensor(
     [float("nan"), _INF, -_INF, -0.0, 0.0, 5.0, -5.0, 0.3, 1e-42, 1e20, -1e20, 2.5, 3.5, -2.5, 2.0**31, 0.5, -0.5]
 )
@@ -135,3 +136,31 @@ def test_special_values(name: str, results: dict[str, tuple[torch.Tensor, torch.
     if name not in _SIGN_OF_ZERO:
         zero = expected == 0
         assert torch.equal(torch.signbit(got[zero]), torch.signbit(expected[zero])), (got, expected)
+
+
+def test_searches_with_nan() -> None:
+    x = torch.cat([VALUES, torch.tensor([1.0, 2.0])])
+    functions = {
+        f"{name} {right}": lambda x, edges=edges, right=right: (
+            torch.searchsorted(edges, x, right=right),
+            torch.bucketize(x, edges, right=right),
+            torch.searchsorted(edges.expand(2, -1).contiguous(), torch.stack([x, x.flip(0)]), right=right),
+            torch.searchsorted(edges, _NAN, right=right),
+            torch.bucketize(2.0, edges, right=right),
+        )
+        for name, edges in {
+            "numbers": torch.tensor([-0.0, 1.0, 2.0, 5.0]),
+            "infinities": torch.tensor([-_INF, 0.3, _INF]),
+            "NaN at the end": torch.tensor([-_INF, 0.0, 1.0, _NAN, _NAN]),
+            "none": torch.tensor([]),
+        }.items()
+        for right in (False, True)
+    }
+    check(functions, x)
+
+
+def test_mode_with_nan() -> None:
+    rows = torch.tensor(
+        [[_NAN, 1.0, 1.0, _NAN], [_NAN, 3.0, 2.0, 1.0], [3.0, _NAN, 1.0, _NAN], [_NAN] * 4, [0.0, -0.0, 1.0, 1.0]]
+    )
+    check({"mode": gradients(lambda x: torch.mode(x, -1)), "index": lambda x: torch.mode(x, 1, True)[1]}, rows)

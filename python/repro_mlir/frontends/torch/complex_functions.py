@@ -120,7 +120,7 @@ def _div(x: Any, y: Any) -> Pair:
     great, small = torch.where(real_is_greater, c, d), torch.where(real_is_greater, d, c)
     ratio = small / great
     # Of a divisor of zeros the quotients are infinite or NaN, by its magnitude.
-    zero = great == 0
+    zero = (c == 0) & (d == 0)
     ratio = torch.where(zero, torch.zeros_like(ratio), ratio)
     scale = torch.where(zero, great.abs(), great + small * ratio)
     re = torch.where(real_is_greater, a + b * ratio, a * ratio + b) / scale
@@ -265,8 +265,22 @@ def _is_finite(x: Pair) -> torch.Tensor:
 # --- Functions ---
 
 
+def _is_endless(x: torch.Tensor) -> torch.Tensor:
+    """Whether elements are infinite or NaN."""
+    return torch.logical_not(torch.isfinite(x))
+
+
+def _number(x: torch.Tensor, value: float) -> torch.Tensor:
+    return torch.full([], value, dtype=x.dtype)
+
+
 def _exp(x: Pair) -> Pair:
-    return _polar(torch.exp(x.re), x.im)
+    found = _polar(torch.exp(x.re), x.im)
+    # (C99) an infinite magnitude whose angle is not known, and a real result of a real number.
+    magnitude = torch.where(x.re < 0, _number(x.re, 0.0), _number(x.re, math.inf))
+    unknown = torch.isinf(x.re) & _is_endless(x.im)
+    im = torch.where(x.im == 0, x.im, found.im)
+    return Pair(torch.where(unknown, magnitude, found.re), torch.where(unknown & (x.re < 0), magnitude, im))
 
 
 def _exp2(x: Pair) -> Pair:
@@ -306,23 +320,38 @@ def _sqrt(x: Pair) -> Pair:
     small = torch.where(great == 0, torch.zeros_like(great), x.im.abs() / (2 * great))
     right = x.re >= 0
     re, im = torch.where(right, great, small), torch.where(right, small, great)
+    # (C99) whatever the real part is.
+    infinite, most = torch.isinf(x.im), _number(x.im, math.inf)
+    re, im = torch.where(infinite, most, re), torch.where(infinite, most, im)
     return Pair(re, torch.copysign(im, x.im))
 
 
-def _sin(x: Pair) -> Pair:
-    return Pair(torch.sin(x.re) * torch.cosh(x.im), torch.cos(x.re) * torch.sinh(x.im))
-
-
-def _cos(x: Pair) -> Pair:
-    return Pair(torch.cos(x.re) * torch.cosh(x.im), -(torch.sin(x.re) * torch.sinh(x.im)))
-
-
 def _sinh(x: Pair) -> Pair:
-    return Pair(torch.sinh(x.re) * torch.cos(x.im), torch.cosh(x.re) * torch.sin(x.im))
+    endless = _is_endless(x.im)
+    re, im = torch.sinh(x.re) * torch.cos(x.im), torch.cosh(x.re) * torch.sin(x.im)
+    # (C99) an infinity with an angle that is not known, and the parts that are zero whatever the other one is.
+    re = torch.where(endless & torch.isinf(x.re), _number(re, math.inf), re)
+    return Pair(torch.where(endless & (x.re == 0), x.re, re), torch.where(x.im == 0, x.im, im))
 
 
 def _cosh(x: Pair) -> Pair:
-    return Pair(torch.cosh(x.re) * torch.cos(x.im), torch.sinh(x.re) * torch.sin(x.im))
+    endless = _is_endless(x.im)
+    re, im = torch.cosh(x.re) * torch.cos(x.im), torch.sinh(x.re) * torch.sin(x.im)
+    re = torch.where(endless & torch.isinf(x.re), _number(re, math.inf), re)
+    flat = (x.im == 0) & torch.isnan(im)
+    im = torch.where(endless & (x.re == 0), _number(im, 0.0), im)
+    return Pair(re, torch.where(flat, torch.where(x.re < 0, -x.im, x.im), im))
+
+
+def _cos(x: Pair) -> Pair:
+    return _cosh(Pair(-x.im, x.re))
+
+
+def _sin(x: Pair) -> Pair:
+    found = _by_turn(_sinh)(x)
+    # The sign of such an infinity is not defined; this is PyTorch's.
+    unknown = torch.isinf(x.im) & _is_endless(x.re)
+    return Pair(found.re, torch.where(unknown, _number(found.im, math.inf), found.im))
 
 
 def _tanh(x: Pair) -> Pair:
@@ -332,7 +361,13 @@ def _tanh(x: Pair) -> Pair:
     inverse = 1 / torch.cosh(near)
     u = inverse * inverse
     scale = t * t + u * cosine * cosine
-    return Pair(t / scale, u * sine * cosine / scale)
+    re, im = t / scale, u * sine * cosine / scale
+    # (C99) the limit where the angle is not known, and the parts that are zero whatever the other one is.
+    endless = _is_endless(x.im)
+    limit = endless & torch.isinf(x.re)
+    re = torch.where(limit, t, torch.where(endless & (x.re == 0), x.re, re))
+    im = torch.where(limit, _number(im, 0.0), torch.where((x.im == 0) & torch.isnan(x.re), x.im, im))
+    return Pair(re, im)
 
 
 def _by_turn(function: Callable[[Pair], Pair]) -> Callable[[Pair], Pair]:
@@ -345,19 +380,38 @@ def _by_turn(function: Callable[[Pair], Pair]) -> Callable[[Pair], Pair]:
     return call
 
 
+def _is_far(x: Pair) -> torch.Tensor:
+    """Whether 1 adds nothing to the square of a number, which may overflow; also of infinities."""
+    most = torch.finfo(x.re.dtype).max ** 0.5 / 4
+    return torch.isinf(x.re) | torch.isinf(x.im) | (torch.maximum(x.re.abs(), x.im.abs()) > most)
+
+
+def _log_of_double(x: Pair) -> Pair:
+    found = _log(x)
+    return Pair(found.re + math.log(2), found.im)
+
+
 def _asinh(x: Pair) -> Pair:
     # Of a z whose real part is not negative, as the function is odd: log(z + sqrt(z^2 + 1)).
     sign = torch.where(x.re < 0, torch.full_like(x.re, -1.0), torch.ones_like(x.re))
     z = Pair(x.re * sign, x.im * sign)
     square = Pair((z.re - z.im) * (z.re + z.im) + 1, 2 * z.re * z.im)
-    found = _log(_sum(z, _sqrt(square), 1))
-    return Pair(found.re * sign, found.im * sign)
+    near = _log(_sum(z, _sqrt(square), 1))
+    # The function is odd in the imaginary part, too.
+    far, beyond = _log_of_double(x.map(torch.abs)), _is_far(x)
+    re = torch.where(beyond, torch.copysign(far.re, x.re), near.re * sign)
+    im = torch.where(beyond, torch.copysign(far.im, x.im), near.im * sign)
+    return Pair(re, torch.where((x.im == 0) & torch.isnan(x.re), x.im, im))
 
 
 def _acosh(x: Pair) -> Pair:
     # log(z + sqrt(z + 1) sqrt(z - 1))
     root = _mul(_sqrt(Pair(x.re + 1, x.im)), _sqrt(Pair(x.re - 1, x.im)))
-    return _log(_sum(x, root, 1))
+    near, far, beyond = _log(_sum(x, root, 1)), _log_of_double(x), _is_far(x)
+    im = torch.where(beyond, far.im, near.im)
+    # (C99)
+    upright = (x.re == 0) & torch.isnan(x.im)
+    return Pair(torch.where(beyond, far.re, near.re), torch.where(upright, _number(im, math.pi / 2), im))
 
 
 def _atanh(x: Pair) -> Pair:
@@ -365,7 +419,13 @@ def _atanh(x: Pair) -> Pair:
     below, square = (1 - a) * (1 - a) + b * b, b * b
     re = 0.25 * torch.log1p(4 * a / below)
     im = 0.5 * torch.atan2(2 * b, (1 - a) * (1 + a) - square)
-    return Pair(re, im)
+    # Near 1 the square vanishes, which the logarithm does not.
+    near = (a.abs() == 1) & (b != 0) & (b.abs() < torch.finfo(b.dtype).tiny ** 0.5)
+    re = torch.where(near, torch.copysign(0.5 * (math.log(2) - torch.log(b.abs())), a), re)
+    beyond = _is_far(x)
+    re = torch.where(beyond | ((a == 0) & torch.isnan(b)), torch.copysign(_number(a, 0.0), a), re)
+    quarter = torch.copysign(_number(b, math.pi / 2), b)
+    return Pair(re, torch.where(beyond, torch.where(torch.isnan(b), b, quarter), im))
 
 
 def _acos(x: Pair) -> Pair:

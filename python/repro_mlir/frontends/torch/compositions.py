@@ -273,6 +273,13 @@ def _embedding_bag(
     return total if mode == "sum" else total / count.clamp(min=1).unsqueeze(-1)
 
 
+def _bucketize(input: Any, boundaries: torch.Tensor, *, out_int32: bool = False, right: bool = False) -> torch.Tensor:
+    if isinstance(input, torch.Tensor):
+        return torch.bucketize(input, boundaries, out_int32=out_int32, right=right)
+    # Of a number PyTorch makes a tensor whose value it would read.
+    return torch.searchsorted(boundaries, input, out_int32=out_int32, right=right)
+
+
 def _signed_diagonal(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Diagonal of the LU factor, and the sign of the row exchanges.
 
@@ -378,6 +385,7 @@ _COMPOSITIONS: dict[Any, Callable[..., Any]] = {
     torch.grid_sampler: _grid_sampler,
     torch.grid_sampler_2d: _grid_sampler,
     torch.grid_sampler_3d: _grid_sampler,
+    torch.bucketize: _bucketize,
     torch.det: _det,
     torch.Tensor.det: _det,
     torch.linalg.det: _det,

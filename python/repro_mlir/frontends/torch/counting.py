@@ -15,9 +15,10 @@ aten = torch.ops.aten
 
 
 def _mode(x: torch.Tensor, dim: int = -1, keepdim: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
-    """The most frequent value, of several the least, and the last index that it is at."""
-    if x.dim() == 0:
-        return x.clone(), torch.zeros_like(x, dtype=torch.int64)
+    """The most frequent value, of several the least, and the last index that it is at.
+
+    (PyTorch) NaN are different from each other. Where all elements are different, a NaN at the first index is taken.
+    """
     dim %= x.dim()
     values, indices = aten.sort.default(x, dim, False)
     extent = x.shape[dim]
@@ -30,7 +31,12 @@ def _mode(x: torch.Tensor, dim: int = -1, keepdim: bool = False) -> tuple[torch.
     else:
         begins = torch.ones_like(values, dtype=torch.bool)
     begin = torch.cummax(torch.where(begins, position, torch.zeros_like(position)), dim).values
-    chosen = (position - begin).argmax(dim, True)
+    length = position - begin
+    chosen = length.argmax(dim, True)
+    if x.dtype.is_floating_point:
+        nan = torch.isnan(x)
+        is_taken = nan.narrow(dim, 0, 1) & (length.amax(dim, True) == 0)
+        chosen = torch.where(is_taken, extent - nan.to(torch.int64).sum(dim, True), chosen)
     found = values.gather(dim, chosen), indices.gather(dim, chosen)
     return found if keepdim else (found[0].squeeze(dim), found[1].squeeze(dim))
 

@@ -29,6 +29,7 @@ from repro_mlir.frontends.torch import (
     quantization,
     resampling,
     running,
+    scalars,
     special_functions,
     special_polynomials,
     views,
@@ -74,6 +75,9 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
     for operator, function in _entries.items():
         default = table.get(operator)
         table[operator] = function if default is None else _with_default(function, default)
+    for operator in scalars.operators():
+        function = scalars.along_one(operator)
+        table[operator] = _with_default(function, table[operator]) if operator in table else function
     return table
 
 
@@ -451,7 +455,7 @@ def _log_sigmoid_forward(x: torch.Tensor) -> Any:
 def _logcumsumexp(x: torch.Tensor, dim: int) -> Any:
     if x.is_complex():
         return NotImplemented
-    if x.dim() == 0 or not x.numel():
+    if not x.numel():
         return x.clone()
     # The lowering's sum of exponentials overflows. Here they are of differences to the greatest element so far, which
     # is added in one rounding: the gradient takes exponentials of what is lost. Each round doubles a sum's elements.
@@ -512,9 +516,40 @@ def _searchsorted(
 ) -> torch.Tensor:
     if sorter is not None:
         edges = edges.gather(-1, sorter)
-    values, edges = x.unsqueeze(-1), edges.unsqueeze(-2)
-    before = edges <= values if right or side == "right" else edges < values
-    return before.to(torch.int64).sum(-1).to(torch.int32 if out_int32 else torch.int64)
+    right = right or side == "right"
+
+    def is_before(edge: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        # (PyTorch) no edge is at or after a NaN.
+        return torch.logical_not(edge > x if right else edge >= x)
+
+    kind = torch.int32 if out_int32 else torch.int64
+    extent = edges.shape[-1]
+    if isinstance(extent, torch.SymInt):
+        return is_before(edges.unsqueeze(-2), x.unsqueeze(-1)).to(torch.int64).sum(-1).to(kind)
+    # The binary search of PyTorch, whose result with NaN among the edges depends on the edges that it looks at.
+    low = torch.zeros(x.shape, dtype=torch.int64)
+    high = torch.full(x.shape, extent, dtype=torch.int64)
+    for _ in range(extent.bit_length()):
+        middle = torch.div(low + high, 2, rounding_mode="trunc")
+        place = middle.clamp(max=extent - 1)
+        edge = (
+            edges.index_select(0, place.reshape(-1)).reshape(x.shape) if edges.dim() == 1 else edges.gather(-1, place)
+        )
+        searches, goes_on = low < high, is_before(edge, x)
+        low = torch.where(searches & goes_on, middle + 1, low)
+        high = torch.where(searches & ~goes_on, middle, high)
+    return low.to(kind)
+
+
+@_decomposes(aten.searchsorted.Scalar)
+def _searchsorted_number(edges: torch.Tensor, x: float, **options: Any) -> torch.Tensor:
+    kind = torch.result_type(edges, x)
+    return _searchsorted(edges.to(kind), torch.full([], x, dtype=kind), **options)
+
+
+@_decomposes(aten.bucketize.Tensor)
+def _bucketize(x: torch.Tensor, edges: torch.Tensor, *, out_int32: bool = False, right: bool = False) -> torch.Tensor:
+    return _searchsorted(edges, x, out_int32=out_int32, right=right)
 
 
 @_decomposes(aten.histc.default)
@@ -676,6 +711,12 @@ def _negative_view(x: torch.Tensor) -> torch.Tensor:
     return aten.neg.default(x)
 
 
+@_decomposes(aten.take.default)
+def _take(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    # The default reads the value of an index of shape [].
+    return x.reshape(-1)[index.reshape(-1)].reshape(index.shape)
+
+
 @_decomposes(aten.put.default)
 def _put(x: torch.Tensor, index: torch.Tensor, source: torch.Tensor, accumulate: bool = False) -> torch.Tensor:
     flat = aten.index_put(x.reshape(-1), [index.reshape(-1)], source.reshape(-1), accumulate)
@@ -717,9 +758,7 @@ def _index_reduce(
 
 
 def _median_of(x: torch.Tensor, dim: int, keepdim: bool, ignore_nan: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    dim %= max(x.dim(), 1)
-    if x.dim() == 0:
-        return x.clone(), torch.zeros_like(x, dtype=torch.int64)
+    dim %= x.dim()
     values, indices = aten.sort.default(x, dim, False)
     middle = torch.full_like(values.select(dim, 0).unsqueeze(dim), (x.shape[dim] - 1) // 2, dtype=torch.int64)
     nan = torch.isnan(values).to(torch.int64).sum(dim, True)

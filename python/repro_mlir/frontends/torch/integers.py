@@ -80,13 +80,6 @@ def _extremum(along: Callable[..., torch.Tensor]) -> Callable[..., Any]:
     return call
 
 
-def _bucketize(x: torch.Tensor, edges: torch.Tensor, *, out_int32: bool = False, right: bool = False) -> Any:
-    # The lowering counts in f32.
-    if torch.promote_types(x.dtype, edges.dtype).is_floating_point:
-        return NotImplemented
-    return torch.searchsorted(edges, x, out_int32=out_int32, right=right)
-
-
 def _linspace(start: float, end: float, steps: int, *, dtype: torch.dtype | None = None, **_: Any) -> Any:
     # (PyTorch) of integers in f64, from both ends, toward zero; the lowering counts in f32.
     if dtype is None or dtype.is_floating_point or dtype.is_complex:
@@ -146,7 +139,6 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     aten.mul.Tensor: _with_number(aten.mul.Tensor),
     aten.max.default: _extremum(aten.amax),
     aten.min.default: _extremum(aten.amin),
-    aten.bucketize.Tensor: _bucketize,
     aten.linspace.default: _linspace,
     aten.neg.default: _negate,
     aten.pow.Tensor_Scalar: _power,

@@ -16,8 +16,6 @@ def _running_extreme(x: torch.Tensor, dim: int, greater: bool) -> tuple[torch.Te
 
     What wins does not depend on how the elements are joined, so that it is that of one element after the other (D3).
     """
-    if x.dim() == 0:
-        return x.clone(), torch.zeros_like(x, dtype=torch.int64)
     dim %= x.dim()
     extent = x.shape[dim]
     shape = [1] * x.dim()
@@ -49,7 +47,7 @@ def _cumprod(x: torch.Tensor, dim: int, *, dtype: torch.dtype | None = None) -> 
         dtype = x.dtype if x.dtype.is_floating_point else torch.int64
     x = x.to(dtype)
     reach = 1
-    while x.dim() and reach < x.shape[dim]:
+    while reach < x.shape[dim]:
         rest = x.shape[dim] - reach
         joined = x.narrow(dim, 0, rest) * x.narrow(dim, reach, rest)
         x = torch.cat([x.narrow(dim, 0, reach), joined], dim)

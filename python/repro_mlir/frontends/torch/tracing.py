@@ -30,7 +30,7 @@ from torch.fx.experimental import proxy_tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from repro_mlir.frontends.torch import checks, foreach, fused, opmath
+from repro_mlir.frontends.torch import checks, foreach, fused, opmath, pool_indices
 from repro_mlir.frontends.torch.attention import BlockedAttention
 from repro_mlir.frontends.torch.compositions import Compositions
 from repro_mlir.frontends.torch.constant_indices import bound_indices
@@ -175,6 +175,10 @@ class _SecondStage(NodeInterpreter):
             if target in _SQUEEZES:
                 _require_kept(*args)
             expected = self.current.meta.get("val")
+            if pool_indices.is_pool(target):
+                return pool_indices.call_pool(
+                    lambda *args, **kwargs: opmath.call_in_f32(target, args, kwargs, expected), target, args, kwargs
+                )
             result = opmath.call_in_f32(target, args, kwargs, expected)
             require_declared(target, result, expected)
             return result
