@@ -29,8 +29,6 @@ class _Counting(nn.Linear):
         return super().forward(x)
 
 
-
-
 @pytest.fixture
 def without_target(monkeypatch: pytest.MonkeyPatch) -> str:
     """A target that no machine runs."""

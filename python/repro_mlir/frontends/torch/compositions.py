@@ -20,6 +20,7 @@ from torch.overrides import TorchFunctionMode
 from repro_mlir.frontends.torch.control_flow import ControlFlow
 from repro_mlir.frontends.torch.ctc import ctc_loss
 from repro_mlir.frontends.torch.errors import CaptureError
+from repro_mlir.frontends.torch.packed_sequences import PACKED
 from repro_mlir.frontends.torch.value_requests import answered, is_request
 
 
@@ -404,6 +405,7 @@ _COMPOSITIONS: dict[Any, Callable[..., Any]] = {
     F.cosine_similarity: _of_selection(_cosine_similarity, F.cosine_similarity),
     F.cosine_embedding_loss: _of_selection(_cosine_embedding_loss, F.cosine_embedding_loss),
     torch.einsum: _of_selection(_einsum, torch.einsum),
+    **PACKED,
 }
 for _name in ("upsample_bilinear2d", "upsample_bicubic2d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"):
     _packet = getattr(torch.ops.aten, _name)
