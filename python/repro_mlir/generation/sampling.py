@@ -14,6 +14,7 @@ import numpy as np
 
 from repro_mlir.errors import ReproError
 from repro_mlir.execute.executable import compile
+from repro_mlir.numerics.environment import float_environment
 from repro_mlir.numerics.philox import signed_seed
 from repro_mlir.program import Program, program_of
 
@@ -64,6 +65,7 @@ class Sampler:
         self._vocabulary = vocabulary
         self._executable = compile(sampling_program(vocabulary), target, threads)
 
+    @float_environment()
     def choose(self, logits: np.ndarray, sampling: Sampling, position: int) -> int:
         """The token at a position of a request.
 

@@ -10,33 +10,54 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import sys
-from collections.abc import Iterator
+
+from ..errors import ReproError
 
 # The C library's own functions, which know the control registers of every machine. A thread takes over the environment
 # of the one that started it.
-_C = ctypes.CDLL(None)
+_C = ctypes.PyDLL(None)
 _DEFAULT = ctypes.c_void_p(-1)  # FE_DFL_ENV: to nearest even, without flush-to-zero
-_SIZE = 64  # bytes; fenv_t has 32 on x86-64 and 8 on AArch64
+_Environment = ctypes.c_char * 64  # fenv_t has 32 bytes on x86-64 and 8 on AArch64
+_get, _set, _round = _C.fegetenv, _C.fesetenv, _C.fegetround
 
 
-@contextlib.contextmanager
-def float_environment() -> Iterator[None]:
+class float_environment(contextlib.ContextDecorator):
     """(V2) In its block, or in the function that it decorates, this thread rounds to nearest even and keeps subnormals;
     then the caller's environment is back."""
-    saved = ctypes.create_string_buffer(_SIZE)
-    _C.fegetenv(saved)
-    _C.fesetenv(_DEFAULT)
-    try:
-        yield
-    finally:
-        _C.fesetenv(saved)
+
+    _saved: ctypes.Array[ctypes.c_char] | None = None
+
+    def __enter__(self) -> None:
+        if deviation() is not None:
+            self._saved = _Environment()
+            _get(self._saved)
+            _set(_DEFAULT)
+
+    def __exit__(self, *_: object) -> None:
+        if self._saved is not None:
+            _set(self._saved)
+            self._saved = None
+
+    def _recreate_cm(self) -> float_environment:
+        # A decorated function may call itself, and run in several threads.
+        return float_environment()
+
+
+def require_default_environment() -> None:
+    """ReproError where this thread deviates from (V2) before a model is captured: threads of a framework may have the
+    environment as well, so that constants which it computes would be others."""
+    if found := deviation():
+        raise ReproError(f"(V2) capture expects the default floating-point environment, got {found}")
 
 
 def deviation() -> str | None:
     """How the environment of this thread deviates from (V2), in words; None if it does not."""
-    if _C.fegetround() != 0:
+    if _round() != 0:
         return "a rounding mode other than to nearest even (fesetround)"
-    if sys.float_info.min / 2 == 0:
+    if _NORMAL * _HALF == 0.0 or _SUBNORMAL * _TWO == 0.0:
         return "subnormal numbers flushed to zero (torch.set_flush_denormal)"
     return None
+
+
+# Variables, so that Python multiplies them when asked. A processor may flush results, and what it reads.
+_NORMAL, _HALF, _SUBNORMAL, _TWO = 2.0**-1022, 0.5, 2.0**-1074, 2.0

@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from ...numerics.environment import float_environment
 from ...numerics.tensors import TensorType
 from ..stablehlo.arrays import checked
 from ..stablehlo.errors import CaptureError
@@ -25,6 +26,7 @@ def names_of(tree: Any, root: str) -> list[str]:
     ]
 
 
+@float_environment()
 def array_of(leaf: Any, kind: TensorType) -> np.ndarray:
     """A leaf as an array of a program. CaptureError for another shape or element type."""
     if isinstance(leaf, jax.Array) and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):

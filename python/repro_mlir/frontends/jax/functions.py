@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from ...numerics.environment import require_default_environment
 from ...numerics.tensors import TensorType
 from ..interface import ImportedProgram
 from ..stablehlo.arguments import argument_names
@@ -25,6 +26,7 @@ _PLATFORM = "tpu"
 
 def capture_function(function: Callable[..., Any], arguments: Sequence[Any], state: int) -> ImportedProgram[Captured]:
     """As `programs.import_function`. CaptureError: see the message."""
+    require_default_environment()
     if not callable(function):
         raise CaptureError(f"expected a function, got a {type(function).__name__}")
     if type(state) is not int or not 0 <= state <= len(arguments):

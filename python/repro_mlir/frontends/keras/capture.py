@@ -12,6 +12,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from ...numerics.environment import require_default_environment
 from ..interface import ImportedProgram
 from .backends import backend
 from .scope import Scope
@@ -56,6 +57,7 @@ def import_function(
     Raises:
       ReproError: what cannot be captured, see the message.
     """
+    require_default_environment()
     variables = [variable for variable, _ in state]
     names = _unique([f"variables.{variable.path}" for variable in variables])
     outputs: list[Any] = []

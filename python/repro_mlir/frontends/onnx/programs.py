@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from repro_mlir.errors import ReproError
 from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram
 from repro_mlir.frontends.torch.programs import canonical_program
-from repro_mlir.numerics.environment import deviation
+from repro_mlir.numerics.environment import require_default_environment
 from repro_mlir.program import Program
 from repro_mlir.progress import working
 
@@ -65,8 +65,7 @@ def import_model(
     options: CaptureOptions | None = None,
 ) -> ImportedProgram[Captured]:
     """As `load`, the imported program. Of `options`, `attention_block` has a meaning."""
-    if found := deviation():
-        raise ReproError(f"(V2) capture expects the default floating-point environment, got {found}")
+    require_default_environment()
     try:
         from repro_mlir.frontends.onnx import importing
     except ImportError as error:

@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.client import pywrap_tf_session
 
+from ...numerics.environment import require_default_environment
 from ..interface import ImportedProgram
 from ..stablehlo.arguments import argument_names
 from ..stablehlo.arrays import element_of
@@ -45,6 +46,7 @@ def capture_named(
       root: of the names of results.
       has_lines: as of `Nodes`.
     """
+    require_default_environment()
     leaves = tf.nest.flatten(tuple(arguments))
     if len(leaves) != len(names):
         raise CaptureError("expected arguments of tensors in dictionaries, lists and tuples")

@@ -25,6 +25,7 @@ from repro_mlir.frontends.torch.resident import Residents, as_they_are
 from repro_mlir.frontends.torch.slots import Slot, held_by
 from repro_mlir.frontends.torch.subject import Subject
 from repro_mlir.frontends.torch.tensors import to_tensor
+from repro_mlir.numerics.environment import float_environment
 from repro_mlir.numerics.tensors import TensorType
 
 _versions = attrgetter("_version")
@@ -146,6 +147,7 @@ class Binding:
         value = tensor.detach().clone(memory_format=torch.contiguous_format).resolve_neg()
         np.copyto(self.arrays[kind.name], as_array(value, kind, "state"))
 
+    @float_environment()
     def pull(self) -> None:
         """Brings the arrays up to date with what the user wrote into tensors that have an array beside them.
 
@@ -219,6 +221,7 @@ class Binding:
         """The tensors are what they were before `leave`, without the values."""
         self.residents.leave()
 
+    @float_environment()
     def push(self, stepped: bool = True, foreign: frozenset[str] = frozenset()) -> bool:
         """Brings the user's tensors up to date: what autograd saved before it counts as overwritten.
 

@@ -20,6 +20,7 @@ from repro_mlir.frontends.torch.slots import Slot
 from repro_mlir.frontends.torch.source_lines import phase
 from repro_mlir.frontends.torch.tensors import dtype_of
 from repro_mlir.frontends.torch.traced_optimizers import TracedUpdate
+from repro_mlir.numerics.environment import float_environment
 from repro_mlir.numerics.tensors import TensorType
 
 
@@ -132,6 +133,7 @@ class OptimizerProgram:
         """
         return self._update.present_structure()
 
+    @float_environment()
     def read_hyper_parameters(self) -> list[torch.Tensor]:
         """The present values of `hyper_parameters`, each rounded once; equal numbers give the same tensors again.
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, overload
 from repro_mlir.errors import ReproError
 from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram
 from repro_mlir.frontends.torch.errors import CaptureError
-from repro_mlir.numerics.environment import deviation
+from repro_mlir.numerics.environment import require_default_environment
 from repro_mlir.precision.apply import RANDOM, applied
 from repro_mlir.precision.recipe_json import recipe_of
 from repro_mlir.program import Program, SymbolicProgram, program_of, symbolic_program_of
@@ -221,9 +221,7 @@ def _symbolic_program(
 @contextlib.contextmanager
 def _capturing() -> Iterator[ModuleType]:
     """A block in which models are captured, with capture.py."""
-    if found := deviation():
-        # Threads of torch may have it as well: constants that torch computes would not be those of (V2).
-        raise ReproError(f"(V2) capture expects the default floating-point environment, got {found}")
+    require_default_environment()
     with working("capturing"):
         try:
             from repro_mlir.frontends.torch import capture as frontend
