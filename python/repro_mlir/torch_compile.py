@@ -9,8 +9,10 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from .constant_attributes import ConstantAttributes
 from .errors import ReproError
 from .execute.executable import check_target, compile
+from .numerics.environment import require_default_environment
 from .numerics.philox import signed_seed
 from .program import Program, program_of
 from .program.exact import exact_contractions
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from .frontends.torch.graphs import CapturedGraph
 
 
-class Backend:
+class Backend(ConstantAttributes):
     """A backend for torch.compile, made by `backend`.
 
     Attributes:
@@ -35,17 +37,22 @@ class Backend:
         check_target(target)
         if fallback not in ("error", "eager"):
             raise ReproError(f"expected fallback 'error' or 'eager', got {fallback!r}")
-        self.programs: list[Program] = []
+        self._programs: list[Program] = []
         self._target, self._threads = target, threads
         self._exact_digits = exact_digits
         self._seed = None if seed is None else signed_seed(seed)
         self._fallback = fallback
         self._calls = itertools.count()
 
+    @property
+    def programs(self) -> list[Program]:
+        return list(self._programs)
+
     def __call__(self, module: Any, arguments: Sequence[Any]) -> Callable[..., Any]:
         """What torch.compile calls with a graph and examples of its arguments."""
         from .frontends.torch.aot import GraphOptions, compile_graph
 
+        require_default_environment()
         options = GraphOptions(self._prepare, self._seeds, self._fallback == "eager")
         return compile_graph(module, arguments, options)
 
@@ -56,7 +63,7 @@ class Backend:
         if self._exact_digits is not None:
             program = exact_contractions(program, self._exact_digits)
         executable = compile(program, self._target, self._threads)
-        self.programs.append(program)
+        self._programs.append(program)
 
         return Calls(executable, program.state, program.inputs, program.outputs, imported.bindings)
 

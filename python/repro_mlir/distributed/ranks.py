@@ -14,6 +14,7 @@ from typing import Literal
 
 import numpy as np
 
+from ..constant_attributes import ConstantAttributes
 from ..errors import RankLost, ReproError
 from .transport import Transport
 
@@ -25,7 +26,7 @@ _WHOLE_SHARE = 10_000
 
 
 @dataclass(eq=False)
-class Ranks:
+class Ranks(ConstantAttributes):
     """The ranks of a run.
 
     Attributes:
@@ -87,7 +88,9 @@ class Ranks:
             return
         found = np.array([struct.unpack("<d", data)[0] for data in self.gather(struct.pack("<d", seconds))])
         rates = 1 / np.maximum(np.where(np.isnan(found), np.nanmax(found), found), 1e-9)
-        self.shares = tuple(max(1, round(each)) for each in rates / rates.max() * _WHOLE_SHARE)
+        shares = tuple(max(1, round(each)) for each in rates / rates.max() * _WHOLE_SHARE)
+        # The measurement is the one place that changes them.
+        object.__setattr__(self, "shares", shares)
 
     def gather(self, own: bytes, sizes: Sequence[int] | None = None) -> list[bytes]:
         """What each rank has.

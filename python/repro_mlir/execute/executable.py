@@ -15,6 +15,7 @@ from typing import Any, NoReturn, SupportsIndex
 import numpy as np
 
 from ..bundle.runner.certificates import TENSOR_CORES
+from ..constant_attributes import ConstantAttributes
 from ..errors import CompileError, ReproError
 from ..frontends.arrays import as_array, as_given
 from ..frontends.tensors import module_of
@@ -142,7 +143,7 @@ def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
-class Executable:
+class Executable(ConstantAttributes):
     """A program that is ready to run.
 
     Attributes:
@@ -151,6 +152,11 @@ class Executable:
       threads: how many threads run a step.
       arguments: of the program.
     """
+
+    program: Program
+    target: str
+    threads: int
+    arguments: Arguments
 
     def __init__(self, program: Program, target: str, threads: int, backend: Backend) -> None:
         self.program = program

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..constant_attributes import ConstantAttributes
 from ..distributed.agreement import Report, require_agreement
 from ..distributed.checking import Checks, checker_of, digest_of, require_right
 from ..distributed.failures import describe
@@ -48,7 +49,7 @@ def compile_step(
     return compile(program, target, threads)
 
 
-class MicrobatchExecutable:
+class MicrobatchExecutable(ConstantAttributes):
     """A training step in microbatches that is ready to run; the peer of `Executable`.
 
     Attributes:
@@ -58,6 +59,14 @@ class MicrobatchExecutable:
       part: the program of a microbatch, which gives sums, or what `decode` computes them of.
       decode: where ranks send what it takes in the place of sums; else None.
     """
+
+    program: MicrobatchProgram
+    target: str
+    threads: int
+    ranks: Ranks | None
+    layout: SumLayout
+    part: Executable
+    decode: Executable | None
 
     def __init__(
         self,

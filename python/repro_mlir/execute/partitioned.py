@@ -10,6 +10,7 @@ from typing import Any, NoReturn, SupportsIndex
 
 import numpy as np
 
+from ..constant_attributes import ConstantAttributes
 from ..distributed.agreement import Report, require_agreement
 from ..distributed.failures import describe
 from ..distributed.ranks import Agreed, Ranks
@@ -22,11 +23,11 @@ from ..numerics.tensors import TensorType, canonical_of, make_canonical
 from ..program import Program
 from ..program.partition import LEAST, Call, RankProgram, partition
 from .arguments import Arguments, check_names
-from .executable import check_target, check_threads, compile, step_errors
+from .executable import Executable, check_target, check_threads, compile, step_errors
 from .segments import Values, run_steps
 
 
-class PartitionedExecutable:
+class PartitionedExecutable(ConstantAttributes):
     """A program of which each rank computes a part; the peer of `Executable`.
 
     Every rank makes the same calls with equal inputs, and has the whole outputs. A rank needs no more than its parts of
@@ -39,6 +40,14 @@ class PartitionedExecutable:
       ranks: who runs it.
       arguments: of the program.
     """
+
+    program: Program
+    target: str
+    threads: int
+    ranks: Ranks
+    arguments: Arguments
+    plan: RankProgram
+    segments: tuple[Executable, ...]
 
     def __init__(
         self,
@@ -56,8 +65,8 @@ class PartitionedExecutable:
         self.threads = check_threads(threads)
         self.ranks = ranks
         self.arguments = Arguments(program)
-        self.plan: RankProgram = partition(program, ranks.size, ranks.rank, cut, least)
-        self.segments = [compile(each, target, self.threads) for each in self.plan.segments]
+        self.plan = partition(program, ranks.size, ranks.rank, cut, least)
+        self.segments = tuple(compile(each, target, self.threads) for each in self.plan.segments)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         """What copy and pickle call."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, SupportsIndex
 
+from ..constant_attributes import ConstantAttributes
 from ..errors import ReproError
 from ..program import PerSize, SymbolicProgram
 from .executable import Executable, check_target, check_threads, compile
 
 
-class SymbolicExecutable:
+class SymbolicExecutable(ConstantAttributes):
     """A program for many sizes that is ready to run: each size is compiled at its first use.
 
     The executables of the 32 sizes that were used last are kept; the code of the others is found on disk again.
@@ -23,6 +24,10 @@ class SymbolicExecutable:
       target: the target, as given to `compile`.
       threads: how many threads run a step.
     """
+
+    program: SymbolicProgram
+    target: str
+    threads: int
 
     def __init__(self, program: SymbolicProgram, target: str, threads: int | None) -> None:
         """ReproError as `compile` for the target and the threads."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from repro_mlir.constant_attributes import ConstantAttributes
 from repro_mlir.errors import ReproError
 from repro_mlir.execute.executable import Kept, compile
 from repro_mlir.generation.sampling import Sampler, Sampling
@@ -70,7 +71,7 @@ def _reaches(capacity: int) -> list[int]:
     return reaches
 
 
-class Generator:
+class Generator(ConstantAttributes):
     """A language model that generates tokens for several requests at a time (continuous batching).
 
     (K6) The logits of a request are, bit for bit, those of the model's whole forward pass over its tokens alone, (K7)
@@ -87,6 +88,10 @@ class Generator:
       capacity: how many tokens a request has at most, prompt included.
       cache_bytes: of keys and values of all slots in memory; two codes of f4 have a byte, others one each.
     """
+
+    capacity: int
+    vocabulary: int
+    cache_bytes: int
 
     def __init__(
         self,

@@ -8,13 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from ..constant_attributes import ConstantAttributes
 from ..errors import ReproError
 from ..execute.executable import compile
 from ..frontends.arrays import as_array
+from ..numerics.environment import float_environment
 from ..numerics.hashing import state_hash
 from ..program import Program
 from ..signals import deferred_signals
@@ -23,17 +25,13 @@ if TYPE_CHECKING:
     from ..audit.receipts.options import ReceiptOptions
 
 
-class ProgramTrainer:
+class ProgramTrainer(ConstantAttributes):
     """The steps of a training program, one after the other; `Trainer` is for models of PyTorch.
 
     It is a context manager, which closes it at the end; after an exception the receipt is one to resume.
-
-    Attributes:
-      program: what a step computes.
-      hyper_parameters: the numbers that the next step reads, by name; all that the program has, such as `lr`.
-      state: the state tensors by name. What is written to them counts from the next step on.
-      steps: how many steps have been done; with a receipt that is resumed, those before too.
     """
+
+    _instead: ClassVar[dict[str, str]] = {"program": "expected go_on_with(program)"}
 
     def __init__(
         self,
@@ -58,10 +56,10 @@ class ProgramTrainer:
         _numbers(program, hyper_parameters)
         if len(program.initial) != len(program.state):
             raise ReproError("the program has no initial state")
-        self.program = program
-        self.hyper_parameters = dict(hyper_parameters)
-        self.state = program.initial_state()
-        self.steps = 0
+        self._program = program
+        self._hyper_parameters: Mapping[str, float] = dict(hyper_parameters)
+        self._state = program.initial_state()
+        self._steps = 0
         self._target, self._threads = target, threads
         self._executable = compile(program, target, threads)
         self._executables = {id(program): (program, self._executable)}
@@ -70,10 +68,41 @@ class ProgramTrainer:
         if receipt is not None:
             from ..audit.receipts.recorder import Recorder
 
-            begin = replace(program, initial=tuple(array.copy() for array in self.state.values()))
+            begin = replace(program, initial=tuple(array.copy() for array in self._state.values()))
             self._recorder = Recorder(receipt, begin, target, self._executable.threads)
-            self._recorder.work_on(self.state)
-            self.steps = self._recorder.steps
+            self._recorder.work_on(self._state)
+            self._steps = self._recorder.steps
+
+    @property
+    def program(self) -> Program:
+        """What the next step computes; `go_on_with` gives another one."""
+        return self._program
+
+    @property
+    def hyper_parameters(self) -> Any:
+        """The numbers that the next step reads, by name; all that the program has, such as `lr`."""
+        return self._hyper_parameters
+
+    @hyper_parameters.setter
+    def hyper_parameters(self, values: Mapping[str, float]) -> None:
+        self._hyper_parameters = values
+
+    @property
+    def state(self) -> dict[str, np.ndarray]:
+        """The state tensors by name. What is written to them, or put in their place, counts from the next step on."""
+        return self._state
+
+    @state.setter
+    def state(self, values: Mapping[str, np.ndarray]) -> None:
+        # The receipt has this dictionary too.
+        taken = dict(values)
+        self._state.clear()
+        self._state.update(taken)
+
+    @property
+    def steps(self) -> int:
+        """How many steps have been done; with a receipt that is resumed, those before too."""
+        return self._steps
 
     def __enter__(self) -> ProgramTrainer:
         return self
@@ -95,11 +124,11 @@ class ProgramTrainer:
           ReproError: a program with others, or one that cannot be compiled.
         """
         _numbers(program, self.hyper_parameters)
-        if program.state != self.program.state:
+        if program.state != self._program.state:
             raise ReproError("expected a program with the state tensors of the former one")
         if id(program) not in self._executables:
             self._executables[id(program)] = program, compile(program, self._target, self._threads)
-        self.program, self._executable = self._executables[id(program)]
+        self._program, self._executable = self._executables[id(program)]
 
     def step(self, *batch: Any) -> dict[str, np.ndarray]:
         """One step.
@@ -116,23 +145,23 @@ class ProgramTrainer:
         """
         if self._closed:
             raise ReproError("the trainer is closed")
-        kinds = self.program.inputs
-        count = self.program.num_hyper_parameters
+        kinds = self._program.inputs
+        count = self._program.num_hyper_parameters
         if len(batch) != len(kinds) - count:
             names = ", ".join(kind.name for kind in kinds[count:])
             raise ReproError(f"expected the inputs {names}, got {len(batch)}")
-        for kind in self.program.state:
-            if kind.name not in self.state:
+        for kind in self._program.state:
+            if kind.name not in self._state:
                 raise ReproError(f"the state has no {kind.name!r} any more")
-            as_array(self.state[kind.name], kind, "state")
-        numbers = _numbers(self.program, self.hyper_parameters)
+            as_array(self._state[kind.name], kind, "state")
+        numbers = _numbers(self._program, self.hyper_parameters)
         inputs = [as_array(value, kind, "input") for value, kind in zip([*numbers, *batch], kinds, strict=True)]
         # The state and its record belong together.
         with deferred_signals():
             if self._recorder is not None:
-                inputs = self._recorder.take(self.program, inputs)
+                inputs = self._recorder.take(self._program, inputs)
             try:
-                _, outputs = self._executable(self.state, *inputs)
+                _, outputs = self._executable(self._state, *inputs)
             except ReproError:
                 if self._recorder is not None:
                     self._recorder.skip()
@@ -142,12 +171,12 @@ class ProgramTrainer:
                 recorder, self._closed = self._recorder, True
                 recorder.commit(inputs, list(outputs.values()))
                 self._closed = False
-            self.steps += 1
+            self._steps += 1
         return outputs
 
     def state_hash(self) -> str:
         """The hash of the present state (H3), in hexadecimal: what two machines compare."""
-        return state_hash([(self.state[kind.name], kind.element) for kind in self.program.state])
+        return state_hash([(self._state[kind.name], kind.element) for kind in self._program.state])
 
     def close(self) -> None:
         """Finishes the receipt, if one is written; no step can be run afterwards."""
@@ -157,6 +186,7 @@ class ProgramTrainer:
             recorder.end()
 
 
+@float_environment()
 def _numbers(program: Program, given: Mapping[str, float]) -> list[np.ndarray]:
     """The hyper-parameters in the order of the program's inputs.
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, overload
 import numpy as np
 
 from ..audit.receipts.options import NONFINITE_LOSS, ReceiptOptions
+from ..constant_attributes import ConstantAttributes
 from ..distributed import Ranks
 from ..distributed.beginning import begin_without_receipt
 from ..errors import BatchesEnded, NonFiniteLoss, ReproError, StepFailed
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     from ..precision.recipe import Recipe
 
 
-class Trainer:
+class Trainer(ConstantAttributes):
     """Trains a PyTorch model; every step has the same bits on every target and with any number of threads.
 
         trainer = repro_mlir.Trainer(model, loss_fn, optimizer)
@@ -303,11 +304,11 @@ class Trainer:
 
     @property
     def state(self) -> dict[str, np.ndarray]:
-        """The present state tensors by name, to be read only: the memory of the model and the optimizer where it can
-        be used. ReproError before the first step."""
+        """The present state tensors by name, which cannot be written: the memory of the model and the optimizer where
+        it can be used. ReproError before the first step."""
         self.sync()
         assert self._step is not None
-        return self._step.binding.arrays
+        return {name: _read_only(array) for name, array in self._step.binding.arrays.items()}
 
     @overload
     def step(self, *batch: Any, returns: tuple[()] = ()) -> float: ...
@@ -863,6 +864,13 @@ class _Begun:
     @property
     def completed(self) -> bool:
         return self.step.kept.completed != self.before
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    """A view that cannot be written."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def _refuse_foreign() -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import blake3
 import numpy as np
 
+from ...constant_attributes import ConstantAttributes
 from ...errors import ReceiptWrong, ReproError
 from ...files import canonical_json, tensor_record
 from ...files.regular import read_regular
@@ -51,7 +52,7 @@ def _check_memory(header: Header, where: str) -> None:
             raise ReproError(f"{where}: {what} of {size:,} bytes, expected at most {most:,}")
 
 
-class Receipt:
+class Receipt(ConstantAttributes):
     """A receipt directory, of a run that has ended or not.
 
     Each part is read when it is first asked for and then has the form that docs/receipts.md gives it. Whether the parts
@@ -62,6 +63,10 @@ class Receipt:
       header: receipt.json.
       seal: seal.json, None while the run has not ended.
     """
+
+    path: Path
+    header: Header
+    seal: Seal | None
 
     def __init__(self, path: str | Path) -> None:
         """Opens a receipt.

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ...constant_attributes import ConstantAttributes
 from ...errors import ReproError
 from ...files import json_shapes as shapes
 from ...files.archive import member_names, read_archive
@@ -63,7 +64,7 @@ class Expected:
     outputs: dict[str, list[str]]
 
 
-class Bundle:
+class Bundle(ConstantAttributes):
     """An open bundle.
 
     Attributes:
@@ -78,6 +79,17 @@ class Bundle:
       initial_state_hash: of the state before the first step (H3).
     """
 
+    path: Path
+    program: str
+    compiler: str
+    state: tuple[TensorType, ...]
+    inputs: tuple[TensorType, ...]
+    outputs: tuple[TensorType, ...]
+    num_hyper_parameters: int
+    steps: int
+    initial_state_hash: str
+    expected: Expected | None
+
     def __init__(self, path: str | Path) -> None:
         """Opens a bundle and checks every member against its checksum.
 
@@ -90,15 +102,14 @@ class Bundle:
             raise ReproError(f"{path}: expected a bundle of repro-mlir: it has no {MANIFEST}")
         self._manifest = manifest = read_manifest(self._data[MANIFEST], str(path))
         self._check_members(manifest)
-        self.program: str = manifest["program"]
-        self.compiler: str = manifest["compiler"]
+        self.program = manifest["program"]
+        self.compiler = manifest["compiler"]
         self.state, self.inputs, self.outputs = (
             tuple(map(TensorType.of_json, manifest[key])) for key in ("state", "inputs", "outputs")
         )
-        self.num_hyper_parameters: int = manifest["num_hyper_parameters"]
-        self.architectures: list[str] = list(manifest["targets"])
-        self.steps: int = manifest["steps"]
-        self.initial_state_hash: str = manifest["initial_state"]
+        self.num_hyper_parameters = manifest["num_hyper_parameters"]
+        self.steps = manifest["steps"]
+        self.initial_state_hash = manifest["initial_state"]
         given = manifest["expected"]
         self.expected = given and Expected(
             {int(step): value for step, value in given["state"].items()},
@@ -109,12 +120,19 @@ class Bundle:
         if held > most:
             raise ReproError(f"{path}: a state of {held:,} bytes, expected at most {most:,}")
 
+    @property
+    def architectures(self) -> list[str]:
+        return list(self._manifest["targets"])
+
     def _check_members(self, manifest: Mapping[str, Any]) -> None:
         for name, entry in manifest["members"].items():
             if name not in self._data:
                 raise ReproError(f"{self.path}: no member {foreign(name)}")
+            size = len(self._data[name])
+            if size != entry["bytes"]:
+                raise ReproError(f"{self.path}: {name} is damaged: expected {entry['bytes']:,} bytes, got {size:,}")
             found = blake3_of(self._data[name]).hex()
-            if found != entry["blake3"] or len(self._data[name]) != entry["bytes"]:
+            if found != entry["blake3"]:
                 raise ReproError(f"{self.path}: {name} is damaged: expected BLAKE3 {entry['blake3']}, got {found}")
         listed = set(manifest["members"])
         unlisted = sorted(set(self._data) - listed - {MANIFEST, SIGNATURE})

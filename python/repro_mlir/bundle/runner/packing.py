@@ -8,12 +8,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...files.archive import archive_of
+from ...files.storage import write_file
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 # What the runner imports of the package: NumPy and the standard library throughout, torch where the process has it.
 _MODULES = (
     "bundle/__init__.py",
     "command_line.py",
+    "constant_attributes.py",
     "errors.py",
     "files/__init__.py",
     "files/archive.py",
@@ -21,6 +23,7 @@ _MODULES = (
     "files/npz.py",
     "files/packed_elements.py",
     "files/regular.py",
+    "files/storage.py",
     "files/tensor_file.py",
     "frontends/__init__.py",
     "frontends/arrays.py",
@@ -66,4 +69,4 @@ def runner_members() -> dict[str, bytes]:
 
 def write_runner(path: str | Path) -> None:
     """Writes the runner as one file: `python PATH model.rmb --steps 10`."""
-    Path(path).write_bytes(archive_of(runner_members()))
+    write_file(path, archive_of(runner_members()))

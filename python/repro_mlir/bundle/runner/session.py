@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ...constant_attributes import ConstantAttributes
 from ...errors import ReproError
 from ...frontends.arrays import as_array
 from ...numerics.hashing import combine_digests, tensor_digest
@@ -28,7 +29,7 @@ _ALIGNMENT = 16
 """Bytes: kernels access vectors of so many at once."""
 
 
-class Session:
+class Session(ConstantAttributes):
     """Trains or runs what a bundle holds; every step is one launch of a CUDA graph.
 
         session = Session("model.rmb")
@@ -42,6 +43,11 @@ class Session:
       image: "cubin" or "PTX", what the driver took.
       steps: how many steps have run.
     """
+
+    bundle: Bundle
+    device: Device
+    architecture: str
+    image: str
 
     def __init__(
         self,
@@ -80,7 +86,7 @@ class Session:
         self._bound = bound
         self._execution = Execution(self.device, self.bundle.code(self.architecture), bound, use_cubin=use_cubin)
         self.image = self._execution.image
-        self.steps = 0
+        self._steps = 0
         self.reset()
 
     def __enter__(self) -> Session:
@@ -96,6 +102,11 @@ class Session:
         self._execution.close()
         if self._owns_device:
             self.device.close()
+
+    @property
+    def steps(self) -> int:
+        """How many steps the state has seen."""
+        return self._steps
 
     @property
     def allocated(self) -> int:
@@ -114,7 +125,7 @@ class Session:
                     if ("state", i) not in self._bound
                 }
             )
-        self.steps = 0
+        self._steps = 0
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Copies arrays on the CPU into the states of these names. ReproError for one that does not fit."""
@@ -174,7 +185,7 @@ class Session:
         self._execution.start()
         self._execution.finish()
         del kept
-        self.steps += 1
+        self._steps += 1
         return {
             kind.name: self._execution.read("output", i).view(kind.dtype) for i, kind in enumerate(self.bundle.outputs)
         }
@@ -190,7 +201,7 @@ class Session:
             self._execution.start()
         seconds = self.device.elapsed(start, self.device.event()) / steps
         self._execution.finish()
-        self.steps += steps + 1
+        self._steps += steps + 1
         return seconds
 
     def _send(self, index: int, value: Any) -> Any:

@@ -1,0 +1,44 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Objects whose public attributes say what they were made of: another value would be ignored, or make results untrue."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, ClassVar
+
+
+class ConstantAttributes:
+    """A base of public classes.
+
+    A class annotates in its body the public attributes that its constructor sets; they cannot be set again. Parameters
+    of the constructor, properties and methods cannot be assigned at all. Attributes with other names, which a subclass
+    of a user may have, are not affected.
+    """
+
+    _constants: ClassVar[frozenset[str]] = frozenset()
+    _once: ClassVar[frozenset[str]] = frozenset()
+    _instead: ClassVar[dict[str, str]] = {}
+    """What to do in place of an assignment, by attribute."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.__module__.partition(".")[0] != __name__.partition(".")[0]:
+            return
+        settable = {name for name, value in vars(cls).items() if isinstance(value, property) and value.fset}
+        named = {*inspect.signature(cls).parameters, *vars(cls), *cls.__annotations__} - settable
+        cls._constants |= {name for name in named if not name.startswith("_")}
+        cls._once |= {name for name in cls.__annotations__ if not name.startswith("_")}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self._constants and (name not in self._once or name in self.__dict__):
+            kind = next(each for each in type(self).__mro__ if each.__module__.startswith(__name__.partition(".")[0]))
+            instead = self._instead.get(name, f"make another {kind.__name__}")
+            raise AttributeError(f"{kind.__name__}.{name} cannot be assigned: {instead}")
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        if name in self._constants:
+            raise AttributeError(f"{type(self).__name__}.{name} cannot be deleted")
+        object.__delattr__(self, name)
