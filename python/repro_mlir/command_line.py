@@ -99,6 +99,7 @@ def _answer(parse: Callable[[], argparse.Namespace], command: Callable[[argparse
     except SystemExit:
         sys.stdout.flush()
         raise
+    _check_outputs(options)
     try:
         status = command(options)
     except SystemExit as error:
@@ -107,6 +108,39 @@ def _answer(parse: Callable[[], argparse.Namespace], command: Callable[[argparse
     if status != 0 and not isinstance(status, Status):
         raise TypeError(f"expected the command to return 0 or a Status, got {status!r}")
     return status
+
+
+_OUTPUTS = ("output", "outputs", "save", "html", "evidence")
+"""The options that name what a command writes."""
+
+_FOLDERS = ("receipt.json", "saved_model.pb")
+"""Files by which a folder is one thing: a receipt or a SavedModel."""
+
+
+def _check_outputs(options: argparse.Namespace) -> None:
+    """ReproError for an output that is an input of the command, or lies in a folder that is one."""
+    given = vars(options)
+    outputs = {name: given[name] for name in _OUTPUTS if isinstance(given.get(name), str)}
+    for name, output in outputs.items():
+        for other, values in given.items():
+            # A state is replaced when the new one is stored.
+            if other in outputs or (name, other) == ("save", "state"):
+                continue
+            for value in values if isinstance(values, list) else [values]:
+                if isinstance(value, str) and _is_or_holds(value, output):
+                    raise ReproError(f"{output}: expected another output, this would change the input {value}")
+
+
+def _is_or_holds(given: str, output: str) -> bool:
+    try:
+        if os.path.isdir(given):
+            folder, place = os.path.realpath(given), os.path.realpath(output)
+            is_one = any(os.path.isfile(os.path.join(folder, name)) for name in _FOLDERS)
+            return is_one and os.path.commonpath([folder, place]) == folder
+        return os.path.samefile(given, output)
+    except (OSError, ValueError):
+        # One of them is not there.
+        return False
 
 
 def _open_standard_streams() -> None:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Objects whose public attributes say what they were made of: another value would be ignored, or make results untrue."""
+"""Objects whose public attributes say what they were made of: another value would be ignored or give untrue results."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from ..audit.receipts.signing import WEAK, PrivateKey, holds, is_strong
 from ..errors import ReproError
 from ..execute.executable import compile
 from ..files.archive import archive_of
-from ..files.regular import write_file
+from ..files.storage import write_file
 from ..files.tensor_file import write_tensors
 from ..frontends.arrays import as_array
 from ..numerics.digest import blake3_of

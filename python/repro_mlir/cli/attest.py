@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from ..files.regular import write_file
+from ..files.storage import write_file
 from ..printing import tell
 from .file_kinds import RECEIPT, expect
 from .options import Commands, add_command

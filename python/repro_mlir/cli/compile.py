@@ -17,7 +17,7 @@ import numpy as np
 
 from ..command_line import positive
 from ..errors import ReproError
-from ..files.regular import check_can_write
+from ..files.storage import check_can_write
 from ..printing import tell
 from .file_kinds import MODULE, ONNX, SAVED_MODEL, SCRIPT, expect
 from .options import Commands, add_command, add_no_cache, add_numerics, add_sizes, read_program

@@ -10,7 +10,7 @@ import json
 
 from ..command_line import Status, positive
 from ..errors import ReproError
-from ..files.regular import write_file
+from ..files.storage import write_file
 from ..printing import tell
 from .file_kinds import RECEIPT, SCRIPT, expect
 from .options import Commands, add_command, add_no_cache, add_numerics, add_threads

@@ -49,7 +49,7 @@ def register(commands: Commands) -> None:
 
 
 def _predict(options: argparse.Namespace) -> int:
-    from ..files.regular import write_file
+    from ..files.storage import write_file
     from ..program import Program
     from ..roofline import (
         Accelerator,

@@ -29,7 +29,7 @@ def register(parts: Commands) -> None:
 
 
 def _sweep(options: argparse.Namespace) -> int:
-    from ..files.regular import write_file
+    from ..files.storage import write_file
     from ..roofline.report import sweep_as_json, sweep_lines, sweep_page
     from ..roofline.sweep_points import count_points, sweep
 

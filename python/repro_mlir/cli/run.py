@@ -12,7 +12,7 @@ import numpy as np
 
 from ..command_line import positive
 from ..files.npz import load_inputs, write_arrays
-from ..files.regular import check_can_write, write_file
+from ..files.storage import check_can_write, write_file
 from ..printing import tell
 from .file_kinds import BUNDLE, MODULE, ONNX, PROGRAM, SAVED_MODEL, expect
 from .options import Commands, add_command, add_sizes, read_program

@@ -12,7 +12,7 @@ import time
 from ..audit.receipts.options import NONFINITE_LOSS, ReceiptOptions
 from ..command_line import positive
 from ..errors import ReproError
-from ..files.regular import check_can_write, write_file
+from ..files.storage import check_can_write, write_file
 from ..numerics.tensors import canonical_of
 from ..printing import tell
 from .file_kinds import SCRIPT, expect

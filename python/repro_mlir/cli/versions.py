@@ -13,7 +13,6 @@ from typing import Any
 from ..printing import tell
 
 
-
 class PrintVersions(argparse.Action):
     """Prints the versions, which importing the compiler gives: only when they are asked for."""
 

@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import ReproError
 from ..numerics.tensors import TensorType
 from .archive import archive_of, read_archive
-from .regular import write_file
+from .storage import write_file
 
 
 def write_arrays(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:

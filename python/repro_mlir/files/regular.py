@@ -89,31 +89,6 @@ def read_regular(path: str | Path, limit: int, *, follow: bool = False) -> bytes
     return data
 
 
-def write_file(path: str | Path, data: bytes) -> None:
-    """Writes a file; ReproError where it cannot be written."""
-    try:
-        Path(path).write_bytes(data)
-    except OSError as error:
-        raise ReproError(f"cannot write {path}: {error.strerror}") from None
-
-
-def check_can_write(path: str | Path) -> None:
-    """ReproError where no file or new folder can be made at a path: said before what it is to hold is computed."""
-    path = Path(path)
-    folder = path.absolute().parent
-    reason = None
-    if not folder.is_dir():
-        reason = "Not a directory" if folder.exists() else "No such file or directory"
-    elif path.is_dir():
-        reason = "Is a directory"
-    elif path.is_file():
-        reason = None if os.access(path, os.W_OK) else "Permission denied"
-    elif not path.exists() and not os.access(folder, os.W_OK | os.X_OK):
-        reason = "Permission denied"
-    if reason is not None:
-        raise ReproError(f"cannot write {path}: {reason}")
-
-
 def check_size(path: str | Path, size: int, limit: int) -> None:
     """TooLarge for a file of more than `limit` bytes."""
     if size > limit:

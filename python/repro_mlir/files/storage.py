@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -27,6 +28,59 @@ def write_whole(path: Path, parts: Iterable[bytes | memoryview]) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(partial, path)
+    sync_directory(path.parent)
+
+
+def check_can_write(path: str | Path) -> None:
+    """ReproError where no file or new folder can be made at a path: raised before its contents are computed."""
+    path = Path(path)
+    folder = path.absolute().parent
+    reason = None
+    if not folder.is_dir():
+        reason = "Not a directory" if folder.exists() else "No such file or directory"
+    elif path.is_dir():
+        reason = "Is a directory"
+    elif path.is_file() and not os.access(path, os.W_OK):
+        reason = "Permission denied"
+    elif (path.is_file() or not path.exists()) and not os.access(folder, os.W_OK | os.X_OK):
+        reason = "Permission denied"
+    if reason is not None:
+        raise ReproError(f"cannot write {path}: {reason}")
+
+
+def write_file(path: str | Path, data: bytes) -> None:
+    """Writes a file that the user named: what had the name stays as it is until all of the new file is stored. A link
+    is followed; a device or FIFO is written as it is. ReproError where the file cannot be written."""
+    try:
+        target = Path(os.path.realpath(path))
+        try:
+            mode = os.stat(target).st_mode
+        except FileNotFoundError:
+            mode = None
+        if mode is not None and not stat.S_ISREG(mode):
+            target.write_bytes(data)
+        else:
+            _replace(target, data, mode)
+    except OSError as error:
+        raise ReproError(f"cannot write {path}: {error.strerror}") from None
+
+
+def _replace(path: Path, data: bytes, mode: int | None) -> None:
+    """`mode`: that of the file which has the name now."""
+    # Of this process alone: another one may write the same file.
+    partial = path.with_name(f"{path.name}.{os.getpid()}{PARTIAL}")
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o666)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            if mode is not None:
+                os.chmod(partial, stat.S_IMODE(mode))
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
     sync_directory(path.parent)
 
 

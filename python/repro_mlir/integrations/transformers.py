@@ -18,7 +18,8 @@ from accelerate.optimizer import AcceleratedOptimizer
 from ..audit.receipts.options import ReceiptOptions
 from ..errors import ReproError
 from ..files.canonical_json import LIMIT, dump, load
-from ..files.regular import read_regular, write_file
+from ..files.regular import read_regular
+from ..files.storage import write_file
 from ..frontends.torch.own_state import OWN_ENTRIES, load_own_entries, save_own_entries
 from ..precision.recipe import Recipe
 from ..train.trainer import Trainer

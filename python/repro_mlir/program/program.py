@@ -19,7 +19,7 @@ import numpy as np
 from ..errors import ReproError
 from ..files.archive import archive_of, read_archive
 from ..files.cache import cached
-from ..files.regular import write_file
+from ..files.storage import write_file
 from ..files.tensor_file import read_tensors, write_tensors
 from ..frontends.interface import ImportedProgram
 from ..numerics.tensors import TensorType, canonical_of

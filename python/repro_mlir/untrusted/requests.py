@@ -9,6 +9,7 @@ import atexit
 import json
 import math
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -243,6 +244,9 @@ def _ending(status: int, told: bytes, memory: int) -> str:
     """What the end of a child means, from its status and its last output."""
     text = told.decode(errors="replace")
     if status == OUT_OF_MEMORY or "out of memory" in text or "bad_alloc" in text:
+        _, most = resource.getrlimit(resource.RLIMIT_AS)
+        if most != resource.RLIM_INFINITY and most < memory:
+            return f"it takes more than {most / (1 << 30):.3g} GiB of memory, the limit of ulimit -v"
         return f"it takes more than {memory / (1 << 30):g} GiB of memory (see {VARIABLE} in docs/security.md)"
     if status == -signal.SIGXCPU:
         return "it takes too much processor time"

@@ -103,7 +103,12 @@ def _unlisted(members: dict[str, bytes], name: str) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda m: m.update({"sm_75.ptx": m["sm_75.ptx"] + b" "}), "sm_75.ptx is damaged: expected BLAKE3"),
+        (lambda m: m.update({"sm_75.ptx": m["sm_75.ptx"] + b" "}), "sm_75.ptx is damaged: expected [0-9,]+ bytes, got"),
+        (lambda m: m.update({"sm_75.ptx": b" " + m["sm_75.ptx"][1:]}), "sm_75.ptx is damaged: expected BLAKE3"),
+        (
+            lambda m: _change(m, "members", lambda listed: listed["sm_75.ptx"].update(bytes=5)),
+            "sm_75.ptx is damaged: expected 5 bytes, got",
+        ),
         (lambda m: m.pop("sm_75.plan"), "no member sm_75.plan"),
         (lambda m: m.update({"more": b""}), "unknown member 'more'"),
         (lambda m: m.update({"sm_100.ptx": b""}), "sm_100.ptx is not in manifest.json"),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import ReproError
-from ...files.regular import check_can_write
+from ...files.storage import check_can_write
 
 NONFINITE_LOSS = ("warn", "stop", "ignore")
 """What a run may do after a loss that is NaN or infinite: warn once, end, or go on."""

@@ -17,7 +17,8 @@ from typing import Any
 
 from ...errors import ReproError
 from ...files import json_shapes as shapes
-from ...files.regular import read_regular, write_file
+from ...files.regular import read_regular
+from ...files.storage import write_file
 from ...printing import foreign
 from .device import Device
 from .manifest import parse_json

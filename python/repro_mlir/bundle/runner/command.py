@@ -15,7 +15,7 @@ from typing import Any
 from ...command_line import Parser, Status, positive, run_command
 from ...errors import ReproError
 from ...files.npz import load_inputs
-from ...files.regular import write_file
+from ...files.storage import write_file
 from ...files.tensor_file import load_tensors, write_tensors
 from ...numerics.hashing import tensor_hash
 from ...printing import tell

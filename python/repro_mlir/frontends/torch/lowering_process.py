@@ -45,6 +45,10 @@ def run_passes(bytecode: bytes, pipeline: str, *, divide_seconds: int = 1) -> su
             (resource.RLIMIT_CPU, seconds, seconds + 5),
             (resource.RLIMIT_CORE, 0, 0),
         ):
+            # Only a privileged process may raise what its caller, as by ulimit, has limited already.
+            _, most = resource.prlimit(process.pid, kind)
+            if most != resource.RLIM_INFINITY:
+                soft, hard = min(soft, most), min(hard, most)
             resource.prlimit(process.pid, kind, (soft, hard))
         try:
             output, errors = process.communicate(bytecode)
@@ -57,6 +61,9 @@ def run_passes(bytecode: bytes, pipeline: str, *, divide_seconds: int = 1) -> su
     if process.returncode == -signal.SIGXCPU:
         raise LoweringEnded(f"takes torch-mlir more than {seconds} s; capture_seconds of {VARIABLE} is the limit")
     if any(word in errors for word in _NO_MEMORY):
+        _, most = resource.getrlimit(resource.RLIMIT_AS)
+        if most != resource.RLIM_INFINITY and most < bounds.memory_bytes:
+            raise LoweringEnded(f"takes torch-mlir more than {most:,} bytes of memory; ulimit -v is the limit")
         raise LoweringEnded(
             f"takes torch-mlir more than {bounds.memory_bytes:,} bytes of memory; "
             f"memory_bytes of {VARIABLE} is the limit"

@@ -16,7 +16,8 @@ import numpy as np
 import torch
 
 from repro_mlir.errors import ReproError
-from repro_mlir.files.regular import read_regular, write_file
+from repro_mlir.files.regular import read_regular
+from repro_mlir.files.storage import write_file
 from repro_mlir.files.tensor_file import read_all_tensors, write_tensors
 from repro_mlir.frontends.arrays import as_array
 from repro_mlir.frontends.interface import CaptureOptions

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import ReproError
-from ...files.regular import write_file
+from ...files.storage import write_file
 from .page import page
 from .statistics import Decibel, OperandStatistics
 

@@ -16,7 +16,8 @@ from typing import Any
 from ...errors import ReproError
 from ...field_checks import check_among, shown
 from ...files import json_text
-from ...files.regular import read_regular, write_file
+from ...files.regular import read_regular
+from ...files.storage import write_file
 
 _FOLDER = Path(__file__).parent / "data"
 _LIMIT = 1 << 16

@@ -1,0 +1,73 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Files that a user names for output: a former file stays whole until the new one is, and no input is written over."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from repro_mlir import ReproError
+from repro_mlir.command_line import run_command
+from repro_mlir.files.storage import write_file
+
+
+def test_a_former_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    path, link = tmp_path / "file", tmp_path / "link"
+    write_file(path, b"first")
+    path.chmod(0o640)
+    link.symlink_to(path)
+    write_file(link, b"second")
+    assert link.is_symlink() and path.read_bytes() == b"second" and path.stat().st_mode & 0o777 == 0o640
+    write_file(os.devnull, b"gone")
+    with pytest.raises(ReproError, match="cannot write .*: Is a directory"):
+        write_file(tmp_path, b"")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["file", "link"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no limits of the shell")
+def test_a_disk_that_is_full(tmp_path: Path) -> None:
+    """Here by a limit on the size of files, which ends a write as a full disk does."""
+    path = tmp_path / "file"
+    path.write_bytes(b"precious")
+    program = f"""
+import resource
+from repro_mlir.files.storage import write_file
+resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))
+write_file({str(path)!r}, bytes(5000))
+"""
+    done = subprocess.run([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True)
+    assert "ReproError: cannot write" in done.stderr and path.read_bytes() == b"precious"
+    assert [each.name for each in tmp_path.iterdir()] == ["file"]
+
+
+def test_an_output_that_is_an_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    key, receipt, link = tmp_path / "key.pem", tmp_path / "run.receipt", tmp_path / "link"
+    receipt.mkdir()
+    link.symlink_to(receipt)
+    for path in (key, receipt / "receipt.json"):
+        path.write_bytes(b"{}")
+    cases = [
+        ({"sign": key, "output": key}, True),
+        ({"sign": key, "output": receipt / ".." / "key.pem"}, True),
+        ({"receipt": receipt, "output": receipt / "envelope.json"}, True),
+        ({"receipt": link, "output": receipt / "checkpoints" / "0.safetensors"}, True),
+        ({"receipt": receipt, "output": link / "envelope.json"}, True),
+        ({"runs": [receipt, key], "html": key}, True),
+        ({"state": key, "save": key}, False),
+        ({"state": key, "output": key}, True),
+        ({"receipt": receipt, "sign": key, "output": tmp_path / "envelope.json"}, False),
+        ({"folder": tmp_path, "output": tmp_path / "other"}, False),
+    ]
+    for given, is_refused in cases:
+        options = argparse.Namespace(
+            **{name: [*map(str, value)] if isinstance(value, list) else str(value) for name, value in given.items()}
+        )
+        status = run_command("repro", lambda options=options: options, lambda _: 0)
+        assert status == (2 if is_refused else 0), given
+        assert ("this would change the input" in capsys.readouterr().err) == is_refused
