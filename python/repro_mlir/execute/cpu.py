@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import weakref
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,6 +15,19 @@ import numpy as np
 from .._mlir_libs import _repro
 from ..errors import StepFailed
 from .buffers import Tensor, address, check_disjoint
+
+_LOADED: weakref.WeakSet[CpuBackend] = weakref.WeakSet()
+
+
+def _keep_loaded() -> None:
+    """A forked process has the executables without their threads: steps run on its own thread, and the destructors,
+    which would wait for the others, must not run."""
+    for each in _LOADED:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(each._executable))
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_keep_loaded)
 
 # What the runtime gives for a counter that it could not read.
 _NOT_COUNTED = 2**64 - 1
@@ -38,6 +53,8 @@ class CpuBackend:
         if threads is not None and threads < 1:
             raise ValueError(f"expected at least 1 thread, got {threads}")
         self._executable = _repro.LoadedArtifact(artifact, threads or os.cpu_count() or 1)
+        if self._executable.threads > 1:
+            _LOADED.add(self)
         self.states = _describe("state", self._executable.states)
         self.inputs = _describe("input", self._executable.inputs)
         self.outputs = _describe("output", self._executable.outputs)

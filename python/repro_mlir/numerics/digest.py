@@ -23,7 +23,16 @@ except ImportError:
     _package = None
 
 _alone = False
-"""Whether the package's threads could not be started."""
+"""Whether the package's threads could not be started, or are those of the process that this one was forked from."""
+
+
+def _without_threads() -> None:
+    global _alone
+    _alone = True
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_without_threads)
 
 _IV = np.array(
     [0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A, 0x510E527F, 0x9B05688C, 0x1F83D9AB, 0x5BE0CD19], np.uint32

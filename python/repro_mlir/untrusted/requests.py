@@ -258,4 +258,7 @@ def _ending(status: int, told: bytes, memory: int) -> str:
 
 
 _SERVER = _Server()
+if hasattr(os, "register_at_fork"):
+    # Another thread of the parent may have had the lock; the server is the parent's.
+    os.register_at_fork(after_in_child=_SERVER.__init__)
 atexit.register(_SERVER.stop)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -87,6 +88,8 @@ class Recorder:
         self._inputs = b""
         # The step that has been computed and hashed, while it is not recorded.
         self._computed: Commitment | None = None
+        # A process that is forked from this one has its files, and would write into them.
+        self._owner = os.getpid()
         # No step runs while the hashing threads do.
         self._hashers = ThreadPoolExecutor(threads, "repro-hash")
         self._last = self._digests()
@@ -191,6 +194,7 @@ class Recorder:
           ReproError: a change or a program that the receipt cannot say, or that could not be written.
           ReceiptWrong: not the change that the receipt has.
         """
+        self._require_owner()
         self._writer.check_program(program)
         most = canonical_json.LIMIT // 128
         if committed_microbatches(self._writer.header.microbatches_every, self.steps + 1, program) > most:
@@ -286,6 +290,7 @@ class Recorder:
         Raises:
           ReproError: the receipt has more steps than this run, or cannot be written.
         """
+        self._require_owner()
         recorded = self._writer.recorded
         if self.records < recorded and (steps := self._recorded(recorded).step) > self.steps:
             raise ReproError(f"{self._path}: has {steps} steps, this run ended after {self.steps}")
@@ -305,8 +310,17 @@ class Recorder:
 
     def close(self) -> None:
         """Ends the threads and closes the files; without `seal` the receipt is one to resume."""
-        self._hashers.shutdown()
-        self._writer.close()
+        if os.getpid() == self._owner:
+            self._hashers.shutdown()
+            self._writer.close()
+
+    def _require_owner(self) -> None:
+        """ReproError in a process that was forked since."""
+        if os.getpid() != self._owner:
+            raise ReproError(
+                f"{self._path}: process {self._owner} writes this receipt, and this process was forked from it: expected "
+                "steps there alone"
+            )
 
     def _arrays(self) -> list[np.ndarray]:
         return [self.state[kind.name] for kind in self._kinds]
