@@ -11,6 +11,7 @@ import signal
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -260,6 +261,69 @@ def test_directories_that_are_refused(tmp_path: Path, what: str, message: str) -
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("n_layer", 1_000_000, "config.json: expected n_layer of at most 28, as the weights have it, got 1000000"),
+        ("n_embd", 10**9, "config.json: expected n_embd of at most 640, as the weights have it, got 1000000000"),
+        (
+            "vocab_size",
+            2**40,
+            "config.json: expected vocab_size of at most 640, as the weights have it, got 1099511627776",
+        ),
+        ("n_head", 10**9, "config.json: expected n_head of at most 640"),
+        ("n_positions", 2**40, "config.json: expected n_positions of at most 134217728"),
+        (
+            "n_positions",
+            10**6,
+            r"mismatched keys of the model: .*wpe|expected buffers of at most 2147483648 elements, got",
+        ),
+        (
+            "n_inner",
+            10**9,
+            r"mismatched keys of the model: transformer.h.0.mlp.c_fc.weight: expected \[32, 1000000000\]",
+        ),
+        ("summary_type", [[[]]] * 40, "cannot read|config"),
+    ],
+)
+def test_configurations_beyond_the_weights_are_refused_at_once(
+    tmp_path: Path, field: str, value: Any, message: str
+) -> None:
+    folder = gpt2_folder(tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, field: value}))
+    start = time.process_time()
+    with pytest.raises(ReproError, match=message) as error:
+        _ = ModelFolder(folder).model
+    assert "\n" not in str(error.value) and time.process_time() - start < 5
+
+
+def test_models_of_more_modules_than_tensors(monkeypatch: Any, tmp_path: Path) -> None:
+    """What no field says, as of a configuration with a list of layers."""
+    folder = gpt2_folder(tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "n_layer": 1_000_000}))
+    monkeypatch.setattr(ModelFolder, "_check_sizes", lambda *_: None)
+    with pytest.raises(ReproError, match="expected a model of 28 tensors, as the weights have, got more at "):
+        _ = ModelFolder(folder).model
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "config.json", "chat_template.jinja", "merges.txt"])
+def test_files_that_are_too_large(tmp_path: Path, name: str) -> None:
+    folder = gpt2_folder(tmp_path / "model")
+    with open(folder / name, "ab") as file:
+        file.truncate(1 << 30)
+    with pytest.raises(ReproError, match=f"{name}: expected at most 134,217,728 bytes, got 1,073,741,824"):
+        ModelFolder(folder)
+
+
+def test_configurations_that_are_nested_deeply(tmp_path: Path) -> None:
+    folder = gpt2_folder(tmp_path / "model")
+    (folder / "config.json").write_text("[" * 100_000 + "]" * 100_000)
+    with pytest.raises(ReproError, match=r"config\.json: expected"):
+        ModelFolder(folder)
+
+
 def test_weights_are_no_longer_those_of_the_file(tmp_path: Path) -> None:
     """Its f32 are mapped into memory: what is written there meanwhile would be in the answers and not in the hash."""
     folder = gpt2_folder(tmp_path / "model")
@@ -279,6 +343,20 @@ def test_weights_are_no_longer_those_of_the_file(tmp_path: Path) -> None:
         ("{% for", "the chat template refuses the messages"),
         ("{{ ''.__class__.__mro__ }}", "access to attribute '__class__' of 'str' object is unsafe"),
         ("{{ 'a' * 5000000 }}", "expected at most 4,194,304 characters of the chat template, got 5,000,000"),
+        ("{{ 'a' * 10000000000 }}", "the chat template takes more than 1024 MiB"),
+        ("{{ 'a'.center(10000000000) }}", "the chat template takes more than 1024 MiB"),
+        ("{{ '%10000000000d' % 1 }}", "the chat template takes more than 1024 MiB"),
+        ("{{ [1] * 10000000000 }}", "the chat template takes more than 1024 MiB"),
+        (
+            "{% set n = namespace(x='a') %}{% for i in range(60) %}{% set n.x = n.x ~ n.x %}{% endfor %}{{ n.x }}",
+            "the chat template takes more than",
+        ),
+        (
+            "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
+            "the chat template takes more than 1 s of processor time",
+        ),
+        ("{{ 10 ** (10 ** 9) % 7 }}", "the chat template takes more than 1 s of processor time"),
+        ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "the chat template refuses the messages"),
     ],
 )
 def test_hostile_chat_templates(template: str, message: str) -> None:

@@ -105,6 +105,7 @@ def _load(options: argparse.Namespace) -> tuple[Generator, Tokenizer, ModelIdent
     folder = ModelFolder(options.folder)
     capacity = options.capacity or min(_CAPACITY, folder.positions)
     folder.check_capacity(capacity)
+    folder.tokenizer.prepare()
     identity = identity_of(folder.model, capacity, options.cache)
     beyond = max(folder.tokenizer.stop_tokens, default=0)
     if beyond >= identity.vocabulary:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from ..files.json_text import parse
 from ..files.regular import read_regular
 from ..frontends.torch.defined_construction import DefinedConstruction, is_plain
 from ..printing import foreign
+from .chat_template import TemplateRenderer
 from .decoder import Decoder
 
 _POSITIONS = 1 << 17
@@ -34,8 +35,20 @@ _POSITIONS = 1 << 17
 _EXACT = ("F32", "F16", "BF16")
 """Types of safetensors whose every number is one of f32."""
 
-_TEMPLATE_LIMIT = 1 << 22
-"""The most characters of a conversation: a template can write more than the memory holds tokens of."""
+_TEXT_FILES = (".json", ".jinja", ".txt", ".model", ".tiktoken")
+_TEXT_FILE_LIMIT = 1 << 27
+"""Bytes of a file of a configuration, a tokenizer or a template."""
+
+_POSITIONS_LIMIT = 1 << 27
+
+_BUFFER_LIMIT = 1 << 31
+"""Elements of a buffer, such as a mask of all positions."""
+
+_EXTENTS = (
+    *("hidden_size", "vocab_size", "intermediate_size", "num_attention_heads", "num_key_value_heads", "head_dim"),
+    *("num_local_experts", "num_experts", "n_routed_experts", "moe_intermediate_size", "num_experts_per_tok"),
+)
+"""Fields of configurations that are at most the greatest extent of a tensor of the model, or of two such."""
 
 _LOCAL: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 
@@ -69,6 +82,13 @@ class ModelFolder:
         for each in sorted(self.path.iterdir()):
             if not each.is_file() and not each.is_dir():
                 raise ReproError(f"{path}: expected {foreign(each.name)} to be a file")
+            size = each.stat().st_size
+            if each.suffix in _TEXT_FILES and size > _TEXT_FILE_LIMIT:
+                raise ReproError(
+                    f"{path}: {foreign(each.name)}: expected at most {_TEXT_FILE_LIMIT:,} bytes, got {size:,}"
+                )
+        # Nested deeper, or with two meanings, it is refused before a library reads it.
+        parse(read_regular(self.path / "config.json", LIMIT, follow=True), f"{path}: config.json")
         self._config = self._read(transformers.AutoConfig, "a configuration")
         if getattr(self._config, "quantization_config", None) is not None:
             raise ReproError(f"{path}: expected a model that is not quantized")
@@ -87,14 +107,20 @@ class ModelFolder:
         """The model in float32, which holds every bf16 and f16 exactly. ReproError where it is not all there."""
         stored = self._check_weights()
         # Rotary tables are in no file, and would be those of this machine's vector level.
-        with DefinedConstruction() as construction:
-            model, report = self._read(
-                transformers.AutoModelForCausalLM,
-                "a model",
-                use_safetensors=True,
-                dtype=torch.float32,
-                output_loading_info=True,
-            )
+        self._check_sizes(stored)
+        try:
+            with _bounded_modules(len(stored)), DefinedConstruction() as construction:
+                model, report = self._read(
+                    transformers.AutoModelForCausalLM,
+                    "a model",
+                    use_safetensors=True,
+                    dtype=torch.float32,
+                    output_loading_info=True,
+                )
+        except ReproError:
+            # transformers says that some shapes differ, and logs which.
+            self._check_shapes(stored)
+            raise
         # transformers would draw what is missing, on each machine anew, and leave out what is too much, such as layers.
         for kind in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs"):
             if wrong := sorted(map(str, report.get(kind) or ())):
@@ -110,9 +136,38 @@ class ModelFolder:
             tensor.data = tensor.data.clone()
         return Decoder(model).eval()
 
-    def _check_weights(self) -> set[str]:
-        """The names in the files. ReproError for weights that are no safetensors of this directory, or whose numbers
-        f32 does not hold."""
+    def _check_sizes(self, stored: Mapping[str, tuple[int, ...]]) -> None:
+        """ReproError for a configuration of more layers, or of greater layers, than the files hold."""
+        config = self._config.get_text_config()
+        extents = [extent for shape in stored.values() for extent in shape]
+        bounds = dict.fromkeys(_EXTENTS, 2 * max(extents, default=0))
+        bounds |= {"num_hidden_layers": len(stored), "max_position_embeddings": _POSITIONS_LIMIT}
+        for field, most in bounds.items():
+            value = getattr(config, field, None)
+            if type(value) is int and value > most:
+                name = getattr(config, "attribute_map", {}).get(field, field)
+                raise ReproError(
+                    f"{self.path}: config.json: expected {name} of at most {most}, as the weights have it, got {value}"
+                )
+
+    def _check_shapes(self, stored: Mapping[str, tuple[int, ...]]) -> None:
+        """ReproError for the first tensor whose shape is not that of the configuration."""
+        with _refusal(f"{self.path}: cannot read a model"), _silence(), _bounded_modules(len(stored)):
+            with torch.device("meta"):
+                skeleton = transformers.AutoModelForCausalLM.from_config(copy.deepcopy(self._config))
+        for name, parameter in skeleton.named_parameters():
+            shape = stored.get(name, parameter.shape)
+            if tuple(parameter.shape) != tuple(shape):
+                raise ReproError(
+                    f"{self.path}: mismatched keys of the model: {foreign(name)}: expected {list(parameter.shape)} by "
+                    f"config.json, got {list(shape)}"
+                )
+
+    def _check_weights(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of the tensors in the files.
+
+        ReproError for weights that are no safetensors of this directory, or whose numbers f32 does not hold.
+        """
         if getattr(self._config, "transformers_weights", None) is not None:
             raise ReproError(f"{self.path}: expected weights as model.safetensors, config.json names other files")
         index = self.path / "model.safetensors.index.json"
@@ -125,15 +180,15 @@ class ModelFolder:
             if not given or not named.issuperset(given) or not all(each.endswith(".safetensors") for each in named):
                 raise ReproError(f"{index}: expected names of safetensors of this directory")
             names = sorted(named)
-        stored: set[str] = set()
+        stored: dict[str, tuple[int, ...]] = {}
         for name in names:
             path = self.path / name
             try:
                 with safe_open(path, framework="pt") as file:
                     kinds = {key: file.get_slice(key).get_dtype() for key in file.keys()}
+                    stored |= {key: tuple(file.get_slice(key).get_shape()) for key in kinds}
             except Exception as error:
                 raise ReproError(f"{self.path}: cannot read a model: {foreign(f'{name}: {error}')}") from None
-            stored.update(kinds)
             # Masks and positions that old models store are whole numbers.
             for key, kind in kinds.items():
                 if kind not in _EXACT and (kind.startswith("F") or key.endswith(".weight")):
@@ -176,9 +231,43 @@ def _computed_tensors(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tenso
                 yield f"{name}.{attribute}", value
 
 
-def _is_stored(name: str, stored: set[str]) -> bool:
+def _is_stored(name: str, stored: Iterable[str]) -> bool:
     """Whether a buffer is in the files, whose names may have more or fewer levels before those of the model."""
     return any(f".{key}".endswith(f".{name}") or f".{name}".endswith(f".{key}") for key in stored)
+
+
+@contextlib.contextmanager
+def _bounded_modules(stored: int) -> Iterator[None]:
+    """ReproError, by way of `_refusal`, for a model that grows far beyond what `stored` tensors are the weights of."""
+    # Tied weights, and buffers, are modules too; a stored tensor may be split for several parameters.
+    left = 8 * stored + 256
+
+    def count(module: torch.nn.Module, name: str, value: Any) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise ReproError(
+                f"expected a model of {stored} tensors, as the weights have, got more at {type(module).__name__}.{name}"
+            )
+
+    def measure(module: torch.nn.Module, name: str, value: Any) -> None:
+        if isinstance(value, torch.Tensor) and value.numel() > _BUFFER_LIMIT:
+            raise ReproError(
+                f"expected buffers of at most {_BUFFER_LIMIT} elements, got {type(module).__name__}.{name} of "
+                f"{list(value.shape)}"
+            )
+
+    hooks = torch.nn.modules.module
+    handles = [
+        hooks.register_module_module_registration_hook(count),
+        hooks.register_module_parameter_registration_hook(count),
+        hooks.register_module_buffer_registration_hook(measure),
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 @contextlib.contextmanager
@@ -224,6 +313,15 @@ class FolderTokenizer:
         own = tokenizer.eos_token_id
         self.stop_tokens = frozenset(ends if own is None else {*ends, own})
         self.has_chat = tokenizer.chat_template is not None
+        with _refusal("cannot read a chat template"):
+            self._template = (
+                TemplateRenderer(tokenizer.get_chat_template(), tokenizer.special_tokens_map) if self.has_chat else None
+            )
+
+    def prepare(self) -> None:
+        """Begins to start what conversations need."""
+        if self._template is not None:
+            self._template.start()
 
     def encode(self, text: str) -> list[int]:
         """The tokens of a prompt, with those that the tokenizer puts around one. ReproError where it refuses."""
@@ -232,10 +330,8 @@ class FolderTokenizer:
 
     def encode_chat(self, messages: Sequence[dict[str, Any]]) -> list[int]:
         """The tokens of a conversation. ReproError where the template does not take it."""
-        with _refusal("the chat template refuses the messages"):
-            text = self._encoding.apply_chat_template(list(messages), add_generation_prompt=True, tokenize=False)
-        if len(text) > _TEMPLATE_LIMIT:
-            raise ReproError(f"expected at most {_TEMPLATE_LIMIT:,} characters of the chat template, got {len(text):,}")
+        assert self._template is not None
+        text = self._template.render(messages)
         with _refusal("the tokenizer refuses the text"):
             return _plain(self._encoding.encode(text, add_special_tokens=False))
 

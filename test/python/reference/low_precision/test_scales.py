@@ -403,7 +403,8 @@ def test_Q1_the_sign_of_a_scale_is_stored_and_not_read() -> None:
     form = BlockFormat(F4E2M1FN, (1, 16), TwoLevelQuotient())
     below, above = (quantize(x, form, tensor=np.float32(sign / 2)) for sign in (-1, 1))
     # (Q2) A quotient below 2^-6 is 2^-6, so that only codes that are given have a sign.
-    assert below.scales.item() < 0x80 <= (signed := above.scales.item() | 0x80)
+    signed = above.scales.item() | 0x80
+    assert below.scales.item() < 0x80 < signed
     changed = replace(above, scales=np.array([[signed]], np.uint8))
     np.testing.assert_array_equal(dequantize(changed, form), dequantize(above, form))
 

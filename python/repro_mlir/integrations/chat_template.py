@@ -1,0 +1,147 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Chat templates, which come with a model and are programs, in a child process of bounded time and memory."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from threading import Lock, Timer
+from typing import Any
+
+from ..errors import ReproError
+from ..printing import foreign
+
+TEXT_LIMIT = 1 << 22
+"""The most characters of a conversation: a template can write more than the memory holds tokens of."""
+
+PROCESSOR_SECONDS = 1
+MEMORY_BYTES = 1 << 30
+"""In addition to what the child has before it sees a template."""
+
+_WALL_SECONDS = 9
+"""Of a child that waits; the server gives a text 10 s to become tokens."""
+
+# A signal whose default action ends the process reaches an operation in C too, such as a power of large integers.
+_CHILD = """
+import json, os, resource, signal, sys
+from transformers.utils.chat_template_utils import render_jinja_template
+seconds, memory, most = map(int, sys.argv[1:])
+signal.signal(signal.SIGVTALRM, signal.SIG_DFL)
+pages = int(open("/proc/self/statm").read().split()[0])
+allowed = pages * os.sysconf("SC_PAGE_SIZE") + memory
+resource.setrlimit(resource.RLIMIT_AS, (allowed, allowed))
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+replies = sys.stdout
+sys.stdout = sys.stderr
+print("ready", file=replies, flush=True)
+for line in sys.stdin:
+    request = json.loads(line)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        (text,), _ = render_jinja_template(
+            conversations=[request["messages"]], chat_template=request["template"], add_generation_prompt=True,
+            **request["variables"],
+        )
+        reply = {"text": text} if len(text) <= most else {"length": len(text)}
+        reply = json.dumps(reply)
+    except MemoryError:
+        reply = json.dumps({"memory": True})
+    except BaseException as error:
+        reply = json.dumps({"error": (str(error) or type(error).__name__)[:1000]})
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    print(reply, file=replies, flush=True)
+"""
+
+
+class TemplateRenderer:
+    """Renders conversations by one template. Methods may be called by several threads."""
+
+    def __init__(self, template: str, variables: Mapping[str, Any]) -> None:
+        """
+        Args:
+          template: in Jinja, as transformers takes it.
+          variables: names of the template, such as special tokens.
+        """
+        self._fixed = {"template": template, "variables": dict(variables)}
+        self._lock = Lock()
+        self._child: subprocess.Popen[str] | None = None
+        self._is_ready = False
+
+    def start(self) -> None:
+        """Begins to start the child process, which takes seconds."""
+        with self._lock:
+            self._start()
+
+    def render(self, messages: Sequence[Mapping[str, Any]]) -> str:
+        """The text of a conversation before the next message of the model.
+
+        Raises:
+          ReproError: a template that does not take the messages, writes more than `TEXT_LIMIT` characters, or takes
+            more than `PROCESSOR_SECONDS` or `MEMORY_BYTES`.
+        """
+        with self._lock:
+            child = self._ready_child()
+            assert child.stdin is not None and child.stdout is not None
+            timer = Timer(_WALL_SECONDS, child.kill)
+            timer.start()
+            try:
+                child.stdin.write(json.dumps({**self._fixed, "messages": list(messages)}) + "\n")
+                child.stdin.flush()
+                line = child.stdout.readline()
+            except BrokenPipeError:
+                line = ""
+            finally:
+                timer.cancel()
+        reply = json.loads(line) if line.endswith("\n") else {}
+        if "text" in reply:
+            text: str = reply["text"]
+            return text
+        if "length" in reply:
+            raise ReproError(
+                f"expected at most {TEXT_LIMIT:,} characters of the chat template, got {reply['length']:,}"
+            )
+        if "error" in reply:
+            raise ReproError(f"the chat template refuses the messages: {foreign(reply['error'])}")
+        limit = f"{MEMORY_BYTES >> 20} MiB" if reply else f"{PROCESSOR_SECONDS} s of processor time"
+        raise ReproError(f"the chat template takes more than {limit}")
+
+    def close(self) -> None:
+        """Ends the child process."""
+        with self._lock:
+            self._end()
+
+    def _ready_child(self) -> subprocess.Popen[str]:
+        child = self._start()
+        if not self._is_ready:
+            assert child.stdout is not None
+            if child.stdout.readline() != "ready\n":
+                raise ReproError("cannot start the process for chat templates")
+            self._is_ready = True
+        return child
+
+    def _start(self) -> subprocess.Popen[str]:
+        if self._child is None or self._child.poll() is not None:
+            self._end()
+            limits = map(str, (PROCESSOR_SECONDS, MEMORY_BYTES, TEXT_LIMIT))
+            # An end of the server closes its input, which ends it.
+            self._child = subprocess.Popen(
+                [sys.executable, "-c", _CHILD, *limits],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                start_new_session=True,
+            )
+        return self._child
+
+    def _end(self) -> None:
+        if self._child is not None:
+            self._child.kill()
+            # Closes its pipes, too.
+            self._child.communicate()
+            self._child, self._is_ready = None, False
