@@ -87,6 +87,7 @@ def _scan(call: Call) -> Any:
     axes = [axis_of(axis, row.dim()) for axis, row in zip(axes, rows, strict=True)]
     rows = [row.flip(a) if back else row for row, a, back in zip(rows, axes, backwards, strict=True)]
     steps = rows[0].shape[axes[0]]
+    call.require(steps * (1 + len(body.node)))
     gathered: list[list[torch.Tensor]] = [[] for _ in range(num_outputs)]
     for step in range(steps):
         results = call.run_graph(body, [*state, *(row.select(a, step) for row, a in zip(rows, axes, strict=True))])
@@ -105,6 +106,7 @@ def _scan_of_batches(call: Call, inputs: list[Any]) -> Any:
     body, count = call.attribute("body"), call.attribute("num_scan_inputs")
     split = len(inputs) - count
     results = []
+    call.require(inputs[0].shape[0] * inputs[split].shape[1] * (1 + len(body.node)))
     for example in range(inputs[0].shape[0]):
         state = [each[example] for each in inputs[:split]]
         gathered: list[list[torch.Tensor]] = [[] for _ in range(len(body.output) - split)]
@@ -161,6 +163,7 @@ def _optional_get(call: Call) -> Any:
 def _sequence_map(call: Call) -> Any:
     body = call.attribute("body")
     rows = []
+    call.require(len(call.sequence(0)) * (1 + len(body.node)))
     for step in range(len(call.sequence(0))):
         arguments = [each[step] if isinstance(each, list) else each for each in call.inputs]
         rows.append(call.run_graph(body, arguments))

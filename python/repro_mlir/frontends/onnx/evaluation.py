@@ -16,6 +16,7 @@ from typing import Any
 import onnx
 import torch
 
+from repro_mlir.frontends.onnx.consistency import require_consistency
 from repro_mlir.frontends.onnx.errors import OnnxError
 from repro_mlir.frontends.onnx.nodes import (
     MOST_KNOWN,
@@ -78,6 +79,9 @@ class Evaluation:
         origin: str,
         depth: int,
     ) -> None:
+        # All of them run: too many are known before the first one does.
+        self._spend(len(nodes))
+        self._calls -= len(nodes)
         for number, proto in enumerate(nodes):
             # Nodes of a function and of a loop have the name of the node that runs it.
             where = origin or name_of(proto, number)
@@ -233,6 +237,7 @@ def _resolved(attribute: onnx.AttributeProto, given: Mapping[str, onnx.Attribute
 
 def _computed(operator: Operator, call: Call) -> list[Value]:
     """The outputs of an operator: real tensors where it depends on none that is traced."""
+    require_consistency(call)
     looked_at = call.inputs[:1] if call.node.operator in _OF_FIRST else call.inputs
     if all(map(is_known, looked_at)) and _is_exact(call):
         with outside_of_trace():

@@ -16,7 +16,7 @@ import torch
 
 from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram
 from repro_mlir.frontends.onnx.errors import OnnxError
-from repro_mlir.frontends.onnx.evaluation import Evaluation, initial_values, versions_of
+from repro_mlir.frontends.onnx.evaluation import MOST_CALLS, Evaluation, initial_values, versions_of
 from repro_mlir.frontends.onnx.files import read_model, require_own_tensors
 from repro_mlir.frontends.onnx.shaping import names_in_shapes
 from repro_mlir.frontends.onnx.values import Value, dtype_of, to_torch
@@ -70,11 +70,17 @@ def import_model(
 
 def _checked(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model, with operators of a version that is known here. OnnxError for what is no model for inference."""
+    if len(model.graph.node) > MOST_CALLS:
+        raise OnnxError(f"the model runs more than {MOST_CALLS:,} nodes, it has {len(model.graph.node):,}")
     if model.ByteSize() < 1 << 31:
         try:
             onnx.checker.check_model(model)
         except (onnx.checker.ValidationError, ValueError, RuntimeError) as error:
             raise OnnxError(f"no valid ONNX model: {_first_line(error)}") from None
+    newest = onnx.defs.onnx_opset_version()
+    for owner in (model, *model.functions):
+        if (version := versions_of(owner.opset_import).get("", _OLDEST)) > newest:
+            raise OnnxError(f"expected operators of versions up to {newest}, got version {version}")
     if versions_of(model.opset_import).get("", _OLDEST) < _OLDEST:
         if any(node.op_type == "PRelu" for node in model.graph.node):
             # The converter leaves it as it is.
@@ -143,8 +149,19 @@ def _examples(
         shape = _shape(each.name, kind, sizes, given)
         if int(np.prod(shape, dtype=object)) * dtype.itemsize > limits().tensor_bytes:
             raise OnnxError(f"input {each.name!r} has the shape {list(shape)}, which is too large")
-        examples[each.name] = torch.empty(shape, dtype=dtype)
+        examples[each.name] = _example(each.name, shape, dtype)
     return examples
+
+
+def _example(name: str, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    size = int(np.prod(shape, dtype=object)) * dtype.itemsize
+    try:
+        if size <= limits().archive_bytes:
+            return torch.empty(shape, dtype=dtype)
+    except RuntimeError:
+        # Less memory than the machine has is left, or allowed.
+        pass
+    raise OnnxError(f"input {name!r} has the shape {list(shape)}, of {size:,} bytes: expected one that memory holds")
 
 
 def _shape(
