@@ -3,10 +3,13 @@
 
 """Checks of values, `torch._assert_async`, which torch.compile also makes of `assert`: checks of the step (E1)."""
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
+import torch.distributions
 import torch.fx
 
 from repro_mlir.frontends.torch.operations import Builder, define
@@ -17,6 +20,39 @@ _ASSERTS = (torch.ops.aten._assert_async.default, torch.ops.aten._assert_async.m
 def is_assert(function: Any) -> bool:
     """Whether `function` fails where its tensor of one element is false."""
     return function in _ASSERTS
+
+
+def is_all_true(tensor: torch.Tensor) -> Any:
+    """`torch._is_all_true`: true where a distribution validates its arguments, which the step then checks."""
+    caller = sys._getframe(1)
+    while caller.f_code.co_name == "__torch_function__" and caller.f_back is not None:
+        # Of a mode of the trace.
+        caller = caller.f_back
+    if caller.f_code.co_filename != torch.distributions.distribution.__file__:
+        return torch._is_all_true(tensor)
+    known = caller.f_locals
+    what = f"parameter {known['param']} of" if "param" in known else "a value is not in the support of"
+    constraint = f": expected {known['constraint']!r}" if "param" in known else f" ({known['support']!r})"
+    torch._assert_async(tensor.all(), f"{what} the distribution {type(known['self']).__name__}{constraint}")
+    return True
+
+
+@contextmanager
+def checked_matrices() -> Iterator[None]:
+    """Lets `constraints.positive_definite` be a tensor: PyTorch's check decides by a value in between."""
+    kind: Any = type(torch.distributions.constraints.positive_definite)
+    former = kind.check
+    kind.check = _is_positive_definite
+    try:
+        yield
+    finally:
+        kind.check = former
+
+
+def _is_positive_definite(constraint: Any, value: torch.Tensor) -> torch.Tensor:
+    symmetric = torch.isclose(value, value.mT, atol=1e-6).flatten(-2).all(-1)
+    # Where the matrix is not positive definite its factor has a NaN.
+    return symmetric & (torch.linalg.cholesky(value.detach()).diagonal(dim1=-2, dim2=-1) > 0).all(-1)
 
 
 def call_assert(condition: torch.Tensor, message: str = "") -> None:

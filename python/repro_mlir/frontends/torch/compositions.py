@@ -17,6 +17,7 @@ import torch.utils._pytree as pytree
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.overrides import TorchFunctionMode
 
+from repro_mlir.frontends.torch.checks import is_all_true
 from repro_mlir.frontends.torch.control_flow import ControlFlow
 from repro_mlir.frontends.torch.ctc import ctc_loss
 from repro_mlir.frontends.torch.errors import CaptureError
@@ -379,6 +380,7 @@ def _weighted(function: Any) -> Callable[..., torch.Tensor]:
 _COMPOSITIONS: dict[Any, Callable[..., Any]] = {
     torch.cdist: _cdist,
     torch.pdist: _pdist,
+    torch._is_all_true: is_all_true,
     torch.cov: _cov,
     torch.Tensor.cov: _cov,
     torch.corrcoef: _corrcoef,

@@ -270,16 +270,25 @@ def first_stage(
         with (
             _through_compiled_functions(),
             calls_of_operators(),
+            checks.checked_matrices(),
             enable_python_dispatcher(),
             without_other_random_numbers(),
         ):
             first = make_fx(
                 _with_modes(function, attention_block, modules), tracing_mode="fake", _allow_non_fake_inputs=True
             )(*arguments)
+    _drop_profiling(first.graph)
     bound_indices(first.graph)
     first.meta["constants"] = _constants(first)
     first.meta["default_dtype"] = torch.get_default_dtype()
     return first
+
+
+def _drop_profiling(graph: torch.fx.Graph) -> None:
+    """Removes the marks of `torch.profiler.record_function`, such as those of nn.DataParallel."""
+    for node in reversed(graph.nodes):
+        if getattr(node.target, "namespace", None) == "profiler":
+            graph.erase_node(node)
 
 
 def second_stage(first: torch.fx.GraphModule) -> torch.fx.GraphModule:
