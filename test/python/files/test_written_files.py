@@ -25,7 +25,7 @@ def test_a_former_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
     write_file(link, b"second")
     assert link.is_symlink() and path.read_bytes() == b"second" and path.stat().st_mode & 0o777 == 0o640
     write_file(os.devnull, b"gone")
-    with pytest.raises(ReproError, match="cannot write .*: Is a directory"):
+    with pytest.raises(ReproError, match=r"cannot write .*: Is a directory"):
         write_file(tmp_path, b"")
     assert sorted(each.name for each in tmp_path.iterdir()) == ["file", "link"]
 

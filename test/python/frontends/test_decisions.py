@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The rewrites of docs/decisions.md: what is written instead of a decision gives what PyTorch gives for the decision."""
+"""Each rewrite of docs/decisions.md gives what PyTorch gives for the decision that it replaces."""
 
 from collections.abc import Callable
 from typing import Any

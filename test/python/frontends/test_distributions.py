@@ -93,7 +93,9 @@ def densities(real: torch.Tensor, positive: torch.Tensor, unit: torch.Tensor, bi
 def test_densities_entropies_and_divergences_are_near_eager_mode() -> None:
     given = REAL, POSITIVE, UNIT, BITS
     for number, (one, other) in enumerate(zip(_run(densities, *given), densities(*given), strict=True)):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5, msg=lambda text, number=number: f"{number}: {text}")
+        torch.testing.assert_close(
+            one, other, rtol=1e-4, atol=1e-5, msg=lambda text, number=number: f"{number}: {text}"
+        )
 
 
 def test_samples_follow_from_the_parameters() -> None:

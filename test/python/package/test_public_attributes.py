@@ -1,8 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What an assignment to a public attribute does: it is refused, or it counts. The lists are closed: a new class or a new
-attribute that can be assigned fails this test until it is listed."""
+"""An assignment to a public attribute is refused, or it counts.
+
+The lists are closed: a new class or a new attribute that can be assigned fails this test until it is listed.
+"""
 
 from __future__ import annotations
 

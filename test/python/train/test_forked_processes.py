@@ -92,5 +92,5 @@ trainer = trainer_of()
 trainer.step(X, Y)
 print(in_child(lambda: trainer.step(X, Y), ends=True))
 """
-    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0 and float(done.stdout.splitlines()[0]) > 0, done.stderr

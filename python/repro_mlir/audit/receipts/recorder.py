@@ -318,8 +318,8 @@ class Recorder:
         """ReproError in a process that was forked since."""
         if os.getpid() != self._owner:
             raise ReproError(
-                f"{self._path}: process {self._owner} writes this receipt, and this process was forked from it: expected "
-                "steps there alone"
+                f"{self._path}: process {self._owner} writes this receipt, and this process was forked from it: "
+                "expected steps there alone"
             )
 
     def _arrays(self) -> list[np.ndarray]:

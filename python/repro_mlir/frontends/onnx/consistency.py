@@ -87,7 +87,7 @@ def _group_normalization(call: Call) -> None:
 
 def _recurrent(gates: int) -> Callable[[Call], None]:
     def check(call: Call) -> None:
-        x, w, r = call.tensor(0), call.tensor(1), call.tensor(2)
+        x, r = call.tensor(0), call.tensor(2)
         directions = 2 if call.attribute("direction", "forward") == "bidirectional" else 1
         hidden = call.attribute("hidden_size", r.shape[-1])
         batch = x.shape[0 if call.attribute("layout", 0) else 1]
