@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repro_mlir.errors import ReproError
-from repro_mlir.files.regular import write_file
+from repro_mlir.files.storage import write_file
 from repro_mlir.generation.sampling import sampling_program
 from repro_mlir.numerics.hashing import combine_digests, tensor_digest
 from repro_mlir.precision.cache_format import cache_format, format_text
