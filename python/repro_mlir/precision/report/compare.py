@@ -18,6 +18,7 @@ import numpy as np
 from ...errors import ReproError
 from ...execute.executable import Executable, compile
 from ...frontends import torch as frontend
+from ...frontends.arrays import as_array
 from ...frontends.batches import as_arguments
 from ...frontends.torch.script import Training, load_training
 from ...numerics.hashing import combine_digests, state_hash, tensor_digest
@@ -283,7 +284,9 @@ class _Comparison:
             self.probes[key] = probe, compile(probe.program, self.target, self.threads)
         probe, executable = self.probes[key]
         after, outputs = executable({kind.name: state[kind.name].copy() for kind in program.state}, *inputs)
-        found = {kind.name: values_of(kind, np.asarray(outputs[kind.name])) for kind in probe.program.outputs}
+        found = {
+            kind.name: values_of(kind, as_array(outputs[kind.name], kind, "output")) for kind in probe.program.outputs
+        }
         return probe, dict(after), found
 
     def _errors(self, trainer: Trainer, weights: Mapping[str, np.ndarray]) -> list[WeightError]:
