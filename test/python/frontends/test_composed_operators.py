@@ -196,3 +196,24 @@ def test_complementary_error_function() -> None:
             exact = mp.erfc(mp.mpf(argument))
             unit = max(float(exact) * 2.0**-23, 2.0**-149)
             assert abs(value - float(exact)) <= 1.6 * unit, argument
+
+
+def test_ctc_loss_of_large_logarithms() -> None:
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(12, 2, 5, generator=generator).log_softmax(-1)
+    targets = torch.randint(1, 5, (2, 4), generator=generator)
+    functions = {
+        "loss": lambda x, t: F.ctc_loss(x + 100, t, (12, 9), (4, 2), reduction="none"),
+        "gradient": gradients(lambda x, t: F.ctc_loss(x + 3, t, (12, 9), (4, 2))),
+    }
+    check(functions, x, targets)
+
+
+def test_distances_that_count_have_gradients_of_zero() -> None:
+    x = torch.tensor([[0.0, 1.0], [0.0, 2.0], [3.0, 2.0]])
+    functions = {
+        "cdist": gradients(lambda x: torch.cdist(x, x + 1, 0.0)),
+        "pdist": gradients(lambda x: F.pdist(x, 0.0)),
+        "logit": gradients(lambda x: torch.logit(x / 2 - 0.1, 0.1)),
+    }
+    check(functions, x)

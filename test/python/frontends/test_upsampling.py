@@ -47,3 +47,14 @@ def test_a_dimension_that_keeps_its_size_is_copied() -> None:
     assert results[0].shape[2] == 3
     (line,) = check({"line": lambda v: F.interpolate(v, scale_factor=1.3, mode="linear")}, x[0, :, :, :3])
     assert torch.equal(line, x[0, :, :, :3])
+
+
+def test_nearest_elements_of_a_size_that_stays_or_doubles() -> None:
+    x = torch.arange(12.0).reshape(1, 1, 3, 4)
+    functions = {
+        str(factor): gradients(lambda v, factor=factor: F.interpolate(v, scale_factor=factor))
+        for factor in (1.3, 2.3, (1.2, 2.0), (1.0, 1.1), 1.7)
+    }
+    functions["line"] = lambda v: F.interpolate(v[0], scale_factor=1.2)
+    functions["exact"] = lambda v: F.interpolate(v, scale_factor=2.3, mode="nearest-exact")
+    check(functions, x, rtol=0, atol=0)

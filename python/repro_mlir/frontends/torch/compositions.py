@@ -46,14 +46,22 @@ class Compositions(TorchFunctionMode):
 
 
 def _cdist(x1: torch.Tensor, x2: torch.Tensor, p: float = 2.0, compute_mode: str | None = None) -> torch.Tensor:
-    return torch.linalg.vector_norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), p, dim=-1)
+    return _length(x1.unsqueeze(-2) - x2.unsqueeze(-3), p)
+
+
+def _length(x: torch.Tensor, p: float) -> torch.Tensor:
+    found = torch.linalg.vector_norm(x, p, dim=-1)
+    if p == 0:
+        # (PyTorch) the gradient of the number of differences is zero, and not absent.
+        found = torch.where(torch.zeros([], dtype=torch.bool), x.sum(-1), found)
+    return found
 
 
 def _pdist(x: torch.Tensor, p: float = 2.0) -> torch.Tensor:
     differences = [x[row] - x[row + 1 :] for row in range(x.shape[0] - 1)]
     if not differences:
         return x.new_zeros([0])
-    return torch.linalg.vector_norm(torch.cat(differences), p, dim=-1)
+    return _length(torch.cat(differences), p)
 
 
 def _cov(
@@ -237,6 +245,20 @@ def _einsum(*operands: Any) -> torch.Tensor:
         return torch.einsum(*operands)
 
 
+def _embedding(
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> torch.Tensor:
+    if sparse and torch.is_grad_enabled() and weight.requires_grad:
+        raise CaptureError("embedding with sparse=True is not supported: expected sparse=False, a dense gradient")
+    return F.embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq)
+
+
 def _embedding_bag(
     input: torch.Tensor,
     weight: torch.Tensor,
@@ -354,16 +376,25 @@ def _interpolate(
     if mode not in ("nearest", "nearest-exact", "area"):
         _require_no_bytes(input, mode)
     is_given = scale_factor is not None and not (align_corners or recompute_scale_factor or antialias)
+    repeats = mode == "nearest" and input.dim() == 4
     # Of sizes that are left open nothing is known.
-    if mode in _LINEAR and is_given and all(isinstance(extent, int) for extent in input.shape):
+    if (mode in _LINEAR or repeats) and is_given and all(isinstance(extent, int) for extent in input.shape):
         rank = input.dim() - 2
         factors = [*scale_factor] if isinstance(scale_factor, tuple | list) else [scale_factor] * rank
         sizes = [math.floor(extent * factor) for extent, factor in zip(input.shape[2:], factors, strict=True)]
-        kept = [size == extent for size, extent in zip(sizes, input.shape[2:], strict=True)]
-        if any(is_kept and factor != 1 for is_kept, factor in zip(kept, factors, strict=True)):
-            # (PyTorch) a dimension that keeps its size is copied, whatever the factor.
-            scales = [None if is_kept else factor for is_kept, factor in zip(kept, factors, strict=True)]
-            found: torch.Tensor = torch._decomp.decomposition_table[_LINEAR[mode]](input, sizes, False, *scales)
+        # (PyTorch) whatever the factor, a dimension that keeps its size is copied, and the nearest elements of an image
+        # are repeated where its size doubles.
+        ratios = (1, 2) if repeats else (1,)
+        scales = [
+            None if any(size == ratio * extent and factor != ratio for ratio in ratios) else factor
+            for size, extent, factor in zip(sizes, input.shape[2:], factors, strict=True)
+        ]
+        if None in scales:
+            found: torch.Tensor
+            if repeats:
+                found = torch.ops.aten.upsample_nearest2d.default(input, sizes, *scales)
+            else:
+                found = torch._decomp.decomposition_table[_LINEAR[mode]](input, sizes, False, *scales)
             return found
     return F.interpolate(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
 
@@ -401,6 +432,7 @@ _COMPOSITIONS: dict[Any, Callable[..., Any]] = {
     F.pdist: _pdist,
     F.grid_sample: _grid_sample,
     F.gaussian_nll_loss: _gaussian_nll_loss,
+    F.embedding: _embedding,
     F.embedding_bag: _embedding_bag,
     F.ctc_loss: ctc_loss,
     F.interpolate: _interpolate,

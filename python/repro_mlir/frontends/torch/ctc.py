@@ -18,6 +18,25 @@ def _lengths(given: Any) -> torch.Tensor:
     return torch.tensor([*given] if isinstance(given, Sequence) else [given], dtype=torch.int64)
 
 
+class _Normalizer(torch.autograd.Function):
+    """Zeros [batch] with the gradient of the sums of exp(log_probs), which may overflow, over the steps of the input.
+
+    Takes log_probs [steps, batch, classes] and whether steps belong to the input [steps, batch].
+    """
+
+    @staticmethod
+    def forward(context: Any, log_probs: torch.Tensor, known: torch.Tensor) -> torch.Tensor:
+        context.save_for_backward(log_probs, known)
+        return log_probs.new_zeros([log_probs.shape[1]])
+
+    @staticmethod
+    def backward(context: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:  # type: ignore[override]
+        log_probs, known = context.saved_tensors
+        # Of steps beyond the input the exponential may be infinite.
+        exponential = torch.exp(torch.where(known.unsqueeze(2), log_probs, torch.zeros([], dtype=log_probs.dtype)))
+        return (gradient * known).unsqueeze(2) * exponential, None
+
+
 def ctc_loss(
     log_probs: torch.Tensor,
     targets: torch.Tensor,
@@ -70,9 +89,9 @@ def ctc_loss(
     greatest = ends.detach().amax(1, keepdim=True)
     loss = -(torch.log(torch.exp(ends - greatest).sum(1, keepdim=True)) + greatest).squeeze(1)
     # (PyTorch) the gradient is that of the logits of which `log_probs` is the log_softmax, whose sums are 1.
-    sums = (torch.exp(log_probs).sum(2) * (torch.arange(steps).unsqueeze(1) < inputs)).sum(0)
+    normalizer = _Normalizer.apply(log_probs, torch.arange(steps).unsqueeze(1) < inputs)
     impossible = loss > -_NEVER / 2
-    loss = torch.where(impossible, torch.full([], torch.inf, dtype=loss.dtype), loss + (sums - sums.detach()))
+    loss = torch.where(impossible, torch.full([], torch.inf, dtype=loss.dtype), loss + normalizer)
     loss = torch.where(inputs > 0, loss, torch.where(lengths > 0, torch.inf, 0.0).to(loss.dtype))
     if zero_infinity:
         loss = torch.where(loss == torch.inf, torch.zeros([], dtype=loss.dtype), loss)

@@ -176,6 +176,34 @@ def _vector_norm(
     return torch.pow(torch.sum(torch.pow(x.abs(), ord), dims, keepdim), 1.0 / ord)
 
 
+@_decomposes(aten.logit_backward.default)
+def _logit_backward(gradient: torch.Tensor, x: torch.Tensor, eps: float | None = None) -> Any:
+    if eps is None:
+        return NotImplemented
+    # The default compares so that the gradient of NaN is zero.
+    outside = (x < eps) | (x > 1 - eps)
+    return torch.where(outside, torch.zeros([], dtype=x.dtype), gradient / (x * (1 - x)))
+
+
+# --- Products ---
+
+
+def _product(operator: Any) -> Callable[..., Any]:
+    def call(x: torch.Tensor, y: torch.Tensor) -> Any:
+        # The lowering crashes for sums of no elements, and for 8 bits.
+        if not x.is_complex() and x.shape[-1] == 0:
+            return torch.zeros([*x.shape[:-1], *y.shape[max(x.dim() - 1, 1) :]], dtype=x.dtype)
+        if x.dtype is torch.int8:
+            return operator(x.to(torch.int32), y.to(torch.int32)).to(torch.int8)
+        return NotImplemented
+
+    return call
+
+
+for _operator in (aten.mm.default, aten.bmm.default, aten.mv.default, aten.dot.default):
+    _entries[_operator] = _product(_operator)
+
+
 # --- Comparison and power with a Python number ---
 
 
@@ -570,6 +598,10 @@ def _histc(x: torch.Tensor, bins: int = 100, min: float = 0, max: float = 0) -> 
 # --- Losses, embeddings, indexing ---
 
 
+def _is_empty(x: torch.Tensor) -> bool:
+    return any(isinstance(extent, int) and extent == 0 for extent in x.shape)
+
+
 @_decomposes(aten.nll_loss_backward.default, aten.nll_loss2d_backward.default)
 def _nll_loss_backward(
     gradient: torch.Tensor,
@@ -736,6 +768,9 @@ def _index(x: torch.Tensor, indices: Sequence[Any]) -> Any:
 def _index_put(
     x: torch.Tensor, indices: Sequence[torch.Tensor | None], values: torch.Tensor, accumulate: bool = False
 ) -> Any:
+    if any(each is not None and _is_empty(each) for each in indices):
+        # Writing nothing crashes the lowering.
+        return x.clone()
     if accumulate and x.dtype == torch.bool:
         # The sum of booleans is whether one is true; (D1) that of i1 is exclusive.
         return aten.index_put(x.to(torch.int32), indices, values.to(torch.int32), True) != 0

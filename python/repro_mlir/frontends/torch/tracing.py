@@ -45,6 +45,7 @@ from repro_mlir.frontends.torch.representation import represent, represented
 from repro_mlir.frontends.torch.size_decisions import general_sizes
 from repro_mlir.frontends.torch.source_lines import SourceLines, origin_of_node, origin_of_traceback
 from repro_mlir.frontends.torch.value_requests import reason_of
+from repro_mlir.frontends.torch.written_indices import with_positive_indices
 
 
 @contextlib.contextmanager
@@ -174,6 +175,7 @@ class _SecondStage(NodeInterpreter):
                 _require_one_type(target, args)
             if target in _SQUEEZES:
                 _require_kept(*args)
+            args = with_positive_indices(target, args)
             expected = self.current.meta.get("val")
             if pool_indices.is_pool(target):
                 return pool_indices.call_pool(
