@@ -42,7 +42,8 @@ def test_negative_indices() -> None:
 
 def test_an_error_names_the_index_that_was_given() -> None:
     compiled = repro_mlir.compile(
-        repro_mlir.capture(_Module(lambda x, i: _written(x, i, 1.0)), (torch.zeros(4, 3), torch.tensor([0]))), "reference"
+        repro_mlir.capture(_Module(lambda x, i: _written(x, i, 1.0)), (torch.zeros(4, 3), torch.tensor([0]))),
+        "reference",
     )
     with pytest.raises(StepFailed, match="got -5"):
         compiled({}, torch.zeros(4, 3), torch.tensor([-5]))
