@@ -71,13 +71,11 @@ def _number(value: bool | int | float, kind: TensorType, what: str) -> np.ndarra
 def _shared(value: Any, kind: TensorType, what: str) -> np.ndarray:
     if isinstance(value, np.generic):
         value = np.asarray(value)
-    if isinstance(value, np.ndarray):
-        # ml_dtypes, for instance, has a bfloat16 of its own.
-        element = ELEMENTS[kind.element]
-        return value.view(kind.dtype) if element.is_bits and value.dtype.name == element.library else value
     framework = module_of(value)
     if framework is not None:
         return framework.share(value, kind, what)
+    if isinstance(value, np.ndarray):
+        return value
     if hasattr(value, "__dlpack__"):
         try:
             return np.from_dlpack(value)

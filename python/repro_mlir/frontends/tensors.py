@@ -3,8 +3,8 @@
 
 """Tensors of the frameworks that have a frontend, where the user gives them in place of NumPy arrays.
 
-The frontend of a framework knows its tensors in `frontends/<framework>/tensors.py`, which is loaded where the process
-has imported the framework.
+A module that knows the tensors of a package, such as `frontends/torch/tensors.py`, is loaded where the process has
+imported that package.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ import numpy as np
 if TYPE_CHECKING:
     from ..numerics.tensors import TensorType
 
-_FRAMEWORKS = ("torch",)
+_MODULES = {"torch": ".torch.tensors", "ml_dtypes": ".typed_arrays"}
+"""By the package that is imported, the module that knows its tensors."""
 
 
 class TensorModule(Protocol):
@@ -41,14 +42,14 @@ class TensorModule(Protocol):
 
 def module_of(value: object) -> TensorModule | None:
     """The module of the frontend whose framework has made this tensor; None for anything else."""
-    for framework in _FRAMEWORKS:
-        if framework in sys.modules:
-            module = _load(framework)
+    for package, name in _MODULES.items():
+        if package in sys.modules:
+            module = _load(name)
             if module.is_tensor(value):
                 return module
     return None
 
 
 @functools.cache
-def _load(framework: str) -> TensorModule:
-    return cast(TensorModule, importlib.import_module(f"{__package__}.{framework}.tensors"))
+def _load(name: str) -> TensorModule:
+    return cast(TensorModule, importlib.import_module(name, __package__))

@@ -289,3 +289,24 @@ def test_choices_within_choices_and_loops() -> None:
         return jax.lax.scan(body, x, jnp.arange(5.0))
 
     check(scan, np.arange(4, dtype=np.float32))
+
+
+@pytest.mark.parametrize("target", ["cpu", "reference"])
+def test_types_of_ml_dtypes(target: str) -> None:
+    def function(x: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return x * y, y.astype(jnp.float32).astype(jnp.float8_e5m2)
+
+    x = jnp.linspace(-2, 2, 6, dtype=jnp.bfloat16)
+    y = jnp.full(6, 1.5, jnp.bfloat16)
+    program = capture(function, x, y)
+    executable = repro_mlir.compile(program, target)
+    codes = [np.asarray(each).view(np.uint16) for each in (x, y)]
+    expected = [np.asarray(each) for each in function(x, y)]
+    for given in ((x, y), (np.asarray(x), np.asarray(y)), (x, codes[1])):
+        _, found = executable({}, *given)
+        for one, other in zip(found.values(), expected, strict=True):
+            assert one.dtype == other.dtype and one.tobytes() == other.tobytes()
+    _, found = executable({}, *codes)
+    assert [each.dtype for each in found.values()] == [np.uint16, np.uint8]
+    with pytest.raises(ReproError, match="expected elements of bf16"):
+        executable({}, jnp.ones(6), y)

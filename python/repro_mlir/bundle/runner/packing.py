@@ -29,6 +29,7 @@ _MODULES = (
     "frontends/arrays.py",
     "frontends/tensors.py",
     "frontends/torch/tensors.py",
+    "frontends/typed_arrays.py",
     "limits.py",
     "numerics/__init__.py",
     "numerics/digest.py",

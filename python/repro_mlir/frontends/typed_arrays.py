@@ -1,0 +1,48 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Arrays with the element types of ml_dtypes, and arrays of JAX, which has those: a program has their bits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ..errors import ReproError
+from ..numerics.elements import ELEMENTS
+from ..numerics.tensors import TensorType
+
+_CPU = 1
+"""The number that DLPack has for memory of the CPU."""
+
+
+def is_tensor(value: object) -> bool:
+    kind = getattr(getattr(value, "dtype", None), "type", None)
+    return getattr(kind, "__module__", None) == ml_dtypes.__name__ or _is_jax(value)
+
+
+def _is_jax(value: object) -> bool:
+    return type(value).__module__.partition(".")[0] in ("jax", "jaxlib") and hasattr(value, "__dlpack_device__")
+
+
+def share(tensor: Any, kind: TensorType, what: str) -> np.ndarray:
+    element = ELEMENTS[kind.element]
+    try:
+        if _is_jax(tensor):
+            if tensor.__dlpack_device__()[0] != _CPU:
+                raise ReproError(f"{what} {kind.name}: expected an array in the memory of the CPU")
+            # NumPy's DLPack knows none of these types.
+            is_named = tensor.dtype.type.__module__ == np.__name__
+            tensor = np.from_dlpack(tensor) if is_named else np.asarray(tensor)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise ReproError(f"{what} {kind.name}: cannot share memory by DLPack: {error}") from None
+    array: np.ndarray = tensor
+    return array.view(kind.dtype) if element.is_bits and array.dtype.name == element.library else array
+
+
+def to_tensor(array: np.ndarray, element: str) -> np.ndarray:
+    kind = ELEMENTS[element]
+    named = getattr(ml_dtypes, kind.library, None) if kind.is_bits else None
+    return array if named is None else array.view(named)
