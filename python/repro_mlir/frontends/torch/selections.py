@@ -64,7 +64,9 @@ _INDEXED = (aten.index.Tensor, aten.index_put.default, aten.index_put_.default)
 
 
 def _has_mask(node: torch.fx.Node) -> bool:
-    """Whether an index is a mask: PyTorch takes the number of rows for a constant where it has to be one."""
+    """Whether a mask selects: PyTorch takes the number of rows for a constant where it has to be one."""
+    if node.target in (aten.masked_select.default, aten.nonzero.default):
+        return True
     indices: Any = node.args[1] if node.target in _INDEXED else ()
     return any(each is not None and each.meta["val"].dtype in (torch.bool, torch.uint8) for each in indices)
 
