@@ -3,6 +3,7 @@
 
 """Every input that the frontend does not take gives one CaptureError of one line."""
 
+import resource
 import sys
 from pathlib import Path
 
@@ -205,6 +206,23 @@ def _fake_passes(monkeypatch: pytest.MonkeyPatch, folder: Path, action: str) -> 
     )
     tool.chmod(0o755)
     monkeypatch.setattr(lowering_process, "_OPT", tool)
+
+
+def test_lower_limits_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What ulimit has set stays: only a privileged process may raise it."""
+    own, most, given = resource.prlimit, 6 << 30, []
+
+    def limit(process: int, kind: int, limits: tuple[int, int] | None = None) -> tuple[int, int]:
+        if kind != resource.RLIMIT_AS:
+            return own(process, kind) if limits is None else own(process, kind, limits)
+        if limits is None:
+            return most, most
+        given.append(limits)
+        return own(process, kind, limits)
+
+    monkeypatch.setattr(lowering_process.resource, "prlimit", limit)
+    capture_inference(_Apply(lambda x: x + 1), torch.randn(3))
+    assert {*given} == {(most, most)}
 
 
 @pytest.mark.parametrize(
