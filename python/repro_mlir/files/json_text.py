@@ -10,11 +10,13 @@ import math
 from typing import Any, NoReturn
 
 from ..errors import ReproError
+from ..numerics.environment import float_environment
 from . import canonical_json
 
 
+@float_environment()
 def parse(text: bytes | str, where: str, limit: int = canonical_json.LIMIT) -> Any:
-    """The value of a text in JSON. Time and memory are in proportion to its length.
+    """The value of a text in JSON; numbers round to nearest even (V2). Time and memory are in proportion to its length.
 
     Args:
       text: as a string, or in UTF-8.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from ..errors import ReproError
+from ..numerics.environment import float_environment
 from ..numerics.philox import signed_seed
 from ..numerics.tensors import TensorType
 from ..program.accumulators import Accumulator, set_accumulators
@@ -44,6 +45,7 @@ _NAMED = 20
 """How many layers a message names."""
 
 
+@float_environment()
 def apply_precision(
     program: Step, recipe: Recipe | str | Mapping[str, Any], *, loss: str | None = None, seed: int = 0
 ) -> Step:

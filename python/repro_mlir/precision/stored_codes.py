@@ -16,6 +16,7 @@ import numpy as np
 from .. import ir
 from ..errors import ReproError
 from ..execute.executable import compile
+from ..numerics.environment import float_environment
 from ..program import Program
 from ..program.canonical import examine, read_module, write_module
 from ..program.program import read_signature
@@ -25,6 +26,7 @@ _QUANTIZE = "repro.quantize"
 _PARTS = ("codes", "scales", "tensor")
 
 
+@float_environment()
 def store_codes(program: Program, target: str = "cpu", threads: int | None = None) -> Program:
     """The program of inference that reads codes and scales (Q2) where a recipe quantizes weights in each run.
 

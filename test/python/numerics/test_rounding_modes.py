@@ -19,6 +19,8 @@ import numpy as np
 import pytest
 import repro_mlir
 from repro_mlir import ReproError
+from repro_mlir.files import json_text
+from repro_mlir.frontends.torch.checkpoint import load_checkpoint
 from repro_mlir.programs import ProgramTrainer
 
 torch = pytest.importorskip("torch")
@@ -128,6 +130,30 @@ def test_program_trainer_and_executables(tmp_path: Path) -> None:
         state = program.initial_state()
         _, outputs = repro_mlir.compile(program, "cpu", 1)(state, *[np.float64(0.1).item()] * len(numbers), x, y)
         return [*found, outputs["loss"].tobytes(), *(value.tobytes() for value in state.values())]
+
+    everywhere(run)
+
+
+def test_numbers_of_texts(tmp_path: Path) -> None:
+    """Of recipes, checkpoints and requests: Python's `float` of a text follows the environment."""
+    texts = [repr(float(x)) for x in np.random.default_rng(0).normal(size=200)] + [
+        "0.1",
+        "1e-3",
+        "3e-4",
+        "0.999",
+        "1e-8",
+    ]
+    model = torch.nn.Linear(3, 2)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1, eps=1e-8, betas=(0.9, 0.999))
+    trainer = repro_mlir.Trainer(model, torch.nn.functional.cross_entropy, optimizer, target="reference")
+    path = tmp_path / "trainer.safetensors"
+    trainer.step(X, Y)
+    trainer.save_checkpoint(path)
+
+    def run() -> list[bytes]:
+        parsed = json_text.parse(f"[{','.join(texts)}]", "numbers")
+        groups = load_checkpoint(path)["optimizer"]["param_groups"]
+        return [np.array(parsed).tobytes(), str(groups).encode()]
 
     everywhere(run)
 

@@ -23,6 +23,7 @@ from repro_mlir.frontends.torch.optimizer_rules import RULES
 from repro_mlir.frontends.torch.own_state import OWN_ENTRIES
 from repro_mlir.frontends.torch.tensors import is_tensor, kind_of, to_tensor
 from repro_mlir.limits import limits
+from repro_mlir.numerics.environment import float_environment
 from repro_mlir.numerics.tensors import canonical_of
 
 CHECKPOINT_FORMAT = 1
@@ -184,6 +185,7 @@ def save_checkpoint(path: str | Path, state: Mapping[str, Any]) -> None:
         raise ReproError(f"cannot write {path}: {error.strerror}") from None
 
 
+@float_environment()
 def load_checkpoint(path: str | Path) -> dict[str, Any]:
     """What `save_checkpoint` wrote, as `Trainer.state_dict` gives it. ReproError for another file."""
     data = read_regular(path, limits().archive_bytes, follow=True)
