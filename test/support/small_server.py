@@ -127,7 +127,8 @@ class SmallServer:
     def __init__(self, **settings: Any) -> None:
         """Begins to start it; settings are those of `main`."""
         command = [sys.executable, "-m", "support.small_server", json.dumps(settings)]
-        environment = os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parents[1])}
+        paths = [str(Path(__file__).resolve().parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
         )

@@ -6,13 +6,19 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
+import h11
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from .options import ServerOptions
+from .strict_http import HEAD_LIMIT, StrictConnection
+
+_HOST = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::([0-9]{0,5}))?")
+"""A name or an address, and perhaps a port."""
 
 
 def protocol_of(options: ServerOptions) -> type[asyncio.Protocol]:
@@ -31,6 +37,7 @@ class _BoundedProtocol(H11Protocol):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        self.conn = StrictConnection(h11.SERVER, HEAD_LIMIT)
         self._idle: asyncio.TimerHandle | None = None
         self._stalled: asyncio.TimerHandle | None = None
         # The answered request that was the last one at the last looks, and how many these were.
@@ -43,6 +50,17 @@ class _BoundedProtocol(H11Protocol):
             transport.abort()
         else:
             self._idle = self.loop.call_later(self.limits.idle_seconds, self._look)
+
+    def send_400_response(self, msg: str) -> None:
+        refusal = self.conn.refusal
+        if refusal is None:
+            super().send_400_response(msg)
+            return
+        headers = [("content-type", "text/plain; charset=utf-8"), ("connection", "close")]
+        response = h11.Response(status_code=refusal.status, headers=headers, reason=refusal.status.phrase.encode())
+        for event in (response, h11.Data(data=refusal.message.encode()), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event))
+        self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         for timer in (self._idle, self._stalled):
@@ -86,8 +104,9 @@ class OwnHosts:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         given = next((value for name, value in scope["headers"] if name == b"host"), b"").decode("latin-1")
-        name = given if given.endswith("]") else given.rpartition(":")[0] if ":" in given else given
-        if name.lower() in self._hosts:
+        host = _HOST.fullmatch(given)
+        if host is not None and host[1].lower() in self._hosts and int(host[2] or 0) < 1 << 16:
             await self._application(scope, receive, send)
         else:
-            await PlainTextResponse("This server has another name.", 421)(scope, receive, send)
+            closing = {"connection": "close"}
+            await PlainTextResponse("This server has another name.", 421, closing)(scope, receive, send)

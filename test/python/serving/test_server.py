@@ -5,6 +5,7 @@
 
 import asyncio
 import json
+import re
 import signal
 import socket
 import time
@@ -329,7 +330,84 @@ def test_bytes_that_are_no_http(server: SmallServer) -> None:
     two = head(COMPLETIONS, 5).replace(b"content-length: 5", b"content-length: 5\r\ncontent-length: 6")
     *others, last = run(*(send(data) for data in (b"\x16\x03\x01" * 20, b"nonsense\r\n\r\n", negative, two, large)))
     assert all(got.startswith(b"HTTP/1.1 400 ") for got in others), others
-    assert last == b"" or last.startswith(b"HTTP/1.1 400 ")
+    assert last == b"" or last.startswith(b"HTTP/1.1 431 ")
+
+
+def test_heads_that_are_not_clear(server: SmallServer) -> None:
+    """Each is refused with its status, and the connection is closed."""
+    body = json.dumps({"prompt": [1], "max_tokens": 1}).encode()
+    plain = head(COMPLETIONS, len(body))
+    length = f"content-length: {len(body)}".encode()
+    chunks = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
+
+    def changed(old: bytes, new: bytes, content: bytes = body) -> bytes:
+        assert old in plain
+        return plain.replace(old, new) + content
+
+    refused = [
+        (400, changed(length, length + b"\r\ntransfer-encoding: chunked", chunks)),
+        (400, changed(length, b"transfer-encoding: chunked\r\n" + length, chunks)),
+        (400, changed(length, length + b"\r\n" + length)),
+        (400, changed(length, length + b", %d" % len(body))),
+        (400, changed(length, b"content-length: +5")),
+        (501, changed(length, b"transfer-encoding: gzip, chunked", chunks)),
+        (400, changed(length, b"transfer-encoding: chunked\r\ntransfer-encoding: chunked", chunks)),
+        (400, changed(length, b"transfer-encoding : chunked", chunks)),
+        (415, changed(length, length + b"\r\ncontent-encoding: gzip")),
+        (415, changed(b"application/json", b"application/json; charset=utf-16")),
+        (400, changed(b"content-type", b"content-type: text/plain\r\ncontent-type")),
+        (417, changed(length, length + b"\r\nexpect: something")),
+        *((505, changed(b"HTTP/1.1", version)) for version in (b"HTTP/9.9", b"HTTP/1.9", b"HTTP/2.0")),
+        (400, changed(b"HTTP/1.1", b"HTTP/1.0").replace(length, b"transfer-encoding: chunked")),
+        (400, changed(b"POST /", b"POST http://127.0.0.1/")),
+        (400, changed(b"POST /", b"POST http://evil.example/")),
+        (400, changed(b"POST /", b"POST //evil.example/")),
+        (400, b"OPTIONS * HTTP/1.1\r\nhost: localhost\r\n\r\n"),
+        (400, b"CONNECT evil.example:443 HTTP/1.1\r\nhost: localhost\r\n\r\n"),
+        (400, changed(length, b"x: a\r\n b\r\n" + length)),
+        (400, changed(length, length.replace(b": ", b":\r\n "))),
+        (400, plain.replace(b"\r\n", b"\n") + body),
+        (400, changed(length, b"x: a\ny: b\r\n" + length)),
+        (400, changed(length, b"x: a\ry: b\r\n" + length)),
+        (400, changed(length, b"x: a\0b\r\n" + length)),
+        (431, changed(length, b"x: " + b"a" * 70_000 + b"\r\n" + length)),
+        (431, changed(length, b"x: a\r\n" * 101 + length)),
+        *(
+            (421, changed(b"127.0.0.1", host))
+            for host in (
+                b"localhost:8911@evil.example",
+                b"localhost:abc",
+                b"localhost:99999",
+                b"localhost, evil.example",
+            )
+        ),
+    ]
+    taken = [
+        plain + body,
+        changed(length, b"transfer-encoding: chunked", chunks),
+        changed(length, b"transfer-encoding: chunked", chunks.replace(b"\r\n", b";name=value\r\n", 1)),
+        changed(length, length + b"\r\ncontent-encoding: identity"),
+        changed(b"application/json", b"application/json; charset=UTF-8"),
+        changed(b"127.0.0.1", b"localhost:"),
+    ]
+
+    async def send(data: bytes, wait: bool) -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(data)
+        # To the end of the connection, or of the head.
+        got = await asyncio.wait_for(reader.read() if wait else reader.readuntil(b"\r\n\r\n"), 5)
+        writer.close()
+        return got
+
+    for status, data in refused:
+        (got,) = run(send(data, True))
+        assert got.startswith(b"HTTP/1.1 %d " % status) and got.count(b"HTTP/1.1") == 1, (status, data[:200], got)
+    for data in taken:
+        (got,) = run(send(data, False))
+        assert got.startswith(b"HTTP/1.1 200 "), (data, got)
+    # One after the other on one connection: the second head is looked at, too.
+    (got,) = run(send(plain + body + refused[0][1], True))
+    assert re.findall(rb"HTTP/1.1 (\d+)", got) == [b"200", b"400"]
 
 
 def test_a_server_that_is_full() -> None:

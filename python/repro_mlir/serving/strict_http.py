@@ -1,0 +1,110 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Heads of requests that another reader of HTTP may understand in another way: h11 takes some that are refused here."""
+
+from __future__ import annotations
+
+import re
+from http import HTTPStatus
+from typing import Any
+
+import h11
+
+HEAD_LIMIT = 1 << 16
+"""Bytes of a head."""
+
+_FIELDS_LIMIT = 100
+
+_LONE = re.compile(rb"(?<!\r)\n|\r(?!\n|$)")
+
+_ONCE = frozenset(
+    {b"host", b"content-length", b"content-type", b"content-encoding", b"transfer-encoding", b"expect"},
+)
+"""Fields that a head has once at most."""
+
+_CHARSET = re.compile(rb"charset\s*=\s*\"?([^\";\s]*)", re.IGNORECASE)
+
+
+class RefusedHead(h11.RemoteProtocolError):
+    """A head that is refused.
+
+    Attributes:
+      status: of HTTP.
+    """
+
+    def __init__(self, status: HTTPStatus, message: str) -> None:
+        super().__init__(message, error_status_hint=status)
+        self.status = status
+        self.message = message
+
+
+class StrictConnection(h11.Connection):
+    """The server's side of a connection, which looks at the bytes of each head before h11 reads them.
+
+    Attributes:
+      refusal: the head that was refused, if any.
+    """
+
+    refusal: RefusedHead | None = None
+
+    def next_event(self) -> Any:
+        """As that of h11. RefusedHead for a head that is not clear."""
+        if self.their_state is h11.IDLE:
+            try:
+                check_head(self.trailing_data[0])
+            except RefusedHead as refusal:
+                self.refusal = refusal
+                raise
+        return super().next_event()
+
+
+def check_head(data: bytes) -> None:
+    """Looks at what has come of a head, and perhaps of more behind it. RefusedHead where it is not clear."""
+    head, end, _ = data.partition(b"\r\n\r\n")
+    if len(head) > HEAD_LIMIT:
+        raise RefusedHead(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"expected a head of at most {HEAD_LIMIT} bytes")
+    if _LONE.search(head):
+        raise RefusedHead(HTTPStatus.BAD_REQUEST, "expected lines that end with CR LF")
+    if not end:
+        return
+    request, *lines = head.lstrip(b"\r\n").split(b"\r\n")
+    _, _, rest = request.partition(b" ")
+    target, _, version = rest.rpartition(b" ")
+    # What is no request at all is h11's affair.
+    if re.fullmatch(rb"HTTP/\d\.\d", version):
+        if version not in (b"HTTP/1.0", b"HTTP/1.1"):
+            raise RefusedHead(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "expected version 1.1 of HTTP")
+        if not target.startswith(b"/") or target.startswith(b"//"):
+            raise RefusedHead(HTTPStatus.BAD_REQUEST, "expected a target that is a path")
+    if len(lines) > _FIELDS_LIMIT:
+        raise RefusedHead(
+            HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"expected at most {_FIELDS_LIMIT} fields, got {len(lines)}"
+        )
+    fields: dict[bytes, bytes] = {}
+    for line in lines:
+        if line[:1] in (b" ", b"\t"):
+            raise RefusedHead(HTTPStatus.BAD_REQUEST, "expected fields of one line each")
+        name, _, value = line.partition(b":")
+        name = name.lower()
+        if name in fields and name in _ONCE:
+            raise RefusedHead(HTTPStatus.BAD_REQUEST, f"expected one {name.decode()}")
+        fields[name] = value.strip()
+    _check_fields(fields, version)
+
+
+def _check_fields(fields: dict[bytes, bytes], version: bytes) -> None:
+    length, coding = fields.get(b"content-length"), fields.get(b"transfer-encoding")
+    if coding is not None and (length is not None or version == b"HTTP/1.0"):
+        raise RefusedHead(HTTPStatus.BAD_REQUEST, "expected one length of the body")
+    if length is not None and not length.isdigit():
+        raise RefusedHead(HTTPStatus.BAD_REQUEST, "expected a content-length of digits")
+    if coding is not None and coding.lower() != b"chunked":
+        raise RefusedHead(HTTPStatus.NOT_IMPLEMENTED, "expected the transfer-encoding chunked")
+    if fields.get(b"content-encoding", b"identity").lower() not in (b"", b"identity"):
+        raise RefusedHead(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "expected a body without content-encoding")
+    charset = _CHARSET.search(fields.get(b"content-type", b""))
+    if charset is not None and charset[1].lower() not in (b"utf-8", b"utf8", b"us-ascii"):
+        raise RefusedHead(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "expected a body in UTF-8")
+    if fields.get(b"expect", b"100-continue").lower() != b"100-continue":
+        raise RefusedHead(HTTPStatus.EXPECTATION_FAILED, "expected no expectation but 100-continue")
