@@ -34,6 +34,7 @@ class _BoundedProtocol(H11Protocol):
     """Uvicorn waits for the head of a request, and for a client that does not read, for ever."""
 
     limits: ServerOptions
+    conn: StrictConnection
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
