@@ -185,6 +185,81 @@ def test_weights_of_samples_and_classes() -> None:
         assert_close(*models)
 
 
+IDS = np.array([[1, 2, 0, 0], [3, 0, 0, 0], [1, 1, 2, 3], [0, 0, 0, 0], [2, 3, 1, 0]])
+STEPS = np.random.RandomState(1).standard_normal((5, 4, 3)).astype(np.float32)
+
+
+class MeanOfMasked(keras.metrics.Mean):
+    """A metric that reads the mask itself."""
+
+    def update_state(self, y: Any, found: Any, sample_weight: Any = None) -> None:
+        mask = getattr(found, "_keras_mask", None)
+        super().update_state(found, None if mask is None else keras.ops.cast(mask, "float32")[..., None])
+
+
+class Activity(keras.layers.Layer):
+    def __init__(self) -> None:
+        super().__init__()
+        self.supports_masking = True
+
+    def call(self, x: Any) -> Any:
+        self.add_loss(keras.ops.mean(x * x))
+        return x
+
+
+def _by_embedding() -> Any:
+    """Outputs with a mask, one of them of classes, and one without."""
+    layers = keras.layers
+    ids = keras.Input((4,), dtype="int32")
+    hidden = Activity()(layers.Embedding(4, 5, mask_zero=True)(ids))
+    value, kind = layers.Dense(1, name="value")(hidden), layers.Dense(3, name="kind")(hidden)
+    model = keras.Model(
+        ids, {"value": value, "kind": kind, "whole": layers.Dense(1, name="whole")(layers.GlobalMaxPooling1D()(hidden))}
+    )
+    classes = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=1)
+    model.compile(
+        "sgd",
+        {"value": "mse", "kind": classes, "whole": "huber"},
+        loss_weights={"value": 0.5, "kind": 2.0, "whole": 1.0},
+        metrics={"value": ["mae", MeanOfMasked(name="own")], "kind": ["accuracy"], "whole": ["mae"]},
+        weighted_metrics={"value": [keras.metrics.RootMeanSquaredError()], "kind": ["accuracy"]},
+    )
+    return model
+
+
+def _by_masking() -> Any:
+    recurrent = keras.layers.SimpleRNN(2, return_sequences=True)
+    layers = [keras.Input((4, 3)), keras.layers.Masking(), recurrent, keras.layers.Dense(1)]
+    model = keras.Sequential(layers)
+    model.compile("sgd", "mse", metrics=["mae", "mape"], weighted_metrics=["mse"])
+    return model
+
+
+@pytest.mark.parametrize("make", [_by_embedding, _by_masking])
+def test_masks_reach_losses_and_metrics(make: Callable[[], Any]) -> None:
+    value = STEPS.sum(-1, keepdims=True)
+    weight = np.linspace(0.5, 2, 20, dtype=np.float32).reshape(5, 4)
+    x, y, weights = STEPS * (IDS > 0)[..., None], value, weight
+    if make is _by_embedding:
+        x = IDS
+        y = {"value": value, "kind": IDS % 3, "whole": value[:, 0]}
+        weights = {"value": weight, "kind": weight, "whole": weight[:, 0]}
+    models, logs = [], []
+    for train, judge in ((fit, evaluate), (keras.Model.fit, keras.Model.evaluate)):
+        keras.utils.set_random_seed(0)
+        models.append(make())
+        options: dict[str, Any] = dict(sample_weight=weights, batch_size=5, verbose=0)
+        options |= {} if train is not fit else {"target": "reference"}
+        history = train(models[-1], x, y, shuffle=False, **options).history
+        judged = judge(models[-1], x, y, return_dict=True, **options)
+        logs.append(
+            {name: values[0] for name, values in history.items()} | {f"{n} of evaluate": v for n, v in judged.items()}
+        )
+    assert [*logs[0]] == [*logs[1]]
+    np.testing.assert_allclose([*logs[0].values()], [*logs[1].values()], 1e-4)
+    assert_close(*models)
+
+
 def test_several_inputs_outputs_and_losses() -> None:
     def make() -> Any:
         keras.utils.set_random_seed(0)

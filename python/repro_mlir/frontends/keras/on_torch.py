@@ -12,6 +12,7 @@ from typing import Any
 import keras
 import numpy as np
 import torch
+from keras.src.backend.common.masking import get_keras_mask, set_keras_mask
 from keras.src.backend.torch import random as keras_random
 
 from ...numerics.tensors import TensorType
@@ -64,7 +65,12 @@ def value_of(array: np.ndarray, kind: TensorType, like: Any) -> Any:
 
 
 def _detached(value: Any) -> Any:
-    return value.detach() if isinstance(value, torch.Tensor) else value
+    if not isinstance(value, torch.Tensor):
+        return value
+    detached = value.detach()
+    # The mask is an attribute of the tensor, which metrics read.
+    set_keras_mask(detached, get_keras_mask(value))
+    return detached
 
 
 @contextlib.contextmanager
