@@ -107,10 +107,11 @@ gfloat-test: build
 	$(BIN)/python test/environment.py test/gfloat/requirements.txt build/environments/gfloat --over
 	build/environments/gfloat/bin/python -m pytest -q test/gfloat
 
-# Random programs on all targets, then damaged files and messages at every reader; see docs/fuzzing.md.
+# Random programs on all targets, functions of PyTorch, then damaged files and messages at every reader; see docs/fuzzing.md.
 fuzz: build
 	$(BIN)/python test/fuzz/semantic.py --count 1000000 --minutes $(MINUTES) --journal build/fuzz/semantic.jsonl
 	$(BIN)/python test/fuzz/semantic.py --near --count 1000000 --minutes $(MINUTES) --journal build/fuzz/near.jsonl
+	$(BIN)/python test/fuzz/torch_modules.py --count 1000000 --minutes $(MINUTES) --journal build/fuzz/torch.jsonl
 	$(BIN)/python test/fuzz/readers.py --count 1000000 --minutes $(MINUTES)
 
 # All of our C++ with sanitizers: lit, fuzzers, tests of Python; see docs/fuzzing.md.

@@ -40,6 +40,16 @@ def test_canonical_programs() -> None:
             break
 
 
+def test_functions_of_pytorch() -> None:
+    pytest.importorskip("torch_mlir")
+    import torch_modules
+
+    assert not torch_modules.replay()
+    programs = [torch_modules.torch_programs.program(number) for number in range(4)]
+    found = torch_modules.outcomes(programs, 0, "torch.compile")
+    assert not [outcome for outcome in found if outcome.startswith("finding")]
+
+
 def test_a_right_receipt_is_read(tmp_path: Path) -> None:
     for name in ("artifact", "bundle", "plan", "program", "receipt", "stored", "tensors", "text"):
         (tmp_path / name).mkdir()

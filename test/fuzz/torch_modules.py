@@ -1,0 +1,235 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Random functions of PyTorch by each door of the package: as in eager PyTorch, and the same bits on all targets.
+
+python test/fuzz/torch_modules.py --count 20000 --journal build/fuzz/torch.jsonl    resumes where it stopped
+python test/fuzz/torch_modules.py --show 8        one program, as small as it can be made
+"""
+
+from __future__ import annotations
+
+import paths  # noqa: F401  # isort: skip
+
+import argparse
+import os
+import re
+import sys
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import forked
+import torch
+import torch_programs
+from journal import Journal
+from repro_mlir.compilation import cpu
+from repro_mlir.errors import ReproError
+from torch._dynamo.exc import BackendCompilerFailed, TorchDynamoException
+from torch_doors import DOORS, Case, Mismatch, Results, eager
+from torch_nearness import difference
+from torch_programs import Program
+
+CORPUS = Path(__file__).parent / "corpus" / "torch"
+GROUP = 8
+"""Programs that are captured together."""
+LIMITS = forked.Limits(seconds=150, memory=12 << 30, batch=25 * GROUP)
+LEVELS = [f"cpu:{level}" for level in cpu.runnable_levels()]
+_TURNS = ["torch.compile", "compile", "torch.compile", "Trainer"]
+
+
+def targets(group: int) -> list[str]:
+    """The targets of a group of programs: the reference, and for each third group a CPU level or the emulator."""
+    turn = group // len(_TURNS)
+    others = [*LEVELS, "ptx-emulator"]
+    return ["reference", *([others[turn // 3 % len(others)]] if turn % 3 == 0 else [])]
+
+
+def case_of(program: Program, door: str) -> tuple[Case, Results]:
+    """A case with the gradients that a door and eager PyTorch have, and what the latter gives."""
+    try:
+        case = Case(program, door != "compile")
+        return case, eager(program.function(), case.tensors())
+    except (RuntimeError, NotImplementedError):
+        case = Case(program, False)
+        return case, eager(program.function(), case.tensors())
+
+
+def outcomes(programs: Sequence[Program], group: int, door: str) -> list[str]:
+    """What becomes of each program (see forked.py). Where something happens to all of them, each runs by itself."""
+    known = [case_of(program, door) for program in programs]
+    waiting = list(range(len(programs)))
+    found = [""] * len(programs)
+    while waiting:
+        try:
+            results = DOORS[door]([known[i][0] for i in waiting], targets(group))
+        except Exception as error:
+            if len(waiting) == 1:
+                found[waiting[0]] = _outcome(error)
+                break
+            place = _place(error, [programs[i] for i in waiting])
+            if place is None:
+                for i in waiting:
+                    (found[i],) = outcomes([programs[i]], group, door)
+                break
+            i = waiting.pop(place)
+            (found[i],) = outcomes([programs[i]], group, door)
+            continue
+        for i, result in zip(waiting, results, strict=True):
+            wrong = difference(*known[i], result)
+            found[i] = "ok" if wrong is None else f"finding: by {door}: {wrong}"
+        break
+    return found
+
+
+def _outcome(error: Exception) -> str:
+    if isinstance(error, BackendCompilerFailed) and isinstance(error.inner_exception, ReproError):
+        error = error.inner_exception
+    if isinstance(error, ReproError):
+        text = str(error)
+        return f"refused: {text}" if "\n" not in text else f"finding: more than one line: {text}"
+    if isinstance(error, TorchDynamoException) and not isinstance(error, BackendCompilerFailed):
+        return f"refused: Dynamo: {str(error).splitlines()[0]}"
+    if isinstance(error, Mismatch):
+        return f"finding: bits: {error}"
+    return f"finding: {type(error).__name__}: {''.join(traceback.format_exception(error, limit=-5))[-1500:]}"
+
+
+def _place(error: Exception, programs: Sequence[Program]) -> int | None:
+    """Which program an error names by its line."""
+    match = re.search(r"programs_\w{8}\.py:(\d+)", str(error))
+    if match is None:
+        return None
+    line = int(match[1])
+    for place, program in enumerate(programs):
+        line -= len(program.lines) + 3
+        if line <= 0:
+            return place
+    return None
+
+
+def door_of(group: int) -> str:
+    return _TURNS[group % len(_TURNS)]
+
+
+def work(known: dict[int, list[str]]) -> forked.Work:
+    """Runs a group at its first number; the others have what became of them then."""
+
+    def of(number: int) -> str:
+        group, place = divmod(number, GROUP)
+        if place == 0:
+            programs = [torch_programs.program(number + i) for i in range(GROUP)]
+            known[group] = outcomes(programs, group, door_of(group))
+        if group in known:
+            return known[group][place]
+        return alone(number)
+
+    return of
+
+
+def alone(number: int) -> str:
+    """Runs one program by itself."""
+    group = number // GROUP
+    return outcomes([torch_programs.program(number)], group, door_of(group))[0]
+
+
+def begin() -> None:
+    """What every child would do once: imports within PyTorch take seconds."""
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    # What was compiled for a program is of no use for others.
+    os.environ["REPRO_MLIR_CACHE"] = "off"
+    program = Program((torch_programs.Input("float32", (2,), "normal", 0),), ("x0 * 2",), ("v0",))
+    for door in DOORS:
+        outcomes([program], 0, door)
+
+
+# --- Findings ---
+
+
+def smallest(program: Program, fails: Callable[[Program], bool]) -> Program:
+    """A program of which no smaller one fails."""
+    while True:
+        for other in torch_programs.smaller(program):
+            if fails(other):
+                program = other
+                break
+        else:
+            return program
+
+
+def show(number: int) -> None:
+    group = number // GROUP
+
+    def fails(program: Program) -> bool:
+        return forked_outcome(program, group, door_of(group)).startswith("finding")
+
+    program = torch_programs.program(number)
+    if fails(program):
+        program = smallest(program, fails)
+    print(program.text())
+    print(door_of(group), forked_outcome(program, group, door_of(group)))
+
+
+def forked_outcome(program: Program, group: int, door: str) -> str:
+    """What becomes of a program in a child."""
+
+    def of(_: int) -> str:
+        return outcomes([program], group, door)[0]
+
+    (result,) = forked.run([0], of, LIMITS)
+    return result.outcome
+
+
+def replay() -> list[str]:
+    """The findings among the programs of the corpus, by all doors."""
+    files = sorted(CORPUS.glob("*.py"))
+    programs = [torch_programs.read(file) for file in files]
+    found = []
+    for group, door in enumerate(DOORS):
+        for file, outcome in zip(files, outcomes(programs, group + 1, door), strict=True):
+            if outcome != "ok":
+                found.append(f"{file.name} by {door}: {outcome}")
+    return found
+
+
+_VARIED = re.compile(r"\S*programs_\w+\.py:\d+: |-?\b\d+\b")
+
+
+def classes(journal: Journal) -> Counter[str]:
+    """How often each kind of outcome came; numbers in a message make no other kind."""
+    return Counter(_VARIED.sub("", outcome.splitlines()[0])[:160] for outcome in journal.outcomes.values())
+
+
+def main() -> int:
+    """The number of findings, at most 1 as a status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--count", type=int, default=10 * GROUP)
+    parser.add_argument("--minutes", type=float, default=float("inf"))
+    parser.add_argument("--journal", type=Path, default=Path(os.devnull))
+    parser.add_argument("--show", type=int, metavar="NUMBER")
+    options = parser.parse_args()
+    begin()
+    if options.show is not None:
+        show(options.show)
+        return 0
+    journal = Journal(options.journal)
+    end = time.monotonic() + 60 * options.minutes
+    numbers = journal.missing(range(options.first, options.first + options.count))
+    for result in forked.run(numbers, work({}), LIMITS, alone):
+        journal.add(result)
+        if result.is_finding:
+            print(f"{result.number}: {result.outcome[-600:]}", flush=True)
+        if time.monotonic() > end:
+            break
+    for kind, count in classes(journal).most_common():
+        print(f"{count:7} {kind}")
+    return int(bool(journal.findings()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
