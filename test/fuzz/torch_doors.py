@@ -160,6 +160,7 @@ def by_trainer(cases: Sequence[Case], targets: Sequence[str]) -> list[Results]:
     _on_every_target(program, program.initial_state(), _inputs(program, trainer.read_inputs(*batch)), targets)
     step = trainer.step(*batch, returns=("outputs", "gradients"))
     trainer.sync()
+    assert step.gradients is not None
     slopes: list[torch.Tensor | None] = []
     for i, trained in enumerate(model.trained):
         slope = step.gradients.get(f"x{i}")

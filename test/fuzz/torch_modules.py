@@ -36,7 +36,7 @@ from torch_programs import Program
 CORPUS = Path(__file__).parent / "corpus" / "torch"
 GROUP = 8
 """Programs that are captured together."""
-LIMITS = forked.Limits(seconds=150, memory=12 << 30, batch=25 * GROUP)
+LIMITS = forked.Limits(seconds=400, memory=12 << 30, batch=25 * GROUP)
 LEVELS = [f"cpu:{level}" for level in cpu.runnable_levels()]
 _TURNS = ["torch.compile", "compile", "torch.compile", "Trainer"]
 
