@@ -87,6 +87,7 @@ class CaptureOptions:
         what the framework gives.
       gradient_compression: a method by which the gradients of each microbatch are compressed, its name or its JSON, see
         `repro_mlir.gradient_compression`. None: they are not.
+      changing: names of Python numbers and strings that the program should not depend on: numbers become inputs.
     """
 
     clip_norm: float | None = None
@@ -101,6 +102,7 @@ class CaptureOptions:
     microbatches: Microbatches | None = None
     precision: Any = None
     gradient_compression: Any = None
+    changing: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from ..signals import deferred_signals
 
 if TYPE_CHECKING:
     from ..distributed import Ranks
-    from ..frontends.torch import Binding, Captured, Contents, Form, Subject, Watch
+    from ..frontends.torch import Binding, Captured, Contents, FlatBatch, Form, Subject, Watch
 
 
 @dataclass(frozen=True)
@@ -83,12 +83,11 @@ class KnownForms:
         known = self._known.get(form)
         return known if known is not None and known.constants.unchanged() else None
 
-    def capture(self, subject: Subject, run: Captures, batch: Hashable) -> tuple[Form, Known]:
+    def capture(self, subject: Subject, run: Captures, batch: FlatBatch) -> tuple[Form, Known]:
         """Captures and compiles the step of the present form.
 
         Args:
           run: captures it once.
-          batch: see `Known`.
         Raises:
           ReproError: as `run`; or its functions change what they read each time that they are called.
         """
@@ -99,9 +98,10 @@ class KnownForms:
             model = subject.model
             replicated = dict(model.named_parameters()).keys() | dict(model.named_buffers()).keys()
             executable = compile_step(program, self._target, self._threads, self._ranks, replicated)
-        form = frontend.form_of(subject, imported.bindings.structure, batch)
-        constants = frontend.Contents(imported.bindings.constants)
-        return form, Known(program, imported, executable, constants, batch, subject.options.returns)
+        captured = imported.bindings
+        form = frontend.form_of(subject, captured.structure, batch, captured.changing)
+        constants = frontend.Contents(captured.constants)
+        return form, Known(program, imported, executable, constants, batch.kind, subject.options.returns)
 
     def step(self, form: Form, known: Known) -> Step | None:
         """The step that was last used of a captured one, where the user's objects still have the tensors it is on.
@@ -182,7 +182,8 @@ class Step:
         self._look()
 
     def _look(self) -> None:
-        self.watch: Watch = frontend.Watch(self.subject, self.binding.tensors, self.known.constants)
+        held, changing = self.binding.tensors, self.captured.changing
+        self.watch: Watch = frontend.Watch(self.subject, held, self.known.constants, changing)
 
     @property
     def program(self) -> StepProgram:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from .captured_step import Known, KnownForms, Step
 if TYPE_CHECKING:
     import torch
 
-    from ..frontends.torch import Captured, Form, Subject
+    from ..frontends.torch import Captured, FlatBatch, Form, Subject
 
 
 class Evaluation:
@@ -62,9 +62,15 @@ class Evaluation:
         asked = frontend.check_returns(returns, self._options.metrics, is_evaluation=True)
         frontend.check_environment()
         flat, step = frontend.FlatBatch(batch), self._step
-        if step is None or step.known.batch != flat.kind or step.known.returns != asked or not step.is_present:
+        if (
+            step is None
+            or step.known.batch != flat.kind
+            or step.known.returns != asked
+            or not step.captured.takes(flat)
+            or not step.is_present
+        ):
             options = replace(self._options, returns=asked)
-            step = self._find(batch, frontend.Subject(self._model, self._loss_fn, None, options), flat.kind)
+            step = self._find(flat, frontend.Subject(self._model, self._loss_fn, None, options))
         step.binding.pull()
         for kind in step.known.added:
             if scales and kind.name not in scales:
@@ -75,14 +81,14 @@ class Evaluation:
         step.kept.step(*step.captured.batch_tensors(flat))
         return step.loss(), step.results() if asked else {}
 
-    def _find(self, batch: Any, subject: Subject, kind: Hashable) -> Step:
+    def _find(self, batch: FlatBatch, subject: Subject) -> Step:
         """Makes the evaluation of the present form the present one; captures it where it is not known."""
         with frontend.evaluation_mode(self._model):
             # What the user's modules are in has no part in it.
-            form = frontend.form_of(subject, None, kind)
+            form = frontend.form_of(subject, None, batch)
             known = self._forms.find(form)
             if known is None:
-                form, known = self._capture(batch, subject, kind)
+                form, known = self._capture(batch, subject)
         step = self._forms.step(form, known)
         if step is None:
             own = {kind.name: np.ones(kind.shape, kind.dtype) for kind in known.added}
@@ -94,8 +100,8 @@ class Evaluation:
             warnings.warn(warning, RuntimeWarning, stacklevel=4)
         return self._step
 
-    def _capture(self, batch: Any, subject: Subject, kind: Hashable) -> tuple[Form, Known]:
+    def _capture(self, batch: FlatBatch, subject: Subject) -> tuple[Form, Known]:
         def capture() -> tuple[Program, ImportedProgram[Captured]]:
-            return evaluation_program(self._model, self._loss_fn, batch, subject.options)
+            return evaluation_program(self._model, self._loss_fn, batch.given, subject.options)
 
-        return self._forms.capture(subject, capture, kind)
+        return self._forms.capture(subject, capture, batch)

@@ -41,6 +41,7 @@ from ..program.microbatches import StepProgram
 from ..progress import Progress
 from ..signals import deferred_signals
 from .captured_step import Known, KnownForms, Step
+from .changes import Changes
 from .evaluation import Evaluation
 from .result import Returned, StepResult, result_of
 
@@ -66,7 +67,10 @@ class Trainer(ConstantAttributes):
     `optimizer.step()` does, and what the user does to them between two steps counts. So does all else that the step was
     captured from: hyper-parameters, `train()` and `eval()`, `requires_grad`, attributes of modules, parameter groups,
     hooks, and what the functions of model and loss read by name. Where that needs another program it is captured and
-    compiled, once for each form; what no program can do is refused. On a GPU the state stays there: see `sync`.
+    compiled, once for each form; what no program can do is refused. A Python number that changes for the second time
+    becomes an input of the program (an attribute of a module, a global or variable of its functions, a number of the
+    batch), and a string of the batch that the step does not use is ignored; where the step asks for the value itself,
+    as a power or a shape does, a warning names it. On a GPU the state stays there: see `sync`.
 
     A step is atomic: whatever exception ends it, a Ctrl-C at any moment among them, it has changed state, `steps`,
     `cursor` and receipt together, or none of them; `steps` says which.
@@ -122,8 +126,9 @@ class Trainer(ConstantAttributes):
           precision: a recipe for the operands of contractions, its name or its JSON, see
             `repro_mlir.precision.apply_precision`. Weights and optimizer stay as they are.
           attention_block: attention goes by blocks of so many queries, or keys, see `capture`.
-          returns: what every step computes beside the loss, as for `step`, where that is asked for or not: then all
-            steps have one program, and that of a script that says so.
+          returns: what every step computes in addition to the loss, so that all steps have one program. `step(...)`
+            still gives the loss alone, a float; `step(..., returns=...)` gives a `StepResult`. With "gradients" each
+            step sets `grad` of the parameters, which otherwise stays None.
           metrics: functions by name, for `returns`: function(output, target), as for the loss function, or
             function(result, batch) where the model gives the loss, gives a tensor of shape [].
           average: a torch.optim.swa_utils.AveragedModel of the model, for an average of its parameters, an exponential
@@ -154,6 +159,7 @@ class Trainer(ConstantAttributes):
             or `nonfinite_loss`; an average or a scaler that no step can follow.
         """
         check_target(target)
+        optimizer = frontend.unwrapped(optimizer)
         if nonfinite_loss not in NONFINITE_LOSS:
             raise ReproError(f"expected nonfinite_loss among {', '.join(NONFINITE_LOSS)}, got {nonfinite_loss!r}")
         frontend.check_objects(model, loss_fn, optimizer)
@@ -202,6 +208,7 @@ class Trainer(ConstantAttributes):
         self._ranks = ranks
         self._forms = KnownForms(target, threads, ranks)
         self._step: Step | None = None
+        self._changes = Changes()
         # State that no object of the user's holds, by name: seed and step of the random numbers, (Q6) scales of former
         # steps, gradient compression.
         self._own: dict[str, np.ndarray] = {}
@@ -262,7 +269,7 @@ class Trainer(ConstantAttributes):
     def _prepare(self, arguments: Any, returns: Sequence[str] = ()) -> StepProgram:
         subject = self._subject(returns)
         self._refresh()
-        with self._lock:
+        with self._lock, frontend.outside_inference_mode():
             self._settle()
             return self._present(self._flat(arguments), subject).program
 
@@ -274,7 +281,7 @@ class Trainer(ConstantAttributes):
             program = self._prepare(arguments)
             assert self._step is not None
             captured = self._step.captured
-            values = [*captured.hyper_parameters(), *captured.batch_tensors(self._flat(arguments))]
+            values = captured.inputs(self._flat(arguments))
             return [as_array(value, kind, "input") for value, kind in zip(values, program.inputs, strict=True)]
 
     def _flat(self, arguments: Any) -> FlatBatch:
@@ -322,10 +329,11 @@ class Trainer(ConstantAttributes):
         Args:
           batch: `(*inputs, target)` for a loss function; where the model gives the loss its arguments, or one mapping
             of arguments by name. Tensors and NumPy arrays may have other shapes than before: each shape has a program.
-            Anything else in a batch is a constant of the program.
+            Anything else in a batch is a constant of the program, and another value another program; but numbers and
+            strings of the batch that have changed twice count as those of the user's objects do.
           returns: what is given beside the loss, of "outputs", "gradient_norm", "gradients" and "metrics", as
             `StepResult` tells. The state after the step is the same. Each choice has a program, which computes no more
-            than what is asked for.
+            than what is asked for. "gradients" also sets `grad` of the parameters.
         Returns:
           the loss; with `returns` a `StepResult`.
         Raises:
@@ -341,7 +349,7 @@ class Trainer(ConstantAttributes):
         """One training step: the loss, and where something is asked for all that the program gives beside it."""
         subject = self._subject(returns)
         self._refresh()
-        with self._lock:
+        with self._lock, frontend.outside_inference_mode():
             self._settle()
             if self._nonfinite is not None and self._nonfinite_loss == "stop":
                 raise NonFiniteLoss(f"the run has stopped: {self._nonfinite}")
@@ -351,8 +359,11 @@ class Trainer(ConstantAttributes):
                 raise ReproError("the receipt is finished: expected no step after close")
             if self._receipt is None and self._ranks is not None and not self._has_run:
                 begin_without_receipt(self._ranks)
-            self._run(step, [*step.captured.hyper_parameters(), *step.captured.batch_tensors(batch)])
-            loss, found = step.loss(), step.results() if returns else {}
+            self._run(step, step.captured.inputs(batch))
+            fills = "gradients" in subject.options.returns
+            loss, found = step.loss(), step.results() if returns or fills else {}
+            if fills:
+                frontend.fill_gradients(self._model, found["gradients"])
         if not math.isfinite(loss):
             self._report_nonfinite(loss)
         return loss, found
@@ -385,7 +396,7 @@ class Trainer(ConstantAttributes):
             raise ReproError("there is no average to be evaluated, expected Trainer(..., average=AveragedModel(model))")
         arguments = _as_given(batch)
         self._refresh()
-        with self._lock:
+        with self._lock, frontend.outside_inference_mode():
             self._settle()
             if self._running:
                 raise ReproError("expected no evaluation within a step, as from the handler of a signal")
@@ -506,7 +517,13 @@ class Trainer(ConstantAttributes):
         """The captured step for the user's objects as they are now, with the state up to date."""
         frontend.check_environment()
         step, asked = self._step, subject.options.returns
-        if step is None or step.known.batch != batch.kind or step.known.returns != asked or not step.is_present:
+        if (
+            step is None
+            or step.known.batch != batch.kind
+            or step.known.returns != asked
+            or not step.captured.takes(batch)
+            or not step.is_present
+        ):
             step = self._find(batch, subject)
             if not step.is_present:
                 # A receipt that goes on has given the optimizer the state of its last step.
@@ -536,12 +553,16 @@ class Trainer(ConstantAttributes):
             self._step.bring_back()
         frontend.refuse_hooks(dict(self._model.named_parameters()), self._optimizer)
         if len(self._forms) and not anew:
-            present = frontend.form_of(subject, batch=batch.kind)
+            present = frontend.form_of(subject, batch=batch)
             for form, known in self._forms.candidates():
-                structure = known.captured.optimizer_structure()
-                if form == frontend.with_structure(present, structure) and known.constants.unchanged():
+                captured = known.captured
+                now = frontend.form_of(subject, None, batch, captured.changing) if captured.changing else present
+                now = frontend.with_structure(now, captured.optimizer_structure())
+                if form == now and known.constants.unchanged() and captured.takes(batch):
                     with suppress(frontend.Stale):
                         return self._take(form, known, subject)
+            self._changes.note(subject, batch, self._forms.last)
+        options = replace(subject.options, changing=self._changes.again)
 
         if self._receipt is not None and self._recorder is None and self._step is None:
             if self._ranks is None or self._ranks.rank == 0:
@@ -549,16 +570,19 @@ class Trainer(ConstantAttributes):
 
         def capture() -> tuple[StepProgram, ImportedProgram[Captured]]:
             if batch.whole is not None:
-                return microbatch_program(self._model, self._loss_fn, self._optimizer, batch, subject.options)
-            return training_program(self._model, self._loss_fn, self._optimizer, batch.given, subject.options)
+                return microbatch_program(self._model, self._loss_fn, self._optimizer, batch, options)
+            return training_program(self._model, self._loss_fn, self._optimizer, batch.given, options)
 
-        form, known = self._forms.capture(subject, capture, batch.kind)
+        form, known = self._forms.capture(subject, capture, batch)
         if known.executable.resident:
             # The hooks are part of the form.
             for module in self._modules:
                 self._called.watch(module)
-            form = frontend.form_of(subject, known.captured.structure, batch.kind)
+            form = frontend.form_of(subject, known.captured.structure, batch, known.captured.changing)
         self._check_recorded(known.program, form)
+        message = self._changes.warning(known.captured)
+        if message is not None:
+            warnings.warn(message, RuntimeWarning, stacklevel=5)
         return self._take(form, known, subject)
 
     def _take(self, form: Form, known: Known, subject: Subject) -> Step:

@@ -13,7 +13,7 @@ import pytest
 import repro_mlir
 import torch
 import torch.nn.functional as F
-from repro_mlir.frontends.torch import CaptureError
+from repro_mlir.frontends.torch import CaptureError, capture_training
 from torch import nn
 
 NAME = Path(__file__).name
@@ -97,11 +97,9 @@ class Scaled(nn.Linear):
 def test_a_constant_of_the_batch_that_differs(capfd, caplog) -> None:
     model = Scaled(3, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    trainer = repro_mlir.Trainer(model, F.cross_entropy, optimizer, target="reference")
-    trainer.step({"x": X, "factor": 2.0}, Y)
-    found = message(lambda: trainer.step({"x": X, "factor": 4.0}, Y), capfd, caplog)
+    bindings = capture_training(model, F.cross_entropy, optimizer, ({"x": X, "factor": 2.0}, Y)).bindings
+    found = message(lambda: bindings.flatten_batch(({"x": X, "factor": 4.0}, Y)), capfd, caplog)
     assert found == "batch[0]['factor'] is 4.0, captured as the constant 2.0: expected a tensor where batches differ"
-    trainer.step({"x": X, "factor": torch.tensor(4.0)}, Y)
 
 
 class Attention(nn.Module):

@@ -28,6 +28,7 @@ class EagerTrainer:
         metrics: Mapping[str, Callable[[Any, Any], torch.Tensor]] | None = None,
         average: Any = None,
         loss_scale: torch.amp.GradScaler | None = None,
+        returns: Sequence[str] = (),
     ) -> None:
         self.model = model
         self.loss_fn = loss_fn

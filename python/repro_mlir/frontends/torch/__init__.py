@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from repro_mlir.lazy_imports import load_on_first_use
 
 if TYPE_CHECKING:
-    from repro_mlir.frontends.torch.arguments import check_objects
+    from repro_mlir.frontends.torch.arguments import check_objects, unwrapped
     from repro_mlir.frontends.torch.averages import check_average
     from repro_mlir.frontends.torch.binding import Binding, Stale
     from repro_mlir.frontends.torch.capture import capture_inference, capture_training, check_compression
@@ -28,17 +28,18 @@ if TYPE_CHECKING:
     from repro_mlir.frontends.torch.hooks import refuse_hooks
     from repro_mlir.frontends.torch.loss_scaling import check_scaler
     from repro_mlir.frontends.torch.microbatches import first_microbatch
-    from repro_mlir.frontends.torch.modes import evaluation_mode
+    from repro_mlir.frontends.torch.modes import evaluation_mode, outside_inference_mode
     from repro_mlir.frontends.torch.module_calls import Refresh
     from repro_mlir.frontends.torch.own_state import own_arrays, own_entries
     from repro_mlir.frontends.torch.reads import Contents
     from repro_mlir.frontends.torch.resident import bring_others_back
-    from repro_mlir.frontends.torch.results import check_returns, read_results, returned_by
+    from repro_mlir.frontends.torch.results import check_returns, fill_gradients, read_results, returned_by
     from repro_mlir.frontends.torch.subject import Subject
     from repro_mlir.frontends.torch.tensors import to_tensor
     from repro_mlir.frontends.torch.watch import (
         Form,
         Watch,
+        changed_values,
         check_environment,
         difference,
         form_of,
@@ -61,6 +62,7 @@ _HOMES = {
     "bring_others_back": "resident",
     "capture_inference": "capture",
     "capture_training": "capture",
+    "changed_values": "watch",
     "check_average": "averages",
     "check_compression": "capture",
     "check_environment": "watch",
@@ -69,16 +71,19 @@ _HOMES = {
     "check_scaler": "loss_scaling",
     "difference": "watch",
     "evaluation_mode": "modes",
+    "fill_gradients": "results",
     "first_microbatch": "microbatches",
     "form_of": "watch",
     "load_checkpoint": "checkpoint",
     "own_arrays": "own_state",
+    "outside_inference_mode": "modes",
     "own_entries": "own_state",
     "read_results": "results",
     "returned_by": "results",
     "refuse_hooks": "hooks",
     "save_checkpoint": "checkpoint",
     "to_tensor": "tensors",
+    "unwrapped": "arguments",
     "with_structure": "watch",
 }
 
@@ -97,6 +102,7 @@ __all__ = [
     "bring_others_back",
     "capture_inference",
     "capture_training",
+    "changed_values",
     "check_average",
     "check_compression",
     "check_environment",
@@ -106,9 +112,11 @@ __all__ = [
     "check_scaler",
     "difference",
     "evaluation_mode",
+    "fill_gradients",
     "first_microbatch",
     "form_of",
     "load_checkpoint",
+    "outside_inference_mode",
     "own_arrays",
     "own_entries",
     "read_results",
@@ -116,6 +124,7 @@ __all__ = [
     "returned_by",
     "save_checkpoint",
     "to_tensor",
+    "unwrapped",
     "with_structure",
 ]
 

@@ -3,6 +3,7 @@
 
 """What the user gives as model, loss function and optimizer: objects, not their classes."""
 
+import inspect
 from typing import Any
 
 import torch
@@ -11,10 +12,48 @@ from repro_mlir.frontends.torch.errors import CaptureError
 
 
 def check_objects(model: Any, loss_fn: Any, optimizer: Any) -> None:
-    """CaptureError for what is no model, loss function or optimizer."""
+    """CaptureError for what is no model, loss function or optimizer, or an optimizer of which there is no program."""
     require_model(model)
     require_loss(loss_fn)
     require_optimizer(optimizer)
+    check_class(optimizer)
+
+
+def check_class(optimizer: torch.optim.Optimizer) -> None:
+    """CaptureError for an optimizer whose `step` no program can follow."""
+    name = f"optimizer {type(optimizer).__name__}"
+    step = inspect.signature(type(optimizer).step)
+    for parameter in [*step.parameters.values()][1:]:
+        if parameter.default is parameter.empty and parameter.kind not in (
+            parameter.VAR_POSITIONAL,
+            parameter.VAR_KEYWORD,
+        ):
+            raise CaptureError(
+                f"{name} is not supported: its step needs the argument {parameter.name}, and a "
+                "compiled step is one forward and one backward pass; expected its own step in a loop, with the loss "
+                "compiled by torch.compile(loss, backend=repro_mlir.backend())"
+            )
+    for key, value in vars(optimizer).items():
+        inner = [*value] if isinstance(value, tuple | list) else [value]
+        for each in inner:
+            if isinstance(each, torch.optim.Optimizer):
+                raise CaptureError(
+                    f"{name} is not supported: its attribute {key} is an optimizer itself, or "
+                    f"has one; expected that one ({type(each).__name__}) in Trainer and the rest between its steps, or "
+                    "one class whose step does both"
+                )
+    if "_optimizer_step_pre_hooks" not in vars(optimizer):
+        raise CaptureError(f"{name} lacks what Optimizer.__init__ makes: expected a call of it")
+
+
+def unwrapped(optimizer: Any) -> Any:
+    """The optimizer that accelerate has prepared, which is what its AcceleratedOptimizer calls; any other as it is."""
+    is_prepared = type(optimizer).__name__ == "AcceleratedOptimizer"
+    if not is_prepared or type(optimizer).__module__.split(".")[0] != "accelerate":
+        return optimizer
+    if optimizer.scaler is not None:
+        raise CaptureError("accelerate scales the loss: expected mixed_precision='no', and loss_scale= of Trainer")
+    return optimizer.optimizer
 
 
 def require_model(model: Any) -> None:

@@ -25,6 +25,7 @@ from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram, Symb
 from repro_mlir.frontends.torch.arguments import require_loss, require_model
 from repro_mlir.frontends.torch.averages import average_tensors, check_average, update_average
 from repro_mlir.frontends.torch.captured import TENSOR_LEAF, Captured, Role, flatten, leaf_names
+from repro_mlir.frontends.torch.changing_values import ChangingValues, is_stand_in
 from repro_mlir.frontends.torch.contents import contents_of, frontend_identity
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.given_gradients import GivenGradients
@@ -60,6 +61,8 @@ from repro_mlir.precision.recipe_json import recipe_of
 _DEFAULTS = CaptureOptions()
 
 
+# A step has gradients also where the loop runs under `no_grad` or `set_grad_enabled(False)`.
+@torch.enable_grad()
 def capture_training(
     model: torch.nn.Module,
     loss_fn: Callable[[Any, Any], torch.Tensor] | None,
@@ -95,7 +98,15 @@ def capture_training(
     excluded: set[str] = set()
     while True:
         step = _TrainingStep(model, loss_fn, optimizer, batch, options, excluded)
-        imported = _capture(step, options)
+        try:
+            imported = _capture(step, options)
+        except CaptureError:
+            if not step.changing.used:
+                raise
+        if step.changing.used:
+            # The program is of these strings.
+            options = replace(options, changing=options.changing - step.changing.used)
+            continue
         if step.without_gradient <= excluded:
             return imported
         # torch.optim leaves a parameter without a gradient alone: it gets no optimizer state.
@@ -249,9 +260,12 @@ class _Step:
         self.buffers = dict(model.named_buffers())
         leaves, self.batch_spec = flatten(batch)
         self.constants = [TENSOR_LEAF if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
-        self.batch = [leaf.detach() for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        named = zip(leaf_names(batch), leaves, strict=True)
-        self.batch_names = [name for name, leaf in named if isinstance(leaf, torch.Tensor)]
+        tensors = (leaf for leaf in leaves if isinstance(leaf, torch.Tensor))
+        # Tensors that inference_mode made have no part in gradients.
+        self.batch = [leaf.clone() if leaf.is_inference() else leaf.detach() for leaf in tensors]
+        self.leaves = [*zip(leaf_names(batch), leaves, strict=True)]
+        self.batch_names = [name for name, leaf in self.leaves if isinstance(leaf, torch.Tensor)]
+        self.changing = ChangingValues((), model, None, ())
         self.output_names: list[str] = []
         self.results: dict[str, Any] = {}
         self.extra: dict[str, tuple[Role, torch.Tensor]] = {}
@@ -259,8 +273,9 @@ class _Step:
 
     @property
     def input_names(self) -> list[str]:
-        """The hyper-parameters and the tensors of the batch."""
-        return [*(kind.name for kind in (self.optimizer.hyper_parameters if self.optimizer else [])), *self.batch_names]
+        """The hyper-parameters, numbers that change, and the tensors of the batch."""
+        hyper_parameters = self.optimizer.hyper_parameters if self.optimizer else []
+        return [*(kind.name for kind in hyper_parameters), *self.changing.inputs, *self.batch_names]
 
     def extra_tensors(self) -> list[torch.Tensor]:
         """The tensors of the user's objects for `extra`."""
@@ -269,7 +284,7 @@ class _Step:
     def rebuild_batch(self, tensors: Sequence[torch.Tensor]) -> Any:
         remaining = iter(tensors)
         leaves = [next(remaining) if constant is TENSOR_LEAF else constant for constant in self.constants]
-        return pytree.tree_unflatten(leaves, self.batch_spec)
+        return pytree.tree_unflatten(self.changing.replaced(leaves), self.batch_spec)
 
     def run(
         self,
@@ -379,6 +394,7 @@ class _TrainingStep(_WithLoss):
             check_scaler(self.scaler)
             self.extra |= {name: ("loss_scale", tensor) for name, tensor in scaler_values(self.scaler).items()}
         refuse_hooks(self.parameters, optimizer)
+        self.changing = ChangingValues(options.changing, model, loss_fn, self.leaves)
         self.trained = [name for name, value in self.parameters.items() if value.requires_grad]
         if not self.trained:
             raise CaptureError("the model has no parameter that requires a gradient")
@@ -389,7 +405,7 @@ class _TrainingStep(_WithLoss):
                 if parameter not in known:
                     raise CaptureError(
                         f"parameter group {index} of the optimizer has a parameter of shape "
-                        f"{list(parameter.shape)} that is not the model's"
+                        f"{list(parameter.shape)} that is not the model's{_remedy(parameter, loss_fn)}"
                     )
                 self.updated.add(known[parameter])
         with_gradient = [name for name in self.trained if name not in excluded]
@@ -409,8 +425,11 @@ class _TrainingStep(_WithLoss):
         if not isinstance(self.model, GivenGradients):
             attach_gradient_hooks({name: self.parameters[name] for name in self.trained}, leaves)
         swapped = {**leaves, **buffers}
+        count = len(hyper_parameters) - len(self.changing.inputs)
+        hyper_parameters, numbers = hyper_parameters[:count], hyper_parameters[count:]
         # Forward and backward are both inside, as checkpointing runs parts of the forward again.
         with (
+            self.changing.tracing(numbers),
             checked_module_hooks(self.model),
             stateless._reparametrize_module(self.model, swapped, tie_weights=True),
         ):
@@ -586,6 +605,13 @@ def _call(model: torch.nn.Module, batch: Any) -> Any:
     return model(**batch) if isinstance(batch, dict) else model(*batch)
 
 
+def _remedy(parameter: torch.Tensor, loss_fn: object) -> str:
+    """How a parameter that the model does not have can be trained."""
+    if isinstance(loss_fn, torch.nn.Module) and any(parameter is each for each in loss_fn.parameters()):
+        return " but the loss function's: expected one module that has both and gives the loss, and loss_fn=None"
+    return ": expected parameters of the model alone; for copies in f32 of others, a model in f32 and autocast="
+
+
 def _global_norm(gradients: Mapping[str, torch.Tensor]) -> torch.Tensor:
     """The 2-norm of all gradients together, as torch.nn.utils.clip_grad_norm_ returns it."""
     norms = [torch.linalg.vector_norm(gradient) for gradient in gradients.values()]
@@ -748,6 +774,7 @@ def _trace(step: _Step, options: CaptureOptions, sizes: Sizes | None = None) -> 
         _StateTensor("step", "step", torch.tensor(0, dtype=torch.int64)),
     ]
     hyper_parameters = optimizer.read_hyper_parameters() if optimizer else []
+    hyper_parameters += step.changing.tensors([leaf for _, leaf in step.leaves])
     count = len(hyper_parameters)
 
     def function(*arguments: torch.Tensor) -> list[torch.Tensor]:
@@ -788,7 +815,10 @@ def _capture(step: _Step, options: CaptureOptions) -> ImportedProgram[Captured]:
     results = [node.meta["val"] for node in output_node.args[0][num_model_state + len(traced.random) :]]
     state = _kinds([entry.name for entry in entries], [entry.initial for entry in entries])
     batch = _kinds(step.batch_names, step.batch)
-    hyper_kinds = optimizer.hyper_parameters if optimizer else []
+    hyper_kinds = [
+        *(optimizer.hyper_parameters if optimizer else []),
+        *(TensorType(name, "f64", ()) for name in step.changing.inputs),
+    ]
     model_tensors = [*step.parameters.values(), *step.buffers.values()]
 
     def write_state(values: Sequence[torch.Tensor]) -> None:
@@ -810,6 +840,7 @@ def _capture(step: _Step, options: CaptureOptions) -> ImportedProgram[Captured]:
         results=step.results,
         _batch_spec=step.batch_spec,
         _batch_constants=step.constants,
+        changing=step.changing,
         _optimizer=optimizer,
         _write_state=write_state,
         _graph=traced.graph,
@@ -899,7 +930,7 @@ def _note(container: Any, former: dict[int, tuple[Any, Any]]) -> None:
 def _is_traced(value: Any, seen: set[int]) -> bool:
     """Whether the value is, or contains, a tensor of a trace; `seen` has the containers that may contain themselves."""
     if not isinstance(value, list | tuple | set | frozenset | dict) or id(value) in seen:
-        return isinstance(value, FakeTensor)
+        return isinstance(value, FakeTensor) or is_stand_in(value)
     seen.add(id(value))
     return any(_is_traced(each, seen) for each in (value.values() if isinstance(value, dict) else value))
 

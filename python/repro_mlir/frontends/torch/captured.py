@@ -24,6 +24,7 @@ from repro_mlir.numerics.hashing import blake3_of, tensor_digest
 from repro_mlir.numerics.tensors import TensorType
 
 if TYPE_CHECKING:
+    from repro_mlir.frontends.torch.changing_values import ChangingValues
     from repro_mlir.frontends.torch.optimizers import OptimizerProgram
     from repro_mlir.frontends.torch.slots import Slot
 
@@ -66,6 +67,7 @@ class Captured:
       written: the names of the state tensors that a step changes.
       constants: tensors that the step read beside its state and the batch; the program has their values.
       results: where in what the user gets the outputs belong, see `results.Results`.
+      changing: values that may be others at later steps; numbers among them are inputs after the hyper-parameters.
     """
 
     state: tuple[TensorType, ...]
@@ -74,6 +76,7 @@ class Captured:
     written: frozenset[str] = field(repr=False)
     constants: list[torch.Tensor] = field(repr=False)
     results: dict[str, Any] = field(repr=False)
+    changing: ChangingValues = field(repr=False)
     _batch_spec: pytree.TreeSpec = field(repr=False)
     _batch_constants: list[Any] = field(repr=False)
     _optimizer: OptimizerProgram | None = field(repr=False)
@@ -132,6 +135,16 @@ class Captured:
         """
         return [] if self._optimizer is None else self._optimizer.read_hyper_parameters()
 
+    def inputs(self, batch: FlatBatch) -> list[torch.Tensor]:
+        """All inputs of a step on this batch; CaptureError as `hyper_parameters` and `flatten_batch`."""
+        return [*self.hyper_parameters(), *self.changing.tensors(batch.leaves), *self.batch_tensors(batch)]
+
+    def takes(self, batch: FlatBatch) -> bool:
+        """Whether the program is that of the numbers and strings of a batch of its structure."""
+        pairs = enumerate(zip(batch.leaves, self._batch_constants, strict=True))
+        constants = ((leaf, each) for i, (leaf, each) in pairs if each is not TENSOR_LEAF and not self.changing.has(i))
+        return all(_is_same(leaf, each) for leaf, each in constants) and self.changing.fits(batch.leaves)
+
     def flatten_batch(self, batch: Any) -> list[torch.Tensor]:
         """The tensors of `batch` in the order of the inputs.
 
@@ -149,7 +162,7 @@ class Captured:
         expected = iter(self.batch)
         for index, (leaf, constant) in enumerate(zip(leaves, self._batch_constants, strict=True)):
             if not isinstance(constant, _Tensor):
-                if not _is_same(leaf, constant):
+                if not self.changing.has(index) and not _is_same(leaf, constant):
                     name = leaf_names(batch.given)[index]
                     raise CaptureError(
                         f"{name} is {leaf!r}, captured as the constant {constant!r}: expected a tensor where batches "
@@ -272,6 +285,14 @@ class FlatBatch:
         self.leaves, self.spec = flatten(batch)
         kinds = ((leaf.shape, leaf.dtype) if isinstance(leaf, torch.Tensor) else None for leaf in self.leaves)
         self.kind: Hashable = (self.spec, tuple(kinds))
+
+    @property
+    def constants(self) -> list[tuple[str, Any]]:
+        """The leaves that are no tensors, with their names."""
+        if all(isinstance(leaf, torch.Tensor) for leaf in self.leaves):
+            return []
+        named = zip(leaf_names(self.given), self.leaves, strict=True)
+        return [(name, leaf) for name, leaf in named if not isinstance(leaf, torch.Tensor)]
 
     def digest(self) -> bytes:
         """The same for batches that no program can tell apart; ReproError for tensors that programs cannot hold."""

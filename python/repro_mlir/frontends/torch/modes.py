@@ -1,16 +1,21 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The mode of a model, training or evaluation."""
+"""The mode of a model, training or evaluation, and PyTorch's inference mode."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 
 from repro_mlir.signals import deferred_signals
+
+
+def outside_inference_mode() -> AbstractContextManager[object]:
+    """A block without `torch.inference_mode`, whose tensors could take no part in later steps."""
+    return torch.inference_mode(False) if torch.is_inference_mode_enabled() else nullcontext()
 
 
 @contextmanager

@@ -24,6 +24,12 @@ _OF_GRADIENTS = ("gradient_norm", "gradients")
 _CONSTANTS = bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size, enum.Enum
 
 
+def fill_gradients(model: torch.nn.Module, gradients: Mapping[str, torch.Tensor]) -> None:
+    """Sets `grad` of the parameters, as `loss.backward()` does after `zero_grad()`."""
+    for name, parameter in model.named_parameters():
+        parameter.grad = gradients.get(name)
+
+
 def check_returns(returns: Any, metrics: Any, is_evaluation: bool = False) -> tuple[str, ...]:
     """What is asked for, in one order.
 

@@ -72,14 +72,14 @@ class Training:
     def read_inputs(self, program: StepProgram, imported: ImportedProgram[Captured], batch: Any) -> list[np.ndarray]:
         """The inputs of a step on this batch, hyper-parameters first; ReproError as `ImportedProgram.read_inputs`."""
         bindings = imported.bindings
-        values = [*bindings.hyper_parameters(), *bindings.batch_tensors(self._flat(batch))]
+        values = bindings.inputs(self._flat(batch))
         return [as_array(value, kind, "input") for value, kind in zip(values, program.inputs, strict=True)]
 
     def form(self, imported: ImportedProgram[Captured], batch: Any, returns: Sequence[str] = ()) -> Form:
         """What the program of a batch depends on now: where it is the same as at the capture, so is the program."""
         structure = imported.bindings.optimizer_structure()
         subject = frontend.Subject(self.model, self.loss_fn, self.optimizer, self._capture_options(returns))
-        return frontend.form_of(subject, structure, self._flat(batch).kind)
+        return frontend.form_of(subject, structure, self._flat(batch))
 
     def _flat(self, batch: Any) -> FlatBatch:
         """What a step is captured from: the batch, or the first microbatch of it."""

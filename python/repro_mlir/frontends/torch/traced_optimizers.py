@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import inspect
 import numbers
 import sys
 from collections import defaultdict, deque
@@ -24,6 +23,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import _disable_current_modes
 
+from repro_mlir.frontends.torch.arguments import check_class
 from repro_mlir.frontends.torch.compositions import Compositions
 from repro_mlir.frontends.torch.errors import CaptureError, one_line
 from repro_mlir.frontends.torch.number_calls import NumberCalls
@@ -70,7 +70,7 @@ class TracedUpdate:
         self, optimizer: torch.optim.Optimizer, names: Mapping[torch.Tensor, str], updated: Collection[str]
     ) -> None:
         """As `optimizers.Update`. CaptureError for what its step does that no program can do, with the user's line."""
-        _check_class(optimizer)
+        check_class(optimizer)
         _check_groups(optimizer)
         self._optimizer = optimizer
         # Kept alive, as the structure tells them apart by their identities.
@@ -686,24 +686,6 @@ def _memory(tensor: torch.Tensor) -> int:
 
 def _name(optimizer: torch.optim.Optimizer) -> str:
     return type(optimizer).__qualname__
-
-
-def _check_class(optimizer: torch.optim.Optimizer) -> None:
-    step = inspect.signature(type(optimizer).step)
-    for parameter in [*step.parameters.values()][1:]:
-        if parameter.default is parameter.empty and parameter.kind not in (
-            parameter.VAR_POSITIONAL,
-            parameter.VAR_KEYWORD,
-        ):
-            raise CaptureError(
-                f"optimizer {_name(optimizer)} is not supported: its step needs the argument {parameter.name}, and a "
-                "compiled step is one forward and one backward pass"
-            )
-    for name, value in vars(optimizer).items():
-        if isinstance(value, torch.optim.Optimizer):
-            raise CaptureError(
-                f"optimizer {_name(optimizer)} is not supported: its attribute {name} is an optimizer itself"
-            )
 
 
 def _check_groups(optimizer: torch.optim.Optimizer) -> None:

@@ -22,6 +22,8 @@ import numpy as np
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from repro_mlir.frontends.torch.captured import FlatBatch
+from repro_mlir.frontends.torch.changing_values import ChangingValues, Mark
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.hooks import GLOBAL_HOOKS, GLOBAL_STEP_HOOKS, MODULE_HOOKS, computes_attributes
 from repro_mlir.frontends.torch.reads import PLUMBING, Contents, contents, find_reads
@@ -54,12 +56,19 @@ _TINY, _HALF = 2.0**-1022, 0.5
 class Watch:
     """The user's objects as they are now."""
 
-    def __init__(self, subject: Subject, held: Sequence[torch.Tensor], constants: Contents) -> None:
+    def __init__(
+        self,
+        subject: Subject,
+        held: Sequence[torch.Tensor],
+        constants: Contents,
+        changing: ChangingValues | None = None,
+    ) -> None:
         """
         Args:
           subject: what was captured.
           held: the tensors in whose memory the state is.
           constants: tensors that are constants of the program.
+          changing: values that may be others.
         """
         model = subject.model
         reads = find_reads(model, subject.functions, subject.optimizer)
@@ -75,7 +84,15 @@ class Watch:
             self._views.append(vars(subject.scaler).values())
         self._views += [*reads.views(), (_END,)]
         self._objects = tuple(chain.from_iterable(self._views))
+        self._open = self._positions(changing) if changing else []
         self._tensors = self._look()
+
+    def _positions(self, changing: ChangingValues) -> list[int]:
+        """Where these values are among the objects."""
+        with changing.marked() as marks:
+            return [
+                i for i, each in enumerate(chain.from_iterable(self._views)) if type(each) is Mark and each in marks
+            ]
 
     def _look(self) -> tuple[Any, ...]:
         held, parameters = self._held, self._parameters
@@ -97,17 +114,32 @@ class Watch:
         """Whether nothing that the program depends on has been changed since."""
         with as_they_are():
             # One more or one less anywhere shifts what follows, up to the end.
-            same = all(map(is_, chain.from_iterable(self._views), self._objects)) and self._look() == self._tensors
+            found: Iterable[object] = chain.from_iterable(self._views)
+            if self._open:
+                found = [*found]
+                for i in self._open:
+                    if i < len(found) and type(found[i]) is type(self._objects[i]):
+                        found[i] = self._objects[i]
+            same = all(map(is_, found, self._objects)) and self._look() == self._tensors
         return same and self._constants.unchanged() and self._read.unchanged()
 
 
-def form_of(subject: Subject, structure: Hashable = None, batch: Hashable = None) -> Form:
+def form_of(
+    subject: Subject,
+    structure: Hashable = None,
+    batch: FlatBatch | None = None,
+    changing: ChangingValues | None = None,
+) -> Form:
     """The form in which the user's objects are: everything that a captured program depends on, with names.
 
     Args:
       structure: of the optimizer, see `Captured.optimizer_structure`.
-      batch: see `FlatBatch.kind`.
+      changing: values that are not a part of it.
     """
+    if changing:
+        with changing.marked():
+            form = form_of(subject, structure, batch)
+        return tuple((name, _CHANGES if changing.is_of_batch(name) else value) for name, value in form)
     parts: list[tuple[str, Hashable]] = [("torch.get_default_dtype()", torch.get_default_dtype())]
     model = subject.model
     parts.extend((name, _Same(function)) for name, function in subject.functions.items())
@@ -121,7 +153,9 @@ def form_of(subject: Subject, structure: Hashable = None, batch: Hashable = None
     parts.extend((name, contents(value)) for name, value in reads.tensors.items())
     parts.append((_STRUCTURE, structure))
     parts.extend(subject.choices)
-    parts.append(("the structure or shape of the batch", batch))
+    parts.append(("the structure or shape of the batch", None if batch is None else batch.kind))
+    if batch is not None:
+        parts.extend((name, hashable(value)) for name, value in batch.constants)
     return tuple(parts)
 
 
@@ -131,6 +165,24 @@ _STRUCTURE = "optimizer.param_groups"
 def with_structure(form: Form, structure: Hashable) -> Form:
     """The form with another structure of the optimizer."""
     return tuple((name, structure if name == _STRUCTURE else value) for name, value in form)
+
+
+_CHANGES = "any number or string"
+
+
+def changed_values(one: Form, other: Form) -> list[str]:
+    """The names of the values in which two forms differ, where all are numbers and strings; elsewhere none."""
+    names = [name for name, _ in one]
+    if names != [name for name, _ in other]:
+        return []
+    pairs = [(name, before, after) for (name, before), (_, after) in zip(one, other, strict=True) if before != after]
+    if not all(_is_value(before) and _is_value(after) for _, before, after in pairs):
+        return []
+    return sorted({name for name, _, _ in pairs})
+
+
+def _is_value(part: Hashable) -> bool:
+    return isinstance(part, tuple) and len(part) == 2 and part[0] in (float, int, str)
 
 
 def difference(one: Form, other: Form) -> str:

@@ -1,0 +1,51 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Which Python values have changed between captures of a step."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from ..frontends import torch as frontend
+
+if TYPE_CHECKING:
+    from ..frontends.torch import Captured, FlatBatch, Form, Subject
+    from .captured_step import Known
+
+
+class Changes:
+    """Counts the captures that were made because a value was another one."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._told: set[str] = set()
+
+    @property
+    def again(self) -> frozenset[str]:
+        """The names of the values that have changed more than once: the next program should not depend on them."""
+        return frozenset(name for name, count in self._counts.items() if count > 1)
+
+    def note(self, subject: Subject, batch: FlatBatch, last: tuple[Form, Known] | None) -> None:
+        """A capture follows, as the present form is another than that of the step before."""
+        if last is None:
+            return
+        form, known = last
+        changing = known.captured.changing
+        now = frontend.form_of(subject, known.captured.structure, batch, changing)
+        # Where nothing else differs, a number of which the step asks for the value does.
+        self._counts.update(frontend.changed_values(form, now) if form != now else [*changing.asked()])
+
+    def warning(self, captured: Captured) -> str | None:
+        """What should be said of a capture: which value it was made for, where another capture would not help."""
+        names = (name for name, count in self._counts.items() if count > 1 + (name in captured.changing.names))
+        for name in sorted({*names} - self._told):
+            self._told.add(name)
+            line = captured.changing.asked().get(name)
+            where = f", and {line} asks for its value" if line else ""
+            return (
+                f"{name} has changed again{where}: each value has a program, which is captured and compiled; expected a "
+                "tensor of the batch or a buffer of the model in its place"
+            )
+        return None

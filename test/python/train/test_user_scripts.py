@@ -1,0 +1,54 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Scripts as users write them train as eager mode does, or are refused in one line that names what to do."""
+
+import re
+from functools import partial
+
+import pytest
+import repro_mlir
+import torch
+from eager_trainer import EagerTrainer
+from repro_mlir import ReproError, Trainer
+
+pytest.importorskip("torch_mlir")
+
+from user_scripts import comparison, generative, objectives, optimization, reinforcement, structures  # noqa: E402
+from user_scripts.tiny import Script  # noqa: E402
+
+SCRIPTS = [
+    script
+    for module in (comparison, generative, objectives, optimization, reinforcement, structures)
+    for script in module.SCRIPTS
+]
+REFUSED = {
+    "margin_loss_with_weights": "the loss function's: expected one module that has both and gives the loss",
+    "lookahead": "expected that one (Adam) in Trainer and the rest between its steps",
+    "sharpness_aware_minimization": "expected that one (SGD) in Trainer and the rest between its steps",
+    "two_optimizers_in_one": "or one class whose step does both",
+    "quasi_newton": "expected its own step in a loop, with the loss compiled by torch.compile",
+    "masters_outside_of_the_model": "a model in f32 and autocast=",
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.__name__)
+def test_trains_as_eager_mode_or_is_refused(script: Script) -> None:
+    make = partial(Trainer, threads=1)
+    expected = REFUSED.get(script.__name__)
+    if expected is not None:
+        with pytest.raises(ReproError, match=re.escape(expected)) as found:
+            script(make)
+        assert "\n" not in str(found.value)
+        return
+    values, models = script(make)
+    wanted, eager = script(EagerTrainer)
+    assert values == pytest.approx(wanted, rel=2e-4, abs=2e-4)
+    for one, other in zip(models, eager, strict=True):
+        torch.testing.assert_close(one.state_dict(), other.state_dict(), rtol=2e-4, atol=2e-4)
+
+
+def test_most_are_right() -> None:
+    assert len(SCRIPTS) >= 40
+    assert len(SCRIPTS) - len(REFUSED) >= 30

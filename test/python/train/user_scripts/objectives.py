@@ -1,0 +1,189 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Losses with numbers that change, and what surrounds a model."""
+
+import torch
+from torch import nn
+from user_scripts.tiny import Make, Run, adam, batches, mlp, noise, sgd
+
+F = nn.functional
+
+
+def mixup_in_the_loss(make: Make) -> Run:
+    """The share is a Python number of the batch, another one in each step."""
+    model = mlp(5, 3)
+
+    def loss_fn(output: torch.Tensor, target: tuple[torch.Tensor, torch.Tensor, float]) -> torch.Tensor:
+        one, other, share = target
+        return share * F.cross_entropy(output, one) + (1 - share) * F.cross_entropy(output, other)
+
+    trainer = make(model, loss_fn, sgd(model))
+    losses = []
+    for (x, y), share in zip(batches(5), (0.3, 0.8, 0.55, 0.1, 0.9), strict=True):
+        losses.append(trainer.step(share * x + (1 - share) * x.flip(0), (y, y.flip(0), share)))
+    return losses, [model]
+
+
+WEIGHT = 0.0
+
+
+def weighted(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    return F.cross_entropy(output, target) + WEIGHT * output.square().mean()
+
+
+def curriculum_by_a_global_number(make: Make) -> Run:
+    global WEIGHT
+    model = mlp(5, 3)
+    trainer = make(model, weighted, sgd(model))
+    losses = []
+    for number, (x, y) in enumerate(batches(5)):
+        WEIGHT = number / 10
+        losses.append(trainer.step(x, y))
+    return losses, [model]
+
+
+def class_weights(make: Make) -> Run:
+    model = mlp(5, 3)
+    trainer = make(model, nn.CrossEntropyLoss(weight=torch.tensor([1.0, 2.0, 0.5])), sgd(model))
+    return [trainer.step(x, y) for x, y in batches(3)], [model]
+
+
+def focal_loss(make: Make) -> Run:
+    model = mlp(5, 3)
+
+    def loss_fn(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        entropy = F.cross_entropy(output, target, reduction="none")
+        return ((1 - (-entropy).exp()) ** 2 * entropy).mean()
+
+    trainer = make(model, loss_fn, sgd(model))
+    return [trainer.step(x, y) for x, y in batches(3)], [model]
+
+
+def label_smoothing(make: Make) -> Run:
+    model = mlp(5, 3)
+    trainer = make(model, nn.CrossEntropyLoss(label_smoothing=0.1), sgd(model))
+    return [trainer.step(x, y) for x, y in batches(3)], [model]
+
+
+class Uncertainty(nn.Module):
+    """Weights of two tasks that are learned."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.scale = mlp(5, 4), nn.Parameter(torch.zeros(2))
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        output = self.body(x)
+        losses = torch.stack([F.cross_entropy(output[:, :3], y), F.mse_loss(output[:, 3], x[:, 4])])
+        return ((-self.scale).exp() * losses + self.scale).sum()
+
+
+def learned_weights_of_tasks(make: Make) -> Run:
+    model = Uncertainty()
+    trainer = make(model, None, adam(model))
+    return [trainer.step(x, y) for x, y in batches(3)], [model]
+
+
+class LowRank(nn.Module):
+    def __init__(self, layer: nn.Linear) -> None:
+        super().__init__()
+        self.layer = layer.requires_grad_(False)
+        self.down = nn.Parameter(0.1 * noise(2, layer.in_features))
+        self.up = nn.Parameter(torch.zeros(layer.out_features, 2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x) + x @ self.down.T @ self.up.T
+
+
+def low_rank_adaptation(make: Make) -> Run:
+    model = mlp(5, 6, 3)
+    model[0] = LowRank(model[0])
+    trainer = make(model, F.cross_entropy, torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], 0.02))
+    return [trainer.step(x, y) for x, y in batches(3)], [model]
+
+
+class Quantized(nn.Module):
+    """Quantization that training knows of, with a straight-through gradient."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = mlp(5, 3)[0]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        weight = self.layer.weight
+        scale = weight.detach().abs().max() / 7
+        rounded = (weight / scale).round().clamp(-8, 7) * scale
+        return F.linear(x, weight + (rounded - weight).detach(), self.layer.bias)
+
+
+def quantization_aware_training(make: Make) -> Run:
+    model = Quantized()
+    trainer = make(model, F.cross_entropy, sgd(model))
+    return [trainer.step(x, y) for x, y in batches(3)], [model]
+
+
+def freezing_midway(make: Make) -> Run:
+    model = mlp(5, 6, 3)
+    trainer = make(model, F.cross_entropy, torch.optim.SGD(model.parameters(), 0.1))
+    losses = []
+    for number, (x, y) in enumerate(batches(4)):
+        model[0].requires_grad_(number < 2)
+        losses.append(trainer.step(x, y))
+    return losses, [model]
+
+
+class OneStepAhead(nn.Module):
+    """First-order MAML: the loss behind one step of the inner loop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = mlp(5, 3)
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        named = dict(self.model.named_parameters())
+        inner = F.cross_entropy(torch.func.functional_call(self.model, named, (x[:2],)), y[:2])
+        found = torch.autograd.grad(inner, [*named.values()])
+        ahead = {name: value - 0.1 * g.detach() for (name, value), g in zip(named.items(), found, strict=True)}
+        return F.cross_entropy(torch.func.functional_call(self.model, ahead, (x[2:],)), y[2:])
+
+
+def first_order_meta_learning(make: Make) -> Run:
+    model = OneStepAhead()
+    trainer = make(model, None, adam(model))
+    return [trainer.step(x, y) for x, y in batches(3)], [model]
+
+
+class Named(nn.Module):
+    """Takes file names that it does not use."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = mlp(5, 3)
+
+    def forward(self, x: torch.Tensor, files: list[str], label: str | None = None) -> torch.Tensor:
+        return self.layer(x)
+
+
+def file_names_in_the_batch(make: Make) -> Run:
+    model = Named()
+    trainer = make(model, F.cross_entropy, sgd(model))
+    losses = []
+    for number, (x, y) in enumerate(batches(3)):
+        losses.append(trainer.step(x, [f"{number}-{place}.png" for place in range(4)], f"batch {number}", y))
+    return losses, [model]
+
+
+SCRIPTS = (
+    mixup_in_the_loss,
+    curriculum_by_a_global_number,
+    class_weights,
+    focal_loss,
+    label_smoothing,
+    learned_weights_of_tasks,
+    low_rank_adaptation,
+    quantization_aware_training,
+    freezing_midway,
+    first_order_meta_learning,
+    file_names_in_the_batch,
+)

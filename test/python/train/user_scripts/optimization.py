@@ -1,0 +1,266 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Optimizers, what wraps them, and loops around them."""
+
+import copy
+import math
+from typing import Any
+
+import torch
+from repro_mlir import Trainer
+from torch import nn
+from torch.optim import Optimizer
+from torch.optim.swa_utils import SWALR, AveragedModel
+from user_scripts.tiny import Make, Run, adam, batches, mlp, sgd
+
+F = nn.functional
+
+
+class Lookahead(Optimizer):
+    """k steps of another optimizer, then a step back towards slow weights."""
+
+    def __init__(self, inner: Optimizer, k: int = 2, alpha: float = 0.5) -> None:
+        self.optimizer = inner
+        self.k, self.alpha = k, alpha
+        self.param_groups = inner.param_groups
+        self.defaults = inner.defaults
+        self.state = inner.state
+        self.counter = 0
+        self.slow = [p.detach().clone() for group in self.param_groups for p in group["params"]]
+
+    def step(self, closure: Any = None) -> Any:
+        loss = self.optimizer.step(closure)
+        self.counter += 1
+        if self.counter % self.k == 0:
+            fast = [p for group in self.param_groups for p in group["params"]]
+            for slow, p in zip(self.slow, fast, strict=True):
+                slow.add_(p.data - slow, alpha=self.alpha)
+                p.data.copy_(slow)
+        return loss
+
+
+def lookahead(make: Make) -> Run:
+    model = mlp(5, 3)
+    trainer = make(model, F.cross_entropy, Lookahead(adam(model)))
+    return [trainer.step(x, y) for x, y in batches(3)], [model]
+
+
+class PreparedOptimizer(Optimizer):
+    """As AcceleratedOptimizer of accelerate: all of it is the optimizer's that it holds."""
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        self.optimizer = optimizer
+        self.scaler = None
+        self._is_overflow = False
+
+    @property
+    def state(self) -> Any:
+        return self.optimizer.state
+
+    @property
+    def param_groups(self) -> Any:
+        return self.optimizer.param_groups
+
+    @property
+    def defaults(self) -> Any:
+        return self.optimizer.defaults
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        self.optimizer.zero_grad(set_to_none)
+
+    def state_dict(self) -> Any:
+        return self.optimizer.state_dict()
+
+    def step(self, closure: Any = None) -> None:
+        self.optimizer.step(closure)
+
+
+PreparedOptimizer.__name__ = "AcceleratedOptimizer"
+PreparedOptimizer.__module__ = "accelerate.optimizer"
+
+
+def prepared_by_accelerate(make: Make) -> Run:
+    model = mlp(5, 3)
+    trainer = make(model, F.cross_entropy, PreparedOptimizer(adam(model)))
+    return [trainer.step(x, y) for x, y in batches(3)], [model]
+
+
+class SAM(Optimizer):
+    def __init__(self, params: Any, base: Any, rho: float = 0.05, **options: Any) -> None:
+        super().__init__(params, {"rho": rho, **options})
+        self.base_optimizer = base(self.param_groups, **options)
+        self.param_groups = self.base_optimizer.param_groups
+
+    @torch.no_grad()
+    def first_step(self) -> None:
+        norm = torch.stack([p.grad.norm() for g in self.param_groups for p in g["params"]]).norm()
+        for group in self.param_groups:
+            for p in group["params"]:
+                self.state[p]["old"] = p.data.clone()
+                p.add_(p.grad * (group["rho"] / (norm + 1e-12)))
+
+    @torch.no_grad()
+    def second_step(self) -> None:
+        for group in self.param_groups:
+            for p in group["params"]:
+                p.data = self.state[p]["old"]
+        self.base_optimizer.step()
+
+    def step(self, closure: Any = None) -> None:
+        closure = torch.enable_grad()(closure)
+        self.first_step()
+        closure()
+        self.second_step()
+
+
+def sharpness_aware_minimization(make: Make) -> Run:
+    model = mlp(5, 3)
+    trainer = make(model, F.cross_entropy, SAM(model.parameters(), torch.optim.SGD, lr=0.1))
+    return [trainer.step(x, y) for x, y in batches(3)], [model]
+
+
+def quasi_newton(make: Make) -> Run:
+    model = mlp(5, 3)
+    trainer = make(model, F.cross_entropy, torch.optim.LBFGS(model.parameters()))
+    return [trainer.step(x, y) for x, y in batches(3)], [model]
+
+
+class Both(Optimizer):
+    """Two optimizers as one."""
+
+    def __init__(self, *optimizers: Optimizer) -> None:
+        self.optimizers = optimizers
+        super().__init__([g for each in optimizers for g in each.param_groups], {})
+
+    def step(self, closure: Any = None) -> None:
+        for each in self.optimizers:
+            each.step()
+
+
+def two_optimizers_in_one(make: Make) -> Run:
+    model = mlp(5, 4, 3)
+    trainer = make(model, F.cross_entropy, Both(sgd(model[0]), adam(model[2])))
+    return [trainer.step(x, y) for x, y in batches(3)], [model]
+
+
+class Masters(Optimizer):
+    """f32 masters of weights in bf16."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = [*model.parameters()]
+        masters = [nn.Parameter(p.detach().float()) for p in self.model]
+        super().__init__(masters, {"lr": 0.1})
+
+    def step(self, closure: Any = None) -> None:
+        for p, master in zip(self.model, self.param_groups[0]["params"], strict=True):
+            master.data.add_(p.grad.float(), alpha=-0.1)
+            p.data.copy_(master)
+
+
+def masters_outside_of_the_model(make: Make) -> Run:
+    model = mlp(5, 3).bfloat16()
+    trainer = make(model, F.cross_entropy, Masters(model))
+    return [trainer.step(x.bfloat16(), y) for x, y in batches(3)], [model]
+
+
+def step_within_no_grad(make: Make) -> Run:
+    model = mlp(5, 3)
+    trainer = make(model, F.cross_entropy, sgd(model))
+    losses = []
+    for x, y in batches(3):
+        # In eager mode there would be no gradient.
+        with torch.set_grad_enabled(not isinstance(trainer, Trainer)):
+            losses.append(trainer.step(x, y))
+    return losses, [model]
+
+
+def averaged_weights(make: Make) -> Run:
+    model = mlp(5, 3)
+    optimizer, average = sgd(model), AveragedModel(model)
+    scheduler = SWALR(optimizer, swa_lr=0.05, anneal_epochs=2)
+    trainer = make(model, F.cross_entropy, optimizer)
+    losses = []
+    for x, y in batches(4):
+        losses.append(trainer.step(x, y))
+        average.update_parameters(model)
+        scheduler.step()
+    return losses, [model, average]
+
+
+def moving_average_of_the_weights(make: Make) -> Run:
+    model = mlp(5, 3)
+    shadow = copy.deepcopy(model)
+    trainer = make(model, F.cross_entropy, sgd(model))
+    losses = []
+    for x, y in batches(3):
+        losses.append(trainer.step(x, y))
+        with torch.no_grad():
+            for mine, theirs in zip(shadow.parameters(), model.parameters(), strict=True):
+                mine.lerp_(theirs, 0.1)
+    return losses, [model, shadow]
+
+
+def cosine_schedule(make: Make) -> Run:
+    model = mlp(5, 3)
+    optimizer = sgd(model)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=4)
+    trainer = make(model, F.cross_entropy, optimizer)
+    losses = []
+    for x, y in batches(4):
+        losses.append(trainer.step(x, y))
+        scheduler.step()
+    return losses, [model]
+
+
+def one_cycle(make: Make) -> Run:
+    model = mlp(5, 3)
+    optimizer = torch.optim.AdamW(model.parameters(), 0.01)
+    scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.05, total_steps=5)
+    trainer = make(model, F.cross_entropy, optimizer)
+    losses = []
+    for x, y in batches(4):
+        losses.append(trainer.step(x, y))
+        scheduler.step()
+    return losses, [model]
+
+
+def gradient_clipping(make: Make) -> Run:
+    model = mlp(5, 3)
+    trainer = make(model, F.cross_entropy, sgd(model), clip_norm=0.1)
+    return [trainer.step(x, y) for x, y in batches(3)], [model]
+
+
+def gradients_of_the_step(make: Make) -> Run:
+    """A loop that logs `p.grad`."""
+    model = mlp(5, 3)
+    trainer = make(model, F.cross_entropy, sgd(model), returns=("gradients",))
+    values = []
+    for x, y in batches(3):
+        values.append(trainer.step(x, y))
+        values.append(math.fsum(float(p.grad.norm()) for p in model.parameters()))
+    return values, [model]
+
+
+def data_parallel(make: Make) -> Run:
+    model = nn.DataParallel(mlp(5, 3))
+    trainer = make(model, F.cross_entropy, sgd(model))
+    return [trainer.step(x, y) for x, y in batches(3)], [model.module]
+
+
+SCRIPTS = (
+    lookahead,
+    prepared_by_accelerate,
+    sharpness_aware_minimization,
+    quasi_newton,
+    two_optimizers_in_one,
+    masters_outside_of_the_model,
+    step_within_no_grad,
+    averaged_weights,
+    moving_average_of_the_weights,
+    cosine_schedule,
+    one_cycle,
+    gradient_clipping,
+    gradients_of_the_step,
+    data_parallel,
+)
