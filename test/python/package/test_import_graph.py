@@ -112,7 +112,8 @@ UPWARDS = {
 
 
 USERS_OF_MODELS = {
-    *("train.captured_step", "train.compiled_optimizer", "train.evaluation", "train.result", "train.trainer"),
+    *("train.captured_step", "train.changes", "train.compiled_optimizer", "train.evaluation", "train.result"),
+    "train.trainer",
     *("generation.generator", "generation.identity", "generation.sampling"),
 }
 """The trainer, the generator and the identity, which take PyTorch's models."""

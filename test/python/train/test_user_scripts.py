@@ -7,15 +7,14 @@ import re
 from functools import partial
 
 import pytest
-import repro_mlir
 import torch
 from eager_trainer import EagerTrainer
 from repro_mlir import ReproError, Trainer
 
 pytest.importorskip("torch_mlir")
 
-from user_scripts import comparison, generative, objectives, optimization, reinforcement, structures  # noqa: E402
-from user_scripts.tiny import Script  # noqa: E402
+from user_scripts import comparison, generative, objectives, optimization, reinforcement, structures
+from user_scripts.tiny import Script
 
 SCRIPTS = [
     script

@@ -80,7 +80,11 @@ def places_of(model: torch.nn.Module, loss_fn: Any) -> dict[str, Place]:
         code = function.__code__
         for variable, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
             found.setdefault(f"{variable} of {function.__qualname__}", []).append(Place(cell, variable))
-        if is_user_file(code.co_filename) and not is_package_file(code.co_filename) and id(function.__globals__) not in seen:
+        if (
+            is_user_file(code.co_filename)
+            and not is_package_file(code.co_filename)
+            and id(function.__globals__) not in seen
+        ):
             seen.add(id(function.__globals__))
             for key in function.__globals__:
                 found.setdefault(key, []).append(Place(function.__globals__, key))

@@ -40,7 +40,9 @@ class ActorCritic(nn.Module):
         return policy, self.critic(hidden)[:, 0]
 
 
-def clipped_loss(output: tuple[distributions.Distribution, torch.Tensor], target: tuple[torch.Tensor, ...]) -> torch.Tensor:
+def clipped_loss(
+    output: tuple[distributions.Distribution, torch.Tensor], target: tuple[torch.Tensor, ...]
+) -> torch.Tensor:
     policy, value = output
     action, former, advantage, returned = target
     advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
@@ -71,7 +73,8 @@ class QLearning(nn.Module):
         super().__init__()
         self.online, self.target = online, target
 
-    def forward(self, x: torch.Tensor, action: torch.Tensor, reward: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, *played: torch.Tensor) -> torch.Tensor:
+        action, reward, after = played
         value = self.online(x).gather(1, action[:, None])[:, 0]
         with torch.no_grad():
             wanted = reward + 0.9 * self.target(after).max(1).values

@@ -3,6 +3,7 @@
 
 """What the scripts have in common: tiny models and data."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,7 @@ Script = Callable[[Make], Run]
 def mlp(*sizes: int, seed: int = 1) -> nn.Sequential:
     """Linear layers with tanh between them."""
     layers: list[nn.Module] = []
-    for one, other in zip(sizes, sizes[1:], strict=False):
+    for one, other in itertools.pairwise(sizes):
         layers += [nn.Linear(one, other), nn.Tanh()]
     return repro_mlir.initialize(nn.Sequential(*layers[:-1]), seed)
 
