@@ -4,6 +4,7 @@
 """A graph of ATen operators, as torch.compile hands it to a backend, as an imported program: what it writes in place
 is the state."""
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -16,10 +17,11 @@ import torch.fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import _disable_current_modes
 
+from repro_mlir.files.cache import cached
 from repro_mlir.frontends.interface import ImportedProgram
 from repro_mlir.frontends.torch.constant_indices import bound_indices
+from repro_mlir.frontends.torch.contents import contents_of, frontend_identity
 from repro_mlir.frontends.torch.errors import CaptureError
-from repro_mlir.frontends.torch.lowering import lower
 from repro_mlir.frontends.torch.random_sites import RandomSites
 from repro_mlir.frontends.torch.representation import represent, represented
 from repro_mlir.frontends.torch.source_lines import is_user_file, source_name
@@ -373,7 +375,7 @@ def _capture(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> Imported
         orders += [None] * len(_RANDOM)
     gaps = [i for i, value in enumerate(given_tensors) if i >= len(states) and not value.is_contiguous()]
     return ImportedProgram(
-        text=lower(
+        text=_lowered(
             graph,
             len(state),
             [kind.name for kind in (*state, *inputs)],
@@ -395,6 +397,22 @@ def _capture(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> Imported
             _results=tuple(results),
         ),
     )
+
+
+def _lowered(graph: torch.fx.GraphModule, num_state: int, arguments: list[str], results: list[str]) -> str:
+    """As `lower`; what became of such a graph before, of another instance of a model, is found on disk."""
+    identity, contents = frontend_identity(), contents_of(graph)
+
+    def run() -> bytes:
+        # Its import of torch-mlir takes half a second.
+        from repro_mlir.frontends.torch.lowering import lower
+
+        return lower(graph, num_state, arguments, results).encode()
+
+    if identity is None or contents is None:
+        return run().decode()
+    names = json.dumps([num_state, arguments, results, str(torch.get_default_dtype())]).encode()
+    return cached([b"graph", identity, contents, names], run).decode()
 
 
 def _layouts(
