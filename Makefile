@@ -113,6 +113,7 @@ fuzz: build
 	$(BIN)/python test/fuzz/semantic.py --near --count 1000000 --minutes $(MINUTES) --journal build/fuzz/near.jsonl
 	$(BIN)/python test/fuzz/torch_modules.py --count 1000000 --minutes $(MINUTES) --journal build/fuzz/torch.jsonl
 	$(BIN)/python test/fuzz/readers.py --count 1000000 --minutes $(MINUTES)
+	$(BIN)/python test/fuzz/changes.py --journal build/fuzz/changes.jsonl
 
 # All of our C++ with sanitizers: lit, fuzzers, tests of Python; see docs/fuzzing.md.
 check-sanitizers: build

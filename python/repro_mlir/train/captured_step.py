@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -74,14 +74,15 @@ class KnownForms:
         """The one that was used last, with its form."""
         return next(reversed(self._known.items()), None)
 
-    def candidates(self) -> list[tuple[Form, Known]]:
-        """All of them, with their forms, the one that was used last first."""
-        return [*reversed(self._known.items())]
-
-    def find(self, form: Form) -> Known | None:
-        """The captured step of a form, where one is known whose constants are what they were."""
-        known = self._known.get(form)
-        return known if known is not None and known.constants.unchanged() else None
+    def find(self, subject: Subject, batch: FlatBatch) -> Iterator[tuple[Form, Known]]:
+        """The captured steps for the present form of the user's objects and such a batch, with their forms."""
+        for form, known in [*reversed(self._known.items())]:
+            captured = known.captured
+            if known.batch == batch.kind and known.returns == subject.options.returns and captured.takes(batch):
+                structure = captured.optimizer_structure()
+                present = frontend.form_of(subject, structure, batch, captured.changing, captured.recording)
+                if form == present and known.constants.unchanged():
+                    yield form, known
 
     def capture(self, subject: Subject, run: Captures, batch: FlatBatch) -> tuple[Form, Known]:
         """Captures and compiles the step of the present form.
@@ -99,7 +100,7 @@ class KnownForms:
             replicated = dict(model.named_parameters()).keys() | dict(model.named_buffers()).keys()
             executable = compile_step(program, self._target, self._threads, self._ranks, replicated)
         captured = imported.bindings
-        form = frontend.form_of(subject, captured.structure, batch, captured.changing)
+        form = frontend.form_of(subject, captured.structure, batch, captured.changing, captured.recording)
         constants = frontend.Contents(captured.constants)
         return form, Known(program, imported, executable, constants, batch.kind, subject.options.returns)
 
@@ -154,7 +155,9 @@ def _captured(subject: Subject, run: Captures) -> tuple[StepProgram, ImportedPro
     result, after = run(), frontend.form_of(subject, None)
     if after != before:
         # Some keep at their first call what they need at later ones.
-        result, again = run(), frontend.form_of(subject, None)
+        recording = result[1].bindings.recording
+        after = frontend.form_of(subject, recording=recording)
+        result, again = run(), frontend.form_of(subject, recording=recording)
         if again != after:
             raise ReproError(
                 f"the step itself changes {frontend.difference(after, again)}: a compiled step cannot do so; "
@@ -182,8 +185,8 @@ class Step:
         self._look()
 
     def _look(self) -> None:
-        held, changing = self.binding.tensors, self.captured.changing
-        self.watch: Watch = frontend.Watch(self.subject, held, self.known.constants, changing)
+        held, changing, recording = self.binding.tensors, self.captured.changing, self.captured.recording
+        self.watch: Watch = frontend.Watch(self.subject, held, self.known.constants, changing, recording)
 
     @property
     def program(self) -> StepProgram:

@@ -32,8 +32,9 @@ class Changes:
         if last is None:
             return
         form, known = last
-        changing = known.captured.changing
-        now = frontend.form_of(subject, known.captured.structure, batch, changing)
+        captured = known.captured
+        changing = captured.changing
+        now = frontend.form_of(subject, captured.structure, batch, changing, captured.recording)
         # Where nothing else differs, a number of which the step asks for the value does.
         self._counts.update(frontend.changed_values(form, now) if form != now else [*changing.asked()])
 

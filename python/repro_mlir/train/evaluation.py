@@ -85,10 +85,7 @@ class Evaluation:
         """Makes the evaluation of the present form the present one; captures it where it is not known."""
         with frontend.evaluation_mode(self._model):
             # What the user's modules are in has no part in it.
-            form = frontend.form_of(subject, None, batch)
-            known = self._forms.find(form)
-            if known is None:
-                form, known = self._capture(batch, subject)
+            form, known = next(self._forms.find(subject, batch), None) or self._capture(batch, subject)
         step = self._forms.step(form, known)
         if step is None:
             own = {kind.name: np.ones(kind.shape, kind.dtype) for kind in known.added}

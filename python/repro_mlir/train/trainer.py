@@ -553,14 +553,9 @@ class Trainer(ConstantAttributes):
             self._step.bring_back()
         frontend.refuse_hooks(dict(self._model.named_parameters()), self._optimizer)
         if len(self._forms) and not anew:
-            present = frontend.form_of(subject, batch=batch)
-            for form, known in self._forms.candidates():
-                captured = known.captured
-                now = frontend.form_of(subject, None, batch, captured.changing) if captured.changing else present
-                now = frontend.with_structure(now, captured.optimizer_structure())
-                if form == now and known.constants.unchanged() and captured.takes(batch):
-                    with suppress(frontend.Stale):
-                        return self._take(form, known, subject)
+            for form, known in self._forms.find(subject, batch):
+                with suppress(frontend.Stale):
+                    return self._take(form, known, subject)
             self._changes.note(subject, batch, self._forms.last)
         options = replace(subject.options, changing=self._changes.again)
 
@@ -578,7 +573,8 @@ class Trainer(ConstantAttributes):
             # The hooks are part of the form.
             for module in self._modules:
                 self._called.watch(module)
-            form = frontend.form_of(subject, known.captured.structure, batch, known.captured.changing)
+            captured = known.captured
+            form = frontend.form_of(subject, captured.structure, batch, captured.changing, captured.recording)
         self._check_recorded(known.program, form)
         message = self._changes.warning(known.captured)
         if message is not None:

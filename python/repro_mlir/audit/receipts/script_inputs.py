@@ -89,10 +89,12 @@ class ScriptBatches:
         """The inputs of the next batch, hyper-parameters first. ReproError where there is none."""
         batch = self._first if self.taken == 0 else self._next()
         self.taken += 1
-        form = self._given.form(self.imported, batch)
-        if form not in self._known:
-            self._known[form] = self._given.capture(batch)
-        self.program, self.imported = self._known[form]
+        known = (each for form, each in self._known.items() if self._given.form(each[1], batch) == form)
+        found = next(known, None)
+        if found is None:
+            found = self._given.capture(batch)
+            self._known[self._given.form(found[1], batch)] = found
+        self.program, self.imported = found
         self._batch = batch
         return self._given.read_inputs(self.program, self.imported, batch)
 

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
         check_environment,
         difference,
         form_of,
-        with_structure,
     )
 
 _HOMES = {
@@ -84,7 +83,6 @@ _HOMES = {
     "save_checkpoint": "checkpoint",
     "to_tensor": "tensors",
     "unwrapped": "arguments",
-    "with_structure": "watch",
 }
 
 __all__ = [
@@ -125,7 +123,6 @@ __all__ = [
     "save_checkpoint",
     "to_tensor",
     "unwrapped",
-    "with_structure",
 ]
 
 __getattr__, __dir__ = load_on_first_use(__name__, _HOMES)

@@ -43,6 +43,7 @@ from repro_mlir.frontends.torch.microbatch_reduction import origin_of_values, re
 from repro_mlir.frontends.torch.modes import evaluation_mode
 from repro_mlir.frontends.torch.optimizers import OptimizerProgram, clip_by_global_norm
 from repro_mlir.frontends.torch.random_sites import RandomSites, current_sites
+from repro_mlir.frontends.torch.recording import Recording
 from repro_mlir.frontends.torch.representation import represented
 from repro_mlir.frontends.torch.reshapes import replace_views
 from repro_mlir.frontends.torch.results import Results, check_returns
@@ -270,6 +271,7 @@ class _Step:
         self.results: dict[str, Any] = {}
         self.extra: dict[str, tuple[Role, torch.Tensor]] = {}
         self.optimizer: OptimizerProgram | None = None
+        self.recording: Recording | None = None
 
     @property
     def input_names(self) -> list[str]:
@@ -319,6 +321,7 @@ class _WithLoss(_Step):
         self.metrics = options.metrics or {}
         self.returns: tuple[str, ...] = ()
         self.is_microbatch = False
+        self.recording = Recording()
 
     def forward(self, batch: Any) -> tuple[torch.Tensor, Any]:
         """The loss, and what the model returns."""
@@ -787,7 +790,8 @@ def _trace(step: _Step, options: CaptureOptions, sizes: Sizes | None = None) -> 
         }
         names = [entry.name for entry in entries[num_parameters + num_buffers :]]
         state = dict(zip(names, values[num_parameters + num_buffers :], strict=True))
-        with RandomSites(seed_value, step_value):
+        recorded = contextlib.nullcontext() if step.recording is None else step.recording.recorded()
+        with RandomSites(seed_value, step_value), recorded:
             outputs = step.run(parameters, buffers, state, rest[:count], step.rebuild_batch(rest[count:]))
         new_state = [*parameters.values(), *buffers.values(), *state.values()]
         return [*new_state, seed_value, step_value + 1, *outputs]
@@ -838,6 +842,7 @@ def _capture(step: _Step, options: CaptureOptions) -> ImportedProgram[Captured]:
         written=lowered.written,
         constants=traced.first.meta["constants"],
         results=step.results,
+        recording=step.recording,
         _batch_spec=step.batch_spec,
         _batch_constants=step.constants,
         changing=step.changing,

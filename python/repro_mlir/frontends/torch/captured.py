@@ -26,6 +26,7 @@ from repro_mlir.numerics.tensors import TensorType
 if TYPE_CHECKING:
     from repro_mlir.frontends.torch.changing_values import ChangingValues
     from repro_mlir.frontends.torch.optimizers import OptimizerProgram
+    from repro_mlir.frontends.torch.recording import Recording
     from repro_mlir.frontends.torch.slots import Slot
 
 Role = Literal["parameter", "buffer", "optimizer", "average", "loss_scale", "seed", "step", "gradient_compression"]
@@ -68,6 +69,7 @@ class Captured:
       constants: tensors that the step read beside its state and the batch; the program has their values.
       results: where in what the user gets the outputs belong, see `results.Results`.
       changing: values that may be others at later steps; numbers among them are inputs after the hyper-parameters.
+      recording: what ran in the trace; None where nobody looks whether the program is still the right one.
     """
 
     state: tuple[TensorType, ...]
@@ -77,6 +79,7 @@ class Captured:
     constants: list[torch.Tensor] = field(repr=False)
     results: dict[str, Any] = field(repr=False)
     changing: ChangingValues = field(repr=False)
+    recording: Recording | None = field(repr=False)
     _batch_spec: pytree.TreeSpec = field(repr=False)
     _batch_constants: list[Any] = field(repr=False)
     _optimizer: OptimizerProgram | None = field(repr=False)

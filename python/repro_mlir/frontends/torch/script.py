@@ -79,7 +79,9 @@ class Training:
         """What the program of a batch depends on now: where it is the same as at the capture, so is the program."""
         structure = imported.bindings.optimizer_structure()
         subject = frontend.Subject(self.model, self.loss_fn, self.optimizer, self._capture_options(returns))
-        return frontend.form_of(subject, structure, self._flat(batch))
+        # What else is asked for may call other functions.
+        recording = None if returns else imported.bindings.recording
+        return frontend.form_of(subject, structure, self._flat(batch), recording=recording)
 
     def _flat(self, batch: Any) -> FlatBatch:
         """What a step is captured from: the batch, or the first microbatch of it."""

@@ -46,6 +46,14 @@ def is_user_file(path: str) -> bool:
     )
 
 
+@functools.cache
+def is_standard_file(path: str) -> bool:
+    """Whether this is a file of Python's standard library, or code without a file that it has made."""
+    path = os.path.realpath(path) if not path.startswith("<frozen") else path
+    return path.startswith(("<frozen", _LIBRARIES[2])) and not path.startswith(_PACKAGES)
+
+
+@functools.cache
 def is_package_file(path: str) -> bool:
     """Whether this is a file of an installed package."""
     return os.path.realpath(path).startswith(_PACKAGES)

@@ -10,6 +10,7 @@ differs, `form_of` says in which form they are now. Two forms that are equal hav
 from __future__ import annotations
 
 import random
+import types
 import weakref
 from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
@@ -26,7 +27,7 @@ from repro_mlir.frontends.torch.captured import FlatBatch
 from repro_mlir.frontends.torch.changing_values import ChangingValues, Mark
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.hooks import GLOBAL_HOOKS, GLOBAL_STEP_HOOKS, MODULE_HOOKS, computes_attributes
-from repro_mlir.frontends.torch.reads import PLUMBING, Contents, contents, find_reads
+from repro_mlir.frontends.torch.reads import PLUMBING, Contents, Recording, contents, find_reads
 from repro_mlir.frontends.torch.resident import as_they_are
 from repro_mlir.frontends.torch.subject import Subject
 
@@ -62,6 +63,7 @@ class Watch:
         held: Sequence[torch.Tensor],
         constants: Contents,
         changing: ChangingValues | None = None,
+        recording: Recording | None = None,
     ) -> None:
         """
         Args:
@@ -69,9 +71,10 @@ class Watch:
           held: the tensors in whose memory the state is.
           constants: tensors that are constants of the program.
           changing: values that may be others.
+          recording: what ran in the trace.
         """
         model = subject.model
-        reads = find_reads(model, subject.functions, subject.optimizer)
+        reads = find_reads(model, subject.functions, subject.optimizer, recording)
         self._parameters = list(model.parameters())
         self._held = [*held]
         self._constants = constants
@@ -129,21 +132,27 @@ def form_of(
     structure: Hashable = None,
     batch: FlatBatch | None = None,
     changing: ChangingValues | None = None,
+    recording: Recording | None = None,
 ) -> Form:
     """The form in which the user's objects are: everything that a captured program depends on, with names.
 
     Args:
       structure: of the optimizer, see `Captured.optimizer_structure`.
       changing: values that are not a part of it.
+      recording: what ran in the trace of a program; None: all that can be found from the user's objects counts.
+    Raises:
+      CaptureError: the trace of the recording read what cannot be watched.
     """
     if changing:
         with changing.marked():
-            form = form_of(subject, structure, batch)
+            form = form_of(subject, structure, batch, recording=recording)
         return tuple((name, _CHANGES if changing.is_of_batch(name) else value) for name, value in form)
     parts: list[tuple[str, Hashable]] = [("torch.get_default_dtype()", torch.get_default_dtype())]
     model = subject.model
     parts.extend((name, _Same(function)) for name, function in subject.functions.items())
-    reads = find_reads(model, subject.functions, subject.optimizer)
+    reads = find_reads(model, subject.functions, subject.optimizer, recording)
+    if recording is not None:
+        reads.refuse_unknown(recording)
     own = {"model": model} if subject.average is None else {"model": model, "average": subject.average}
     inner = chain.from_iterable(_named_modules(name, module) for name, module in own.items())
     for name, module in (*inner, *reads.modules.items()):
@@ -151,20 +160,12 @@ def form_of(
         parts.extend(_module_parts(name, module))
     parts.extend((name, hashable(value)) for name, value in reads.parts())
     parts.extend((name, contents(value)) for name, value in reads.tensors.items())
-    parts.append((_STRUCTURE, structure))
+    parts.append(("optimizer.param_groups", structure))
     parts.extend(subject.choices)
     parts.append(("the structure or shape of the batch", None if batch is None else batch.kind))
     if batch is not None:
         parts.extend((name, hashable(value)) for name, value in batch.constants)
     return tuple(parts)
-
-
-_STRUCTURE = "optimizer.param_groups"
-
-
-def with_structure(form: Form, structure: Hashable) -> Form:
-    """The form with another structure of the optimizer."""
-    return tuple((name, structure if name == _STRUCTURE else value) for name, value in form)
 
 
 _CHANGES = "any number or string"
@@ -187,10 +188,12 @@ def _is_value(part: Hashable) -> bool:
 
 def difference(one: Form, other: Form) -> str:
     """The name of the first part in which two forms differ."""
-    for (name, value), (other_name, other_value) in zip(one, other, strict=False):
-        if name != other_name or value != other_value:
+    values, others = dict(one), dict(other)
+    for name, value in values.items():
+        if name in others and others[name] != value:
             return name
-    return "the number of modules" if len(one) != len(other) else "a tensor that is a constant of the program"
+    names = [*(values.keys() ^ others.keys())]
+    return min(names) if names else "a tensor that is a constant of the program"
 
 
 class _Same:
@@ -231,27 +234,28 @@ def hashable(value: Any, outer: tuple[object, ...] = ()) -> Hashable:
 
     `outer` are the containers around the value: one that contains itself has an end.
     """
-    if isinstance(value, bool | int | str | bytes | complex | None | torch.dtype | torch.Size):
+    kind = type(value)
+    if issubclass(kind, bool | int | str | bytes | complex | types.NoneType | torch.dtype | torch.Size):
         return type(value), value
-    if isinstance(value, float):
+    if issubclass(kind, float):
         # Tells -0.0 from 0.0; a NaN is one.
         return float, value.hex()
     if any(value is each for each in outer):
         return _Same(value)
     inner = partial(hashable, outer=(*outer, value))
-    if isinstance(value, tuple | list | deque):
+    if issubclass(kind, tuple | list | deque):
         return type(value), tuple(map(inner, value))
-    if isinstance(value, set | frozenset):
+    if issubclass(kind, set | frozenset):
         return type(value), frozenset(map(inner, value))
-    if isinstance(value, dict):
+    if issubclass(kind, dict):
         return type(value), tuple((inner(key), inner(item)) for key, item in value.items())
-    if isinstance(value, np.generic):
+    if issubclass(kind, np.generic):
         return type(value), value.tobytes()
-    if isinstance(value, random.Random):
+    if issubclass(kind, random.Random):
         return _Same(value), value.getstate()
-    if isinstance(value, np.random.Generator):
+    if issubclass(kind, np.random.Generator):
         return _Same(value), repr(value.bit_generator.state)
-    if isinstance(value, FakeTensor | weakref.ref):
+    if issubclass(kind, FakeTensor | weakref.ref):
         # What a module keeps of a trace, or a recurrent one of its weights: another one each time.
         return type(value).__name__
     return _Same(value)

@@ -1,0 +1,74 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The names that Python code reads, from its bytecode."""
+
+from __future__ import annotations
+
+import dis
+import functools
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Names:
+    """What code names, including the functions inside of it.
+
+    Attributes:
+      variables: globals and builtins.
+      attributes: attributes, and constant strings that may be some, as in `getattr(x, "scale")`.
+      imports: the modules that it imports, each with its level: 0 for an absolute name.
+    """
+
+    variables: frozenset[str]
+    attributes: frozenset[str]
+    imports: frozenset[tuple[str, int]]
+
+
+@functools.lru_cache(maxsize=4096)
+def names_of(code: types.CodeType) -> Names:
+    """The names of code, those of the functions inside of it too."""
+    variables, attributes, imports = set[str](), set[str](), set[tuple[str, int]]()
+    level = 0
+    for instruction in dis.get_instructions(code):
+        name = instruction.argval
+        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            variables.add(name)
+        elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM"):
+            attributes.add(name)
+        elif instruction.opname == "IMPORT_NAME":
+            imports.add((name, level))
+            attributes.update(name.split("."))
+        elif instruction.opname == "LOAD_CONST" and type(name) is int:
+            level = name
+    for constant in code.co_consts:
+        attributes.update(_words(constant))
+        if isinstance(constant, types.CodeType):
+            inner = names_of(constant)
+            variables |= inner.variables
+            attributes |= inner.attributes
+            imports |= inner.imports
+    return Names(frozenset(variables), frozenset(attributes), frozenset(imports))
+
+
+def _words(constant: Any) -> Iterator[str]:
+    """The strings of a constant that may name attributes: for getattr, attrgetter and patterns of classes."""
+    if isinstance(constant, str):
+        words = constant.split(".")
+        if all(word.isidentifier() for word in words):
+            yield from words
+    elif isinstance(constant, tuple | frozenset):
+        for each in constant:
+            yield from _words(each)
+
+
+def line_of(code: types.CodeType, name: str) -> int | None:
+    """The first line of code, or of a function inside of it, that has a name."""
+    for instruction in dis.get_instructions(code):
+        if instruction.argval == name and instruction.positions is not None:
+            return instruction.positions.lineno
+    inner = (line_of(each, name) for each in code.co_consts if isinstance(each, types.CodeType))
+    return next((line for line in inner if line is not None), None)

@@ -1,0 +1,81 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Kinds of Python objects, by what of them can change: what is of no kind here cannot be watched."""
+
+from __future__ import annotations
+
+import array
+import datetime
+import decimal
+import fractions
+import io
+import random
+import re
+import threading
+import types
+import typing
+import uuid
+from collections import deque
+from pathlib import PurePath
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+_ATOMS = (
+    *(str, bytes, int, float, complex, bool, type(None), type(...), type(NotImplemented), range),
+    *(decimal.Decimal, fractions.Fraction, uuid.UUID, re.Pattern, re.Match),
+    *(datetime.date, datetime.time, datetime.datetime, datetime.timedelta, datetime.timezone),
+    *(types.CodeType, types.GenericAlias, types.UnionType, typing.TypeVar),
+    *(types.GetSetDescriptorType, types.MemberDescriptorType, types.WrapperDescriptorType),
+    *(types.MethodDescriptorType, types.ClassMethodDescriptorType, type(NamedTuple("_Named", [("each", int)]).each)),
+)
+CONTAINERS = (
+    *(list, tuple, set, frozenset, dict, deque, types.MappingProxyType),
+    *(type({}.keys()), type({}.values()), type({}.items())),
+)
+"""Containers whose elements can be looked at without a change."""
+
+HELD = (bytearray, array.array, memoryview)
+"""What holds bytes that can be compared, beside tensors and arrays."""
+
+GENERATORS = (random.Random, np.random.Generator, np.random.RandomState)
+"""Random number generators: a step that draws from one changes it, and is refused for that."""
+
+_LOCKS = (type(threading.Lock()), type(threading.RLock()))
+# Of packages whose objects of C have no state that a step reads, or state that others look after.
+_KNOWN_PACKAGES = ("torch", "numpy", "repro_mlir", "_abc", "typing")
+_HEAP_TYPE, _IMMUTABLE_TYPE = 1 << 9, 1 << 8
+
+
+def is_atom(value: Any) -> bool:
+    """Whether nothing of a value can change."""
+    kind = type(value)
+    return kind in _ATOMS or issubclass(kind, np.generic | np.dtype | torch.dtype | torch.device | PurePath)
+
+
+def is_value(value: Any) -> bool:
+    """Whether a value is one of a subclass of a number or string, of which the class and attributes can change."""
+    return issubclass(type(value), _ATOMS)
+
+
+def is_opaque(value: Any) -> bool:
+    """Whether a value is one that a step only acts on: a lock, a log, a file that is only written."""
+    kind = type(value)
+    if kind in _LOCKS or kind.__name__ in ("instancemethod", "_lru_list_elem"):
+        return True
+    if issubclass(kind, io.IOBase):
+        return not value.closed and value.writable() and not value.readable()
+    return not is_python_object(value) and (kind.__module__ or "").split(".")[0] in _KNOWN_PACKAGES
+
+
+def is_python_object(value: Any) -> bool:
+    """Whether all that a value has is in its `__dict__` and its slots: its class is written in Python."""
+    base = next(each for each in type(value).__mro__ if not is_extended(each))
+    return base is object or base is types.SimpleNamespace
+
+
+def is_extended(kind: type) -> bool:
+    """Whether this is a class written in Python, whose objects may have attributes."""
+    return bool(kind.__flags__ & _HEAP_TYPE) and not kind.__flags__ & _IMMUTABLE_TYPE

@@ -1,0 +1,224 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""What Python code ran while a step was traced, and which names it asked for.
+
+Python's profiler tells of each call. It is off within operators, which take most of the time and call nothing of the
+user's. The names of attributes are those in the code that ran, and those that `getattr` and `hasattr` were given.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import copy
+import datetime
+import importlib
+import io
+import random
+import re
+import sys
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from repro_mlir.frontends.torch.code_names import line_of, names_of
+from repro_mlir.frontends.torch.errors import CaptureError
+from repro_mlir.frontends.torch.kinds import is_opaque
+from repro_mlir.frontends.torch.source_lines import is_package_file, is_standard_file, is_user_file, source_name
+
+_LIBRARY, _PACKAGE, _USER, _STANDARD = range(4)
+_ACTIONS = re.compile(r"^<frozen importlib|[/\\](logging|importlib)[/\\]|[/\\](warnings|traceback|linecache|inspect|tokenize)\.py$")
+"""Files of the standard library that act, and give no value to a step."""
+
+_PURE = {
+    *("builtins", "math", "cmath", "_operator", "itertools", "_functools", "_collections", "_bisect", "_heapq"),
+    *("_struct", "binascii", "zlib", "_json", "_sre", "_string", "unicodedata", "array", "_abc", "_weakref"),
+    *("_warnings", "_thread", "_codecs", "_statistics", "_decimal", "_contextvars", "_hashlib", "_md5", "_sha1"),
+    *("_sha256", "_sha512", "_sha3", "_blake2", "_pickle", "_typing", "_datetime", "atexit", "_ast", "_imp", "marshal"),
+}
+"""Modules written in C of which a function gives the same for the same arguments, and reads nothing else."""
+
+_PURE_PACKAGES = ("torch", "numpy", "repro_mlir")
+_IMPURE = {"open", "input", "breakpoint", "getrefcount", "get_ident"}
+_PURE_OF_SYS = {"_getframe", "exc_info", "intern", "getsizeof", "getrecursionlimit", "getdefaultencoding", "audit"}
+_NOW = {"now", "utcnow", "today"}
+_ALL_ATTRIBUTES = {id(function.__code__) for function in (copy.copy, copy.deepcopy)}
+
+
+class Recording:
+    """What ran in a trace.
+
+    Attributes:
+      names: the attributes that code of the user's, and what it called, asked for.
+      everything: whether code asked for all attributes of some object, as `vars` does.
+      namespaces: the globals of each code of the user's that ran, by the code.
+      asked: globals that code asked for as a whole.
+    """
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+        self.everything = False
+        self.namespaces: dict[types.CodeType, dict[str, Any]] = {}
+        self.asked: list[dict[str, Any]] = []
+        self._ran: dict[int, types.CodeType] = {}
+        self._kinds: dict[int, int] = {}
+        self._refusal: str | None = None
+
+    def ran(self, code: types.CodeType) -> bool:
+        """Whether code ran."""
+        return id(code) in self._ran
+
+    def line_of(self, name: str) -> str:
+        """`file:line: ` of a name in code of the user's that ran; empty where no such code has it."""
+        for code in self.namespaces:
+            line = line_of(code, name)
+            if line is not None and self._kinds[id(code)] == _USER:
+                return f"{source_name(code.co_filename)}:{line}: "
+        return ""
+
+    @contextlib.contextmanager
+    def recorded(self) -> Iterator[None]:
+        """Records what its block calls. CaptureError where it calls what gives another value each time."""
+        former = sys.getprofile()
+        if former is not None and not callable(former):
+            raise CaptureError("a step is captured under a profiler of C: expected it to be started after the first step")
+
+        def profile(frame: types.FrameType, event: str, argument: Any) -> None:
+            self._see(frame, event, argument)
+            if former is not None:
+                former(frame, event, argument)
+
+        with self._dynamic_names(), _Suspended():
+            sys.setprofile(self._see if former is None else profile)
+            try:
+                yield
+            finally:
+                sys.setprofile(former)
+        if self._refusal is not None:
+            raise CaptureError(self._refusal)
+
+    def _see(self, frame: types.FrameType, event: str, argument: Any) -> None:
+        code = frame.f_code
+        key = id(code)
+        if event == "call":
+            kind = self._kinds.get(key)
+            if kind is None:
+                kind = self._kinds[key] = _kind_of(code)
+                self._ran[key] = code
+                if kind in (_USER, _PACKAGE):
+                    self._add(code, frame.f_globals)
+            if kind == _STANDARD or code is importlib.import_module.__code__:
+                self._see_library(frame, code)
+        elif event == "c_call":
+            kind = self._kinds.get(key)
+            if kind is None and _kind_of(code) == _USER:
+                # It was running before the recording.
+                kind = _USER
+            if kind == _USER:
+                self._see_builtin(frame, argument)
+
+    def _see_library(self, frame: types.FrameType, code: types.CodeType) -> None:
+        """Code of the standard library that the user's code calls counts as the user's."""
+        caller = frame.f_back
+        if caller is None or self._kinds.get(id(caller.f_code)) not in (_USER, _PACKAGE):
+            return
+        if id(code) in _ALL_ATTRIBUTES:
+            self.everything = True
+        if code is importlib.import_module.__code__:
+            self.names.add(frame.f_locals["name"])
+        if self._kinds[id(caller.f_code)] == _USER:
+            self._kinds[id(code)] = _USER
+        self._add(code, frame.f_globals)
+
+    def _add(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
+        if code not in self.namespaces:
+            self.namespaces[code] = namespace
+            self.names |= names_of(code).attributes
+            if self.names & {"__dict__", "__getattribute__", "__reduce_ex__", "__getstate__"} and is_user_file(
+                code.co_filename
+            ):
+                self.everything = True
+
+    def _see_builtin(self, frame: types.FrameType, function: Any) -> None:
+        owner, name = getattr(function, "__self__", None), function.__name__
+        if isinstance(owner, types.ModuleType) or owner is None:
+            home = function.__module__ or ""
+            if name in ("vars", "dir", "repr", "locals"):
+                self.everything = True
+            elif name == "globals" and not any(each is frame.f_globals for each in self.asked):
+                self.asked.append(frame.f_globals)
+            is_pure = home in _PURE or home.split(".")[0] in _PURE_PACKAGES or (home == "sys" and name in _PURE_OF_SYS)
+            if (is_pure and name not in _IMPURE) or name == "sleep":
+                return
+            what = f"{home}.{name}" if home and home != "builtins" else name
+        elif isinstance(owner, type):
+            if not issubclass(owner, datetime.date) or name not in _NOW:
+                return
+            what = f"{owner.__name__}.{name}"
+        elif isinstance(owner, random.Random) and name != "getstate" and owner is not random._inst:
+            what = f"{type(owner).__name__}.{name}"
+        elif isinstance(owner, io.IOBase) and not isinstance(owner, io.StringIO | io.BytesIO) and not is_opaque(owner):
+            what = f"{type(owner).__name__}.{name}"
+        else:
+            if isinstance(owner, str) and name in ("format", "format_map"):
+                self.names.update(re.findall(r"\w+", owner))
+            return
+        if self._refusal is None:
+            self._refusal = (
+                f"{_user_line(frame)}the step calls {what}, which may give another value each time: a compiled step has "
+                "the value that it gave at the capture; expected the value in the batch or in a buffer of the model"
+            )
+
+    @contextlib.contextmanager
+    def _dynamic_names(self) -> Iterator[None]:
+        """Notes the names that getattr and hasattr are given."""
+        names, held = self.names, (getattr, hasattr)
+
+        def noting(function: Callable[..., Any]) -> Callable[..., Any]:
+            def call(value: Any, name: str, *default: Any) -> Any:
+                names.add(name)
+                return function(value, name, *default)
+
+            return call
+
+        builtins.getattr, builtins.hasattr = map(noting, held)  # type: ignore[assignment]
+        try:
+            yield
+        finally:
+            builtins.getattr, builtins.hasattr = held
+
+
+class _Suspended(TorchDispatchMode):
+    """No operator is recorded: it runs far more code of PyTorch's than all else of a trace."""
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        former = sys.getprofile()
+        if function.namespace not in ("aten", "prims"):
+            return function(*args, **(kwargs or {}))
+        sys.setprofile(None)
+        try:
+            return function(*args, **(kwargs or {}))
+        finally:
+            sys.setprofile(former)
+
+
+def _kind_of(code: types.CodeType) -> int:
+    path = code.co_filename
+    if is_standard_file(path):
+        return _LIBRARY if _ACTIONS.search(path) else _STANDARD
+    if not is_user_file(path):
+        return _LIBRARY
+    return _PACKAGE if is_package_file(path) else _USER
+
+
+def _user_line(frame: types.FrameType | None) -> str:
+    """`file:line: ` of the innermost frame of the user's."""
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if not path.startswith("<") and is_user_file(path) and not is_package_file(path):
+            return f"{source_name(path)}:{frame.f_lineno}: "
+        frame = frame.f_back
+    return ""
