@@ -30,7 +30,7 @@ from repro_mlir.frontends.torch.kinds import is_opaque
 from repro_mlir.frontends.torch.source_lines import is_package_file, is_standard_file, is_user_file, source_name
 
 _LIBRARY, _PACKAGE, _USER, _STANDARD = range(4)
-_ACTIONS = re.compile(r"^<frozen importlib|[/\\](logging|importlib)[/\\]|[/\\](warnings|traceback|linecache|inspect|tokenize)\.py$")
+_ACTIONS = re.compile(r"^<frozen importlib|/(logging|importlib)/|/(warnings|traceback|linecache|inspect|tokenize)\.py$")
 """Files of the standard library that act, and give no value to a step."""
 
 _PURE = {
@@ -84,7 +84,9 @@ class Recording:
         """Records what its block calls. CaptureError where it calls what gives another value each time."""
         former = sys.getprofile()
         if former is not None and not callable(former):
-            raise CaptureError("a step is captured under a profiler of C: expected it to be started after the first step")
+            raise CaptureError(
+                "a step is captured under a profiler of C: expected one that starts after the first step"
+            )
 
         def profile(frame: types.FrameType, event: str, argument: Any) -> None:
             self._see(frame, event, argument)
@@ -168,8 +170,8 @@ class Recording:
             return
         if self._refusal is None:
             self._refusal = (
-                f"{_user_line(frame)}the step calls {what}, which may give another value each time: a compiled step has "
-                "the value that it gave at the capture; expected the value in the batch or in a buffer of the model"
+                f"{_user_line(frame)}the step calls {what}, which may give another value each time: a compiled step "
+                "has the value that it gave at the capture; expected the value in the batch or in a buffer of the model"
             )
 
     @contextlib.contextmanager
