@@ -30,7 +30,7 @@ class _Normalizer(torch.autograd.Function):
         return log_probs.new_zeros([log_probs.shape[1]])
 
     @staticmethod
-    def backward(context: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:  # type: ignore[override]
+    def backward(context: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
         log_probs, known = context.saved_tensors
         # Of steps beyond the input the exponential may be infinite.
         exponential = torch.exp(torch.where(known.unsqueeze(2), log_probs, torch.zeros([], dtype=log_probs.dtype)))

@@ -20,7 +20,7 @@ def with_positive_indices(function: Any, args: tuple[Any, ...]) -> tuple[Any, ..
     Indices that are out of range stay as they are, so that an error names them.
     """
     packet = getattr(function, "overloadpacket", None)
-    x = args[0] if args else None
+    x: Any = args[0] if args else None
     if packet in _LISTS:
         return (x, _along_dimensions(x, args[1]), *args[2:])
     if packet in _FLAT:
