@@ -25,7 +25,7 @@ os.execvp(sys.argv[2], sys.argv[2:])
 
 def ending_with_this(command: Sequence[str | os.PathLike[str]]) -> list[str]:
     """A command that runs `command` and is killed when the thread that starts it ends, however that ends."""
-    return [sys.executable, "-ISc", _START, str(os.getpid()), *map(os.fspath, command)]
+    return [sys.executable, "-ISc", _START, str(os.getpid()), *(os.fspath(part) for part in command)]
 
 
 def end_with_parent(parent: int) -> None:

@@ -82,9 +82,9 @@ def _read_all(source: int, most: int, channel: socket.socket) -> bytes | None:
     """All that a child writes, or its beginning; the descriptor is closed. None where the other side has gone."""
     parts = bytearray()
     while len(parts) < most:
-        ready, _, _ = select.select([source, channel], [], [])
+        ready, _, _ = select.select([source, channel.fileno()], [], [])
         # There is no other request before the answer.
-        if channel in ready and not channel.recv(1, socket.MSG_PEEK):
+        if channel.fileno() in ready and not channel.recv(1, socket.MSG_PEEK):
             return None
         part = os.read(source, min(most - len(parts), 1 << 20)) if source in ready else None
         if part == b"":

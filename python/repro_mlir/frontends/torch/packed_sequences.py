@@ -171,7 +171,7 @@ def _network(cell: _Cell, function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-_vf: Any = torch._VF  # type: ignore[attr-defined]  # the stubs lack it
+_vf: Any = torch._VF
 
 PACKED: dict[Any, Callable[..., Any]] = {
     _vf._pack_padded_sequence: _pack,

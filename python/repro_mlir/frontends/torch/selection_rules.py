@@ -562,7 +562,7 @@ def _chooser(call: Call, x: Any, indices: Sequence[Any], argument: int) -> tuple
     for own, given in zip(_dims(x)[place : place + rank], _dims(mask), strict=True):
         if not same(own, given) and (chosen(own) or chosen(given)):
             raise CaptureError(mismatch(own, given))
-    node = call.node.args[argument][place]  # type: ignore[index,union-attr]
+    node = call.node.args[argument][place]  # type: ignore[index]
     which = _raw(mask).to(torch.bool)
     counts = mask.counts() if isinstance(mask, Selected) else None
     return place, rank, call.new_rows(which if counts is None else which & counts, "mask", node)
@@ -599,7 +599,7 @@ def _places(call: Call, x: Any, indices: Sequence[Any], argument: int) -> tuple[
             rows = indices[i].numbers if isinstance(indices[i], Selected) else None
             if rows is None or not same(x.dims[i], (rows,)):
                 _require_static(x, i, "an index")
-            found[i] = torch.arange(extent_of(x.dims[i])).reshape(found[i].shape)
+            found[i] = torch.arange(extent_of(x.dims[i])).reshape(_raw(indices[i]).shape)
     return places, found, dims
 
 

