@@ -366,6 +366,16 @@ def test_hostile_chat_templates(template: str, message: str) -> None:
         FolderTokenizer(tokenizer, set()).encode_chat([{"role": "user", "content": "x"}])
 
 
+def test_templates_give_the_text_of_transformers() -> None:
+    tokenizer = byte_tokenizer()
+    used = FolderTokenizer(tokenizer, set())
+    used.prepare()
+    for content in ("fox", "Zwölf \N{SLIGHTLY SMILING FACE}\n{{ 1 }}", ""):
+        messages = [{"role": "user", "content": content}, {"role": "assistant", "content": "a"}]
+        text = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+        assert used.encode_chat(messages) == tokenizer.encode(text, add_special_tokens=False)
+
+
 def test_texts_on_which_a_tokenizer_fails() -> None:
     """A panic of Rust is no Exception."""
     tokenizer = byte_tokenizer()
