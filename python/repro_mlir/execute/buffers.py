@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,7 +14,8 @@ import numpy as np
 
 from ..numerics.elements import ELEMENTS
 from ..numerics.overlap import find_overlap
-from ..numerics.tensors import start_of
+from ..numerics.tensors import Described, require_same, start_of
+from ..program import Program
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,12 @@ def address(tensor: Tensor, value: np.ndarray, *, writable: bool) -> int:
     if value.shape != tensor.shape:
         raise ValueError(f"{tensor}: expected shape {tensor.shape}, got {value.shape}")
     return start_of(value)
+
+
+def check_signature(target: str, found: Callable[[str], Sequence[Described]], program: Program) -> None:
+    """ReproError unless code for a target has the tensors of its program; `found` gives those of a role."""
+    for role, expected in (("state", program.state), ("input", program.inputs), ("output", program.outputs)):
+        require_same(f"the code for {target}: {role}", found(role), expected)
 
 
 def check_disjoint(tensors: list[Tensor], addresses: list[int]) -> None:

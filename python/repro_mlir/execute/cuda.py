@@ -14,6 +14,7 @@ from ..bundle.runner.execution import Execution, choose_runnable
 from ..compilation.device_code import architectures_of, compile_for
 from ..program import Program
 from .backend import ResidentBackend
+from .buffers import check_signature
 
 
 class CudaBackend(ResidentBackend):
@@ -31,6 +32,7 @@ class CudaBackend(ResidentBackend):
         self._device = Device()
         chosen = choose_runnable(architectures_of(target), self._device, f"target {target}")
         (code,) = compile_for(program, [chosen])
+        check_signature(chosen, code.plan.tensors, program)
         self._execution = Execution(self._device, code)
 
     def load(self, states: Sequence[np.ndarray]) -> None:

@@ -19,13 +19,14 @@ from ..constant_attributes import ConstantAttributes
 from ..errors import CompileError, ReproError
 from ..frontends.arrays import as_array, as_given
 from ..frontends.tensors import module_of
-from ..numerics.tensors import require_same, start_of
+from ..numerics.tensors import start_of
 from ..program import Program
 from ..program.program import import_program, read_signature
 from ..progress import working
 from .arguments import Arguments, updatable
 from .backend import Backend, InPlaceBackend, ResidentBackend
 from .bound_state import bind
+from .buffers import check_signature
 
 
 def targets() -> list[str]:
@@ -128,12 +129,8 @@ def _cpu_backend(program: Program, target: str, level: str, threads: int) -> Bac
     try:
         in_qemu = level.startswith("aarch64") and level not in runnable_levels()
         backend = QemuBackend(artifact, threads) if in_qemu else CpuBackend(artifact, threads)
-        for role, found, expected in (
-            ("state", backend.states, program.state),
-            ("input", backend.inputs, program.inputs),
-            ("output", backend.outputs, program.outputs),
-        ):
-            require_same(f"the code for {level}: {role}", found, expected)
+        found = {"state": backend.states, "input": backend.inputs, "output": backend.outputs}
+        check_signature(level, found.__getitem__, program)
         return backend
     except (RuntimeError, ValueError) as error:
         raise ReproError(f"cannot run {target} on this machine: {_first_line(error)}") from None

@@ -16,6 +16,7 @@ from ..errors import StepFailed
 from ..program import Program
 from . import emulator
 from .backend import ResidentBackend
+from .buffers import check_signature
 
 DEFAULT_ARCHITECTURE = "sm_90"
 """Whose PTX "ptx-emulator" runs; the bits are those of every other."""
@@ -89,6 +90,7 @@ class PtxBackend(ResidentBackend):
           ReproError: a program that cannot be compiled.
         """
         (code,) = compile_for(program, [architecture], assembled=False)
+        check_signature(architecture, code.plan.tensors, program)
         self._emulation = Emulation(code)
         self._threads = threads
 

@@ -24,7 +24,7 @@ from .elements import ELEMENTS, float_format
 LONGEST_NAME = 1000
 """Characters of a tensor's name."""
 
-_COMPLEX = {"f32": np.dtype(np.complex64), "f64": np.dtype(np.complex128)}
+_COMPLEX: dict[str, np.dtype[Any]] = {"f32": np.dtype(np.complex64), "f64": np.dtype(np.complex128)}
 _UNSIGNED = {f"i{width}": np.dtype(f"uint{width}") for width in (8, 16, 32, 64)}
 
 

@@ -12,8 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from ...execute.microbatches import compile_step
-from ...frontends.arrays import as_array
-from ...numerics.tensors import TensorType
+from ...numerics.tensors import TensorType, parts_of
 from ..operators import Operator, OperatorGraph, Tracer
 from .report import Difference, OperatorDifference, TensorDifference, compare
 
@@ -52,8 +51,7 @@ class TargetSide:
         count = len(program.state)
         state = {kind.name: array.copy() for kind, array in zip(program.state, arrays[:count], strict=True)}
         _, outputs = self._executable(state, *arrays[count:])
-        given = [as_array(outputs[kind.name], kind, "output") for kind in program.outputs]
-        return [*state.values(), *given]
+        return [*state.values(), *map(parts_of, outputs.values())]
 
     def values(self, arrays: Sequence[np.ndarray]) -> Iterator[tuple[Operator, tuple[np.ndarray, ...] | None]]:
         yield from self._tracer.run(arrays)
