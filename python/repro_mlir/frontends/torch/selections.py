@@ -87,6 +87,11 @@ def without_selections(graph: torch.fx.GraphModule, arguments: Sequence[Any]) ->
     Raises:
       CaptureError: what is computed of a selection has no form over all rows, or depends on its number of rows.
     """
+    extents = [extent for each in arguments if isinstance(each, torch.Tensor) for extent in each.shape]
+    if any(isinstance(extent, torch.SymInt) for extent in extents):
+        first = next(node for node in graph.graph.nodes if _depends(node.meta.get("val")) or _has_mask(node))
+        origin, reason = origin_of_node(first), "a shape depends on tensor values: expected no open sizes beside a mask"
+        raise CaptureError(f"{origin}: {reason}" if origin else reason)
     found = functional(graph, arguments)
     for _ in range(_DEEPEST):
         expansion = _Expansion(found)
