@@ -156,8 +156,11 @@ class ScriptInputs:
         the first one. What the step gave beside the loss is its own choice: the state does not depend on it."""
         try:
             program = self._source.giving([kind.name for kind in listed.signature.outputs])
-        except ReproError:
+        except ReproError as error:
             program = self.program
+            if not program.is_named(listed.identity):
+                # It may be this machine that cannot capture it: nothing says that the receipt is wrong.
+                raise ReproError(f"{self._source.script} gives no outputs as the receipt lists them: {error}") from None
         message = f"not that of {self._source.script}"
         if not program.is_named(listed.identity):
             raise ReceiptWrong("program", message, step, listed.identity, program.hash)
