@@ -19,7 +19,6 @@ import gc
 import importlib.util
 import itertools
 import operator
-import os
 import pickle
 import re
 import sys
@@ -52,7 +51,7 @@ from repro_mlir.frontends.torch.kinds import (
     is_python_object,
     is_value,
 )
-from repro_mlir.frontends.torch.recording import Recording
+from repro_mlir.frontends.torch.recording import Recording, computes
 from repro_mlir.frontends.torch.source_lines import is_package_file, is_user_file
 
 PLUMBING = {
@@ -480,7 +479,7 @@ class _Search:
             self.attributes |= names.attributes
             if is_package_file(code.co_filename):
                 return
-        elif not self._recording.ran(code) or not (code in self._recording.namespaces or _computes(code)):
+        elif not self._recording.ran(code) or not (code in self._recording.namespaces or computes(code)):
             return
         self._follow_code(code)
         defaults = function.__defaults__ or ()
@@ -565,14 +564,6 @@ class _Search:
     def _names(self, name: str, view: _Names) -> None:
         self._note(name, view)
         self._open += view.parts(name)
-
-
-_COMPUTING = tuple(os.path.join(os.path.dirname(torch.__file__), each) for each in ("nn", "optim", "distributions"))
-
-
-def _computes(code: types.CodeType) -> bool:
-    """Whether this is code of PyTorch's that computes with functions that a user may replace, as of torch.nn."""
-    return code.co_filename.startswith(_COMPUTING)
 
 
 def is_made_by_user(module: types.ModuleType) -> bool:

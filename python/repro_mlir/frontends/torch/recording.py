@@ -15,6 +15,7 @@ import copy
 import datetime
 import importlib
 import io
+import os
 import random
 import re
 import sys
@@ -22,6 +23,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from repro_mlir.frontends.torch.code_names import line_of, names_of
@@ -32,6 +34,8 @@ from repro_mlir.frontends.torch.source_lines import is_package_file, is_standard
 _LIBRARY, _PACKAGE, _USER, _STANDARD = range(4)
 _ACTIONS = re.compile(r"^<frozen importlib|/(logging|importlib)/|/(warnings|traceback|linecache|inspect|tokenize)\.py$")
 """Files of the standard library that act, and give no value to a step."""
+
+_COMPUTING = tuple(os.path.join(os.path.dirname(torch.__file__), each) for each in ("nn", "optim", "distributions"))
 
 _PURE = {
     *("builtins", "math", "cmath", "_operator", "itertools", "_functools", "_collections", "_bisect", "_heapq"),
@@ -45,6 +49,7 @@ _PURE_PACKAGES = ("torch", "numpy", "repro_mlir")
 _IMPURE = {"open", "input", "breakpoint", "getrefcount", "get_ident"}
 _PURE_OF_SYS = {"_getframe", "exc_info", "intern", "getsizeof", "getrecursionlimit", "getdefaultencoding", "audit"}
 _NOW = {"now", "utcnow", "today"}
+_OF_ALL_ATTRIBUTES = frozenset({"__dict__", "__getattribute__", "__reduce_ex__", "__getstate__"})
 _ALL_ATTRIBUTES = {id(function.__code__) for function in (copy.copy, copy.deepcopy)}
 
 
@@ -125,7 +130,7 @@ class Recording:
     def _see_library(self, frame: types.FrameType, code: types.CodeType) -> None:
         """Code of the standard library that the user's code calls counts as the user's."""
         caller = frame.f_back
-        if caller is None or self._kinds.get(id(caller.f_code)) not in (_USER, _PACKAGE):
+        if caller is None or self._kinds.get(id(caller.f_code)) not in (_USER, _PACKAGE) or _is_callback(code):
             return
         if id(code) in _ALL_ATTRIBUTES:
             self.everything = True
@@ -135,13 +140,16 @@ class Recording:
             self._kinds[id(code)] = _USER
         self._add(code, frame.f_globals)
 
+    def _reads_of_users(self, code: types.CodeType) -> bool:
+        """Whether code reads objects of the user's: of PyTorch's own code the modules, optimizers and distributions."""
+        kind = self._kinds.get(id(code))
+        return computes(code) or (_kind_of(code) if kind is None else kind) not in (_LIBRARY, _STANDARD)
+
     def _add(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
         if code not in self.namespaces:
             self.namespaces[code] = namespace
             self.names |= names_of(code).attributes
-            if self.names & {"__dict__", "__getattribute__", "__reduce_ex__", "__getstate__"} and is_user_file(
-                code.co_filename
-            ):
+            if names_of(code).attributes & _OF_ALL_ATTRIBUTES:
                 self.everything = True
 
     def _see_builtin(self, frame: types.FrameType, function: Any) -> None:
@@ -176,12 +184,14 @@ class Recording:
 
     @contextlib.contextmanager
     def _dynamic_names(self) -> Iterator[None]:
-        """Notes the names that getattr and hasattr are given."""
-        names, held = self.names, (getattr, hasattr)
+        """Notes the names that the user's code, and what it called, gives to getattr and hasattr."""
+        held = (getattr, hasattr)
 
         def noting(function: Callable[..., Any]) -> Callable[..., Any]:
             def call(value: Any, name: str, *default: Any) -> Any:
-                names.add(name)
+                if self._reads_of_users(sys._getframe(1).f_code):
+                    self.names.add(name)
+                    self.everything = self.everything or name in _OF_ALL_ATTRIBUTES
                 return function(value, name, *default)
 
             return call
@@ -205,6 +215,17 @@ class _Suspended(TorchDispatchMode):
             return function(*args, **(kwargs or {}))
         finally:
             sys.setprofile(former)
+
+
+def _is_callback(code: types.CodeType) -> bool:
+    """Whether Python calls this code when an object dies, in whichever function that happens."""
+    file = os.path.basename(code.co_filename)
+    return code.co_name in ("remove", "_remove") and file in ("weakref.py", "_weakrefset.py")
+
+
+def computes(code: types.CodeType) -> bool:
+    """Whether this is code of PyTorch's that computes with functions that a user may replace, as of torch.nn."""
+    return code.co_filename.startswith(_COMPUTING)
 
 
 def _kind_of(code: types.CodeType) -> int:
