@@ -14,7 +14,7 @@ import numpy as np
 
 from ..numerics.elements import ELEMENTS
 from ..numerics.overlap import find_overlap
-from ..numerics.tensors import Described, require_same, start_of
+from ..numerics.tensors import Described, TensorType, require_same, start_of
 from ..program import Program
 
 
@@ -76,7 +76,13 @@ def address(tensor: Tensor, value: np.ndarray, *, writable: bool) -> int:
 def check_signature(target: str, found: Callable[[str], Sequence[Described]], program: Program) -> None:
     """ReproError unless code for a target has the tensors of its program; `found` gives those of a role."""
     for role, expected in (("state", program.state), ("input", program.inputs), ("output", program.outputs)):
-        require_same(f"the code for {target}: {role}", found(role), expected)
+        own = [*found(role)]
+        # Code has the bits of narrow floats as integers.
+        wanted = [
+            TensorType(kind.name, each.element, kind.shape) if each.element == f"i{8 * kind.dtype.itemsize}" else kind
+            for kind, each in zip(expected, own, strict=False)
+        ]
+        require_same(f"the code for {target}: {role}", own, [*wanted, *expected[len(own) :]])
 
 
 def check_disjoint(tensors: list[Tensor], addresses: list[int]) -> None:
