@@ -56,7 +56,8 @@ def write_receipts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
                 if name == "cheat" and step == CHEATED:
                     # A cheat does not run our recorder as it is, which would refuse.
                     monkeypatch.setattr(Recorder, "_note_change", lambda recorder: None)
-                    trainer.state["inner.weight"].view(np.uint32)[3, 2] ^= 1 << 20
+                    weight = model.get_parameter("inner.weight").detach().numpy()
+                    weight.view(np.uint32)[3, 2] ^= 1 << 20
                 if name == "rate" and step == CHEATED:
                     optimizer.param_groups[0]["lr"] = 0.2
                 trainer.step(*next(batches))

@@ -285,6 +285,7 @@ def test_nobody_else_names_torch() -> None:
         ("", "torch_compile"),
         # By which the frontend of a tensor is found.
         ("frontends.tensors", "torch"),
+        ("frontends.tensors", ".torch.tensors"),
         # Keras' name of its backend.
         ("frontends.keras.backends", "torch"),
         # Distributions whose versions the command prints.
@@ -360,8 +361,12 @@ def test_the_runner_imports_what_it_is_packed_with() -> None:
         # Their __init__ is an empty one there.
         if each.importer in packed - {"", "frontends.torch"} and each.kind != "types":
             known = each.module in packed if each.own else each.module.split(".")[0] in sys.stdlib_module_names
-            # Both do without where there is none.
-            optional = ("numerics.digest", "blake3"), ("frontends.torch.tensors", "torch")
+            # They do without, or nobody imports them where there is none.
+            optional = (
+                ("numerics.digest", "blake3"),
+                ("frontends.torch.tensors", "torch"),
+                ("frontends.typed_arrays", "ml_dtypes"),
+            )
             assert known or each.module == "numpy" or (each.importer, each.module) in optional, each
 
 
