@@ -173,13 +173,13 @@ _CHANGES = "any number or string"
 
 def changed_values(one: Form, other: Form) -> list[str]:
     """The names of the values in which two forms differ, where all are numbers and strings; elsewhere none."""
-    names = [name for name, _ in one]
-    if names != [name for name, _ in other]:
+    before, after = dict(one), dict(other)
+    if before.keys() != after.keys():
         return []
-    pairs = [(name, before, after) for (name, before), (_, after) in zip(one, other, strict=True) if before != after]
-    if not all(_is_value(before) and _is_value(after) for _, before, after in pairs):
+    names = [name for name, value in before.items() if after[name] != value]
+    if not all(_is_value(before[name]) and _is_value(after[name]) for name in names):
         return []
-    return sorted({name for name, _, _ in pairs})
+    return sorted(names)
 
 
 def _is_value(part: Hashable) -> bool:
