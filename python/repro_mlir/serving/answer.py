@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from ..errors import ReceiptWrong, ReproError
@@ -30,8 +31,8 @@ def token_counts(read: int, written: int) -> dict[str, int]:
     return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
 
 
-def _counts(receipt: Receipt) -> dict[str, int]:
-    return token_counts(len(receipt["prompt"]), len(receipt["tokens"]))
+def _count(name: str, receipt: Receipt, chat: bool) -> int:
+    return token_counts(len(receipt["prompt"]), len(receipt["tokens"]))[name]
 
 
 _TEXTS = {False: "choices[0].text", True: "choices[0].message.content"}
@@ -43,7 +44,7 @@ _DERIVED: dict[str, Callable[[Receipt, bool], Any]] = {
     "choices[0].index": lambda receipt, chat: 0,
     "choices[0].logprobs": lambda receipt, chat: None,
     "choices[0].finish_reason": lambda receipt, chat: receipt["finish"],
-    **{f"usage.{name}": lambda receipt, chat, name=name: _counts(receipt)[name] for name in token_counts(0, 0)},
+    **{f"usage.{name}": partial(_count, name) for name in token_counts(0, 0)},
 }
 """The fields that follow from the receipt."""
 
@@ -68,11 +69,12 @@ def read_answer(value: Mapping[str, Any], where: str) -> dict[str, Any]:
     """
     choices = value.get("choices")
     fields = dict(_leaves({name: each for name, each in value.items() if name not in ("choices", "receipt")}, ""))
-    has_one = isinstance(choices, list) and len(choices) == 1 and isinstance(choices[0], dict)
-    if has_one:
-        fields.update(_leaves(choices[0], "choices[0]."))
+    choice = choices[0] if isinstance(choices, list) and len(choices) == 1 else None
+    if isinstance(choice, dict):
+        fields.update(_leaves(choice, "choices[0]."))
     chat = _TEXTS[True] in fields
-    if not (has_one and fields.keys() >= {_TEXTS[chat], *_REQUIRED} and isinstance(fields[_TEXTS[chat]], str)):
+    has_all = isinstance(choice, dict) and fields.keys() >= {_TEXTS[chat], *_REQUIRED}
+    if not (has_all and isinstance(fields[_TEXTS[chat]], str)):
         raise ReproError(f"{where}: expected the whole answer of a server, with one choice, or its receipt alone")
     known = {_TEXTS[chat], *_DERIVED, *_OPEN, *(["choices[0].message.role"] if chat else [])}
     for path, each in fields.items():

@@ -132,6 +132,10 @@ class _Server:
     """The process that starts children, begun when it is first needed."""
 
     def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Has no process: that of before belongs to another process."""
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
@@ -260,5 +264,5 @@ def _ending(status: int, told: bytes, memory: int) -> str:
 _SERVER = _Server()
 if hasattr(os, "register_at_fork"):
     # Another thread of the parent may have had the lock; the server is the parent's.
-    os.register_at_fork(after_in_child=_SERVER.__init__)
+    os.register_at_fork(after_in_child=_SERVER.forget)
 atexit.register(_SERVER.stop)

@@ -107,7 +107,7 @@ def _is_whole(tensor: torch.Tensor) -> bool:
 
 def _operands(args: tuple[Any, ...]) -> list[Any] | None:
     """What a function is applied to; None where that is not numbers and tensors in memory."""
-    found = []
+    found: list[Any] = []
     for each in args:
         if isinstance(each, torch.Tensor) and each.device.type == "cpu" and each.layout == torch.strided:
             found.append(each.detach().double().numpy().copy())

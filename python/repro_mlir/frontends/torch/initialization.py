@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -48,6 +48,7 @@ def initialize(model: Model | Callable[[], Model], seed: int = 0) -> Model:
 
     from .defined_construction import DefinedConstruction, is_plain
 
+    made: Any
     if isinstance(model, torch.nn.Module):
         made, advice = model, "; give initialize a function that makes the model"
         kept = [(name, is_plain(tensor)) for name, tensor in _kept(made)]
@@ -62,7 +63,7 @@ def initialize(model: Model | Callable[[], Model], seed: int = 0) -> Model:
             stacklevel=2,
         )
     _set_parameters(made, seed)
-    return made
+    return cast("Model", made)
 
 
 def _kept(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:

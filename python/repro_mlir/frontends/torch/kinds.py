@@ -23,15 +23,20 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+
+class _Named(NamedTuple):
+    each: int
+
+
 _ATOMS = (
     *(str, bytes, int, float, complex, bool, type(None), type(...), type(NotImplemented), range),
     *(decimal.Decimal, fractions.Fraction, uuid.UUID, re.Pattern, re.Match),
     *(datetime.date, datetime.time, datetime.datetime, datetime.timedelta, datetime.timezone),
     *(types.CodeType, types.GenericAlias, types.UnionType, typing.TypeVar),
     *(types.GetSetDescriptorType, types.MemberDescriptorType, types.WrapperDescriptorType),
-    *(types.MethodDescriptorType, types.ClassMethodDescriptorType, type(NamedTuple("_Named", [("each", int)]).each)),
+    *(types.MethodDescriptorType, types.ClassMethodDescriptorType, type(_Named.__dict__["each"])),
 )
-CONTAINERS = (
+CONTAINERS: tuple[type, ...] = (
     *(list, tuple, set, frozenset, dict, deque, types.MappingProxyType),
     *(type({}.keys()), type({}.values()), type({}.items())),
 )

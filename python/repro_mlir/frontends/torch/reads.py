@@ -25,7 +25,7 @@ import sys
 import threading
 import types
 import weakref
-from _abc import _get_dump
+from _abc import _get_dump  # type: ignore[import-not-found]
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
@@ -230,7 +230,7 @@ class _Registered(_View):
         return iter(_get_dump(self._cls)[0])
 
     def parts(self, name: str) -> Iterator[tuple[str, object]]:
-        yield f"classes registered with {name}", {each() for each in self}
+        yield f"classes registered with {name}", {each() for each in _get_dump(self._cls)[0]}
 
 
 _FUNCTION_PARTS = attrgetter("__code__"), attrgetter("__defaults__"), attrgetter("__kwdefaults__")
@@ -403,6 +403,7 @@ class _Search:
     def _container(self, name: str, value: Any) -> None:
         if not isinstance(value, tuple | frozenset):
             self._note(name, _Elements(value))
+        items: list[tuple[str, Any]]
         if isinstance(value, dict | types.MappingProxyType):
             items = [(f"{name}[{key!r}]", each) for key, each in value.items()]
             items += ((f"a key of {name}", key) for key in value)
@@ -503,7 +504,7 @@ class _Search:
         view = _Names(namespace, sorted(names.variables))
         self._note("", view)
         for name, value in view.parts(""):
-            if issubclass(type(value), types.ModuleType):
+            if isinstance(value, types.ModuleType):
                 self._python_module(name, value, names.attributes)
             self._open.append((name, value))
         builtins = namespace.get("__builtins__", {})
@@ -545,7 +546,8 @@ class _Search:
         that Python compares itself."""
         if type(value) is types.SimpleNamespace or self._everything:
             return lambda _: True
-        return (self._known | _attributes_of_class(type(value), self._recording)).__contains__
+        kind: Any = type(value)
+        return (self._known | _attributes_of_class(kind, self._recording)).__contains__
 
     def _object(self, name: str, value: object) -> None:
         self._class(type(value))

@@ -93,7 +93,7 @@ class Recording:
                 "a step is captured under a profiler of C: expected one that starts after the first step"
             )
 
-        def profile(frame: types.FrameType, event: str, argument: Any) -> None:
+        def profile(frame: types.FrameType, event: Any, argument: Any) -> None:
             self._see(frame, event, argument)
             if former is not None:
                 former(frame, event, argument)
@@ -107,7 +107,7 @@ class Recording:
         if self._refusal is not None:
             raise CaptureError(self._refusal)
 
-    def _see(self, frame: types.FrameType, event: str, argument: Any) -> None:
+    def _see(self, frame: types.FrameType, event: Any, argument: Any) -> None:
         code = frame.f_code
         key = id(code)
         if event == "call":
@@ -196,7 +196,7 @@ class Recording:
 
             return call
 
-        builtins.getattr, builtins.hasattr = map(noting, held)  # type: ignore[assignment]
+        builtins.getattr, builtins.hasattr = map(noting, held)
         try:
             yield
         finally:

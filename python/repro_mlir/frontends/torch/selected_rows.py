@@ -174,7 +174,8 @@ def _taken(
     factors: Sequence[int | Rows], shape: Sequence[Dim | None]
 ) -> tuple[list[list[int | Rows]], list[int | Rows]]:
     """The first factors in groups with these products, as far as there are any, and what is left."""
-    left, groups = [*factors], []
+    left = [*factors]
+    groups: list[list[int | Rows]] = []
     for wanted in shape:
         assert wanted is not None
         extent = math.prod(each for each in wanted if isinstance(each, int))
