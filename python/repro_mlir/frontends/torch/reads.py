@@ -408,7 +408,8 @@ class _Search:
             items = [(f"{name}[{key!r}]", each) for key, each in value.items()]
             items += ((f"a key of {name}", key) for key in value)
         elif isinstance(value, type({}.items())):
-            items = [(f"{name}[{key!r}]", each) for key, each in value]
+            pairs: list[Any] = [*value]
+            items = [(f"{name}[{key!r}]", each) for key, each in pairs]
         else:
             items = [(f"{name}[{index}]", each) for index, each in enumerate(value)]
         if isinstance(value, defaultdict):
@@ -503,8 +504,9 @@ class _Search:
         """The globals that code names; what is not there is a builtin."""
         view = _Names(namespace, sorted(names.variables))
         self._note("", view)
+        value: Any
         for name, value in view.parts(""):
-            if isinstance(value, types.ModuleType):
+            if issubclass(type(value), types.ModuleType):
                 self._python_module(name, value, names.attributes)
             self._open.append((name, value))
         builtins = namespace.get("__builtins__", {})
