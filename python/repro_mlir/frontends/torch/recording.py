@@ -13,6 +13,7 @@ import builtins
 import contextlib
 import copy
 import datetime
+import gc
 import importlib
 import io
 import os
@@ -98,7 +99,7 @@ class Recording:
             if former is not None:
                 former(frame, event, argument)
 
-        with self._dynamic_names(), _Suspended():
+        with self._dynamic_names(), _without_garbage_collection(), _Suspended():
             sys.setprofile(self._see if former is None else profile)
             try:
                 yield
@@ -201,6 +202,18 @@ class Recording:
             yield
         finally:
             builtins.getattr, builtins.hasattr = held
+
+
+@contextlib.contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """The callbacks and finalizers of a collection, as JAX has them, are no part of the step."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class _Suspended(TorchDispatchMode):
