@@ -8,6 +8,7 @@ import functools
 import gc
 import io
 import random
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -366,6 +367,32 @@ def test_refused_before_the_first_step_and_later(use: Callable, message: str) ->
             use(trainer)
         assert trainer.steps == steps
         assert trainer.step(*BATCH) == whole.step(*BATCH)
+
+
+@pytest.mark.parametrize(("owner", "name"), [(torch.optim.SGD, "step"), (sys.modules["torch.optim.sgd"], "sgd")])
+def test_a_function_of_an_optimizer_that_is_replaced_counts(
+    owner: Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rule stands for PyTorch's own functions alone."""
+    trainer, ours, _ = new_trainer(sgd)
+    theirs = new_model()
+    optimizer = sgd(theirs)
+    former = getattr(owner, name)
+
+    @functools.wraps(former)
+    def replaced(*arguments: Any, **options: Any) -> Any:
+        found = former(*arguments, **options)
+        with torch.no_grad():
+            for parameter in arguments[0] if name == "sgd" else arguments[0].param_groups[0]["params"]:
+                parameter.mul_(0.5)
+        return found
+
+    for step in range(3):
+        if step == 1:
+            monkeypatch.setattr(owner, name, replaced)
+        assert trainer.step(*BATCH) == pytest.approx(eager_step(theirs, optimizer), rel=1e-5)
+    trainer.sync()
+    same_tensors(ours.state_dict(), theirs.state_dict())
 
 
 def test_a_step_that_has_been_replaced() -> None:

@@ -8,10 +8,14 @@ Equal forms need the same program; the numbers that a form reads are the program
 derives from them in f64: `1 - beta1` in f64, rounded once, is not `1 - beta1` in f32.
 """
 
+import sys
+import types
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol, Self
 
 import torch
+
+from repro_mlir.frontends.torch.source_lines import is_user_file
 
 Group = Mapping[str, Any]
 Numbers = Mapping[str, torch.Tensor]
@@ -196,3 +200,26 @@ RULES: dict[type, Callable[[Group], Rule]] = {
     torch.optim.RMSprop: RMSprop.of,
 }
 """The rule of a parameter group, by the class of the optimizer."""
+
+
+def has_rule(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether a rule says what an optimizer does: its class is among RULES, and its functions are PyTorch's own.
+
+    A user may have replaced the class's `step`, or a function of its module.
+    """
+    kind = type(optimizer)
+    functions = [*vars(kind).values(), *vars(sys.modules[kind.__module__]).values()]
+    return kind in RULES and all(map(_is_of_pytorch, filter(_is_function, functions)))
+
+
+def _is_function(value: object) -> bool:
+    return isinstance(value, types.FunctionType)
+
+
+def _is_of_pytorch(function: Any) -> bool:
+    """Whether a function, and those that it wraps, are PyTorch's or Python's."""
+    while function is not None:
+        if is_user_file(function.__code__.co_filename):
+            return False
+        function = getattr(function, "__wrapped__", None)
+    return True

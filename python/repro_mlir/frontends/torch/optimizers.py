@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import torch
 
 from repro_mlir.frontends.torch.errors import CaptureError, one_line
-from repro_mlir.frontends.torch.optimizer_rules import RULES
+from repro_mlir.frontends.torch.optimizer_rules import has_rule
 from repro_mlir.frontends.torch.rule_updates import RuleUpdate
 from repro_mlir.frontends.torch.slots import Slot
 from repro_mlir.frontends.torch.source_lines import phase
@@ -102,8 +102,8 @@ class OptimizerProgram:
         self._optimizer = optimizer
         members = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         # The rules square elements; PyTorch's steps take real and imaginary parts by themselves.
-        has_rule = type(optimizer) in RULES and not any(parameter.is_complex() for parameter in members)
-        make = RuleUpdate if has_rule else TracedUpdate
+        by_rule = has_rule(optimizer) and not any(parameter.is_complex() for parameter in members)
+        make = RuleUpdate if by_rule else TracedUpdate
         self._update: Update = make(optimizer, names, updated)
         self.slots = self._update.slots
         self.constants = self._update.constants

@@ -309,6 +309,10 @@ class _Search:
         own = vars(optimizer)
         for key in self._known.intersection(own) - {"state", "param_groups", "step"}:
             self._open.append((f"optimizer.{key}", own[key]))
+        home = sys.modules[type(optimizer).__module__]
+        if not is_made_by_user(home):
+            # A rule stands for its functions, none of which ran.
+            self._note(home.__name__, _Values(vars(home)))
         self.follow("optimizer.step", type(optimizer).step)
 
     def follow_rest(self) -> None:
