@@ -27,7 +27,7 @@ import types
 import weakref
 from _abc import _get_dump  # type: ignore[import-not-found]
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -97,9 +97,13 @@ class Reads:
     _noted: list[tuple[str, _View]] = field(default_factory=list)
 
     def views(self) -> Iterator[Iterable[object]]:
-        """Live views of all values whose identity counts."""
-        for _, view in self._noted:
-            yield view
+        """Live views of all values whose identity counts. Those of many small objects are joined, for speed."""
+        views = [view for _, view in self._noted]
+        names = [view for view in views if isinstance(view, _Names)]
+        yield _Joined([(view._names.get, key) for view in names for key in view._keys])
+        yield _Keys([view._names for view in names if isinstance(view, _Attributes)])
+        yield _Results([view for view in views if isinstance(view, _Got)])
+        yield from (view for view in views if not isinstance(view, _Names | _Got))
 
     def parts(self) -> Iterator[tuple[str, object]]:
         """The present values with their names."""
@@ -135,9 +139,6 @@ class _Names(_View):
         self._names = names
         self._keys = tuple(keys)
 
-    def __iter__(self) -> Iterator[object]:
-        return map(self._names.get, self._keys, itertools.repeat(_ABSENT))
-
     def parts(self, name: str) -> Iterator[tuple[str, object]]:
         prefix = f"{name}." if name else ""
         return ((f"{prefix}{key}", self._names[key]) for key in self._keys if key in self._names)
@@ -149,9 +150,6 @@ class _Attributes(_Names):
     def __init__(self, names: Mapping[str, Any], counts: Callable[[str], bool]) -> None:
         super().__init__(names, filter(counts, [*names]))
         self._counts = counts
-
-    def __iter__(self) -> Iterator[object]:
-        return itertools.chain([*self._names], super().__iter__())
 
     def parts(self, name: str) -> Iterator[tuple[str, object]]:
         return ((f"{name}.{key}", value) for key, value in [*self._names.items()] if self._counts(key))
@@ -192,19 +190,31 @@ class _Values(_View):
 class _Got(_View):
     """A value that a function gets: of a variable, a slot, a reference."""
 
-    def __init__(self, get: Callable[[], object], gone: type[Exception] = ValueError) -> None:
+    def __init__(self, get: Callable[[], object], gone: type[Exception] | tuple[()] = ()) -> None:
+        """`gone`: what `get` raises where there is no value yet."""
         self._get = get
         self._gone = gone
 
-    def __iter__(self) -> Iterator[object]:
+    def get(self) -> Callable[[], object]:
+        """A function that gives the value, `_ABSENT` where there is none."""
+        return self._value if self._gone else self._get
+
+    def _value(self) -> object:
         try:
-            yield self._get()
+            return self._get()
         except self._gone:
-            # It has no value yet.
-            return
+            return _ABSENT
 
     def parts(self, name: str) -> Iterator[tuple[str, object]]:
-        return ((name, value) for value in self)
+        value = self._value()
+        return iter(()) if value is _ABSENT else iter([(name, value)])
+
+
+class _Namespace(_Got):
+    """The namespace of an object, which may get another one; a program depends on some of its names, noted apart."""
+
+    def parts(self, name: str) -> Iterator[tuple[str, object]]:
+        return iter(())
 
 
 class _Kept(_View):
@@ -249,6 +259,37 @@ class _Functions(_View):
         for function in self.functions:
             for part, get in zip(("code", "defaults", "keyword defaults"), _FUNCTION_PARTS, strict=True):
                 yield f"{part} of {function.__qualname__}", get(function)
+
+
+class _Joined:
+    """What functions give for keys; `_ABSENT` where there is no such key."""
+
+    def __init__(self, calls: Sequence[tuple[Callable[[str, object], object], str]]) -> None:
+        self._functions = [function for function, _ in calls]
+        self._keys = [key for _, key in calls]
+
+    def __iter__(self) -> Iterator[object]:
+        return map(operator.call, self._functions, self._keys, itertools.repeat(_ABSENT))
+
+
+class _Keys:
+    """All keys of namespaces."""
+
+    def __init__(self, namespaces: Sequence[Mapping[str, Any]]) -> None:
+        self._namespaces = namespaces
+
+    def __iter__(self) -> Iterator[object]:
+        return itertools.chain.from_iterable(self._namespaces)
+
+
+class _Results:
+    """The values of variables, slots and references."""
+
+    def __init__(self, got: Sequence[_Got]) -> None:
+        self._functions = [each.get() for each in got]
+
+    def __iter__(self) -> Iterator[object]:
+        return map(operator.call, self._functions)
 
 
 def find_reads(
@@ -422,7 +463,7 @@ class _Search:
         if type(value) not in CONTAINERS:
             self._object(name, value)
 
-    def _got(self, name: str, get: Callable[[], object], gone: type[Exception] = ValueError) -> None:
+    def _got(self, name: str, get: Callable[[], object], gone: type[Exception] | tuple[()] = ()) -> None:
         view = _Got(get, gone)
         self._note(name, view)
         self._open += view.parts(name)
@@ -477,7 +518,7 @@ class _Search:
         code, called = function.__code__, function.__qualname__
         self._functions.functions.append(function)
         for variable, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
-            self._got(f"{variable} of {called}", functools.partial(attrgetter("cell_contents"), cell))
+            self._got(f"{variable} of {called}", functools.partial(attrgetter("cell_contents"), cell), ValueError)
         names = names_of(code)
         if self._recording is None:
             if not is_user_file(code.co_filename):
@@ -561,12 +602,11 @@ class _Search:
         counts = self._counts_in(value)
         for base in type(value).__mro__:
             for key, slot in vars(base).items():
-                if isinstance(slot, types.MemberDescriptorType) and counts(key):
+                if isinstance(slot, types.MemberDescriptorType) and key != "__dict__" and counts(key):
                     self._got(f"{name}.{key}", functools.partial(slot.__get__, value), AttributeError)
         with contextlib.suppress(AttributeError):
             own = object.__getattribute__(value, "__dict__")
-            # An object may get another one.
-            self._got(f"vars({name})", lambda: object.__getattribute__(value, "__dict__"))
+            self._note(name, _Namespace(lambda: object.__getattribute__(value, "__dict__")))
             self._names(name, _Attributes(own, counts))
 
     def _names(self, name: str, view: _Names) -> None:
