@@ -6,6 +6,7 @@
 It prints its URL, and "ended" when it has ended without an error.
 """
 
+import argparse
 import functools
 import json
 import os
@@ -212,7 +213,7 @@ def main(settings: dict[str, Any]) -> int:
         print("ended", flush=True)
         return 0
 
-    return run_command("serve", lambda: None, run)  # type: ignore[arg-type, return-value]
+    return run_command("serve", argparse.Namespace, run)
 
 
 def _broken(tokens: Sequence[int]) -> str:
