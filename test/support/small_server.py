@@ -237,7 +237,8 @@ def _slow_down(generator: Any, delay: float, fails_after: int | None) -> None:
         time.sleep(delay)
         return step()
 
-    generator.step = slow
+    # A generator refuses the assignment.
+    object.__setattr__(generator, "step", slow)
 
 
 if __name__ == "__main__":
