@@ -386,6 +386,10 @@ def _element(call: Call, value: torch.Tensor) -> Number:
     return Number(tensor.to(torch.int64), counted)
 
 
+def _scalar_tensor(call: Call, value: Number, **_: Any) -> torch.Tensor:
+    return value.tensor.to(call.expected.dtype)
+
+
 # --- Reductions ---
 
 
@@ -797,6 +801,7 @@ def _rules() -> dict[str, Rule]:
     add("stack", _stack)
     add("sym_size sym_numel", _size)
     add("_local_scalar_dense", _element)
+    add("scalar_tensor", _scalar_tensor)
     add("select_backward slice_backward", _backward_of_view)
     add("sum", _reduction(_zero))
     add("prod", _reduction(_one))
@@ -862,7 +867,10 @@ def _maximum(neutral: Callable[[torch.dtype], float]) -> Callable[..., Any]:
     return apply
 
 
-_TAKE_NUMBERS = (_pointwise, _sized, _arange, _reshape, _expand, _select, _slice, _split, _backward_of_view, _index_add)
+_TAKE_NUMBERS = (
+    *(_pointwise, _sized, _arange, _reshape, _expand, _select, _slice, _split, _backward_of_view, _index_add),
+    _scalar_tensor,
+)
 
 RULES = _rules()
 """By the name of an operator without its namespace."""
