@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import ReproError
 from ..numerics.elements import ELEMENTS
-from ..numerics.tensors import TensorType
+from ..numerics.tensors import TensorType, user_array
 
 _CPU = 1
 """The number that DLPack has for memory of the CPU."""
@@ -42,7 +42,7 @@ def share(tensor: Any, kind: TensorType, what: str) -> np.ndarray:
     return array.view(kind.dtype) if element.is_bits and array.dtype.name == element.library else array
 
 
-def to_tensor(array: np.ndarray, element: str) -> np.ndarray:
-    kind = ELEMENTS[element]
-    named = getattr(ml_dtypes, kind.library, None) if kind.is_bits else None
-    return array if named is None else array.view(named)
+def to_tensor(array: np.ndarray, kind: TensorType) -> np.ndarray:
+    element = ELEMENTS[kind.element]
+    named = getattr(ml_dtypes, element.library, None) if element.is_bits else None
+    return user_array(array, kind) if named is None else array.view(named)

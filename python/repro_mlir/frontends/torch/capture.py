@@ -62,8 +62,6 @@ from repro_mlir.precision.recipe_json import recipe_of
 _DEFAULTS = CaptureOptions()
 
 
-# A step has gradients also where the loop runs under `no_grad` or `set_grad_enabled(False)`.
-@torch.enable_grad()
 def capture_training(
     model: torch.nn.Module,
     loss_fn: Callable[[Any, Any], torch.Tensor] | None,
@@ -97,21 +95,23 @@ def capture_training(
     _check_batch(loss_fn, batch)
     _check_options(options)
     excluded: set[str] = set()
-    while True:
-        step = _TrainingStep(model, loss_fn, optimizer, batch, options, excluded)
-        try:
-            imported = _capture(step, options)
-        except CaptureError:
-            if not step.changing.used:
-                raise
-        if step.changing.used:
-            # The program is of these strings.
-            options = replace(options, changing=options.changing - step.changing.used)
-            continue
-        if step.without_gradient <= excluded:
-            return imported
-        # torch.optim leaves a parameter without a gradient alone: it gets no optimizer state.
-        excluded |= step.without_gradient
+    # A step has gradients also where the loop runs under `no_grad` or `set_grad_enabled(False)`.
+    with torch.enable_grad():
+        while True:
+            step = _TrainingStep(model, loss_fn, optimizer, batch, options, excluded)
+            try:
+                imported = _capture(step, options)
+            except CaptureError:
+                if not step.changing.used:
+                    raise
+            if step.changing.used:
+                # The program is of these strings.
+                options = replace(options, changing=options.changing - step.changing.used)
+                continue
+            if step.without_gradient <= excluded:
+                return imported
+            # torch.optim leaves a parameter without a gradient alone: it gets no optimizer state.
+            excluded |= step.without_gradient
 
 
 def capture_evaluation(
