@@ -10,6 +10,7 @@ import datetime
 import decimal
 import fractions
 import io
+import logging
 import random
 import re
 import threading
@@ -65,8 +66,13 @@ def is_value(value: Any) -> bool:
     return issubclass(type(value), _ATOMS)
 
 
+def is_log(value: Any) -> bool:
+    """Whether a value is a part of Python's logging, which gives no value to a step."""
+    return issubclass(type(value), logging.Filterer | logging.Manager | logging.PlaceHolder)
+
+
 def is_opaque(value: Any) -> bool:
-    """Whether a value is one that a step only acts on: a lock, a log, a file that is only written."""
+    """Whether a value is one that a step only acts on: a lock, a file that is only written."""
     kind = type(value)
     if kind in _LOCKS or kind.__name__ in ("instancemethod", "_lru_list_elem"):
         return True

@@ -47,6 +47,7 @@ from repro_mlir.frontends.torch.kinds import (
     HELD,
     is_atom,
     is_extended,
+    is_log,
     is_opaque,
     is_python_object,
     is_value,
@@ -70,6 +71,9 @@ PLUMBING = {
     "_load_state_dict_post_hooks",
 }
 """Attributes of modules that others look after, or that take no part in a step."""
+
+_ROOTS = ("model", "loss_fn", "optimizer", "metrics")
+"""The first names of what the user gives to a `Trainer`."""
 
 # Called without being named.
 _CALLED = {"forward", "__call__"}
@@ -111,10 +115,15 @@ class Reads:
             yield from view.parts(name)
 
     def refuse_unknown(self, recording: Recording) -> None:
-        """CaptureError for the first of what cannot be watched, with the line that reads it."""
+        """CaptureError for the first of what cannot be watched, with the user's line that reads it.
+
+        What code of installed packages alone names is theirs to keep as it is.
+        """
         for name, value in self.unknown.items():
             last = re.split(r"[.\[]| of ", name.partition(" of ")[0])
             line = next((line for each in reversed(last) if (line := recording.line_of(each))), "")
+            if not line and last[0] not in _ROOTS:
+                continue
             raise CaptureError(
                 f"{line}the step reads {name}, a {type(value).__name__}: a compiled step cannot see when that changes; "
                 "expected numbers, strings, tensors, containers or objects of Python classes"
@@ -378,7 +387,7 @@ class _Search:
     def _close(self) -> None:
         while self._open:
             name, value = self._open.pop()
-            if is_atom(value) or id(value) in self._seen:
+            if is_atom(value) or is_log(value) or id(value) in self._seen:
                 continue
             self._seen[id(value)] = value
             # What this package keeps at the user's objects is none of theirs.

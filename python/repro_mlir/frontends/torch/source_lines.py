@@ -34,16 +34,18 @@ _LIBRARIES = tuple(
     )
 )
 _PACKAGES = os.path.join(os.path.realpath(sysconfig.get_path("purelib")), "")
+_BENEATH = tuple(os.path.join(_PACKAGES, name, "") for name in ("mpmath", "numpy", "sympy", "torch_mlir"))
+"""Packages that PyTorch and this package compute with, which run in a trace as their code does."""
 
 
 @functools.cache
 def is_user_file(path: str) -> bool:
     """Whether code of this file is the user's, or of a package that stands between the user and PyTorch."""
     path = os.path.realpath(path)
-    # The standard library's folder contains site-packages, whose other packages are the user's.
-    return not path.startswith(_LIBRARIES) or (
-        path.startswith(_PACKAGES) and not path.startswith((_LIBRARIES[0], _LIBRARIES[1]))
-    )
+    if path.startswith((_LIBRARIES[0], _LIBRARIES[1], *_BENEATH)):
+        return False
+    # The standard library's folder may contain site-packages, whose other packages are the user's.
+    return path.startswith(_PACKAGES) or not path.startswith(_LIBRARIES[2])
 
 
 @functools.cache
