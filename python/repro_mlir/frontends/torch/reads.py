@@ -72,8 +72,8 @@ PLUMBING = {
 }
 """Attributes of modules that others look after, or that take no part in a step."""
 
-_ROOTS = ("model", "loss_fn", "optimizer", "metrics")
-"""The first names of what the user gives to a `Trainer`."""
+_ROOTS = ("model", "loss_fn", "optimizer", "metric", "average")
+"""How the names of what the user gives to a `Trainer` begin."""
 
 # Called without being named.
 _CALLED = {"forward", "__call__"}
@@ -122,7 +122,7 @@ class Reads:
         for name, value in self.unknown.items():
             last = re.split(r"[.\[]| of ", name.partition(" of ")[0])
             line = next((line for each in reversed(last) if (line := recording.line_of(each))), "")
-            if not line and last[0] not in _ROOTS:
+            if not line and not last[0].startswith(_ROOTS):
                 continue
             raise CaptureError(
                 f"{line}the step reads {name}, a {type(value).__name__}: a compiled step cannot see when that changes; "
