@@ -378,7 +378,7 @@ class _Search:
                 self._names("sys.modules", _Names(sys.modules, [key]))
         for code, namespace in self._recording.namespaces.items():
             if code not in self._followed:
-                found = [*filter(_is_function, gc.get_referrers(code))]
+                found = self._recording.functions_of(code)
                 self._open += ((each.__qualname__, each) for each in found)
                 if not found:
                     self._globals(namespace, names_of(code))

@@ -70,12 +70,24 @@ class Recording:
         self.namespaces: dict[types.CodeType, dict[str, Any]] = {}
         self.asked: list[dict[str, Any]] = []
         self._ran: dict[int, types.CodeType] = {}
+        self._functions: dict[types.CodeType, list[types.FunctionType]] | None = None
         self._kinds: dict[int, int] = {}
         self._refusal: str | None = None
 
     def ran(self, code: types.CodeType) -> bool:
         """Whether code ran."""
         return id(code) in self._ran
+
+    def functions_of(self, code: types.CodeType) -> list[types.FunctionType]:
+        """The functions that have code of `namespaces`, as far as they outlived the trace."""
+        if self._functions is None:
+            # One pass over all objects of the process for all code together.
+            found = (each for each in gc.get_referrers(*self.namespaces) if isinstance(each, types.FunctionType))
+            self._functions = {each: [] for each in self.namespaces}
+            for function in found:
+                if function.__code__ in self._functions:
+                    self._functions[function.__code__].append(function)
+        return self._functions.get(code, [])
 
     def line_of(self, name: str) -> str:
         """`file:line: ` of a name in code of the user's that ran; empty where no such code has it."""
