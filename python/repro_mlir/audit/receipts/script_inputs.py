@@ -98,6 +98,10 @@ class ScriptBatches:
         self._batch = batch
         return self._given.read_inputs(self.program, self.imported, batch)
 
+    def gives(self, names: Sequence[str]) -> bool:
+        """Whether a step can be asked for outputs of these names, metrics among them."""
+        return self._given.gives(frontend.returned_by(names))
+
     def giving(self, names: Sequence[str]) -> StepProgram:
         """The program of the last batch that was given, or of the first one, for a step that was asked for outputs of
         these names. ReproError where there is none."""
@@ -154,8 +158,9 @@ class ScriptInputs:
     def check_program(self, listed: ListedProgram, step: int | None) -> None:
         """ReceiptWrong where a receipt lists another program or other names than the last batch that was given has, or
         the first one. What the step gave beside the loss is its own choice: the state does not depend on it."""
+        outputs = [kind.name for kind in listed.signature.outputs]
         try:
-            program = self._source.giving([kind.name for kind in listed.signature.outputs])
+            program = self._source.giving(outputs) if self._source.gives(outputs) else self.program
         except ReproError as error:
             program = self.program
             if not program.is_named(listed.identity):

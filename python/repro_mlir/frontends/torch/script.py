@@ -75,6 +75,14 @@ class Training:
         values = bindings.inputs(self._flat(batch))
         return [as_array(value, kind, "input") for value, kind in zip(values, program.inputs, strict=True)]
 
+    def gives(self, returns: Sequence[str]) -> bool:
+        """Whether a step can be asked for these results, in addition to those that the options name."""
+        try:
+            self._capture_options(returns)
+        except ReproError:
+            return False
+        return True
+
     def form(self, imported: ImportedProgram[Captured], batch: Any, returns: Sequence[str] = ()) -> Form:
         """What the program of a batch depends on now: where it is the same as at the capture, so is the program."""
         structure = imported.bindings.optimizer_structure()
