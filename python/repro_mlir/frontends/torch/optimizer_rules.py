@@ -208,8 +208,12 @@ def has_rule(optimizer: torch.optim.Optimizer) -> bool:
     A user may have replaced the class's `step`, or a function of its module.
     """
     kind = type(optimizer)
-    functions = [*vars(kind).values(), *vars(sys.modules[kind.__module__]).values()]
-    return kind in RULES and all(map(_is_of_pytorch, filter(_is_function, functions)))
+    if kind not in RULES:
+        return False
+    # Names with two underscores are what torch.compile has put there.
+    module = vars(sys.modules[kind.__module__]).items()
+    functions = [*vars(kind).values(), *(value for name, value in module if not name.startswith("__"))]
+    return all(map(_is_of_pytorch, filter(_is_function, functions)))
 
 
 def _is_function(value: object) -> bool:
@@ -219,7 +223,7 @@ def _is_function(value: object) -> bool:
 def _is_of_pytorch(function: Any) -> bool:
     """Whether a function, and those that it wraps, are PyTorch's or Python's."""
     while function is not None:
-        if is_user_file(function.__code__.co_filename):
+        if not _is_function(function) or is_user_file(function.__code__.co_filename):
             return False
         function = getattr(function, "__wrapped__", None)
     return True

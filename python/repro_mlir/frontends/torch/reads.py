@@ -361,8 +361,8 @@ class _Search:
             self._open.append((f"optimizer.{key}", own[key]))
         home = sys.modules[type(optimizer).__module__]
         if not is_made_by_user(home):
-            # A rule stands for its functions, none of which ran.
-            self._note(home.__name__, _Values(vars(home)))
+            # A rule stands for its functions, none of which ran. torch.compile adds names with two underscores.
+            self._note(home.__name__, _Attributes(vars(home), lambda key: not key.startswith("__")))
         self.follow("optimizer.step", type(optimizer).step)
 
     def follow_rest(self) -> None:

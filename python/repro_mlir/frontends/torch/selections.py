@@ -56,8 +56,12 @@ _OF_NUMBERS: dict[Any, Callable[..., torch.Tensor]] = {
 
 
 def has_selections(graph: torch.fx.Graph) -> bool:
-    """Whether an extent or a number in a graph depends on tensor values, or elements are chosen by a mask."""
-    return any(_depends(node.meta.get("val")) or _has_mask(node) for node in graph.nodes)
+    """Whether an extent or an integer in a graph depends on tensor values, or elements are chosen by a mask.
+
+    A fraction is no extent: the graph has it as a tensor.
+    """
+    values = ((node, node.meta.get("val")) for node in graph.nodes)
+    return any((_depends(value) and not isinstance(value, torch.SymFloat)) or _has_mask(node) for node, value in values)
 
 
 _INDEXED = (aten.index.Tensor, aten.index_put.default, aten.index_put_.default)
