@@ -279,7 +279,6 @@ _REFUSED = [
     (lambda x, m: x.repeat_interleave(m.long(), 0).sum(), "repeat_interleave gives"),
     (lambda x, m: torch.bincount(m.long()).sum(), "bincount gives"),
     (lambda x, m: x[: m.sum().item()].sum(), "a slice ends at a number"),
-    (lambda x, m: x.sum().item(), r"expected the tensor itself, without .item\(\)"),
     (lambda x, m: x if x.sum() > 0 else -x, r"if, while.* torch.where\(condition, a, b\)"),
     (lambda x, m: x[int(m.sum())], r"int\(\) takes a tensor; expected the tensor itself, as in x\[index\]"),
     (lambda x, m: next(x for _ in range(m.sum())), r"range\(\) .* fixed number of steps"),
