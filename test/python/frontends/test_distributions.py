@@ -3,7 +3,7 @@
 
 """Distributions of torch.distributions with their validation: values near eager mode, and checks of the step (E1)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 import repro_mlir
@@ -136,6 +136,16 @@ REFUSALS = {
 }
 
 
+@pytest.fixture
+def validation() -> Iterator[None]:
+    """Turns the validation of arguments on: torch.compile has turned it off where it has run in this process."""
+    default = d.Distribution._validate_args
+    d.Distribution.set_default_validate_args(True)
+    yield
+    d.Distribution.set_default_validate_args(default)
+
+
+@pytest.mark.usefixtures("validation")
 @pytest.mark.parametrize("message", REFUSALS)
 def test_what_eager_mode_refuses_has_no_result(message: str) -> None:
     function, good, bad = REFUSALS[message]

@@ -221,6 +221,8 @@ def test_lower_limits_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
         return own(process, kind, limits)
 
     monkeypatch.setattr(lowering_process.resource, "prlimit", limit)
+    # A program from the cache needs no process.
+    monkeypatch.setenv("REPRO_MLIR_CACHE", "off")
     capture_inference(_Apply(lambda x: x + 1), torch.randn(3))
     assert {*given} == {(most, most)}
 

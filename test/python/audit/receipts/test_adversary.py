@@ -53,6 +53,9 @@ class Agreed:
     def run(self, like: dict[str, Any]) -> dict[str, Any]:
         return self._run
 
+    def gives(self, names: Sequence[str]) -> bool:
+        return True
+
     def giving(self, names: Sequence[str]) -> repro_mlir.Program:
         return self.program
 
