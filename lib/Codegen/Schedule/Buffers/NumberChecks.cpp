@@ -26,18 +26,21 @@ struct NumberChecks : public repro::impl::ReproNumberChecksBase<NumberChecks> {
 };
 } // namespace
 
-/// "file.py:3: " where the location names a file, innermost first.
+/// "file.py:3: " of the innermost file of the location; without a file,
+/// "loss function: " of its outermost name.
 static std::string describe(Location loc) {
-  std::string text;
+  std::string line, name;
   loc->walk([&](Location inner) {
+    if (auto named = dyn_cast<NameLoc>(inner); named && name.empty())
+      name = (named.getName().getValue() + ": ").str();
     auto file = dyn_cast<FileLineColLoc>(inner);
     if (!file)
       return WalkResult::advance();
-    text = (file.getFilename().getValue() + ":" + Twine(file.getLine()) + ": ")
+    line = (file.getFilename().getValue() + ":" + Twine(file.getLine()) + ": ")
                .str();
     return WalkResult::interrupt();
   });
-  return text;
+  return line.empty() ? name : line;
 }
 
 /// What the user reads where the check fails.
