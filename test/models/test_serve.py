@@ -11,7 +11,6 @@ import signal
 import struct
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -292,10 +291,9 @@ def test_configurations_beyond_the_weights_are_refused_at_once(
     folder = gpt2_folder(tmp_path / "model")
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, field: value}))
-    start = time.process_time()
     with pytest.raises(ReproError, match=message) as error:
         _ = ModelFolder(folder).model
-    assert "\n" not in str(error.value) and time.process_time() - start < 5
+    assert "\n" not in str(error.value)
 
 
 def test_models_of_more_modules_than_tensors(monkeypatch: Any, tmp_path: Path) -> None:
@@ -366,7 +364,10 @@ def test_hostile_chat_templates(template: str, message: str) -> None:
         FolderTokenizer(tokenizer, set()).encode_chat([{"role": "user", "content": "x"}])
 
 
-def test_templates_give_the_text_of_transformers() -> None:
+def test_templates_give_the_text_of_transformers(tmp_path: Path, monkeypatch: Any) -> None:
+    # No code of the current folder is run, which may be that of the model.
+    (tmp_path / "json.py").write_text("raise SystemExit")
+    monkeypatch.chdir(tmp_path)
     tokenizer = byte_tokenizer()
     used = FolderTokenizer(tokenizer, set())
     used.prepare()

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from threading import Lock, Timer
 from typing import Any
 
@@ -22,8 +23,11 @@ PROCESSOR_SECONDS = 1
 MEMORY_BYTES = 1 << 30
 """In addition to what the child has before it sees a template."""
 
+_START_SECONDS = 60
+"""For the imports of the child."""
+
 _WALL_SECONDS = 9
-"""Of a child that waits; the server gives a text 10 s to become tokens."""
+"""For one conversation, also where the child waits: the server gives a text 10 s to become tokens."""
 
 # A signal whose default action ends the process reaches an operation in C too, such as a power of large integers.
 _CHILD = """
@@ -87,16 +91,13 @@ class TemplateRenderer:
         with self._lock:
             child = self._ready_child()
             assert child.stdin is not None and child.stdout is not None
-            timer = Timer(_WALL_SECONDS, child.kill)
-            timer.start()
             try:
-                child.stdin.write(json.dumps({**self._fixed, "messages": list(messages)}) + "\n")
-                child.stdin.flush()
-                line = child.stdout.readline()
+                with _killed_after(_WALL_SECONDS, child):
+                    child.stdin.write(json.dumps({**self._fixed, "messages": list(messages)}) + "\n")
+                    child.stdin.flush()
+                    line = child.stdout.readline()
             except BrokenPipeError:
                 line = ""
-            finally:
-                timer.cancel()
         reply = json.loads(line) if line.endswith("\n") else {}
         if "text" in reply:
             text: str = reply["text"]
@@ -110,16 +111,13 @@ class TemplateRenderer:
         limit = f"{MEMORY_BYTES >> 20} MiB" if reply else f"{PROCESSOR_SECONDS} s of processor time"
         raise ReproError(f"the chat template takes more than {limit}")
 
-    def close(self) -> None:
-        """Ends the child process."""
-        with self._lock:
-            self._end()
-
     def _ready_child(self) -> subprocess.Popen[str]:
         child = self._start()
         if not self._is_ready:
             assert child.stdout is not None
-            if child.stdout.readline() != "ready\n":
+            with _killed_after(_START_SECONDS, child):
+                line = child.stdout.readline()
+            if line != "ready\n":
                 raise ReproError("cannot start the process for chat templates")
             self._is_ready = True
         return child
@@ -128,9 +126,9 @@ class TemplateRenderer:
         if self._child is None or self._child.poll() is not None:
             self._end()
             limits = map(str, (PROCESSOR_SECONDS, MEMORY_BYTES, TEXT_LIMIT))
-            # An end of the server closes its input, which ends it.
+            # An end of the server closes its input, which ends it. -P: no module of the current folder is imported.
             self._child = subprocess.Popen(
-                [sys.executable, "-c", _CHILD, *limits],
+                [sys.executable, "-Pc", _CHILD, *limits],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -145,3 +143,14 @@ class TemplateRenderer:
             # Closes its pipes, too.
             self._child.communicate()
             self._child, self._is_ready = None, False
+
+
+@contextlib.contextmanager
+def _killed_after(seconds: float, child: subprocess.Popen[str]) -> Iterator[None]:
+    """Kills the child where the block takes longer."""
+    timer = Timer(seconds, child.kill)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
