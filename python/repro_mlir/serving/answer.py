@@ -111,7 +111,9 @@ def check_answer(fields: Mapping[str, Any], receipt: Receipt) -> list[str]:
 def _leaves(value: Mapping[str, Any], before: str) -> Iterator[tuple[str, Any]]:
     """The fields of an object and of those within it; an empty object is a field."""
     for name, each in value.items():
+        # A name with a dot would be the path of another field.
+        path = f"{before}{name if name.isidentifier() else repr(name)}"
         if isinstance(each, dict) and each:
-            yield from _leaves(each, f"{before}{name}.")
+            yield from _leaves(each, f"{path}.")
         else:
-            yield f"{before}{name}", each
+            yield path, each

@@ -381,6 +381,10 @@ def test_every_field_of_an_answer_is_compared_or_named(chat: bool) -> None:
             functools.reduce(lambda inner, key: inner[key], path, changed)["tool_calls"] = value
             with pytest.raises(ReproError, match="tool_calls"):
                 verification.find_receipt(changed, "answer.json")
+    for name in ("usage.total_tokens", "choices[0].index"):
+        # It is not the field whose path it spells.
+        with pytest.raises(ReproError, match=re.escape(f"'{name}': expected no such field")):
+            verification.find_receipt({name: 7, **answer}, "answer.json")
     answer["choices"][0]["message" if chat else "refusal"] = {**answer["choices"][0].get("message", {}), "audio": None}
     verification.check_itself(*verification.find_receipt(answer, "answer.json"))
 
