@@ -190,9 +190,9 @@ class Executable(ConstantAttributes):
           inputs: an array for each entry of `program.inputs`, hyper-parameters first; contiguous ones are not copied. A
             Python number will do for shape [].
         Returns:
-          the state and the outputs, by name. Outputs are torch tensors if any state or input is one, else NumPy
-            arrays; those of bf16 and the like have the types of ml_dtypes where an array that was given has, or is of
-            JAX, else they are codes.
+          the state and the outputs, by name. The first state or input that is a torch tensor, an array of JAX or one
+            with a type of ml_dtypes decides: outputs are torch tensors, or NumPy arrays with the types of ml_dtypes.
+            Without such a one they are NumPy arrays, those of bf16 and the like of codes.
         Raises:
           ReproError: a wrong number of inputs, a wrong name, shape or element type, or a state array that cannot be
             updated in place.

@@ -27,7 +27,7 @@ def as_array(value: Any, kind: TensorType, what: str) -> np.ndarray:
     Raises:
       ReproError: another shape, element type or device than expected, or no array at all.
     """
-    if isinstance(value, bool | int | float) and not kind.shape:
+    if isinstance(value, bool | int | float | complex) and not kind.shown_shape:
         return _number(value, kind, what)
     array = _shared(value, kind, what)
     if kind.complex:
@@ -54,16 +54,17 @@ def as_given(array: np.ndarray, kind: TensorType, framework: TensorModule | None
 
 
 @float_environment()
-def _number(value: bool | int | float, kind: TensorType, what: str) -> np.ndarray:
+def _number(value: bool | int | float | complex, kind: TensorType, what: str) -> np.ndarray:
     wanted = kind.dtype.kind
     if (
         ELEMENTS[kind.element].is_bits
         or (wanted == "b") != isinstance(value, bool)
-        or (wanted in "iu" and value != int(value))
+        or (wanted in "iu" and isinstance(value, float) and not value.is_integer())
+        or (isinstance(value, complex) and not kind.complex)
     ):
         raise ReproError(f"{what} {kind.name}: expected elements of {kind.shown_element}, got the number {value!r}")
     try:
-        return np.array(value, kind.dtype)
+        return np.array([value.real, value.imag] if kind.complex else value, kind.dtype)
     except OverflowError:
         raise ReproError(f"{what} {kind.name}: {value!r} does not fit {kind.shown_element}") from None
 

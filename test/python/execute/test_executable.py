@@ -15,6 +15,7 @@ from repro_mlir.compilation import cache, cpu
 from repro_mlir.compilation.device_code import compile_data
 from repro_mlir.execute.executable import Executable, compile
 from repro_mlir.execute.reference import ReferenceBackend
+from repro_mlir.frontends.arrays import as_array
 from repro_mlir.numerics.tensors import TensorType
 from repro_mlir.program import Program
 from repro_mlir.program.canonical import to_bytes
@@ -94,6 +95,24 @@ def test_mistakes(program: Program, executable: Executable, changes, inputs, mes
     assert all((np.array(state[name]) == before[name]).all() for name in before)
 
 
+_PAIR = TensorType("x", "f32", (2,), complex=True)
+_COUNT = TensorType("x", "i64", ())
+
+
+@pytest.mark.parametrize(("number", "parts"), [(1 + 2j, [1, 2]), (3.5, [3.5, 0]), (-4, [-4, 0])])
+def test_numbers_for_complex_inputs(number: complex, parts: list[float]) -> None:
+    assert as_array(number, _PAIR, "input").tolist() == parts
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [(True, _PAIR), (1j, _COUNT), (1.5, _COUNT), (float("inf"), _COUNT), (float("nan"), _COUNT), (True, _COUNT)],
+)
+def test_numbers_of_another_kind(number: complex, kind: TensorType) -> None:
+    with pytest.raises(ReproError, match=f"input x: expected elements of {kind.shown_element}, got the number"):
+        as_array(number, kind, "input")
+
+
 def test_state_that_is_no_mapping(executable: Executable) -> None:
     with pytest.raises(ReproError, match="expected the state as a mapping from name to array, got a list"):
         executable([X], 1.0, X)
@@ -129,7 +148,10 @@ func.func @main(%x: tensor<{type}>) -> tensor<{type}> attributes {{repro.num_sta
 
 
 @pytest.mark.parametrize("target", ["cpu", "ptx-emulator"])
-@pytest.mark.parametrize(("type", "found"), [("6xf32", r"f32 of shape \[6\]"), ("5xf64", r"f64 of shape \[5\]")])
+@pytest.mark.parametrize(
+    ("type", "found"),
+    [("6xf32", r"f32 of shape \[6\]"), ("5xf64", r"f64 of shape \[5\]"), ("5xi32", r"i32 of shape \[5\]")],
+)
 def test_code_of_other_tensors_than_its_program_is_refused(
     target: str, type: str, found: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
