@@ -77,12 +77,16 @@ def check_signature(target: str, found: Callable[[str], Sequence[Described]], pr
     """ReproError unless code for a target has the tensors of its program; `found` gives those of a role."""
     for role, expected in (("state", program.state), ("input", program.inputs), ("output", program.outputs)):
         own = [*found(role)]
-        # Code has the bits of narrow floats as integers.
+        # Code may have the codes of narrow floats as integers.
         wanted = [
-            TensorType(kind.name, each.element, kind.shape) if each.element == f"i{8 * kind.dtype.itemsize}" else kind
+            TensorType(kind.name, "i8", kind.shape) if each.element == "i8" and _is_code(kind) else kind
             for kind, each in zip(expected, own, strict=False)
         ]
         require_same(f"the code for {target}: {role}", own, [*wanted, *expected[len(own) :]])
+
+
+def _is_code(kind: TensorType) -> bool:
+    return ELEMENTS[kind.element].is_bits and kind.dtype.itemsize == 1
 
 
 def check_disjoint(tensors: list[Tensor], addresses: list[int]) -> None:
