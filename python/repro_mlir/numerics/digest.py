@@ -22,17 +22,17 @@ try:
 except ImportError:
     _package = None
 
-_alone = False
+_one_thread = False
 """Whether the package's threads could not be started, or are those of the process that this one was forked from."""
 
 
-def _without_threads() -> None:
-    global _alone
-    _alone = True
+def _use_one_thread() -> None:
+    global _one_thread
+    _one_thread = True
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_without_threads)
+    os.register_at_fork(after_in_child=_use_one_thread)
 
 _IV = np.array(
     [0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A, 0x510E527F, 0x9B05688C, 0x1F83D9AB, 0x5BE0CD19], np.uint32
@@ -71,16 +71,16 @@ def blake3_of_chunks(chunks: Callable[[], Iterable[Bytes]]) -> bytes:
 
 def _hashed(chunks: Callable[[], Iterable[Bytes]], *, together: bool) -> bytes:
     """`together`: by all processors, as far as the system gives the package's threads."""
-    global _alone
+    threads = _package.blake3.AUTO if together and not _one_thread else 1
     try:
-        state = _package.blake3(max_threads=_package.blake3.AUTO if together and not _alone else 1)
+        state = _package.blake3(max_threads=threads)
         for chunk in chunks():
             state.update(chunk)
     except BaseException as error:
         # A panic of Rust, which is no Exception: its threads could not be started.
-        if type(error).__name__ != "PanicException" or _alone or not together:
+        if type(error).__name__ != "PanicException" or threads == 1:
             raise
-        _alone = True
+        _use_one_thread()
         return _hashed(chunks, together=False)
     result: bytes = state.digest()
     return result

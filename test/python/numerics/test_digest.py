@@ -41,6 +41,6 @@ def test_threads_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None
     data = bytes(range(256)) * 8192
     want = digest.blake3_of(data)
     monkeypatch.setattr(digest, "_package", Package)
-    monkeypatch.setattr(digest, "_alone", False)
+    monkeypatch.setattr(digest, "_one_thread", False)
     assert digest.blake3_of(data) == want
     assert digest.blake3_of_chunks(lambda: [data[:100], data[100:]]) == want
