@@ -9,6 +9,11 @@ import inspect
 from typing import Any, ClassVar
 
 
+def _is_own(cls: type) -> bool:
+    """Whether a class is of this package, and not of a user."""
+    return cls.__module__.partition(".")[0] == __name__.partition(".")[0]
+
+
 class ConstantAttributes:
     """A base of public classes.
 
@@ -24,7 +29,7 @@ class ConstantAttributes:
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if cls.__module__.partition(".")[0] != __name__.partition(".")[0]:
+        if not _is_own(cls):
             return
         settable = {name for name, value in vars(cls).items() if isinstance(value, property) and value.fset}
         named = {*inspect.signature(cls).parameters, *vars(cls), *cls.__annotations__} - settable
@@ -33,7 +38,7 @@ class ConstantAttributes:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in self._constants and (name not in self._once or name in self.__dict__):
-            kind = next(each for each in type(self).__mro__ if each.__module__.startswith(__name__.partition(".")[0]))
+            kind = next(filter(_is_own, type(self).__mro__))
             instead = self._instead.get(name, f"make another {kind.__name__}")
             raise AttributeError(f"{kind.__name__}.{name} cannot be assigned: {instead}")
         object.__setattr__(self, name, value)

@@ -207,7 +207,7 @@ def _verify_answer(options: argparse.Namespace) -> int:
         return _tell_wrong(report, error, options.json)
     left_open, own = [_OPEN, f"the fields {', '.join(undecided)}"], sorted(folder.tokenizer.stop_tokens)
     if receipt["stop_tokens"] != own:
-        left_open.append(f"whether an answer ends behind {receipt['stop_tokens']}, where the directory says {own}")
+        left_open.append(f"whether an answer ends after {receipt['stop_tokens']}, where the directory says {own}")
     report |= {
         "right": True,
         "weights": receipt["weights"],

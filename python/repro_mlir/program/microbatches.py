@@ -243,9 +243,9 @@ def _joined(
 def _check_names(program: Program, wanted: Sequence[TensorType], between: int) -> None:
     """ReproError where an argument of one of the two programs has another name than the signature of the step; after
     the state, `between` arguments are no tensors of the step."""
-    arguments = examine(program.data).arguments
-    count = examine(program.data).num_state
-    for own, kind in zip([*arguments[:count], *arguments[count + between :]], wanted, strict=True):
+    found = examine(program.data)
+    arguments = [*found.arguments[: found.num_state], *found.arguments[found.num_state + between :]]
+    for own, kind in zip(arguments, wanted, strict=True):
         if own.name not in ("", kind.name):
             raise ReproError(f"the signature has a tensor {kind.name!r} in the place of the program's {own.name!r}")
 

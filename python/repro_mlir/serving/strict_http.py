@@ -60,7 +60,7 @@ class StrictConnection(h11.Connection):
 
 
 def check_head(data: bytes) -> None:
-    """Looks at what has come of a head, and perhaps of more behind it. RefusedHead where it is not clear."""
+    """Looks at what has come of a head, and perhaps of what follows it. RefusedHead where it is not clear."""
     head, end, _ = data.partition(b"\r\n\r\n")
     if len(head) > HEAD_LIMIT:
         raise RefusedHead(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"expected a head of at most {HEAD_LIMIT} bytes")

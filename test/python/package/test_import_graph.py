@@ -270,8 +270,7 @@ def test_who_imports_the_frontend_of_torch() -> None:
     assert {*known} == {
         "", "audit.difference.eager_side", "audit.difference.find", "audit.receipts.script_inputs", "bundle.writer",
         "cli.compile", "cli.dispute", "cli.inputs", "cli.roofline_options", "cli.train", "cli.verify", "inference",
-        "precision.report.compare", "torch_compile", "integrations.model_folder",
-            "integrations.transformers",
+        "precision.report.compare", "torch_compile", "integrations.model_folder", "integrations.transformers",
         *USERS_OF_MODELS - {"train.result"},
     }  # fmt: skip
 

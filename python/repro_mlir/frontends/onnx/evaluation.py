@@ -79,9 +79,9 @@ class Evaluation:
         origin: str,
         depth: int,
     ) -> None:
-        # All of them run: too many are known before the first one does.
+        # All of them run: too many are refused before the first one does.
         self._spend(len(nodes))
-        self._calls -= len(nodes)
+        self._spend(-len(nodes))
         for number, proto in enumerate(nodes):
             # Nodes of a function and of a loop have the name of the node that runs it.
             where = origin or name_of(proto, number)
