@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from typing import TYPE_CHECKING
 
 # Nothing else is imported before `run_command` maps what fails to a status: Python ends with 1 where an import does.
@@ -51,8 +53,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     try:
         from ..command_line import run_command
-    except Exception:
-        # Not even this much memory or so many files.
+    except Exception as error:
+        # Too little memory or too few files even for this.
+        with contextlib.suppress(OSError):
+            os.write(2, f"repro: error: {error}\n".encode())
         return 2
     return run_command("repro", lambda: _parser().parse_args(arguments), lambda options: options.command(options))
 
