@@ -110,7 +110,7 @@ def _answer(parse: Callable[[], argparse.Namespace], command: Callable[[argparse
     return status
 
 
-_OUTPUTS = ("output", "outputs", "save", "html", "evidence")
+_OUTPUTS = ("output", "outputs", "save", "html", "evidence", "programs")
 """The options that name what a command writes."""
 
 _FOLDERS = ("receipt.json", "saved_model.pb")
@@ -118,9 +118,13 @@ _FOLDERS = ("receipt.json", "saved_model.pb")
 
 
 def _check_outputs(options: argparse.Namespace) -> None:
-    """ReproError for an output that is an input of the command, or lies in a folder that is one."""
+    """ReproError for an output that is an input of the command, lies in a folder that is one, or is another output."""
     given = vars(options)
     outputs = {name: given[name] for name in _OUTPUTS if isinstance(given.get(name), str)}
+    files = [os.path.realpath(each) for each in outputs.values()]
+    for file in files:
+        if files.count(file) > 1 and (os.path.isfile(file) or not os.path.exists(file)):
+            raise ReproError(f"{file}: expected one output to be written there, got {files.count(file)}")
     for name, output in outputs.items():
         for other, values in given.items():
             # A state is replaced when the new one is stored.

@@ -63,6 +63,7 @@ def test_an_output_that_is_an_input(tmp_path: Path, capsys: pytest.CaptureFixtur
         ({"state": key, "output": key}, True),
         ({"receipt": receipt, "sign": key, "output": tmp_path / "envelope.json"}, False),
         ({"folder": tmp_path, "output": tmp_path / "other"}, False),
+        ({"save": "/dev/null", "outputs": "/dev/null"}, False),
     ]
     for given, is_refused in cases:
         options = argparse.Namespace(
@@ -71,3 +72,6 @@ def test_an_output_that_is_an_input(tmp_path: Path, capsys: pytest.CaptureFixtur
         status = run_command("repro", lambda options=options: options, lambda _: 0)
         assert status == (2 if is_refused else 0), given
         assert ("this would change the input" in capsys.readouterr().err) == is_refused
+    both = argparse.Namespace(save=str(tmp_path / "both"), outputs=str(link / ".." / "both"))
+    assert run_command("repro", lambda: both, lambda _: 0) == 2
+    assert "both: expected one output to be written there, got 2" in capsys.readouterr().err
