@@ -123,6 +123,11 @@ REFUSALS = {
         BITS,
         UNIT,
     ),
+    "a value is not in the support of the distribution Uniform (Interval)": (
+        lambda x: [d.Uniform(x - 1, x + 1).log_prob(UNIT)],
+        UNIT,
+        REAL,
+    ),
     "parameter covariance_matrix of the distribution MultivariateNormal: expected PositiveDefinite()": (
         lambda x: [d.MultivariateNormal(UNIT, torch.diag(x)).log_prob(UNIT)],
         POSITIVE,

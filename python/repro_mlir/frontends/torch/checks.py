@@ -4,7 +4,7 @@
 """Checks of values, `torch._assert_async`, which torch.compile also makes of `assert`: checks of the step (E1)."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,7 +13,9 @@ import torch.distributions
 import torch.fx
 
 from repro_mlir.frontends.torch.operations import Builder, define
+from repro_mlir.frontends.torch.source_lines import is_user_file
 
+_UNNAMED = "an assertion failed"
 _ASSERTS = (torch.ops.aten._assert_async.default, torch.ops.aten._assert_async.msg)
 
 
@@ -32,9 +34,34 @@ def is_all_true(tensor: torch.Tensor) -> Any:
         return torch._is_all_true(tensor)
     known = caller.f_locals
     what = f"parameter {known['param']} of" if "param" in known else "a value is not in the support of"
-    constraint = f": expected {known['constraint']!r}" if "param" in known else f" ({known['support']!r})"
+    constraint = f": expected {_shown(known['constraint'])}" if "param" in known else f" ({_shown(known['support'])})"
     torch._assert_async(tensor.all(), f"{what} the distribution {type(known['self']).__name__}{constraint}")
     return True
+
+
+def _shown(constraint: Any) -> str:
+    """A constraint as PyTorch shows it; its name alone where a bound is a tensor, which has no values yet."""
+    has_tensor = any(isinstance(each, torch.Tensor) for each in vars(constraint).values())
+    return type(constraint).__name__.lstrip("_") if has_tensor else repr(constraint)
+
+
+@contextmanager
+def checked_numbers() -> Iterator[None]:
+    """Lets `torch._check` of the user's code be a check of the step where its number depends on tensor values."""
+    module: Any = torch
+    former = module._check_with
+
+    def check(error: Any, condition: Any, message: Callable[[], str] | None) -> None:
+        # The frame between is that of `torch._check` itself.
+        if isinstance(condition, torch.SymBool) and is_user_file(sys._getframe(2).f_code.co_filename):
+            torch.ops.aten._assert_scalar(condition, _UNNAMED if message is None else str(message()))
+        former(error, condition, message)
+
+    module._check_with = check
+    try:
+        yield
+    finally:
+        module._check_with = former
 
 
 @contextmanager
@@ -57,7 +84,7 @@ def _is_positive_definite(constraint: Any, value: torch.Tensor) -> torch.Tensor:
 
 def call_assert(condition: torch.Tensor, message: str = "") -> None:
     """A check of the step: it fails where `condition`, of one element of any type, is zero or false."""
-    _CHECK(condition.reshape(()) != 0, " ".join(message.split()) or "an assertion failed")
+    _CHECK(condition.reshape(()) != 0, " ".join(message.split()) or _UNNAMED)
 
 
 def _check_eager(condition: torch.Tensor, message: str) -> None:

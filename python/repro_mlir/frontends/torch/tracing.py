@@ -281,6 +281,7 @@ def first_stage(
             _through_compiled_functions(),
             calls_of_operators(),
             checks.checked_matrices(),
+            checks.checked_numbers(),
             enable_python_dispatcher(),
             without_other_random_numbers(),
         ):
