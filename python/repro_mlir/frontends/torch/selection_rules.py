@@ -165,6 +165,8 @@ def _sized(call: Call, *args: Any, **kwargs: Any) -> Any:
     """A tensor whose sizes are an argument."""
     dims = call.dims(call.expected.shape)
     sizes = [extent_of(dim) for dim in dims]
+    if name_of(call.target) in ("full", "new_full") and isinstance(args[-1], Number):
+        return _made(args[-1].tensor.to(call.expected.dtype).expand(sizes), dims)
     given = [sizes if isinstance(each, list | tuple) else _raw(each) for each in args]
     return _made(call.target(*given, **kwargs), dims)
 
@@ -191,10 +193,9 @@ def _reshape(call: Call, value: Any, *_: Any) -> Any:
         raise CaptureError("rows that a mask selects are divided or joined with others: expected whole rows")
     reshaped = _made(_raw(value).reshape([*map(extent_of, dims)]), dims)
     coordinates = value.coordinates if isinstance(value, Selected) else None
-    if isinstance(reshaped, Selected) and coordinates is not None and coordinates.mask.dim() == 1:
+    if coordinates is not None and coordinates.mask.dim() == 1 and len(dims) == 1:
         # Places along the only dimension.
-        coordinates = Coordinates(coordinates.mask, coordinates.rows, 0 if len(dims) == 1 else coordinates.axis)
-        return Selected(reshaped.tensor, reshaped.dims, coordinates)
+        return Selected(reshaped.tensor, dims, replace(coordinates, axis=0))
     return reshaped
 
 
@@ -256,38 +257,35 @@ def _along(default: int = -1, argument: int = 1) -> Callable[..., Any]:
 
 
 def _select(call: Call, value: Any, dim: int, index: Any) -> Any:
-    place = _require_static(value, dim, "a row by its number")
-    dims = [*value.dims[:place], *value.dims[place + 1 :]]
-    tensor = value.tensor.select(place, _index(index))
-    if value.coordinates is not None and value.coordinates.axis is None:
-        return Selected(tensor, tuple(dims), Coordinates(value.coordinates.mask, value.coordinates.rows, index))
-    return _made(tensor, dims)
-
-
-def _index(index: Any) -> Any:
     if isinstance(index, Number):
         raise CaptureError(
             "an index of Python depends on tensor values: expected a tensor as index, as in x[index] without int() or "
             ".item()"
         )
-    return index
+    place = _require_static(value, dim, "a row by its number")
+    dims = [*value.dims[:place], *value.dims[place + 1 :]]
+    tensor = value.tensor.select(place, index)
+    if value.coordinates is not None and value.coordinates.axis is None:
+        return Selected(tensor, tuple(dims), replace(value.coordinates, axis=index))
+    return _made(tensor, dims)
 
 
 def _slice(call: Call, value: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
-    if any(isinstance(each, Number) for each in (start, end)) and not isinstance(value, Selected):
+    kept = _dims(value)
+    place = _position(dim, len(kept))
+    if chosen(kept[place]) and not start and step == 1 and (end is None or end == 2**63 - 1):
+        return value
+    part = _part(call, kept[place]) if step == 1 else None
+    if part is not None:
+        begin, dims = part
+        tensor = value.tensor.narrow(place, begin, extent_of(dims))
+        return _made(tensor, [*kept[:place], dims, *kept[place + 1 :]])
+    _require_static(value, dim, "a slice")
+    if any(isinstance(each, Number) for each in (start, end)):
         raise CaptureError(
             "a slice ends at a number that depends on tensor values: expected torch.where(torch.arange(n) < count, x, "
             "0) on all rows"
         )
-    place = _position(dim, len(value.dims))
-    if chosen(value.dims[place]) and not start and step == 1 and (end is None or end == 2**63 - 1):
-        return value
-    part = _part(call, value.dims[place]) if step == 1 else None
-    if part is not None:
-        begin, dims = part
-        tensor = value.tensor.narrow(place, begin, extent_of(dims))
-        return _made(tensor, [*value.dims[:place], dims, *value.dims[place + 1 :]])
-    _require_static(value, dim, "a slice")
     tensor = aten.slice.Tensor(value.tensor, place, start, end, step)
     return _made(tensor, _kept(value, tensor))
 
@@ -374,12 +372,14 @@ def _number_of(dims: Sequence[Dim]) -> Any:
     return Number(functools.reduce(torch.mul, counts) * plain) if counts else plain
 
 
-def _element(call: Call, value: torch.Tensor) -> Number:
-    tensor = _raw(value).reshape([])
+def _element(call: Call, value: Any) -> Number:
+    if isinstance(value, Selected):
+        raise CaptureError("the element of rows that a mask selects: expected a reduction, as by .sum()")
+    tensor = value.reshape([])
     if tensor.is_floating_point():
         return Number(tensor.to(torch.float64))
     source: Any = call.node.args[0]
-    mask = source.args[0] if source.target is aten.sum.default else None
+    mask = source.args[0] if source.target is aten.sum.default and not source.kwargs else None
     counted = None
     if mask is not None and mask.meta["val"].dtype is torch.bool and not free_unbacked_symbols(mask.meta["val"]):
         counted = call.rows_of(mask)
@@ -450,6 +450,8 @@ def _norm(call: Call, value: Any, order: Any = 2, dim: Any = None, keepdim: bool
     places = _positions(dim, len(value.dims))
     if _concerns(value, places) and order < 0:
         raise CaptureError(f"a norm of order {order} of rows that a mask selects: expected one of 0 or more")
+    if order == math.inf:
+        _require_some(value, places, "the largest magnitude")
     result = call.target(value.filled(0, places), order, places, keepdim, **kwargs)
     return _made(result, _without(value.dims, places, keepdim))
 
@@ -561,7 +563,10 @@ def _chooser(call: Call, x: Any, indices: Sequence[Any], argument: int) -> tuple
     (place,) = places
     mask = found[place]
     if isinstance(mask, Coordinates):
-        return place, mask.mask.dim(), mask.rows
+        # Coordinates may be those of a mask of another shape.
+        rank = mask.mask.dim()
+        is_whole = _same_shape(_dims(x)[place : place + rank], _dims(mask.mask))
+        return (place, rank, mask.rows) if is_whole else None
     rank = len(_dims(mask))
     for own, given in zip(_dims(x)[place : place + rank], _dims(mask), strict=True):
         if not same(own, given) and (chosen(own) or chosen(given)):
@@ -686,8 +691,12 @@ def _embedding(call: Call, weight: Any, indices: Any, *rest: Any, **kwargs: Any)
     return Selected(result, (*indices.dims, *map(static, result.shape[len(indices.dims) :])))
 
 
-def _embedding_backward(call: Call, gradient: Any, indices: Any, *rest: Any) -> Any:
-    return call.target(_filled(gradient, 0), _filled(indices, 0), *rest)
+def _embedding_backward(
+    call: Call, gradient: Any, indices: Any, rows: int, padding: int, scales_by_frequency: bool
+) -> Any:
+    if scales_by_frequency:
+        raise CaptureError("embedding with scale_grad_by_freq of rows that a mask selects: expected it on all rows")
+    return call.target(_filled(gradient, 0), _filled(indices, 0), rows, padding, scales_by_frequency)
 
 
 def _gather(call: Call, x: Any, dim: int, index: Any, *rest: Any, **kwargs: Any) -> Any:

@@ -18,8 +18,15 @@ from torch._decomp import decomposition_table
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from repro_mlir.frontends.torch.errors import CaptureError
-from repro_mlir.frontends.torch.interpreters import NodeInterpreter, functional, retraced
-from repro_mlir.frontends.torch.selected_rows import Dim, Rows, Selected, chosen, static
+from repro_mlir.frontends.torch.interpreters import (
+    Form,
+    NodeInterpreter,
+    form_of,
+    functional,
+    require_declared,
+    retraced,
+)
+from repro_mlir.frontends.torch.selected_rows import Dim, Rows, Selected, chosen, extent_of, static
 from repro_mlir.frontends.torch.selection_rules import RULES, Call, Number, name_of
 from repro_mlir.frontends.torch.source_lines import origin_of_node
 
@@ -105,24 +112,28 @@ def without_selections(graph: torch.fx.GraphModule, arguments: Sequence[Any]) ->
     return retraced(_OverAllRows(found), arguments)
 
 
-def _variance(
+def _moments(
     x: torch.Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Variance and mean of the elements along dimensions."""
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Variance, standard deviation and mean of the elements along dimensions."""
     dims = [*range(x.dim())] if not dim else [dim] if isinstance(dim, int) else [*dim]
-    mean = x.mean(dims, keepdim=True)
+    # (V1): one rounding of low precision.
+    wide = x.float() if x.dtype.itemsize < 4 else x
+    mean = wide.mean(dims, keepdim=True)
     count = functools.reduce(operator.mul, [x.shape[each] for each in dims], 1)
     degrees = torch.sym_max(count - (1 if correction is None else correction), 0)
-    difference = x - mean
+    difference = wide - mean
     variance = (difference * difference).sum(dims, keepdim=keepdim) / degrees
-    return variance, mean if keepdim else mean.reshape(variance.shape)
+    mean = mean if keepdim else mean.reshape(variance.shape)
+    return variance.to(x.dtype), variance.sqrt().to(x.dtype), mean.to(x.dtype)
 
 
 _DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     **decomposition_table,
-    aten.var.correction: lambda *args, **kwargs: _variance(*args, **kwargs)[0],
-    aten.var_mean.correction: _variance,
-    aten.std.correction: lambda *args, **kwargs: _variance(*args, **kwargs)[0].sqrt(),
+    aten.var.correction: lambda *args, **kwargs: _moments(*args, **kwargs)[0],
+    aten.std.correction: lambda *args, **kwargs: _moments(*args, **kwargs)[1],
+    aten.var_mean.correction: lambda *args, **kwargs: _moments(*args, **kwargs)[::2],
+    aten.std_mean.correction: lambda *args, **kwargs: _moments(*args, **kwargs)[1:],
 }
 
 
@@ -144,21 +155,22 @@ class _Expansion(NodeInterpreter):
 
 
 class _Numbers:
-    """A number for each node of a functional graph: of equal numbers are tensors with the same elements in their order,
-    of shapes that may differ."""
+    """A number for each node of a functional graph: tensors of equal numbers have the same elements in their order, in
+    shapes that may differ."""
 
     _MOVES_NOTHING = {
         getattr(aten, name).default for name in ("view", "_unsafe_view", "reshape", "alias", "detach", "clone")
     } | {aten.unsqueeze.default, aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims}
 
-    def __init__(self) -> None:
+    def __init__(self, graph: torch.fx.Graph) -> None:
         self._known: dict[Hashable, int] = {}
         self._nodes: dict[torch.fx.Node, int] = {}
-
-    def of(self, node: torch.fx.Node) -> int:
-        if node not in self._nodes:
+        # In the order of the graph, which may be deeper than Python's stack.
+        for node in graph.nodes:
             source = node.args[0] if node.target in self._MOVES_NOTHING else None
             self._nodes[node] = self.of(source) if isinstance(source, torch.fx.Node) else self._new(node)
+
+    def of(self, node: torch.fx.Node) -> int:
         return self._nodes[node]
 
     def _new(self, node: torch.fx.Node) -> int:
@@ -191,7 +203,7 @@ class _OverAllRows(NodeInterpreter):
         super().__init__(module)
         # Masks are looked at later.
         self.garbage_collect_values = False
-        self._numbers = _Numbers()
+        self._numbers = _Numbers(module.graph)
         self._rows: dict[Any, Dim] = {}
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -203,13 +215,14 @@ class _OverAllRows(NodeInterpreter):
         if target in _SIZES_ALONE:
             return None
         if target is aten._assert_scalar.default:
-            # That a number of rows is not negative need not be checked.
             source: Any = self.current.args[0]
-            if source.target is not operator.ge or source.args[1] != 0:
+            is_of_extent = source.args[0].target is aten.sym_size.int
+            if not (is_of_extent and source.target is operator.ge and source.args[1] == 0):
                 aten._assert_async.msg(args[0].tensor, args[1])
             return None
         try:
             result = self._call(target, args, kwargs, expected)
+            require_declared(name_of(target), result, expected, _form)
         except CaptureError as error:
             raise self._located(str(error)) from None
         for each, value in zip(pytree.tree_leaves(expected), pytree.tree_leaves(result), strict=True):
@@ -308,6 +321,14 @@ class _OverAllRows(NodeInterpreter):
         """
         key = tuple(self._numbers.of(each) if isinstance(each, torch.fx.Node) else each for each in of)
         return Rows(which.reshape([-1]), key, origin_of_node(self.current))
+
+
+def _form(value: Any) -> Form | None:
+    """As `form_of`, with -1 for an extent that depends on tensor values."""
+    if isinstance(value, Selected):
+        return value.tensor.dtype, tuple(-1 if chosen(dim) else extent_of(dim) for dim in value.dims)
+    form = form_of(value)
+    return form and (form[0], tuple(-1 if isinstance(extent, torch.SymInt) else extent for extent in form[1]))
 
 
 _REPLACEMENT = "torch.where(mask, x, 0) on all rows"
