@@ -24,7 +24,10 @@ def test_a_change_counts_or_is_refused(number: int) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["Python module: attribute: set", "list: if h: return 2.0: filled", "keywords of a partial", "code of a method"],
+    [
+        *("Python module: attribute: set", "function: attribute: set", "thread-local: attribute: set"),
+        *("list: if h: return 2.0: filled", "keywords of a partial", "code of a method"),
+    ],
 )
 def test_what_is_taken_into_account(name: str) -> None:
     kind = next(kind for kind, _ in CASES if kind.name == name)

@@ -535,8 +535,13 @@ class _Search:
             self.attributes |= names.attributes
             if is_package_file(code.co_filename):
                 return
-        elif not self._recording.ran(code) or not (code in self._recording.namespaces or computes(code)):
-            return
+        # Attributes are read of a function that nobody calls, too.
+        counts = self._counts_in(function)
+        if is_user_file(code.co_filename) or any(map(counts, vars(function))):
+            self._names(called, _Attributes(vars(function), counts))
+        if self._recording is not None:
+            if not self._recording.ran(code) or not (code in self._recording.namespaces or computes(code)):
+                return
         self._follow_code(code)
         defaults = function.__defaults__ or ()
         last = code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount]
@@ -544,7 +549,6 @@ class _Search:
         self._open += ((f"{called}.{key}", value) for key, value in given.items())
         if function.__kwdefaults__:
             self._note(called, _Elements(function.__kwdefaults__))
-        self._names(called, _Attributes(vars(function), self._counts_in(function)))
         self._globals(function.__globals__, names)
 
     def _follow_code(self, code: types.CodeType) -> None:
@@ -613,9 +617,11 @@ class _Search:
             for key, slot in vars(base).items():
                 if isinstance(slot, types.MemberDescriptorType) and key != "__dict__" and counts(key):
                     self._got(f"{name}.{key}", functools.partial(slot.__get__, value), AttributeError)
+        home = threading.local if issubclass(type(value), threading.local) else object
+        namespace = functools.partial(home.__getattribute__, value, "__dict__")
         with contextlib.suppress(AttributeError):
-            own = object.__getattribute__(value, "__dict__")
-            self._note(name, _Namespace(lambda: object.__getattribute__(value, "__dict__")))
+            own = namespace()
+            self._note(name, _Namespace(namespace))
             self._names(name, _Attributes(own, counts))
 
     def _names(self, name: str, view: _Names) -> None:
