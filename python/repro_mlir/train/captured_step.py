@@ -157,11 +157,17 @@ def _captured(subject: Subject, run: Captures) -> tuple[StepProgram, ImportedPro
         # Some keep at their first call what they need at later ones.
         recording = result[1].bindings.recording
         after = frontend.form_of(subject, recording=recording)
+        first = result[0]
         result, again = run(), frontend.form_of(subject, recording=recording)
         if again != after:
             raise ReproError(
                 f"the step itself changes {frontend.difference(after, again)}: a compiled step cannot do so; "
                 "expected a buffer of the model in its place"
+            )
+        if result[0].hash != first.hash:
+            raise ReproError(
+                f"the first step, which changes {frontend.difference(before, after)}, is another one than the later "
+                "steps: expected a call of the model before it, or an argument of it that says so"
             )
     return result
 

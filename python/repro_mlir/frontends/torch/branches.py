@@ -19,6 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from repro_mlir.frontends.torch.checks import is_assert
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.recomputation import is_checkpointed
+from repro_mlir.frontends.torch.writes import written_by
 
 aten = torch.ops.aten
 _autograd: Any = torch._C._autograd  # The stubs lack some of it.
@@ -172,19 +173,13 @@ class _Checks(TorchDispatchMode):
             )
         if is_assert(function):
             return function((args[0] != 0) | ~self._taken, *args[1:], **kwargs)
-        schema = function._schema.arguments
-        names = {argument.name: value for argument, value in zip(schema, args, strict=False)} | kwargs
-        written = [names.get(each.name) for each in schema if each.alias_info is not None and each.alias_info.is_write]
-        if function is aten.native_batch_norm.default and names["training"]:
-            # Its schema does not say so.
-            written = [names["running_mean"], names["running_var"]]
-        for each in _tensors(written):
+        for each in written_by(function, args, kwargs):
             if not self._own.has(each):
                 raise CaptureError(
                     f"{function} writes to a tensor from outside of a branch that depends on tensor values: expected "
                     "the new value as a result of the branch"
                 )
-        given = zip((argument.name for argument in schema), args, strict=False)
+        given = zip((argument.name for argument in function._schema.arguments), args, strict=False)
         guarded = tuple(self._guarded(name, function, value) for name, value in given)
         kwargs = {name: self._guarded(name, function, value) for name, value in kwargs.items()}
         results = function(*guarded, **kwargs)

@@ -16,7 +16,6 @@ from typing import Any, Self
 import numpy as np
 import torch
 import torch.utils._pytree as pytree
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.utils import stateless
 
 from repro_mlir.files.cache import cached
@@ -24,12 +23,13 @@ from repro_mlir.frontends.arrays import as_array
 from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram, SymbolicImport
 from repro_mlir.frontends.torch.arguments import require_loss, require_model
 from repro_mlir.frontends.torch.averages import average_tensors, check_average, update_average
-from repro_mlir.frontends.torch.captured import TENSOR_LEAF, Captured, Role, flatten, leaf_names
-from repro_mlir.frontends.torch.changing_values import ChangingValues, is_stand_in
+from repro_mlir.frontends.torch.captured import TENSOR_LEAF, Captured, Role, flatten, leaf_names, named_leaves
+from repro_mlir.frontends.torch.changing_values import ChangingValues
 from repro_mlir.frontends.torch.contents import contents_of, frontend_identity
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.given_gradients import GivenGradients
 from repro_mlir.frontends.torch.hooks import attach_gradient_hooks, checked_module_hooks, refuse_hooks
+from repro_mlir.frontends.torch.kept_tensors import kept_tensors
 from repro_mlir.frontends.torch.loss_scaling import (
     check_scaler,
     keep_where,
@@ -48,11 +48,12 @@ from repro_mlir.frontends.torch.representation import represented
 from repro_mlir.frontends.torch.reshapes import replace_views
 from repro_mlir.frontends.torch.results import Results, check_returns
 from repro_mlir.frontends.torch.sizes import Sizes
-from repro_mlir.frontends.torch.source_lines import module_names, origin_of_node, phase
+from repro_mlir.frontends.torch.source_lines import module_names, named_modules, origin_of_node, phase
 from repro_mlir.frontends.torch.tensors import kind_of
 from repro_mlir.frontends.torch.tracing import first_stage, second_stage
 from repro_mlir.frontends.torch.unsigned import is_unsigned
 from repro_mlir.frontends.torch.value_requests import no_tensor
+from repro_mlir.frontends.torch.writes import refuse_new_entries, refuse_writes
 from repro_mlir.gradient_compression.apply import compress_gradients
 from repro_mlir.gradient_compression.chosen import compression_of
 from repro_mlir.numerics.philox import signed_seed
@@ -283,6 +284,10 @@ class _Step:
         """The tensors of the user's objects for `extra`."""
         return []
 
+    def modules(self) -> Iterator[tuple[str, torch.nn.Module]]:
+        """The modules of the step's functions, by name."""
+        return named_modules("model", self.model)
+
     def rebuild_batch(self, tensors: Sequence[torch.Tensor]) -> Any:
         remaining = iter(tensors)
         leaves = [next(remaining) if constant is TENSOR_LEAF else constant for constant in self.constants]
@@ -353,6 +358,11 @@ class _WithLoss(_Step):
         if not isinstance(result, torch.Tensor):
             raise CaptureError(f"the model returns a {type(result).__name__}, expected the loss as loss_fn is None")
         return result, output
+
+    def modules(self) -> Iterator[tuple[str, torch.nn.Module]]:
+        yield from super().modules()
+        if isinstance(self.loss_fn, torch.nn.Module):
+            yield from named_modules("loss_fn", self.loss_fn)
 
     def results_of(self, loss: torch.Tensor, output: Any, batch: Any, kept: Sequence[torch.Tensor]) -> Results:
         """What is asked for of forward and loss; metrics must not write to what is `kept`."""
@@ -792,20 +802,27 @@ def _trace(step: _Step, options: CaptureOptions, sizes: Sizes | None = None) -> 
         state = dict(zip(names, values[num_parameters + num_buffers :], strict=True))
         recorded = contextlib.nullcontext() if step.recording is None else step.recording.recorded()
         with RandomSites(seed_value, step_value), recorded:
-            outputs = step.run(parameters, buffers, state, rest[:count], step.rebuild_batch(rest[count:]))
+            batch = step.rebuild_batch(rest[count:])
+            leaves = dict(named_leaves(batch))
+            outputs = step.run(parameters, buffers, state, rest[:count], batch)
+            refuse_new_entries(leaves, dict(named_leaves(batch)))
+        kept.note_constants()
         new_state = [*parameters.values(), *buffers.values(), *state.values()]
         return [*new_state, seed_value, step_value + 1, *outputs]
 
     random_values = [entry.initial for entry in random_state]
     arguments = [*(entry.initial for entry in entries), *random_values, *hyper_parameters]
     block = options.attention_block
-    with _without_traced_attributes(step.model), contextlib.nullcontext() if sizes is None else sizes.tracing():
+    with kept_tensors(step.modules()) as kept, contextlib.nullcontext() if sizes is None else sizes.tracing():
         arguments = [*arguments, *step.batch] if sizes is None else sizes.fake(arguments)
-        first = first_stage(function, arguments, None if block is None else int(block), step.origins)
+        trace = functools.partial(first_stage, function, arguments, None if block is None else int(block), step.origins)
+        first = trace()
+        kept.check(first, trace)
         traced = _Traced(first, entries, random_state, optimizer is not None and _draws_by_choice(options))
         if sizes is not None:
             # What it decides by a size is a condition as well.
             _ = traced.second
+    refuse_writes(first.graph, step.batch_names)
     _check_constants(first.meta["constants"], step)
     return traced
 
@@ -900,44 +917,6 @@ def _initial_values(entries: Sequence[_StateTensor]) -> tuple[np.ndarray, ...]:
 
 def _initial(tensor: torch.Tensor, kind: TensorType) -> np.ndarray:
     return np.ascontiguousarray(as_array(tensor, kind, "state")).reshape(kind.shape)
-
-
-@contextlib.contextmanager
-def _without_traced_attributes(model: torch.nn.Module) -> Iterator[None]:
-    """Puts back what its block, a trace, keeps in attributes of modules and in their containers: its tensors are none
-    outside of it."""
-    former: dict[int, tuple[Any, Any]] = {}
-    for module in model.modules():
-        _note(vars(module), former)
-    try:
-        yield
-    finally:
-        # What is inside of others was noted after them.
-        for container, kept in reversed([*former.values()]):
-            if isinstance(container, list):
-                if any(_is_traced(each, set()) for each in container):
-                    container[:] = kept
-                continue
-            for key in [key for key, value in container.items() if _is_traced(value, set())]:
-                del container[key]
-                if key in kept:
-                    container[key] = kept[key]
-
-
-def _note(container: Any, former: dict[int, tuple[Any, Any]]) -> None:
-    """Adds a copy of a dict or list, and of those inside of it, to `former`."""
-    if isinstance(container, dict | list) and id(container) not in former:
-        former[id(container)] = container, container.copy()
-        for value in container.values() if isinstance(container, dict) else container:
-            _note(value, former)
-
-
-def _is_traced(value: Any, seen: set[int]) -> bool:
-    """Whether the value is, or contains, a tensor of a trace; `seen` has the containers that may contain themselves."""
-    if not isinstance(value, list | tuple | set | frozenset | dict) or id(value) in seen:
-        return isinstance(value, FakeTensor) or is_stand_in(value)
-    seen.add(id(value))
-    return any(_is_traced(each, seen) for each in (value.values() if isinstance(value, dict) else value))
 
 
 def _check_constants(constants: Sequence[torch.Tensor], step: _Step) -> None:

@@ -349,6 +349,12 @@ def _set_item(x: torch.Tensor, index: Any, value: Any) -> None:
         x[index] = value
 
 
+def _set_data(x: torch.Tensor, value: torch.Tensor) -> None:
+    # A trace follows what operators write; `module.to(...)` within a step may assign a tensor to itself.
+    if value is not x:
+        raise CaptureError("the step assigns to the data of a tensor, expected data.copy_(...)")
+
+
 def _require_no_bytes(x: torch.Tensor, mode: str) -> None:
     if x.dtype is torch.uint8:
         raise CaptureError(
@@ -429,6 +435,7 @@ _COMPOSITIONS: dict[Any, Callable[..., Any]] = {
     torch.logdet: _logdet,
     torch.Tensor.logdet: _logdet,
     torch.Tensor.__setitem__: _set_item,
+    torch.Tensor.data.__set__: _set_data,  # type: ignore[attr-defined]  # a slot
     F.pdist: _pdist,
     F.grid_sample: _grid_sample,
     F.gaussian_nll_loss: _gaussian_nll_loss,

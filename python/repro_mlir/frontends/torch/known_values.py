@@ -99,7 +99,7 @@ def follows_from_constants(node: torch.fx.Node) -> bool:
         tags = getattr(each.target, "tags", ())
         if each.op == "placeholder" or torch.Tag.nondeterministic_seeded in tags:
             return False
-        root = _root(each)
+        root = root_of(each)
         # The writers of a memory are those of its root.
         left += [*each.all_input_nodes, root, *(_writers(root) if each is root else ())]
     return True
@@ -114,7 +114,7 @@ def _writers(root: torch.fx.Node) -> list[torch.fx.Node]:
     ]
 
 
-def _root(node: torch.fx.Node) -> torch.fx.Node:
+def root_of(node: torch.fx.Node) -> torch.fx.Node:
     """The node whose memory that of a node is."""
     while (_is_view(node) or _writes_first(node)) and isinstance(node.args[0], torch.fx.Node):
         node = node.args[0]
@@ -146,7 +146,7 @@ def _is_small(value: Any) -> bool:
 
 def _is_written(node: torch.fx.Node) -> bool:
     """Whether an operator writes to the memory of a node's tensor, by whichever view of it."""
-    return bool(_writers(_root(node)))
+    return bool(_writers(root_of(node)))
 
 
 def _is_view(node: torch.fx.Node) -> bool:

@@ -61,10 +61,9 @@ class NumberCalls(TorchFunctionMode):
         if name in _ELEMENTS and isinstance(args[0], torch.Tensor):
             found = self._element(name, args[0])
             return function(*args, **kwargs) if found is NotImplemented else found
-        if function in _DATA:
+        if function == _DATA:
+            # Whatever is written to it does not count in the tensor's version.
             self._known.pop(id(args[0]), None)
-            if function == _DATA[1]:
-                raise CaptureError("the step assigns to the data of a tensor, expected data.copy_(...)")
         leaves = pytree.tree_leaves((args, kwargs))
         for leaf in leaves:
             if isinstance(leaf, torch.Tensor) and not isinstance(leaf, FakeTensor):
@@ -264,7 +263,7 @@ def _computed_in(leaves: Sequence[Any]) -> torch.dtype | None:
 
 
 _ELEMENTS = ("item", "__float__", "__int__", "__bool__", "__index__")
-_DATA = torch.Tensor.data.__get__, torch.Tensor.data.__set__  # type: ignore[attr-defined]
+_DATA = torch.Tensor.data.__get__  # type: ignore[attr-defined]
 
 _FACTORIES = {
     "full": ("fill_value", 1),

@@ -98,6 +98,11 @@ def module_names(model: torch.nn.Module) -> dict[int, str]:
     return {id(module): f"module {name}" if name else WHOLE for name, module in model.named_modules()}
 
 
+def named_modules(name: str, module: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Module]]:
+    """A module and those inside of it, by the paths from a name."""
+    return ((f"{name}.{path}" if path else name, inner) for path, inner in module.named_modules())
+
+
 def _is_user_frame(code: types.CodeType) -> bool:
     return not code.co_filename.startswith("<") and is_user_file(code.co_filename)
 

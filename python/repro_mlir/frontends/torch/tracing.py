@@ -417,8 +417,16 @@ def without_other_random_numbers() -> Iterator[None]:
 
 
 def _constants(graph: torch.fx.GraphModule) -> list[torch.Tensor]:
-    values = (getattr(graph, node.target) for node in graph.graph.nodes if node.op == "get_attr")
-    return [value for value in values if isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor)]
+    """The tensors that a graph has. CaptureError where it reads one that an earlier trace has left somewhere."""
+    found = []
+    for node in graph.graph.nodes:
+        value = getattr(graph, node.target) if node.op == "get_attr" else None
+        if isinstance(value, FakeTensor) and node.users:
+            reason = "the step reads a tensor that an earlier call of it has kept: expected a buffer of the model"
+            raise _located(origin_of_node(next(iter(node.users))), reason)
+        if isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor):
+            found.append(value)
+    return found
 
 
 def _drop_argument_writes(graph: torch.fx.Graph) -> None:

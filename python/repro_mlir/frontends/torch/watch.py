@@ -29,6 +29,7 @@ from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.hooks import GLOBAL_HOOKS, GLOBAL_STEP_HOOKS, MODULE_HOOKS, computes_attributes
 from repro_mlir.frontends.torch.reads import PLUMBING, Contents, Recording, contents, find_reads
 from repro_mlir.frontends.torch.resident import as_they_are
+from repro_mlir.frontends.torch.source_lines import named_modules
 from repro_mlir.frontends.torch.subject import Subject
 
 Form = tuple[tuple[str, Hashable], ...]
@@ -154,7 +155,7 @@ def form_of(
     if recording is not None:
         reads.refuse_unknown(recording)
     own = {"model": model} if subject.average is None else {"model": model, "average": subject.average}
-    inner = chain.from_iterable(_named_modules(name, module) for name, module in own.items())
+    inner = chain.from_iterable(named_modules(name, module) for name, module in own.items())
     for name, module in (*inner, *reads.modules.items()):
         parts.append((name, (_Same(module), _Same(type(module)))))
         parts.extend(_module_parts(name, module))
@@ -207,10 +208,6 @@ class _Same:
 
     def __hash__(self) -> int:
         return id(self.value)
-
-
-def _named_modules(name: str, module: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Module]]:
-    return ((f"{name}.{path}" if path else name, inner) for path, inner in module.named_modules())
 
 
 def _module_parts(name: str, module: torch.nn.Module) -> Iterator[tuple[str, Hashable]]:
