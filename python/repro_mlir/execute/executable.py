@@ -8,8 +8,7 @@ from __future__ import annotations
 import bisect
 import functools
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, SupportsIndex
 
 import numpy as np
@@ -357,13 +356,21 @@ def _span(array: np.ndarray) -> tuple[int, int]:
     return start + sum(min(way, 0) for way in ways), start + sum(max(way, 0) for way in ways) + array.itemsize
 
 
-@contextmanager
-def step_errors(target: str) -> Iterator[None]:
-    """A block that runs a step: memory that is not there is a ReproError."""
-    try:
-        yield
-    except MemoryError as error:
-        raise ReproError(f"out of memory: cannot run a step on {target}{_reason(error)}") from None
+class step_errors:
+    """A block that runs a step: memory that is not there is a ReproError.
+
+    A class, as a generator would take as long as a small step.
+    """
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, MemoryError):
+            raise ReproError(f"out of memory: cannot run a step on {self._target}{_reason(error)}") from None
 
 
 def _contiguous(array: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import torch
 import torch.fx
-from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
+from torch._functorch.aot_autograd import aot_module_simplified
 from torch._functorch.partitioners import default_partition, min_cut_rematerialization_partition
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils._python_dispatch import _disable_current_modes
@@ -84,7 +84,7 @@ def compile_graph(module: torch.fx.GraphModule, arguments: Sequence[Any], option
         torch._dynamo.config.fail_on_recompile_limit_hit = True
 
     def compiler(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
-        return make_boxed_func(_Graph(gm, example_inputs, options))
+        return _Graph(gm, example_inputs, options)
 
     def compile_it(environment: contextlib.AbstractContextManager[Any]) -> Callable[..., Any]:
         with tracing_environment(), Compositions(), environment:
@@ -114,28 +114,32 @@ def draw_seed() -> int:
 class _Graph:
     """A graph of ATen operators, with a program for each set of sizes with which it is called."""
 
+    # By which AOTAutograd calls it with a list.
+    _boxed_call = True
+
     def __init__(self, module: torch.fx.GraphModule, examples: Sequence[Any], options: GraphOptions) -> None:
         self._module = module
         self._options = options
-        self._programs: dict[tuple[Any, ...], Callable[..., list[Any]]] = {}
+        # Where they are among the arguments is known from the first call: the example of a None can be a tensor.
+        self._sizes: list[int] | None = None
+        self._programs: dict[tuple[Any, ...], Callable[[Sequence[Any]], list[Any]]] = {}
         if all(isinstance(value, torch.Tensor) for value in examples):
             # Where there is one size only, what cannot be captured is refused before anything runs.
-            self._find(examples)
+            self._programs[()] = self._make(examples)
 
-    def __call__(self, *arguments: Any) -> list[Any]:
-        return self._find(arguments)(*arguments)
-
-    def _find(self, arguments: Sequence[Any]) -> Callable[..., list[Any]]:
-        sizes = tuple(value for value in arguments if not isinstance(value, torch.Tensor))
+    def __call__(self, arguments: Sequence[Any]) -> list[Any]:
+        if self._sizes is None:
+            self._sizes = [i for i, value in enumerate(arguments) if not isinstance(value, torch.Tensor)]
+        sizes = tuple([arguments[i] for i in self._sizes])
         found = self._programs.get(sizes)
         if found is None:
             found = self._make(arguments)
             if len(self._programs) == _SIZES:
                 del self._programs[next(iter(self._programs))]
             self._programs[sizes] = found
-        return found
+        return found(arguments)
 
-    def _make(self, arguments: Sequence[Any]) -> Callable[..., list[Any]]:
+    def _make(self, arguments: Sequence[Any]) -> Callable[[Sequence[Any]], list[Any]]:
         try:
             imported = capture_graph(self._module, arguments)
             run = self._options.prepare(imported)
@@ -143,10 +147,11 @@ class _Graph:
             if not self._options.fallback:
                 raise
             warnings.warn(f"PyTorch runs a graph, whose bits are not defined: {error}", RuntimeWarning, stacklevel=2)
-            return torch.fx.Interpreter(self._module).run
+            interpreter = torch.fx.Interpreter(self._module)
+            return lambda given: interpreter.run(*given)
         captured = imported.bindings
 
-        def call(*given: Any) -> list[Any]:
+        def call(given: Sequence[Any]) -> list[Any]:
             tensors = captured.tensors(given)
             if captured.draws:
                 tensors += [torch.tensor(number, dtype=torch.int64, device="cpu") for number in self._options.seeds()]

@@ -5,6 +5,7 @@
 
 import itertools
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -22,6 +23,7 @@ from repro_mlir.numerics.tensors import TensorType, is_canonical
 # PyTorch and NumPy say something else of these in their types.
 _tensor_guards: Any = guards.TensorGuards
 _shares_memory: Any = np.shares_memory
+_address: Any = torch.Tensor.data_ptr
 # Whose elements NumPy can hold.
 _SAME_SIZE = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 # About a millisecond.
@@ -79,6 +81,8 @@ class Calls:
         self._sized = [i for i, size in enumerate(self._sizes) if size]
         self._outputs = [(kind.shape, torch.empty(kind.shape, device="meta").stride()) for kind in outputs]
         self._guards: Any = None
+        # Addresses of a call before, at which no state shares memory.
+        self._apart: list[int] = []
 
     def __call__(self, tensors: Sequence[torch.Tensor], /) -> list[torch.Tensor]:
         outputs = [empty(layout, size) for layout, size in self._layouts]
@@ -86,7 +90,7 @@ class Calls:
         if addresses is None:
             self._write(tensors, outputs)
         else:
-            self._executable.write_at([*addresses, *(value.data_ptr() for value in outputs)])
+            self._executable.write_at([*addresses, *map(_address, outputs)])
         return outputs
 
     def _addresses(self, tensors: Sequence[torch.Tensor]) -> list[int] | None:
@@ -99,16 +103,17 @@ class Calls:
             # None would leave an extent open. Dynamo knows some parameters by their identity alone.
             sizes, strides = [[*each.shape] for each in tensors], [[*each.stride()] for each in tensors]
             self._guards = _tensor_guards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides)
-        addresses = [tensor.data_ptr() for tensor in tensors]
-        if any(address & mask for address, mask in zip(addresses, self._masks, strict=True)):
+        addresses = [*map(_address, tensors)]
+        if any(map(operator.and_, addresses, self._masks)):
             return None
         for i in self._moved:
             kind = self._kinds[i]
             if not is_canonical(share(in_order(tensors[i], self._orders[i]), kind, "input"), kind.element):
                 return None
-        if self._num_state:
+        if self._num_state and addresses != self._apart:
             ends = [address + size for address, size in zip(addresses, self._sizes, strict=True)]
             self._check_apart(tensors, addresses, ends)
+            self._apart = addresses
         return addresses
 
     def _check_apart(self, tensors: Sequence[torch.Tensor], starts: Sequence[int], ends: Sequence[int]) -> None:
@@ -138,7 +143,7 @@ class Calls:
 
     def _write(self, tensors: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> None:
         if self._num_state:
-            self._check_apart(tensors, [tensor.data_ptr() for tensor in tensors], [*map(_end, tensors)])
+            self._check_apart(tensors, [*map(_address, tensors)], [*map(_end, tensors)])
         values = [in_order(tensor, order) for tensor, order in zip(tensors, self._orders, strict=True)]
         states, inputs = values[: self._num_state], values[self._num_state :]
         updated = [*map(_dense, states)]

@@ -4,6 +4,7 @@
 """A graph of ATen operators, as torch.compile hands it to a backend, as an imported program: what it writes in place
 is the state."""
 
+import functools
 import json
 import re
 from collections import Counter
@@ -38,6 +39,19 @@ class _Argument:
 
     position: int
 
+    def of(self, arguments: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> torch.Tensor:
+        return arguments[self.position]
+
+
+@dataclass(frozen=True)
+class _Constant:
+    """A result that is no tensor."""
+
+    value: Any
+
+    def of(self, arguments: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> Any:
+        return self.value
+
 
 @dataclass(frozen=True)
 class _View:
@@ -67,7 +81,8 @@ class _View:
         shape, strides = tuple(view.shape), view.stride()
         return cls(position, _form(base), view.dtype, shape, strides, end - begin, view.is_conj(), view.is_neg())
 
-    def of(self, argument: torch.Tensor) -> torch.Tensor:
+    def of(self, arguments: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> torch.Tensor:
+        argument = arguments[self.position]
         if _form(argument) != self.source:
             strides, is_conj, is_neg = self.source
             made = torch.empty_strided(argument.shape, strides, dtype=argument.dtype, device=argument.device)
@@ -107,6 +122,7 @@ class _Output:
       dtype, shape, strides: those of the result.
       offset: where the result starts in its memory, in elements: by these three the caller makes views of a base.
       is_dense: whether the elements of the output are those of the result in the order of their memory.
+      is_whole: whether the memory of the output can be that of the result.
     """
 
     position: int
@@ -116,12 +132,12 @@ class _Output:
     offset: int
     is_dense: bool
 
-    @property
+    @functools.cached_property
     def is_whole(self) -> bool:
-        """Whether the memory of the output can be that of the result."""
         return self.is_dense and not self.offset
 
-    def of(self, output: torch.Tensor) -> torch.Tensor:
+    def of(self, arguments: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> torch.Tensor:
+        output = outputs[self.position]
         if self.is_whole:
             return output
         if self.dtype.is_complex:
@@ -152,7 +168,8 @@ class CapturedGraph:
     layouts: tuple[tuple[tuple[int, ...], tuple[int, ...], torch.dtype], ...] = field(repr=False)
     _num_state: int = field(repr=False)
     _positions: tuple[int, ...] = field(repr=False)
-    _gaps: frozenset[int] = field(repr=False)
+    _represented: tuple[int, ...] = field(repr=False)
+    _gaps: tuple[int, ...] = field(repr=False)
     _results: tuple[Any, ...] = field(repr=False)
 
     def hyper_parameters(self) -> list[Any]:
@@ -165,7 +182,9 @@ class CapturedGraph:
 
     def tensors(self, arguments: Sequence[Any]) -> list[torch.Tensor]:
         """The tensors among the arguments of a call: the states, then the inputs, but for seed and step."""
-        found = [represented(arguments[position]) for position in self._positions]
+        found = [arguments[position] for position in self._positions]
+        for i in self._represented:
+            found[i] = represented(found[i])
         for i in self._gaps:
             found[i] = found[i].contiguous()
         return found
@@ -173,9 +192,9 @@ class CapturedGraph:
     def written(self, arguments: Sequence[Any], tensors: Sequence[torch.Tensor]) -> None:
         """Copies the new states from `tensors` to those arguments of a call whose memory a program cannot have: what is
         there are conjugates or negatives of complex numbers."""
-        for position, value in zip(self._positions[: self._num_state], tensors, strict=False):
-            argument = arguments[position]
-            if argument.is_complex() and (argument.is_conj() or argument.is_neg()):
+        for i in self._represented:
+            argument, value = arguments[self._positions[i]], tensors[i]
+            if i < self._num_state and argument.is_complex() and (argument.is_conj() or argument.is_neg()):
                 # AOTAutograd counts the versions.
                 argument.data.copy_(torch.view_as_complex(value))
 
@@ -190,17 +209,7 @@ class CapturedGraph:
           arguments: those of the graph.
           outputs: those of the program, as `layouts` says.
         """
-        results = []
-        for result in self._results:
-            if isinstance(result, _Output):
-                results.append(result.of(outputs[result.position]))
-            elif isinstance(result, _View):
-                results.append(result.of(arguments[result.position]))
-            elif isinstance(result, _Argument):
-                results.append(arguments[result.position])
-            else:
-                results.append(result)
-        return results
+        return [result.of(arguments, outputs) for result in self._results]
 
 
 def in_order(tensor: torch.Tensor, order: tuple[int, ...] | None) -> torch.Tensor:
@@ -352,7 +361,7 @@ def _capture(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> Imported
             elif isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
                 raise CaptureError("a number that depends on tensor values is a result: expected the tensor itself")
             else:
-                results.append(value)
+                results.append(_Constant(value))
         # What is written has its new values.
         return [*values[: len(states)], *outputs.values()]
 
@@ -393,7 +402,8 @@ def _capture(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> Imported
             layouts=_layouts(values, results),
             _num_state=len(state),
             _positions=tuple(positions),
-            _gaps=frozenset(gaps),
+            _represented=tuple(i for i, position in enumerate(positions) if parts[position] is not arguments[position]),
+            _gaps=tuple(gaps),
             _results=tuple(results),
         ),
     )
