@@ -13,6 +13,7 @@ import builtins
 import contextlib
 import copy
 import datetime
+import functools
 import gc
 import importlib
 import io
@@ -32,11 +33,11 @@ from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.kinds import is_opaque
 from repro_mlir.frontends.torch.source_lines import is_package_file, is_standard_file, is_user_file, source_name
 
-_LIBRARY, _PACKAGE, _USER, _STANDARD = range(4)
+_LIBRARY, _COMPUTING, _PACKAGE, _USER, _STANDARD = range(5)
 _ACTIONS = re.compile(r"^<frozen importlib|/(logging|importlib)/|/(warnings|traceback|linecache|inspect|tokenize)\.py$")
 """Files of the standard library that act, and give no value to a step."""
 
-_COMPUTING = tuple(os.path.join(os.path.dirname(torch.__file__), each) for each in ("nn", "optim", "distributions"))
+_TORCH = tuple(os.path.join(os.path.dirname(torch.__file__), each) for each in ("nn", "optim", "distributions"))
 
 _PURE = {
     *("builtins", "math", "cmath", "_operator", "itertools", "_functools", "_collections", "_bisect", "_heapq"),
@@ -121,23 +122,21 @@ class Recording:
             raise CaptureError(self._refusal)
 
     def _see(self, frame: types.FrameType, event: Any, argument: Any) -> None:
-        code = frame.f_code
-        key = id(code)
         if event == "call":
+            code = frame.f_code
+            key = id(code)
             kind = self._kinds.get(key)
             if kind is None:
-                kind = self._kinds[key] = _kind_of(code)
+                kind = self._kinds[key] = _kind_of_file(_file_of(code, frame.f_globals))
                 self._ran[key] = code
                 if kind in (_USER, _PACKAGE):
                     self._add(code, frame.f_globals)
             if kind == _STANDARD or code is importlib.import_module.__code__:
                 self._see_library(frame, code)
         elif event == "c_call":
-            kind = self._kinds.get(key)
-            if kind is None and _kind_of(code) == _USER:
-                # It was running before the recording.
-                kind = _USER
-            if kind == _USER:
+            # Code without a kind was running before the recording.
+            kind = self._kinds.get(id(frame.f_code))
+            if kind == _USER or (kind is None and _kind_of(frame.f_code) == _USER):
                 self._see_builtin(frame, argument)
 
     def _see_library(self, frame: types.FrameType, code: types.CodeType) -> None:
@@ -156,7 +155,7 @@ class Recording:
     def _reads_of_users(self, code: types.CodeType) -> bool:
         """Whether code reads objects of the user's: of PyTorch's own code the modules, optimizers and distributions."""
         kind = self._kinds.get(id(code))
-        return computes(code) or (_kind_of(code) if kind is None else kind) not in (_LIBRARY, _STANDARD)
+        return (_kind_of(code) if kind is None else kind) not in (_LIBRARY, _STANDARD)
 
     def _add(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
         if code not in self.namespaces:
@@ -232,14 +231,19 @@ class _Suspended(TorchDispatchMode):
     """No operator is recorded: it runs far more code of PyTorch's than all else of a trace."""
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        former = sys.getprofile()
-        if function.namespace not in ("aten", "prims"):
+        if function.namespace not in ("aten", "prims", "prim"):
             return function(*args, **(kwargs or {}))
-        sys.setprofile(None)
-        try:
-            return function(*args, **(kwargs or {}))
-        finally:
-            sys.setprofile(former)
+        return unrecorded(function, *args, **(kwargs or {}))
+
+
+def unrecorded(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """What `function`, which calls nothing of the user's, returns; for speed no recording sees what it calls."""
+    former = sys.getprofile()
+    sys.setprofile(None)
+    try:
+        return function(*args, **kwargs)
+    finally:
+        sys.setprofile(former)
 
 
 def _is_callback(code: types.CodeType) -> bool:
@@ -250,11 +254,23 @@ def _is_callback(code: types.CodeType) -> bool:
 
 def computes(code: types.CodeType) -> bool:
     """Whether this is code of PyTorch's that computes with functions that a user may replace, as of torch.nn."""
-    return code.co_filename.startswith(_COMPUTING)
+    return _kind_of(code) == _COMPUTING
 
 
 def _kind_of(code: types.CodeType) -> int:
+    return _kind_of_file(code.co_filename)
+
+
+def _file_of(code: types.CodeType, namespace: dict[str, Any]) -> str:
+    """The file of code; of code made from a string, such as a dataclass' `__init__`, the file of its globals."""
     path = code.co_filename
+    return str(namespace.get("__file__") or path) if path.startswith("<") and not path.startswith("<frozen") else path
+
+
+@functools.cache
+def _kind_of_file(path: str) -> int:
+    if path.startswith(_TORCH):
+        return _COMPUTING
     if is_standard_file(path):
         return _LIBRARY if _ACTIONS.search(path) else _STANDARD
     if not is_user_file(path):

@@ -16,6 +16,7 @@ import torch
 
 from repro_mlir.frontends.torch.errors import CaptureError, one_line
 from repro_mlir.frontends.torch.optimizer_rules import RULES, Rule
+from repro_mlir.frontends.torch.recording import unrecorded
 from repro_mlir.frontends.torch.repeats import Repeats
 from repro_mlir.frontends.torch.slots import Slot
 from repro_mlir.frontends.torch.source_lines import phase
@@ -137,8 +138,9 @@ class RuleUpdate:
                 key = rule, *named[group]
                 held = [state[each] for each in slots.values()]
                 given = parameters[name], gradients[name], *held, *named[group].values()
+                updating = functools.partial(_updated, rule, [*named[group]])
                 with phase(f"update of {name}"):
-                    updated = repeats.call_on_tensors(key, functools.partial(_updated, rule, [*named[group]]), given)
+                    updated = unrecorded(repeats.call_on_tensors, key, updating, given)
                 parameters[name] = updated[0]
                 state |= zip(slots.values(), updated[1:], strict=True)
 
