@@ -109,10 +109,10 @@ def test_llama_with_a_tokenizer_of_pieces(tmp_path: Path) -> None:
         answer = ask(port, "/v1/completions", {"prompt": "The fox", "max_tokens": 20, "seed": 1, "stop": ["e"]}).json()
         assert ask(port, "/v1/chat/completions", {"messages": []}).status == 404
     assert answer["receipt"]["cache"] == server["cache"] and '"f4E2M1FN"' in server["cache"]
-    # Two parts of each layer, four slots, a byte for each code and for the scale of a block.
+    # Two parts of each layer, four slots, half a byte for each code, and a byte for the scale of a block.
     config = json.loads((folder / "config.json").read_text())
     heads, size = config["num_key_value_heads"], config["hidden_size"] // config["num_attention_heads"]
-    assert server["cache_bytes"] == 2 * config["num_hidden_layers"] * 4 * heads * 49 * (size + 1)
+    assert server["cache_bytes"] == 2 * config["num_hidden_layers"] * 4 * heads * 49 * (size // 2 + 1)
     assert answer["receipt"]["prompt"][0] == 1 and answer["receipt"]["stop_tokens"] == [2]
     status, report = verified(answer, folder, path)
     assert status == 0 and report["right"], report
@@ -153,8 +153,22 @@ def test_tensors_that_no_rule_defines(tmp_path: Path, monkeypatch: Any) -> None:
         table, scale = original(*arguments, **options)
         return table * torch.rand(()), scale
 
+    def begin(self: Any, *arguments: Any, **options: Any) -> None:
+        begun(self, *arguments, **options)
+        self.kept = {"tables": [torch.rand(2, device="cpu")]}
+
+    message = r"expected tensors of the files or by \(G5\), got model.rotary_emb."
+    begun = rope.__init__
+    with monkeypatch.context() as patch, pytest.raises(ReproError, match=f"{message}kept"):
+        patch.setattr(rope, "__init__", begin)
+        _ = ModelFolder(folder).model
     monkeypatch.setattr(rope, "compute_default_rope_parameters", staticmethod(drawn))
-    with pytest.raises(ReproError, match=r"expected tensors of the files or by \(G5\), got model.rotary_emb.inv_freq"):
+    with pytest.raises(ReproError, match=f"{message}inv_freq"):
+        _ = ModelFolder(folder).model
+    # As old files have it, which transformers does not load.
+    stored = load_file(folder / "model.safetensors")
+    save_file({**stored, "model.rotary_emb.inv_freq": torch.rand(4)}, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(ReproError, match=f"{message}inv_freq"):
         _ = ModelFolder(folder).model
 
 

@@ -19,6 +19,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 import torch
 import transformers
 from safetensors import safe_open
+from torch.utils._pytree import tree_leaves
 
 from ..errors import ReproError
 from ..files.canonical_json import LIMIT
@@ -106,9 +107,9 @@ class ModelFolder:
     def model(self) -> Decoder:
         """The model in float32, which holds every bf16 and f16 exactly. ReproError where it is not all there."""
         stored = self._check_weights()
-        # Rotary tables are in no file, and would be those of this machine's vector level.
         self._check_sizes(stored)
         try:
+            # Rotary tables are in no file: PyTorch's would be those of this machine's vector level.
             with _bounded_modules(len(stored)), DefinedConstruction() as construction:
                 model, report = self._read(
                     transformers.AutoModelForCausalLM,
@@ -125,8 +126,8 @@ class ModelFolder:
         for kind in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs"):
             if wrong := sorted(map(str, report.get(kind) or ())):
                 raise ReproError(f"{self.path}: {kind.replace('_', ' ')} of the model: {foreign(', '.join(wrong))}")
-        for name, tensor in _computed_tensors(model):
-            if not (construction.knows(tensor) or is_plain(tensor) or _is_stored(name, stored)):
+        for name, tensor in _computed_tensors(model, stored):
+            if not (construction.knows(tensor) or is_plain(tensor)):
                 raise ReproError(
                     f"{self.path}: expected tensors of the files or by (G5), got {name}, which the model computes in "
                     "another way"
@@ -222,13 +223,18 @@ class ModelFolder:
             return kind.from_pretrained(str(self.path), **given, **options)
 
 
-def _computed_tensors(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """The buffers of a model, and the tensors that are attributes of its modules, which become constants."""
-    yield from model.named_buffers()
+def _computed_tensors(model: torch.nn.Module, stored: Iterable[str]) -> Iterator[tuple[str, torch.Tensor]]:
+    """The buffers of a model that no file gave, and the tensors that its modules have as attributes or in lists, which
+    become constants."""
+    # A file may have an old table for a buffer that is not persistent: it is not loaded.
+    persistent = model.state_dict().keys()
+    for name, buffer in model.named_buffers():
+        if not (name in persistent and _is_stored(name, stored)):
+            yield name, buffer
     for name, module in model.named_modules():
         for attribute, value in vars(module).items():
-            if isinstance(value, torch.Tensor):
-                yield f"{name}.{attribute}", value
+            if attribute not in ("_parameters", "_buffers"):
+                yield from ((f"{name}.{attribute}", each) for each in tree_leaves(value) if torch.is_tensor(each))
 
 
 def _is_stored(name: str, stored: Iterable[str]) -> bool:
