@@ -56,6 +56,7 @@ DEFINED: list[Callable[[], torch.Tensor]] = [
     lambda: torch.where(torch.arange(3.0) > 1, torch.tensor(0.1), 0.2),
     lambda: torch.outer(torch.arange(4.0), torch.tensor([0.1, 0.3])),
     lambda: torch.exp(torch.arange(3).double()),
+    lambda: torch.rsub(torch.arange(3.0, 7.0, 2), 0.1),
     lambda: torch.empty(4).fill_(0.3),
     lambda: torch.full((4, 4), -math.inf).triu(1),
     lambda: torch.cat([torch.tensor([0.1]), torch.sqrt(torch.arange(3.0))]).expand(2, 4).clone(),
@@ -73,6 +74,9 @@ UNDEFINED: list[Callable[[], torch.Tensor]] = [
     lambda: torch.FloatTensor(np.sin([1.0, 2.0])),
     lambda: torch.ones(2).copy_(torch.tensor(np.sin([1.0, 2.0]))),
     lambda: torch.add(torch.tensor([0.1]), torch.tensor([0.3]), alpha=0.7),
+    lambda: torch.rsub(torch.tensor([0.1]), 0.3, alpha=0.7),
+    lambda: torch.arange(0, 1, 0.1, dtype=torch.float64),
+    lambda: torch.full((2,), 0.1 + 0.3j) * torch.tensor(0.7 + 0.1j),
     lambda: torch.exp(torch.arange(3).bfloat16()),
     lambda: torch.zeros(3).index_copy_(0, torch.tensor([1]), torch.randn(1)),
 ]

@@ -8,7 +8,7 @@ PyTorch's elementary functions and sums give other bits at other vector levels (
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -84,7 +84,7 @@ class DefinedConstruction(TorchDispatchMode):
             element = np.float32 if written[0].dtype == torch.float32 else np.float64
             found = evaluate(name, *(np.asarray(value).astype(element) for value in values))
             written[0].copy_(torch.from_numpy(np.array(found)))
-        elif not is_known or not _is_exact(func, name, kwargs, [*given, *results]):
+        elif not is_known or not _is_exact(func, name, args, kwargs, [*given, *results]):
             for each in written:
                 self._defined.pop(each.untyped_storage()._cdata, None)
             return result
@@ -124,14 +124,21 @@ def _computes(name: str, values: list[Any], result: torch.Tensor) -> bool:
     return result.dtype == torch.float64 and name in DOUBLE and len(values) == 1
 
 
-def _is_exact(func: Any, name: str, kwargs: dict[str, Any], tensors: Iterable[torch.Tensor]) -> bool:
+def _is_exact(
+    func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: Sequence[torch.Tensor]
+) -> bool:
     """Whether an operation gives the same bits everywhere, as it does on whole numbers."""
     if torch.Tag.nondeterministic_seeded in func.tags or name.startswith("empty") or name.startswith("new_empty"):
         return False
     if not any(each.is_floating_point() or each.is_complex() for each in tensors):
         return True
-    # With a factor, a sum is one rounding at some levels and two at others.
-    return name in _MOVES | _ARITHMETIC | _QUESTIONS and kwargs.get("alpha", 1) == 1
+    # A product that is followed by a sum is one rounding at some levels and two at others.
+    if name == "arange":
+        return all(float(each).is_integer() for each in args)
+    if any(each.is_complex() for each in tensors):
+        return name in _MOVES | _QUESTIONS
+    has_factor = kwargs.get("alpha", 1) != 1 or (name == "rsub" and args[2:] not in ((), (1,)))
+    return name in _MOVES | _ARITHMETIC | _QUESTIONS and not has_factor
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
