@@ -4,12 +4,14 @@
 """What a user does between two steps: it counts as in PyTorch, or it is refused with the reason."""
 
 import copy
+import cProfile
 import functools
 import gc
 import io
 import random
 import sys
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +25,7 @@ from repro_mlir import ReproError
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")
+from repro_mlir.frontends.torch import capture_training  # noqa: E402
 from repro_mlir.frontends.torch.binding import Binding  # noqa: E402
 from torch.optim.optimizer import register_optimizer_step_post_hook  # noqa: E402
 
@@ -571,6 +574,48 @@ def test_reads_that_are_refused(read: Callable, message: str) -> None:
     trainer = repro_mlir.Trainer(model, cross_entropy, sgd(model), target="reference")
     with pytest.raises(ReproError, match=message):
         trainer.step(*BATCH)
+
+
+def capture_reader(read: Callable) -> None:
+    model = Reader(read)
+    capture_training(model, cross_entropy, sgd(model), BATCH)
+
+
+def test_captures_under_a_profiler_of_python() -> None:
+    seen = []
+    former = sys.getprofile()
+    sys.setprofile(lambda frame, event, argument: seen.append((event, frame.f_code)))
+    try:
+        capture_reader(_one)
+    finally:
+        sys.setprofile(former)
+    assert ("call", _one.__code__) in seen
+
+
+def _one(_: Any) -> float:
+    return 1.0
+
+
+def test_captures_pause_cprofile() -> None:
+    profiler = cProfile.Profile()
+    with profiler, pytest.warns(RuntimeWarning, match="cProfile pauses while a step is captured"):
+        capture_reader(_one)
+        _one(None)
+        with pytest.raises(ReproError, match=r"the step calls time\.time"):
+            capture_reader(lambda _: time.time())
+    calls = {entry.code: entry.callcount for entry in profiler.getstats()}
+    assert calls[_one.__code__] == 1
+
+
+def test_captures_under_a_debugger() -> None:
+    seen = []
+    former = sys.gettrace()
+    sys.settrace(lambda frame, event, argument: seen.append(frame.f_code))
+    try:
+        capture_reader(_one)
+    finally:
+        sys.settrace(former)
+    assert _one.__code__ in seen
 
 
 class Recurrent(torch.nn.Module):

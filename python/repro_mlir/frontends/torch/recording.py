@@ -12,6 +12,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import copy
+import cProfile
 import datetime
 import functools
 import gc
@@ -22,6 +23,7 @@ import random
 import re
 import sys
 import types
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -101,18 +103,13 @@ class Recording:
     @contextlib.contextmanager
     def recorded(self) -> Iterator[None]:
         """Records what its block calls. CaptureError where it calls what gives another value each time."""
-        former = sys.getprofile()
-        if former is not None and not callable(former):
-            raise CaptureError(
-                "a step is captured under a profiler of C: expected one that starts after the first step"
-            )
+        with _paused_profiler(), self._dynamic_names(), _without_garbage_collection(), _Suspended():
+            former = sys.getprofile()
 
-        def profile(frame: types.FrameType, event: Any, argument: Any) -> None:
-            self._see(frame, event, argument)
-            if former is not None:
-                former(frame, event, argument)
+            def profile(frame: types.FrameType, event: Any, argument: Any) -> None:
+                self._see(frame, event, argument)
+                former(frame, event, argument)  # type: ignore[misc]  # where there is one
 
-        with self._dynamic_names(), _without_garbage_collection(), _Suspended():
             sys.setprofile(self._see if former is None else profile)
             try:
                 yield
@@ -213,6 +210,30 @@ class Recording:
             yield
         finally:
             builtins.getattr, builtins.hasattr = held
+
+
+@contextlib.contextmanager
+def _paused_profiler() -> Iterator[None]:
+    """Python has one profiler at a time; what is written in C cannot be called from the recording's."""
+    former: Any = sys.getprofile()
+    if former is None or callable(former):
+        yield
+        return
+    if not isinstance(former, cProfile.Profile):
+        raise CaptureError(
+            f"a step is captured under a profiler of C, a {type(former).__name__}: expected cProfile, or one that "
+            "starts after the first step"
+        )
+    warnings.warn(
+        "cProfile pauses while a step is captured, and counts the functions around the capture up to it alone",
+        RuntimeWarning,
+        stacklevel=3,
+    )
+    former.disable()
+    try:
+        yield
+    finally:
+        former.enable()
 
 
 @contextlib.contextmanager
