@@ -25,7 +25,7 @@ _LEAST_ADDRESS_SPACE = 256 << 20
 
 
 class Status(enum.IntEnum):
-    """What a command that asks something has found, as its exit status; all others return 0."""
+    """The finding of a command that asks something, as its exit status; all others return 0."""
 
     RIGHT = 0
     WRONG = 1
@@ -88,7 +88,7 @@ def run_command(
             raise
         return _fail(program, f"error: the command was ended by SystemExit({error.code!r})")
     except BaseException as error:
-        # Panics of Rust packages are no Exceptions.
+        # A panic of a Rust package is not an Exception.
         reason, place = foreign(str(error), 300), _place(error.__traceback__)
         return _fail(program, f"internal error: {type(error).__name__}: {reason} ({place})")
 
@@ -103,7 +103,7 @@ def _answer(parse: Callable[[], argparse.Namespace], command: Callable[[argparse
     try:
         status = command(options)
     except SystemExit as error:
-        # Of a script, say: its status is not ours.
+        # The status of a script, for example, is not ours.
         raise ReproError(f"the command was ended by SystemExit({error.code!r})") from None
     if status != 0 and not isinstance(status, Status):
         raise TypeError(f"expected the command to return 0 or a Status, got {status!r}")
@@ -189,7 +189,7 @@ def _place(traceback: TracebackType | None) -> str:
 
 
 def _fail(program: str, message: str, status: int = Status.NO_ANSWER) -> int:
-    """Tells why there is no answer, as far as standard error can be written."""
+    """Tells why the command has no answer, as far as standard error can be written."""
     try:
         tell(f"{program}: {foreign(message, _LONGEST)}", stream=sys.stderr)
         sys.stderr.flush()

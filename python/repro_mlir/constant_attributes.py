@@ -25,7 +25,7 @@ class ConstantAttributes:
     _constants: ClassVar[frozenset[str]] = frozenset()
     _once: ClassVar[frozenset[str]] = frozenset()
     _instead: ClassVar[dict[str, str]] = {}
-    """What to do in place of an assignment, by attribute."""
+    """The way that replaces an assignment, by attribute."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

@@ -75,7 +75,7 @@ def new_trainer(read: Callable[[], Any], place: str) -> tuple[repro_mlir.Trainer
 
 
 def outcome(kind: Kind, place: str) -> str:
-    """What becomes of a change: `taken`, `same` if it changes no result, `refused: MESSAGE`, or `finding: ...`."""
+    """The outcome of a change: `taken`, `same` if it changes no result, `refused: MESSAGE`, or `finding: ...`."""
     with restored():
         module = kind.module()
         trainer, net = new_trainer(module.read, place)

@@ -22,7 +22,7 @@ from repro_mlir.torch_compile import Backend
 from torch_programs import Program, functions
 
 RATE = 0.5
-"""Of a step of gradient descent."""
+"""The learning rate of a step of gradient descent."""
 
 Function = Callable[..., tuple[torch.Tensor, ...]]
 
@@ -49,20 +49,20 @@ class Case:
 
 @dataclass(frozen=True)
 class Results:
-    """Of a program: its results, and for each input the gradient, or None."""
+    """The results of a program, and for each input the gradient, or None."""
 
     values: list[torch.Tensor]
     gradients: list[torch.Tensor | None]
 
 
 def weights(value: torch.Tensor) -> torch.Tensor:
-    """By which the elements of a result are multiplied in the loss: none is 0."""
+    """The factors of the elements of a result in the loss: none is 0."""
     count = torch.arange(value.numel(), dtype=torch.float64)
     return ((count * 7 % 11 - 4.5) / 4).reshape(value.shape).to(value.dtype)
 
 
 def gradients(values: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:
-    """For each input that requires one, and None."""
+    """The gradient of each input that requires one, None for the others."""
     ends = [value for value in values if value.requires_grad]
     leaves = [value for value in inputs if value.requires_grad]
     if not ends or not leaves:
@@ -72,7 +72,7 @@ def gradients(values: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) ->
 
 
 def eager(function: Function, inputs: Sequence[torch.Tensor]) -> Results:
-    """What PyTorch gives."""
+    """The results and gradients of PyTorch."""
     values = function(*inputs)
     return Results([value.detach() for value in values], gradients(values, inputs))
 

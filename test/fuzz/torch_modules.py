@@ -59,7 +59,7 @@ def case_of(program: Program, door: str) -> tuple[Case, Results]:
 
 
 def outcomes(programs: Sequence[Program], group: int, door: str) -> list[str]:
-    """What becomes of each program (see forked.py). Where something happens to all of them, each runs by itself."""
+    """The outcome of each program (see forked.py). Where something happens to all of them, each runs by itself."""
     known = [case_of(program, door) for program in programs]
     waiting = list(range(len(programs)))
     found = [""] * len(programs)
@@ -137,10 +137,10 @@ def alone(number: int) -> str:
 
 
 def begin() -> None:
-    """What every child would do once: imports within PyTorch take seconds."""
+    """Does the work that every child would do once: imports within PyTorch take seconds."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    # What was compiled for a program is of no use for others.
+    # Code compiled for a program is of no use for others.
     os.environ["REPRO_MLIR_CACHE"] = "off"
     program = Program((torch_programs.Input("float32", (2,), "normal", 0),), ("x0 * 2",), ("v0",))
     for door in DOORS:
@@ -175,7 +175,7 @@ def show(number: int) -> None:
 
 
 def forked_outcome(program: Program, group: int, door: str) -> str:
-    """What becomes of a program in a child."""
+    """The outcome of a program in a child."""
 
     def of(_: int) -> str:
         return outcomes([program], group, door)[0]

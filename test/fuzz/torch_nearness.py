@@ -48,7 +48,7 @@ def _rounded(value: torch.Tensor) -> torch.Tensor:
 
 
 def difference(case: Case, want: Results, got: Results) -> str | None:
-    """What is not near, or None."""
+    """The result or gradient that is not near, or None."""
     pairs = [*zip(got.values, want.values, strict=True)]
     names = [f"result {i}" for i in range(len(pairs))]
     for i, (mine, other) in enumerate(zip(got.gradients, want.gradients, strict=True)):
@@ -101,7 +101,7 @@ def _far(mine: torch.Tensor, others: Sequence[torch.Tensor]) -> torch.Tensor:
 
 
 def _runs(case: Case) -> list[list[torch.Tensor]]:
-    """What other runs of the function give, and the gradients of its inputs."""
+    """The results of other runs of the function, and the gradients of its inputs."""
     found = []
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)

@@ -20,7 +20,7 @@ class Unsuitable(Exception):
 
 
 class Values(Protocol):
-    """What a program has so far.
+    """The values that a program has up to now.
 
     Attributes:
       choose: the source of all choices.
@@ -276,7 +276,7 @@ def ternary(v: Values) -> str:
 def cast(v: Values) -> str:
     x = v.take("fib")
     if v.of(x).is_floating_point() and flag(v, 0.4):
-        # What PyTorch makes of NaN and of numbers that no integer is, is undefined in C++.
+        # The conversion of NaN, and of numbers beyond the integers, is undefined in C++.
         kind = v.choose.choice(["int64", "int32", "int8", "uint8"])
         return f"{x}.nan_to_num(1.0, 9.0, 2.0).clamp(0, 100).to(torch.{kind})"
     kind = v.choose.choice(["float32"] * 3 + ["float64", "bfloat16", "bool"])

@@ -311,7 +311,7 @@ def test_configurations_beyond_the_weights_are_refused_at_once(
 
 
 def test_models_of_more_modules_than_tensors(monkeypatch: Any, tmp_path: Path) -> None:
-    """What no field says, as of a configuration with a list of layers."""
+    """No field may say this, as in a configuration with a list of layers."""
     folder = gpt2_folder(tmp_path / "model")
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "n_layer": 1_000_000}))

@@ -67,7 +67,7 @@ def write_file(path: str | Path, data: bytes) -> None:
 
 def _replace(path: Path, data: bytes, mode: int | None) -> None:
     """`mode`: that of the file which has the name now."""
-    # Of this process alone: another one may write the same file.
+    # The name is of this process alone: another one may write the same file.
     partial = path.with_name(f"{path.name}.{os.getpid()}{PARTIAL}")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o666)
     try:

@@ -66,7 +66,7 @@ class WeightTensor:
 
 @dataclass(frozen=True)
 class ModelPrograms:
-    """What a `ModelIdentity` has the hashes of.
+    """The programs and weights whose hashes a `ModelIdentity` has.
 
     Attributes:
       identity: the hashes.

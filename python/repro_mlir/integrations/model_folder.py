@@ -167,7 +167,7 @@ class ModelFolder:
     def _check_weights(self) -> dict[str, tuple[int, ...]]:
         """The shapes of the tensors in the files.
 
-        ReproError for weights that are no safetensors of this directory, or whose numbers f32 does not hold.
+        ReproError for weights that are not safetensors of this directory, or whose numbers f32 does not hold.
         """
         if getattr(self._config, "transformers_weights", None) is not None:
             raise ReproError(f"{self.path}: expected weights as model.safetensors, config.json names other files")

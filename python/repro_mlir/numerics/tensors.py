@@ -108,7 +108,7 @@ class TensorType:
 
 
 class Described(Protocol):
-    """What is known of a tensor: a TensorType, or what code says of a buffer."""
+    """A description of a tensor: a TensorType, or that of a buffer in generated code."""
 
     @property
     def element(self) -> str:

@@ -75,7 +75,7 @@ class ProgramTrainer(ConstantAttributes):
 
     @property
     def program(self) -> Program:
-        """What the next step computes; `go_on_with` gives another one."""
+        """The program of the next step; `go_on_with` gives another one."""
         return self._program
 
     @property

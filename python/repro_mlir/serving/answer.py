@@ -17,12 +17,12 @@ Receipt = Mapping[str, Any]
 
 
 def completion_object(chat: bool) -> str:
-    """What the field `object` says."""
+    """The field `object`."""
     return "chat.completion" if chat else "text_completion"
 
 
 def system_fingerprint(program: str, weights: str) -> str:
-    """What an answer depends on in addition to the request, in short."""
+    """A short name of everything that an answer depends on in addition to the request."""
     return f"{program[:16]}-{weights[:16]}"
 
 
@@ -59,7 +59,7 @@ _REQUIRED = ("choices[0].finish_reason", "usage.prompt_tokens", "usage.completio
 
 
 def read_answer(value: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """What an answer says in addition to its receipt: each field by its path, such as `choices[0].index`.
+    """The fields of an answer in addition to its receipt, by path, such as `choices[0].index`.
 
     A field that is null and that no answer has, as clients write it, says nothing.
 

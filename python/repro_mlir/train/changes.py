@@ -39,7 +39,7 @@ class Changes:
         self._counts.update(frontend.changed_values(form, now) if form != now else [*changing.asked()])
 
     def warning(self, captured: Captured) -> str | None:
-        """What should be said of a capture: which value it was made for, where another capture would not help."""
+        """A warning about a capture: the value that it was made for, where another capture would not help."""
         names = (name for name, count in self._counts.items() if count > 1 + (name in captured.changing.names))
         for name in sorted({*names} - self._told):
             self._told.add(name)

@@ -83,7 +83,7 @@ def _read_all(source: int, most: int, channel: socket.socket) -> bytes | None:
     parts = bytearray()
     while len(parts) < most:
         ready, _, _ = select.select([source, channel.fileno()], [], [])
-        # There is no other request before the answer.
+        # No other request comes before the answer.
         if channel.fileno() in ready and not channel.recv(1, socket.MSG_PEEK):
             return None
         part = os.read(source, min(most - len(parts), 1 << 20)) if source in ready else None

@@ -209,7 +209,7 @@ def _fake_passes(monkeypatch: pytest.MonkeyPatch, folder: Path, action: str) -> 
 
 
 def test_lower_limits_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What ulimit has set stays: only a privileged process may raise it."""
+    """The limits of ulimit stay: only a privileged process may raise them."""
     own, most, given = resource.prlimit, 6 << 30, []
 
     def limit(process: int, kind: int, limits: tuple[int, int] | None = None) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Positions of maxima in windows with NaN, of -inf alone, or with padding, beside PyTorch."""
+"""Positions of maxima in windows with NaN, of -inf alone, or with padding, against PyTorch."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def test_program_trainer_and_executables(tmp_path: Path) -> None:
 
 
 def test_numbers_of_texts(tmp_path: Path) -> None:
-    """Of recipes, checkpoints and requests: Python's `float` of a text follows the environment."""
+    """Numbers in recipes, checkpoints and requests: Python's `float` of a text follows the environment."""
     texts = [repr(float(x)) for x in np.random.default_rng(0).normal(size=200)] + [
         "0.1",
         "1e-3",

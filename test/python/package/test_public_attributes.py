@@ -47,7 +47,7 @@ OTHERS = {
     "Kernels": "of a prediction",
     "PerSize": "without public attributes",
 }
-"""Classes that are neither frozen nor `ConstantAttributes`, and why that is no harm."""
+"""Classes that are neither frozen nor `ConstantAttributes`, and why that does no harm."""
 
 
 def public_classes() -> set[type]:
@@ -145,7 +145,7 @@ def test_a_subclass_has_attributes_of_its_own() -> None:
 
 
 def test_a_state_that_is_assigned_is_recorded(tmp_path: Path) -> None:
-    """Of `ProgramTrainer`, whose receipt has what the steps read."""
+    """The receipt of a `ProgramTrainer` has the state that the steps read."""
     path, step = tmp_path / "run.receipt", program()
     x, y = X.numpy(), np.ones((4, 2), np.float32)
     receipt = repro_mlir.ReceiptOptions(path)
@@ -155,7 +155,7 @@ def test_a_state_that_is_assigned_is_recorded(tmp_path: Path) -> None:
         with pytest.raises(AttributeError, match=r"program cannot be assigned: expected go_on_with\(program\)"):
             trainer.program = step
         trainer.step(x, y)
-        # Equal values are no change; the arrays take the place of the former ones.
+        # Equal values are not a change; the arrays replace the former ones.
         trainer.state = {name: value.copy() for name, value in trainer.state.items()}
         trainer.step(x, y)
         trainer.state = {name: np.array(value * 2) for name, value in reversed(trainer.state.items())}

@@ -104,7 +104,7 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[[], list[Any]]]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_nothing_is_written_beside_arguments_and_results(name: str, memory: Memory) -> None:
+def test_nothing_is_written_outside_of_arguments_and_results(name: str, memory: Memory) -> None:
     function, make = CASES[name]
     arguments = make()
     given = [memory.like(value) for value in arguments]

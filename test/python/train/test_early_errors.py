@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What cannot run or be written is refused before anything is captured."""
+"""Steps that cannot run, and files that cannot be written, are refused before a capture."""
 
 from pathlib import Path
 

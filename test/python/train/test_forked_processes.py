@@ -26,7 +26,7 @@ X, Y = torch.arange(1024.0).reshape(64, 16) / 512, torch.arange(64) % 2
 
 
 def in_child(run: Callable[[], object], *, ends: bool = False) -> str:
-    """What a forked process finds; `ends`: it ends as Python does, with destructors."""
+    """The finding of a forked process; `ends`: it ends as Python does, with destructors."""
     source, sink = os.pipe()
     child = os.fork()
     if child == 0:

@@ -94,7 +94,7 @@ def compile_graph(module: torch.fx.GraphModule, arguments: Sequence[Any], option
                 fw_compiler=compiler,
                 bw_compiler=compiler,
                 partition_fn=_partition,
-                # What is written in place is the program's state, else AOTAutograd would copy it there from a result.
+                # Tensors written in place are the program's state; AOTAutograd would copy them there from results.
                 keep_inference_input_mutations=True,
             )
         return compiled

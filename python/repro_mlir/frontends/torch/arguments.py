@@ -12,7 +12,7 @@ from repro_mlir.frontends.torch.errors import CaptureError
 
 
 def check_objects(model: Any, loss_fn: Any, optimizer: Any) -> None:
-    """CaptureError for what is no model, loss function or optimizer, or an optimizer of which there is no program."""
+    """CaptureError for anything but a model, a loss function and an optimizer that has a program."""
     require_model(model)
     require_loss(loss_fn)
     require_optimizer(optimizer)

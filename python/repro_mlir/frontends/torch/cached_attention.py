@@ -68,8 +68,8 @@ def capture_one_request(
     Arguments and errors are those of `capture_generation`, whose second program this is for one slot.
 
     Returns:
-      the program; for each state tensor that is no cache, by name, which tensor of the model it is, and whether it is
-      transposed.
+      the program; for each state tensor that is not a cache, by name, which tensor of the model it is, and whether it
+      is transposed.
     """
     cached = CachedModel(model, 1, capacity, cache)
     token = torch.zeros((1, 1), dtype=torch.int64)

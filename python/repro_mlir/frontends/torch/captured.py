@@ -296,7 +296,7 @@ class FlatBatch:
 
     @property
     def constants(self) -> list[tuple[str, Any]]:
-        """The leaves that are no tensors, with their names."""
+        """The leaves that are not tensors, with their names."""
         if all(isinstance(leaf, torch.Tensor) for leaf in self.leaves):
             return []
         named = zip(leaf_names(self.given), self.leaves, strict=True)

@@ -230,7 +230,7 @@ class ChangingValues:
         return [torch.tensor(float(value), dtype=torch.float64) for value in self.values(leaves).values()]
 
     def outcomes(self, leaves: Sequence[Any]) -> Hashable:
-        """What the step decides by the present numbers; of a program it is always the same."""
+        """The decisions of the step by the present numbers; a program always has the same."""
         if any(type(leaves[index]) is not str for name, index in self._leaves.items() if name not in self._nodes):
             return "another type"
         values = self.values(leaves)

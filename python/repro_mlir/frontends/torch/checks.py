@@ -28,7 +28,7 @@ def is_all_true(tensor: torch.Tensor) -> Any:
     """`torch._is_all_true`: true where a distribution validates its arguments, which the step then checks."""
     caller = sys._getframe(1)
     while caller.f_code.co_name == "__torch_function__" and caller.f_back is not None:
-        # Of a mode of the trace.
+        # The frame of a mode of the trace.
         caller = caller.f_back
     if caller.f_code.co_filename != torch.distributions.distribution.__file__:
         return torch._is_all_true(tensor)

@@ -15,7 +15,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Names:
-    """What code names, including the functions inside of it.
+    """The names in code, including those in the functions inside of it.
 
     Attributes:
       variables: globals and builtins.

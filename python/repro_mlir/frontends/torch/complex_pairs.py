@@ -177,7 +177,7 @@ def _form(value: Any) -> Form | None:
     if not isinstance(value, Pair):
         return form_of(value)
     dtype = next(kind for kind, part in _REAL.items() if part is value.re.dtype)
-    # Of two parts of different shapes the wrong one is told.
+    # If the parts differ in shape, the message tells the wrong one.
     return dtype, tuple(value.im.shape)
 
 

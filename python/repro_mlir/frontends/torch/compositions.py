@@ -300,7 +300,7 @@ def _embedding_bag(
 def _bucketize(input: Any, boundaries: torch.Tensor, *, out_int32: bool = False, right: bool = False) -> torch.Tensor:
     if isinstance(input, torch.Tensor):
         return torch.bucketize(input, boundaries, out_int32=out_int32, right=right)
-    # Of a number PyTorch makes a tensor whose value it would read.
+    # PyTorch makes a tensor from a number, and would read its value.
     return torch.searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 

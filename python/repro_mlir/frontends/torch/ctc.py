@@ -32,7 +32,7 @@ class _Normalizer(torch.autograd.Function):
     @staticmethod
     def backward(context: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
         log_probs, known = context.saved_tensors
-        # Of steps beyond the input the exponential may be infinite.
+        # The exponential may be infinite at steps beyond the input.
         exponential = torch.exp(torch.where(known.unsqueeze(2), log_probs, torch.zeros([], dtype=log_probs.dtype)))
         return (gradient * known).unsqueeze(2) * exponential, None
 

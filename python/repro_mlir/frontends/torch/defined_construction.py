@@ -27,7 +27,7 @@ _MOVES = frozenset(
     select select_scatter slice slice_scatter split split_with_sizes squeeze stack t to transpose tril triu unbind
     unfold unsqueeze view where zero zeros zeros_like""".split()
 )
-"""What gives elements that it is given, or that a Python number says, each rounded at most once."""
+"""Operators whose results are elements of their operands or Python numbers, each rounded at most once."""
 
 _ARITHMETIC = frozenset(
     """abs add amax amin ceil clamp clamp_max clamp_min div floor floor_divide fmod max maximum min minimum mul neg
@@ -106,7 +106,7 @@ def _is_whole(tensor: torch.Tensor) -> bool:
 
 
 def _operands(args: tuple[Any, ...]) -> list[Any] | None:
-    """What a function is applied to; None where that is not numbers and tensors in memory."""
+    """The operands of a function; None where they are not numbers and tensors in memory."""
     found: list[Any] = []
     for each in args:
         if isinstance(each, torch.Tensor) and each.device.type == "cpu" and each.layout == torch.strided:

@@ -44,13 +44,13 @@ CONTAINERS: tuple[type, ...] = (
 """Containers whose elements can be looked at without a change."""
 
 HELD = (bytearray, array.array, memoryview)
-"""What holds bytes that can be compared, beside tensors and arrays."""
+"""Holders of bytes that can be compared, in addition to tensors and arrays."""
 
 GENERATORS = (random.Random, np.random.Generator, np.random.RandomState)
 """Random number generators: a step that draws from one changes it, and is refused for that."""
 
 _LOCKS = (type(threading.Lock()), type(threading.RLock()))
-# Of packages whose objects of C have no state that a step reads, or state that others look after.
+# The C objects of these packages have no state that a step reads, or state that other code checks.
 _KNOWN_PACKAGES = ("torch", "numpy", "repro_mlir", "_abc", "typing")
 _HEAP_TYPE, _IMMUTABLE_TYPE = 1 << 9, 1 << 8
 

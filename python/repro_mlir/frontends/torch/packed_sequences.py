@@ -23,7 +23,7 @@ from repro_mlir.frontends.torch.errors import CaptureError
 
 
 class BatchSizes:
-    """What stands for the batch sizes of a packed sequence.
+    """Stands for the batch sizes of a packed sequence.
 
     Attributes:
       lengths: i64, shape [sequences], not increasing.
@@ -108,7 +108,7 @@ _Cell = Callable[[torch.Tensor, _State, Sequence[torch.Tensor], bool], _State]
 
 
 def _gates(x: torch.Tensor, hidden: torch.Tensor, weights: Sequence[torch.Tensor], bias: bool) -> list[torch.Tensor]:
-    """What a cell makes of its input, and of its state."""
+    """The products of a cell with its input and with its state."""
     biases = weights[2:4] if bias else (None, None)
     return [F.linear(x, weights[0], biases[0]), F.linear(hidden, weights[1], biases[1])]
 
@@ -138,7 +138,7 @@ def _rnn_cell(function: Callable[[torch.Tensor], torch.Tensor]) -> _Cell:
 
 
 def _network(cell: _Cell, function: Callable[..., Any]) -> Callable[..., Any]:
-    """What computes a recurrent network on packed sequences, or calls `function` on any other input."""
+    """A function that computes a recurrent network on packed sequences, and calls `function` on any other input."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if len(args) != 9 or not isinstance(args[1], BatchSizes):

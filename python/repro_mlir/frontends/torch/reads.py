@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What the user's functions read, in addition to the tensors of the model.
+"""The values that the user's functions read, in addition to the tensors of the model.
 
 A program has the values that `forward`, the loss function and the optimizer's step read while they were traced:
 globals, variables of enclosing functions, attributes, elements of containers, tensors that are not state. `find_reads`
@@ -131,13 +131,13 @@ class Reads:
 
 
 class _View:
-    """What is looked at of an object: its iterator gives the values whose identity counts."""
+    """The part of an object that counts: its iterator gives the values whose identity counts."""
 
     def __iter__(self) -> Iterator[object]:
         raise NotImplementedError
 
     def parts(self, name: str) -> Iterator[tuple[str, object]]:
-        """What a program depends on, with names."""
+        """The values that a program depends on, with names."""
         raise NotImplementedError
 
 
@@ -200,7 +200,7 @@ class _Got(_View):
     """A value that a function gets: of a variable, a slot, a reference."""
 
     def __init__(self, get: Callable[[], object], gone: type[Exception] | tuple[()] = ()) -> None:
-        """`gone`: what `get` raises where there is no value yet."""
+        """`gone`: the exception of `get` before the first value."""
         self._get = get
         self._gone = gone
 
@@ -227,7 +227,7 @@ class _Namespace(_Got):
 
 
 class _Kept(_View):
-    """What a function of functools.lru_cache keeps; not in which order it was used."""
+    """The entries of a functools.lru_cache, without the order of their use."""
 
     def __init__(self, function: Any) -> None:
         self._function = function
@@ -256,7 +256,7 @@ _FUNCTION_PARTS = attrgetter("__code__"), attrgetter("__defaults__"), attrgetter
 
 
 class _Functions(_View):
-    """What functions are made of."""
+    """The code and defaults of functions."""
 
     def __init__(self) -> None:
         self.functions: list[types.FunctionType] = []
@@ -271,7 +271,7 @@ class _Functions(_View):
 
 
 class _Joined:
-    """What functions give for keys; `_ABSENT` where there is no such key."""
+    """The values of functions for keys; `_ABSENT` for a key that does not exist."""
 
     def __init__(self, calls: Sequence[tuple[Callable[[str, object], object], str]]) -> None:
         self._functions = [function for function, _ in calls]
@@ -307,7 +307,7 @@ def find_reads(
     optimizer: torch.optim.Optimizer | None,
     recording: Recording | None = None,
 ) -> Reads:
-    """What the functions of model and optimizer, and other ones by name, read.
+    """The reads of the functions of model and optimizer, and of other ones by name.
 
     Args:
       recording: what ran in a trace; None: all functions that are found count.
@@ -342,7 +342,7 @@ class _Search:
         self._seen.update((id(module), module) for _, module in own)
         # Nobody follows the tensors of the model: they are the state.
         self._seen.update((id(tensor), tensor) for tensor in (*model.parameters(), *model.buffers()))
-        # What is noted of the search itself is none of the user's.
+        # The recording's own containers are not the user's.
         self._seen[id(recording)] = recording
         self._class(torch.Tensor)
         for path, module in own:
@@ -390,7 +390,7 @@ class _Search:
             if is_atom(value) or is_log(value) or id(value) in self._seen:
                 continue
             self._seen[id(value)] = value
-            # What this package keeps at the user's objects is none of theirs.
+            # Objects that this package keeps at the user's objects are not theirs.
             if not str(type(value).__module__).startswith("repro_mlir."):
                 self._visit(name, value)
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What Python code ran while a step was traced, and which names it asked for.
+"""A recording of the Python code that ran while a step was traced, and of the names that it asked for.
 
 Python's profiler tells of each call. It is off within operators, which take most of the time and call nothing of the
 user's. The names of attributes are those in the code that ran, and those that `getattr` and `hasattr` were given.
@@ -58,7 +58,7 @@ _ALL_ATTRIBUTES = {id(function.__code__) for function in (copy.copy, copy.deepco
 
 
 class Recording:
-    """What ran in a trace.
+    """The code that ran in a trace.
 
     Attributes:
       names: the attributes that code of the user's, and what it called, asked for.
@@ -238,7 +238,7 @@ def _paused_profiler() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _without_garbage_collection() -> Iterator[None]:
-    """The callbacks and finalizers of a collection, as JAX has them, are no part of the step."""
+    """The callbacks and finalizers of a collection, as JAX has them, are not a part of the step."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -258,7 +258,7 @@ class _Suspended(TorchDispatchMode):
 
 
 def unrecorded(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """What `function`, which calls nothing of the user's, returns; for speed no recording sees what it calls."""
+    """Calls `function`, which calls nothing of the user's. The recording does not see its calls, which saves time."""
     former = sys.getprofile()
     sys.setprofile(None)
     try:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What no program has, by what stands for it: complex (Z1) and unsigned (V1) tensors, operators that quantize (I2),
+"""Replaces everything that a program cannot have: complex (Z1) and unsigned (V1) tensors, operators that quantize (I2),
 shapes that depend on values."""
 
 from collections.abc import Sequence

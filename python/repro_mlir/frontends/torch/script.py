@@ -87,7 +87,7 @@ class Training:
         """What the program of a batch depends on now: where it is the same as at the capture, so is the program."""
         structure = imported.bindings.optimizer_structure()
         subject = frontend.Subject(self.model, self.loss_fn, self.optimizer, self._capture_options(returns))
-        # What else is asked for may call other functions.
+        # Other results may need other functions.
         recording = None if returns else imported.bindings.recording
         return frontend.form_of(subject, structure, self._flat(batch), recording=recording)
 

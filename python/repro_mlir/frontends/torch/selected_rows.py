@@ -121,7 +121,7 @@ class Selected:
         Args:
           only: the dimensions that are looked at; None: all.
         Returns:
-          None where there is no choice.
+          None where all elements count.
         """
         found: torch.Tensor | None = None
         for position, dim in enumerate(self.dims):
@@ -156,7 +156,7 @@ def regrouped(dims: Sequence[Dim], shape: Sequence[Dim | None]) -> tuple[Dim, ..
     Args:
       shape: products whose factors may be in any order; None, once at most, for what is left.
     Returns:
-      None where a dimension of the new shape is no product of neighbouring factors.
+      None where a dimension of the new shape is not a product of neighbouring factors.
     """
     left = [each for dim in dims for each in dim]
     unknown = shape.index(None) if None in shape else len(shape)

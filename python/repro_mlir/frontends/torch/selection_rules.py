@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What operators of ATen do on tensors of which some rows count (selected_rows.py).
+"""Rules for operators of ATen on tensors of which some rows count (selected_rows.py).
 
 Elements that do not count may hold anything. Operators on elements and on whole rows leave them in their places; what
 combines rows replaces them by a neutral element, which keeps NaN out of sums and of their gradients.
@@ -73,7 +73,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Rule:
-    """What an operator does.
+    """The rule of an operator.
 
     Attributes:
       apply: is called with a `Call` and the operator's arguments.

@@ -39,7 +39,7 @@ _SIZES_ALONE = {
     aten.sym_constrain_range.default,
     aten.sym_constrain_range_for_size.default,
 }
-"""What PyTorch notes about extents."""
+"""Operators by which PyTorch notes bounds of extents."""
 
 _COMPARISONS = (operator.eq, operator.ne, operator.ge, operator.gt, operator.le, operator.lt)
 
@@ -65,7 +65,7 @@ _OF_NUMBERS: dict[Any, Callable[..., torch.Tensor]] = {
 def has_selections(graph: torch.fx.Graph) -> bool:
     """Whether an extent or an integer in a graph depends on tensor values, or elements are chosen by a mask.
 
-    A fraction is no extent: the graph has it as a tensor.
+    A fraction is not an extent: the graph has it as a tensor.
     """
     values = ((node, node.meta.get("val")) for node in graph.nodes)
     return any((_depends(value) and not isinstance(value, torch.SymFloat)) or _has_mask(node) for node, value in values)
@@ -101,7 +101,7 @@ def without_selections(graph: torch.fx.GraphModule, arguments: Sequence[Any]) ->
     extents = [extent for each in arguments if isinstance(each, torch.Tensor) for extent in each.shape]
     if any(isinstance(extent, torch.SymInt) for extent in extents):
         first = next(node for node in graph.graph.nodes if _depends(node.meta.get("val")) or _has_mask(node))
-        origin, reason = origin_of_node(first), "a shape depends on tensor values: expected no open sizes beside a mask"
+        origin, reason = origin_of_node(first), "a shape depends on tensor values: expected no open sizes with a mask"
         raise CaptureError(f"{origin}: {reason}" if origin else reason)
     found = functional(graph, arguments)
     for _ in range(_DEEPEST):

@@ -22,7 +22,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, S
 from repro_mlir.frontends.torch.source_lines import is_user_file
 
 _MANY = 1_000_003
-"""A number of rows that is no extent of a tensor beside it."""
+"""A number of rows that is not the extent of another tensor."""
 
 _ASKING = (os.path.realpath(sym_node.__file__), os.path.realpath(torch.__file__))
 """Where Python's comparisons of numbers are, below the code that decides by them."""

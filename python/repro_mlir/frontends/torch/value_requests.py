@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What Python asks of the values of a traced tensor, which has none: one line that says what to write instead."""
+"""Requests of Python for the values of a traced tensor, which has none: one line says what to write instead."""
 
 from collections.abc import Callable
 from typing import Any
@@ -66,13 +66,13 @@ def is_request(function: Any) -> bool:
 
 
 def answered(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """What such a function returns. CaptureError where the values depend on those of a step."""
+    """The result of such a function. CaptureError where the values depend on those of a step."""
     try:
         return function(*args, **kwargs)
     except (DataDependentOutputException, GuardOnDataDependentSymNode):
         raise CaptureError(_REQUESTS[function]) from None
     except RuntimeError as error:
-        # Of .numpy() and .tolist(), PyTorch speaks of its own kinds of tensors.
+        # The messages of .numpy() and .tolist() are about PyTorch's own kinds of tensors.
         if function not in (_Tensor.numpy, _Tensor.tolist, _Tensor.__array__) or args[0].requires_grad:
             raise
         raise CaptureError(_REQUESTS[function]) from error

@@ -91,7 +91,7 @@ def record(path: Path, **options: Any) -> Path:
 
 
 def leaves(value: Any, at: Path_ = ()) -> Iterator[tuple[Path_, Any]]:
-    """The places and values of what is no object and no list."""
+    """The places and values of everything but objects and lists."""
     if isinstance(value, (dict, list)):
         items = value.items() if isinstance(value, dict) else enumerate(value)
         for key, each in items:
@@ -158,7 +158,7 @@ def forge(path: Path, header: dict[str, Any], lines: list[dict[str, Any]], kept:
 
 
 def told(path: Path) -> str | None:
-    """What a verification leaves open; None where it refuses the receipt."""
+    """The points that a verification leaves open; None where it refuses the receipt."""
     try:
         return "\n".join(repro_mlir.verify(path, target="reference", threads=1).not_checked)
     except ReproError:

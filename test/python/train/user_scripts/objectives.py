@@ -134,7 +134,7 @@ def freezing_midway(make: Make) -> Run:
 
 
 class OneStepAhead(nn.Module):
-    """First-order MAML: the loss behind one step of the inner loop."""
+    """First-order MAML: the loss after one step of the inner loop."""
 
     def __init__(self) -> None:
         super().__init__()

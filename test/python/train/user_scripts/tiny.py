@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What the scripts have in common: tiny models and data."""
+"""Tiny models and data that the scripts share."""
 
 import itertools
 from collections.abc import Callable
