@@ -25,7 +25,7 @@ from ..errors import ReproError
 from ..files.canonical_json import LIMIT
 from ..files.json_text import parse
 from ..files.regular import read_regular
-from ..frontends.torch.defined_construction import DefinedConstruction, is_plain
+from ..frontends.torch.defined_construction import DefinedConstruction, is_whole
 from ..printing import foreign
 from .chat_template import TemplateRenderer
 from .decoder import Decoder
@@ -127,7 +127,7 @@ class ModelFolder:
             if wrong := sorted(map(str, report.get(kind) or ())):
                 raise ReproError(f"{self.path}: {kind.replace('_', ' ')} of the model: {foreign(', '.join(wrong))}")
         for name, tensor in _computed_tensors(model, stored):
-            if not (construction.knows(tensor) or is_plain(tensor)):
+            if not (construction.knows(tensor) or is_whole(tensor)):
                 raise ReproError(
                     f"{self.path}: expected tensors of the files or by (G5), got {name}, which the model computes in "
                     "another way"

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import repro_mlir
 import torch
-from repro_mlir.frontends.torch.defined_construction import DefinedConstruction, is_plain
+from repro_mlir.frontends.torch.defined_construction import DefinedConstruction, is_plain, is_whole
 
 
 def rotary(theta: float, size: int) -> torch.Tensor:
@@ -71,6 +71,7 @@ UNDEFINED: list[Callable[[], torch.Tensor]] = [
     lambda: torch.tensor([0.1, 0.2]).cumsum(0),
     lambda: torch.ones(3, 3) @ torch.ones(3, 3),
     lambda: torch.from_numpy(np.sin([1.0, 2.0])),
+    lambda: torch.from_numpy(np.sin([1.0])),
     lambda: torch.FloatTensor(np.sin([1.0, 2.0])),
     lambda: torch.ones(2).copy_(torch.tensor(np.sin([1.0, 2.0]))),
     lambda: torch.add(torch.tensor([0.1]), torch.tensor([0.3]), alpha=0.7),
@@ -98,7 +99,8 @@ def test_operations_that_are_not(number: int) -> None:
 
 
 def test_tensors_that_need_no_rule() -> None:
-    assert is_plain(torch.full((3,), 0.1)) and is_plain(torch.tensor([0.0, -math.inf, 1.0, math.nan]))
+    assert is_plain(torch.full((3,), 0.1)) and not is_whole(torch.full((3,), 0.1))
+    assert is_whole(torch.tensor([0.0, -math.inf, 1.0, math.nan]))
     assert is_plain(torch.arange(5)) and is_plain(torch.zeros(0)) and not is_plain(torch.tensor([0.1, 0.2]))
 
 
@@ -108,15 +110,16 @@ class Positions(torch.nn.Module):
         self.linear = torch.nn.Linear(6, 6)
         self.norm = torch.nn.BatchNorm1d(6)
         if kind != "none":
-            made = table(9, 6) if kind == "table" else torch.hann_window(6)
+            made = {"table": table(9, 6), "window": torch.hann_window(6), "mean": torch.tensor([0.1, 0.2]).mean()}[kind]
             self.register_buffer("positions", made, persistent=False)
 
 
 def test_initialize_names_what_it_leaves() -> None:
     with pytest.warns(UserWarning, match=r"initialize leaves positions as PyTorch .*give initialize a function"):
         repro_mlir.initialize(Positions("table"))
-    with pytest.warns(UserWarning, match=r"initialize leaves positions as PyTorch computed them, .*machine$"):
-        repro_mlir.initialize(lambda: Positions("window"))
+    for kind in ("window", "mean"):
+        with pytest.warns(UserWarning, match=r"initialize leaves positions as PyTorch computed them, .*machine$"):
+            repro_mlir.initialize(lambda kind=kind: Positions(kind))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         repro_mlir.initialize(Positions("none"))

@@ -97,7 +97,7 @@ class DefinedConstruction(TorchDispatchMode):
 def _is_lifted(name: str, given: list[torch.Tensor]) -> bool:
     """Whether a tensor is made of numbers of Python. NumPy, whose functions have other bits at other vector levels, has
     memory of its own, which no tensor can resize."""
-    return name.startswith("lift") and (given[0].untyped_storage().resizable() or is_plain(given[0]))
+    return name.startswith("lift") and (given[0].untyped_storage().resizable() or is_whole(given[0]))
 
 
 def _is_whole(tensor: torch.Tensor) -> bool:
@@ -141,11 +141,20 @@ def _is_exact(
     return name in _MOVES | _ARITHMETIC | _QUESTIONS and not has_factor
 
 
-def is_plain(tensor: torch.Tensor) -> bool:
-    """Whether the elements of a tensor say by themselves that no rounding of a machine is in them: whole numbers,
-    infinities, or one number everywhere."""
-    if not (tensor.is_floating_point() or tensor.is_complex()) or tensor.device.type == "meta" or not tensor.numel():
+def is_whole(tensor: torch.Tensor) -> bool:
+    """Whether the elements of a tensor say by themselves that no rounding of a machine is in them: they are whole
+    numbers or infinities."""
+    if not (tensor.is_floating_point() or tensor.is_complex()) or tensor.device.type == "meta":
         return True
-    values = torch.view_as_real(tensor) if tensor.is_complex() else tensor
-    values = values.detach().double()
-    return bool((values == values.flatten()[0]).all() or ((values == values.round()) | values.isnan()).all())
+    values = _real(tensor)
+    return bool(((values == values.round()) | values.isnan()).all())
+
+
+def is_plain(tensor: torch.Tensor) -> bool:
+    """Whether the elements of a tensor whose construction nobody has seen are whole, or one number everywhere, which
+    the user hardly computed."""
+    return is_whole(tensor) or bool((_real(tensor) == _real(tensor).flatten()[0]).all())
+
+
+def _real(tensor: torch.Tensor) -> torch.Tensor:
+    return (torch.view_as_real(tensor) if tensor.is_complex() else tensor).detach().double()

@@ -46,7 +46,7 @@ def initialize(model: Model | Callable[[], Model], seed: int = 0) -> Model:
     """
     import torch
 
-    from .defined_construction import DefinedConstruction, is_plain
+    from .defined_construction import DefinedConstruction, is_plain, is_whole
 
     made: Any
     if isinstance(model, torch.nn.Module):
@@ -55,7 +55,7 @@ def initialize(model: Model | Callable[[], Model], seed: int = 0) -> Model:
     else:
         with DefinedConstruction() as construction:
             made, advice = model(), ""
-        kept = [(name, is_plain(tensor) or construction.knows(tensor)) for name, tensor in _kept(made)]
+        kept = [(name, is_whole(tensor) or construction.knows(tensor)) for name, tensor in _kept(made)]
     if undefined := [name for name, is_defined in kept if not is_defined]:
         warnings.warn(
             f"initialize leaves {', '.join(undefined)} as PyTorch computed them, whose bits may be others on another "
