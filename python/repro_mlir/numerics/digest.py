@@ -22,8 +22,20 @@ try:
 except ImportError:
     _package = None
 
-_one_thread = False
-"""Whether the package's threads could not be started, or are those of the process that this one was forked from."""
+
+def _is_memory_limited() -> bool:
+    """Whether the shell has set a limit (ulimit -v), within which threads may not start."""
+    try:
+        import resource
+    except ImportError:
+        # No such limits on this system.
+        return False
+    return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+
+
+_one_thread = _is_memory_limited()
+"""Whether the package's threads may not start, which it tells on standard error, or are those of the process that this
+one was forked from."""
 
 
 def _use_one_thread() -> None:

@@ -3,6 +3,9 @@
 
 """BLAKE3 by NumPy against the package."""
 
+import subprocess
+import sys
+
 import blake3
 import numpy as np
 import pytest
@@ -44,3 +47,19 @@ def test_threads_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(digest, "_one_thread", False)
     assert digest.blake3_of(data) == want
     assert digest.blake3_of_chunks(lambda: [data[:100], data[100:]]) == want
+
+
+def test_threads_are_not_tried_where_memory_is_limited() -> None:
+    """A panic would be told on standard error, though the hash is right."""
+    program = """
+import resource
+resource.setrlimit(resource.RLIMIT_AS, (1 << 40, 1 << 40))
+from repro_mlir.numerics.digest import blake3_of
+data = bytes(1 << 22)
+pages = int(open("/proc/self/statm").read().split()[0])
+limit = pages * resource.getpagesize() + (1 << 20)
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+print(blake3_of(data).hex())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.stdout.strip(), done.stderr) == (blake3.blake3(bytes(1 << 22)).hexdigest(), "")
