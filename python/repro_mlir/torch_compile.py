@@ -25,8 +25,11 @@ if TYPE_CHECKING:
 class Backend(ConstantAttributes):
     """A backend for torch.compile, made by `backend`.
 
+    Backends without a seed are equal where their arguments are: Dynamo calls what one of them compiled for models of
+    the same form that are compiled with another.
+
     Attributes:
-      programs: the programs of the graphs that were compiled, in the order in which they were.
+      programs: the programs of the graphs that this backend compiled, in the order in which it did.
     """
 
     def __init__(
@@ -43,6 +46,16 @@ class Backend(ConstantAttributes):
         self._seed = None if seed is None else signed_seed(seed)
         self._fallback = fallback
         self._calls = itertools.count()
+        self._form = (target, threads, exact_digits, fallback)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other or not isinstance(other, Backend):
+            return self is other
+        # Each backend with a seed counts its own calls.
+        return self._seed is None and other._seed is None and self._form == other._form
+
+    def __hash__(self) -> int:
+        return hash(self._form)
 
     @property
     def programs(self) -> list[Program]:
@@ -94,8 +107,10 @@ def backend(
     with the line; `fullgraph=True` makes it an error.
     A function that it leaves out altogether, such as one with a division in a loop, PyTorch runs without a word to the
     backend: `fullgraph=True` refuses that too, and TORCH_LOGS=graph_breaks in the environment shows it.
-    Each shape has a program of its own. Where Dynamo's limit of recompilations is reached, it raises
-    (`torch._dynamo.config.fail_on_recompile_limit_hit` is set, unless `fallback` is "eager").
+    Each shape has a program of its own; models of one form share theirs. Dynamo compiles a function again for another
+    class, for other numbers among the attributes of the model, and for each optimizer whose `step` is compiled (not by
+    `compile_optimizer`). It raises at the limit, `torch._dynamo.config.recompile_limit`, which becomes 64 where it is
+    8, the default (`fail_on_recompile_limit_hit` is set, unless `fallback` is "eager").
 
     There are no precision recipes here: roles follow from weights, loss and gradients of one step, of which each graph
     has a part; `Trainer` has them.

@@ -32,7 +32,7 @@ def fresh() -> Iterator[None]:
     """Nothing of what other tests compiled; and their settings."""
     torch._dynamo.reset()
     torch.manual_seed(0)
-    with torch._dynamo.config.patch(fail_on_recompile_limit_hit=False, allow_rnn=True):
+    with torch._dynamo.config.patch(fail_on_recompile_limit_hit=False, recompile_limit=8, allow_rnn=True):
         yield
     torch._dynamo.reset()
 
@@ -211,11 +211,29 @@ def test_empty_tensors() -> None:
 
 def test_the_limit_of_recompilations_is_an_error() -> None:
     """Dynamo's own way, eager mode from then on, would go on with other bits."""
-    limit = torch._dynamo.config.recompile_limit
     run = compiled(lambda x, form: x * 2 if form else x, dynamic=False)
-    with pytest.raises(torch._dynamo.exc.FailOnRecompileLimitHit):
-        for size in range(2, limit + 4):
-            run(torch.ones(size), True)
+    with torch._dynamo.config.patch(recompile_limit=1):
+        run(torch.ones(2), True)
+        with pytest.raises(torch._dynamo.exc.FailOnRecompileLimitHit):
+            run(torch.ones(3), True)
+    # The default is for compilers that may stop there.
+    run(torch.ones(3), True)
+    assert torch._dynamo.config.recompile_limit > 8
+
+
+def test_models_of_one_form_share_programs() -> None:
+    x, backends = torch.randn(3, 4), []
+    for _ in range(3):
+        model = nn.Linear(4, 2)
+        backends.append(repro_mlir.backend(threads=1))
+        torch.testing.assert_close(torch.compile(model, backend=backends[-1])(x), model(x))
+    assert [len(each.programs) for each in backends] == [1, 0, 0]
+    other = repro_mlir.backend(threads=2)
+    torch.compile(nn.Linear(4, 2), backend=other)(x)
+    assert len(other.programs) == 1
+    # Each with a seed counts its own calls.
+    seeded = [repro_mlir.backend(threads=1, seed=0) for _ in range(2)]
+    assert seeded[0] != seeded[1] and seeded[0] != backends[0] != repro_mlir.backend(threads=1, exact_digits=2)
 
 
 # --- Views and writes ---

@@ -37,6 +37,8 @@ from repro_mlir.frontends.torch.selections import has_selections, without_select
 from repro_mlir.frontends.torch.source_lines import is_user_file, source_name
 from repro_mlir.frontends.torch.tracing import errors_with_lines, tracing_environment
 
+_DEFAULT_LIMIT = 8
+"""How many forms of a function Dynamo compiles where nobody asks for another number."""
 _SIZES = 64
 """How many programs a graph keeps: a size that is a different one at each call would fill the memory."""
 
@@ -82,6 +84,9 @@ def compile_graph(module: torch.fx.GraphModule, arguments: Sequence[Any], option
     if not options.fallback:
         # Dynamo would run further forms in eager mode, with no more than a line in its log.
         torch._dynamo.config.fail_on_recompile_limit_hit = True
+        if torch._dynamo.config.recompile_limit == _DEFAULT_LIMIT:
+            # So few are meant for a compiler that may stop there.
+            torch._dynamo.config.recompile_limit = _SIZES
 
     def compiler(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
         return _Graph(gm, example_inputs, options)
