@@ -11,7 +11,7 @@ import torch
 from repro_mlir import ReproError
 from repro_mlir.frontends.torch.tracing import first_stage, second_stage
 from torch import nn
-from torch.nn.utils.rnn import pack_padded_sequence, pack_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pack_sequence, pad_packed_sequence
 
 _generator = torch.Generator().manual_seed(2)
 X = torch.randn(3, 4, 2, generator=_generator)
@@ -74,3 +74,11 @@ def test_lengths_are_checked() -> None:
     for wrong in ([3, 2, 1], [4, 2, 3], [4, 3, 0]):
         with pytest.raises(RuntimeError, match="the longest first and of all 4"):
             graph(X, torch.tensor(wrong))
+
+
+def test_a_packed_sequence_of_the_batch_is_refused() -> None:
+    packed, network = pack_padded_sequence(X, FIXED, batch_first=True), nn.LSTM(2, 3)
+    with pytest.raises(ReproError, match="expected the padded tensor and its lengths, packed in the step"):
+        first_stage(
+            lambda data, sizes: [network(PackedSequence(data, sizes))[0].data], (packed.data, packed.batch_sizes)
+        )

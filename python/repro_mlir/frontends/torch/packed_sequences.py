@@ -31,6 +31,7 @@ class BatchSizes:
     """
 
     device = torch.device("cpu")
+    dtype = torch.int64
 
     def __init__(self, lengths: torch.Tensor, times: int) -> None:
         self.lengths = lengths
@@ -99,8 +100,16 @@ def _known(lengths: torch.Tensor) -> list[int] | None:
 def _pad(
     data: torch.Tensor, sizes: Any, batch_first: bool, padding_value: float, total_length: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    whole = sizes.padded(data, padding_value, total_length)
+    whole = _packed_here(sizes).padded(data, padding_value, total_length)
     return whole.transpose(0, 1) if batch_first else whole, sizes.lengths
+
+
+def _packed_here(sizes: Any) -> BatchSizes:
+    if not isinstance(sizes, BatchSizes):
+        raise CaptureError(
+            "a packed sequence that the step is given: expected the padded tensor and its lengths, packed in the step"
+        )
+    return sizes
 
 
 _State = tuple[torch.Tensor, ...]
@@ -141,9 +150,11 @@ def _network(cell: _Cell, function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that computes a recurrent network on packed sequences, and calls `function` on any other input."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        if len(args) != 9 or not isinstance(args[1], BatchSizes):
+        # Elsewhere the second argument is the state.
+        if len(args) != 9 or isinstance(args[1], tuple | list) or args[1].dtype is not torch.int64:
             return function(*args, **kwargs)
         data, sizes, given, weights, bias, layers, dropout, training, is_bidirectional = args
+        sizes = _packed_here(sizes)
         initial = tuple(given) if isinstance(given, tuple | list) else (given,)
         directions = 2 if is_bidirectional else 1
         per_cell = len(weights) // (layers * directions)
