@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import repro_mlir
 import torch
@@ -61,6 +62,14 @@ def rows(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return F.cross_entropy(model.layer(x)[: model.number], y[: model.number])
 
 
+def typed(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return F.cross_entropy(model.layer(x), y) * (model.number if type(model.number) is float else 100)
+
+
+def array(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return F.cross_entropy(model.layer(x), y) * torch.from_numpy(np.array([model.number, 2.0]))[0]
+
+
 def kept(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     model.last = model.number
     return F.cross_entropy(model.layer(x), y) * model.number
@@ -101,6 +110,16 @@ def test_has_the_bits_of_a_program_for_each_value(
     assert len(found) == programs
     assert [str(each.message).startswith("model.number has changed again") for each in caught] == [True] * warns
     assert type(getattr(model, "last", 0.0)) is float
+
+
+@pytest.mark.parametrize("function", [typed, array])
+def test_a_number_whose_value_is_needed_is_of_the_program(function: Loss) -> None:
+    trainer = _trainer(function)
+    model = trainer._model
+    with pytest.warns(RuntimeWarning, match=r"model.number has changed again"):
+        for x, y, model.number in zip(X, Y, FLOATS[:3], strict=False):
+            wanted = function(model, x, y).item()
+            assert trainer.step(x, y) == pytest.approx(wanted, rel=1e-5)
 
 
 def test_globals_variables_and_batches_have_such_numbers() -> None:

@@ -100,14 +100,17 @@ def capture_training(
     with torch.enable_grad():
         while True:
             step = _TrainingStep(model, loss_fn, optimizer, batch, options, excluded)
+            used = frozenset[str]()
             try:
                 imported = _capture(step, options)
             except CaptureError:
-                if not step.changing.used:
+                if not step.changing:
                     raise
-            if step.changing.used:
-                # The program is of these strings.
-                options = replace(options, changing=options.changing - step.changing.used)
+                # The step may need the values themselves, as NumPy does.
+                used = step.changing.names
+            used = step.changing.used(step.recording.namespaces if step.recording else ()) or used
+            if used:
+                options = replace(options, changing=options.changing - used)
                 continue
             if step.without_gradient <= excluded:
                 return imported

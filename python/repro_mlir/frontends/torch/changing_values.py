@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import contextlib
 import types
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.utils._pytree as pytree
 
+from repro_mlir.frontends.torch.code_names import names_of
 from repro_mlir.frontends.torch.number_calls import NumberCalls
 from repro_mlir.frontends.torch.source_lines import is_package_file, is_user_file
 from repro_mlir.frontends.torch.traced_numbers import Node, Scalar, Tape, is_traced, leaves_of, traced_number
@@ -28,30 +29,34 @@ _ABSENT = object()
 
 @dataclass(frozen=True)
 class Place:
-    """Where an object of the user's keeps a value."""
+    """Where an object of the user's keeps a value: a module, the globals of a function or a variable around it."""
 
-    namespace: dict[str, Any] | types.CellType
+    owner: torch.nn.Module | dict[str, Any] | types.CellType
     key: str
 
     def get(self) -> Any:
         """The value; `_ABSENT` where there is none."""
-        if isinstance(self.namespace, dict):
-            return self.namespace.get(self.key, _ABSENT)
+        if not isinstance(self.owner, types.CellType):
+            return self._namespace().get(self.key, _ABSENT)
         try:
-            return self.namespace.cell_contents
+            return self.owner.cell_contents
         except ValueError:
             return _ABSENT
 
     def put(self, value: Any) -> None:
-        if value is _ABSENT:
-            if isinstance(self.namespace, dict):
-                self.namespace.pop(self.key, None)
+        if isinstance(self.owner, types.CellType):
+            if value is _ABSENT:
+                del self.owner.cell_contents
             else:
-                del self.namespace.cell_contents
-        elif isinstance(self.namespace, dict):
-            self.namespace[self.key] = value
+                self.owner.cell_contents = value
+        elif value is _ABSENT:
+            self._namespace().pop(self.key, None)
         else:
-            self.namespace.cell_contents = value
+            self._namespace()[self.key] = value
+
+    def _namespace(self) -> dict[str, Any]:
+        # The user may have given a module another dictionary.
+        return self.owner.__dict__ if isinstance(self.owner, torch.nn.Module) else self.owner  # type: ignore
 
 
 class Mark:
@@ -68,9 +73,8 @@ def places_of(model: torch.nn.Module, loss_fn: Any) -> dict[str, Place]:
             for path, inner in module.named_modules():
                 functions.append(type(inner).forward)
                 for key in inner.__dict__:
-                    found.setdefault(f"{root}.{path}.{key}" if path else f"{root}.{key}", []).append(
-                        Place(inner.__dict__, key)
-                    )
+                    name = f"{root}.{path}.{key}" if path else f"{root}.{key}"
+                    found.setdefault(name, []).append(Place(inner, key))
     seen: set[int] = set()
     for function in functions:
         function = getattr(function, "__func__", function)
@@ -134,7 +138,6 @@ class ChangingValues:
 
     Attributes:
       names: of the values that may be others at a later step.
-      used: names of strings that the trace has used: the program is of their value.
       inputs: names of the numbers, in the order of the program's inputs.
     """
 
@@ -151,7 +154,7 @@ class ChangingValues:
         self._places = {name: place for name in sorted(names) if (place := known.get(name)) and _is_number(place.get())}
         self._leaves = {name: i for i, (name, leaf) in enumerate(leaves) if name in names and can_change(leaf)}
         self._marks = {name: Mark() for name in self._places}
-        self.used: set[str] = set()
+        self._used: set[str] = set()
         self.names = frozenset({*self._places, *self._leaves})
         numbers = {name: place.get() for name, place in self._places.items()}
         numbers |= {name: leaf for name, leaf in leaves if name in self._leaves and _is_number(leaf)}
@@ -190,7 +193,7 @@ class ChangingValues:
         found = [*leaves]
         for name, index in self._leaves.items():
             node = self._nodes.get(name)
-            found[index] = _Unused(name, self.used) if node is None else traced_number(self._tape, node)
+            found[index] = _Unused(name, self._used) if node is None else traced_number(self._tape, node)
         return found
 
     @contextlib.contextmanager
@@ -218,6 +221,12 @@ class ChangingValues:
                     place.put(now.number.value)
             self._tape.end()
 
+    def used(self, codes: Iterable[types.CodeType]) -> frozenset[str]:
+        """The names of values that the program depends on, after a trace in which this code of the user ran."""
+        # `type` tells a value from what stands for it.
+        asks = any("type" in names_of(code).variables for code in codes)
+        return self.names if asks else frozenset(self._used)
+
     def values(self, leaves: Sequence[Any]) -> dict[str, Scalar]:
         """The present numbers, with those of a batch of these leaves."""
         return {
@@ -236,6 +245,8 @@ class ChangingValues:
         values = self.values(leaves)
         if any(type(values[name]) is not type(node.value) for name, node in self._nodes.items()):
             return tuple(map(type, values.values()))
+        if not all(map(can_change, values.values())):
+            return "a number that f64 does not have"
         try:
             return self._tape.outcomes({node: values[name] for name, node in self._nodes.items()})
         except (ArithmeticError, ValueError) as error:
