@@ -26,7 +26,7 @@ from repro_mlir.frontends.torch.averages import average_tensors, check_average, 
 from repro_mlir.frontends.torch.captured import TENSOR_LEAF, Captured, Role, flatten, leaf_names, named_leaves
 from repro_mlir.frontends.torch.changing_values import ChangingValues
 from repro_mlir.frontends.torch.contents import contents_of, frontend_identity
-from repro_mlir.frontends.torch.errors import CaptureError
+from repro_mlir.frontends.torch.errors import CaptureError, located
 from repro_mlir.frontends.torch.given_gradients import GivenGradients
 from repro_mlir.frontends.torch.hooks import attach_gradient_hooks, checked_module_hooks, refuse_hooks
 from repro_mlir.frontends.torch.kept_tensors import kept_tensors
@@ -249,9 +249,7 @@ def _require_known_extents(graph: torch.fx.Graph, sizes: Sizes) -> None:
         for each in value if isinstance(value, tuple | list) else [value]:
             for extent in each.shape if isinstance(each, torch.Tensor) else ():
                 if isinstance(extent, torch.SymInt) and not extent.node.expr.free_symbols <= {*sizes.variables}:
-                    origin = origin_of_node(node)
-                    reason = "a shape depends on tensor values"
-                    raise CaptureError(f"{origin}: {reason}" if origin else reason)
+                    raise located(origin_of_node(node), "a shape depends on tensor values")
 
 
 class _Step:

@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from repro_mlir.frontends.torch import complex_functions, fourier
 from repro_mlir.frontends.torch.complex_functions import Pair
-from repro_mlir.frontends.torch.errors import CaptureError
+from repro_mlir.frontends.torch.errors import CaptureError, located
 from repro_mlir.frontends.torch.interpreters import (
     Form,
     NodeInterpreter,
@@ -67,7 +67,7 @@ def without_complex(graph: torch.fx.GraphModule, arguments: Sequence[Any]) -> to
         for value in pytree.tree_leaves(node.meta.get("val")):
             if _is_complex(value) and value.dtype not in _REAL:
                 found = str(value.dtype).removeprefix("torch.")
-                raise CaptureError(f"{origin_of_node(node) or 'the program'}: complex type {found} is not supported")
+                raise located(origin_of_node(node) or "the program", f"complex type {found} is not supported")
     return retraced(_OnPairs(functional(graph, arguments, _decompositions())), [*map(as_real, arguments)])
 
 
@@ -132,16 +132,9 @@ class _OnPairs(NodeInterpreter):
         found = self._call(target, args, kwargs, expected)
         if found is NotImplemented:
             name = str(target).removesuffix(".default")
-            raise self._error(f"operator {name} is not supported on complex numbers")
-        try:
-            require_declared(target, found, expected, _form)
-        except CaptureError as error:
-            raise self._error(str(error)) from None
+            raise CaptureError(f"operator {name} is not supported on complex numbers")
+        require_declared(target, found, expected, _form)
         return found
-
-    def _error(self, reason: str) -> CaptureError:
-        origin = origin_of_node(self.current)
-        return CaptureError(f"{origin}: {reason}" if origin else reason)
 
     def _call(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], expected: Any) -> Any:
         name = _name(target)

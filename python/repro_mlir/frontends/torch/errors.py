@@ -11,10 +11,22 @@ class CaptureError(ReproError):
 
     The message is one line that names what was found (an operator, an argument), what was expected,
     and, where it is known, the user's Python line as `file:line`, else the module or the phase of the step.
+
+    Attributes:
+      is_located: whether the message begins with that line, module or phase.
     """
+
+    is_located = False
+
+
+def located(origin: str | None, reason: str) -> CaptureError:
+    """The error of this reason; `origin` is the user's line, the module or the phase, where one is known."""
+    error = CaptureError(f"{origin}: {reason}" if origin else reason)
+    error.is_located = origin is not None
+    return error
 
 
 def one_line(error: Exception) -> str:
     """The class of an exception and the first line of its message."""
-    text = str(error).splitlines()
+    text = str(error).strip().splitlines()
     return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__

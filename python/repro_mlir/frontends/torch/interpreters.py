@@ -11,11 +11,13 @@ import torch.fx
 import torch.utils._pytree as pytree
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from repro_mlir.frontends.torch.errors import CaptureError
+from repro_mlir.frontends.torch.errors import CaptureError, located
+from repro_mlir.frontends.torch.source_lines import origin_of_node
+from repro_mlir.frontends.torch.value_requests import reason_of
 
 
 class NodeInterpreter(torch.fx.Interpreter):
-    """Runs a graph, and knows which node it is at: `current`."""
+    """Runs a graph, and knows which node it is at: `current`. An error is a CaptureError that says where it is from."""
 
     module: torch.fx.GraphModule
     current: torch.fx.Node
@@ -27,7 +29,12 @@ class NodeInterpreter(torch.fx.Interpreter):
 
     def run_node(self, node: torch.fx.Node) -> Any:
         self.current = node
-        return super().run_node(node)
+        try:
+            return super().run_node(node)
+        except Exception as error:
+            if isinstance(error, CaptureError) and error.is_located:
+                raise
+            raise located(origin_of_node(node), reason_of(error)) from None
 
 
 Form = tuple[torch.dtype, tuple[Any, ...]]
@@ -72,7 +79,7 @@ def functional(
       arguments: tensors that give shapes and element types, as the graph has them.
       decompositions: what is called instead of operators.
     """
-    run = torch.func.functionalize(torch.fx.Interpreter(graph).run)
+    run = torch.func.functionalize(NodeInterpreter(graph).run)
     found = _traced(run, arguments, dict(decompositions or {}))
     found.meta.update(graph.meta)
     found.graph.eliminate_dead_code()

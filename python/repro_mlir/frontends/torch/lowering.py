@@ -22,7 +22,7 @@ from torch_mlir.extras.fx_importer import (
 from torch_mlir.passmanager import PassManager
 
 from repro_mlir.frontends.newer_mlir import for_llvm_22
-from repro_mlir.frontends.torch.errors import CaptureError
+from repro_mlir.frontends.torch.errors import CaptureError, located
 from repro_mlir.frontends.torch.extents import ExtentWriter, extent_maps
 from repro_mlir.frontends.torch.lowering_process import LoweringEnded, run_passes
 from repro_mlir.frontends.torch.operations import Calls
@@ -132,9 +132,7 @@ def _import(graph: torch.fx.Graph, context: ir.Context, name_nodes: bool = False
         for node in graph.nodes:
             # What makes numbers of sizes is no operator of ATen.
             if node.op == "call_function" and f"Unimplemented call_function: target={node.target}," in str(error):
-                reason = _unsupported(node.target.__name__)
-                origin = origin_of_node(node)
-                raise CaptureError(f"{origin}: {reason}" if origin else reason) from None
+                raise located(origin_of_node(node), _unsupported(node.target.__name__)) from None
         raise CaptureError(f"import into torch-mlir: {str(error).strip().splitlines()[0]}") from error
     return importer.module, Calls(graph, importer.module)
 

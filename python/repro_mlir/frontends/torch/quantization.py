@@ -14,7 +14,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from repro_mlir.frontends.torch.errors import CaptureError
+from repro_mlir.frontends.torch.errors import CaptureError, located
 from repro_mlir.frontends.torch.interpreters import functional
 from repro_mlir.frontends.torch.source_lines import origin_of_node
 
@@ -36,12 +36,11 @@ def without_quantizing(graph: torch.fx.GraphModule, arguments: Any) -> torch.fx.
     """
     for node in graph.graph.nodes:
         if _makes_quantized(node.target):
-            origin = origin_of_node(node)
-            reason = (
+            raise located(
+                origin_of_node(node),
                 f"{_name(node.target).removeprefix('aten::')}: tensors of quantized types are not supported: expected "
-                "integers, as torch.ops.quantized_decomposed.quantize_per_tensor gives them"
+                "integers, as torch.ops.quantized_decomposed.quantize_per_tensor gives them",
             )
-            raise CaptureError(f"{origin}: {reason}" if origin else reason)
     table = {
         node.target: _rule_of(_name(node.target).removeprefix(_LIBRARY))
         for node in graph.graph.nodes

@@ -17,7 +17,7 @@ import torch.utils._pytree as pytree
 from torch._decomp import decomposition_table
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
-from repro_mlir.frontends.torch.errors import CaptureError
+from repro_mlir.frontends.torch.errors import CaptureError, located
 from repro_mlir.frontends.torch.interpreters import (
     Form,
     NodeInterpreter,
@@ -101,8 +101,8 @@ def without_selections(graph: torch.fx.GraphModule, arguments: Sequence[Any]) ->
     extents = [extent for each in arguments if isinstance(each, torch.Tensor) for extent in each.shape]
     if any(isinstance(extent, torch.SymInt) for extent in extents):
         first = next(node for node in graph.graph.nodes if _depends(node.meta.get("val")) or _has_mask(node))
-        origin, reason = origin_of_node(first), "a shape depends on tensor values: expected no open sizes with a mask"
-        raise CaptureError(f"{origin}: {reason}" if origin else reason)
+        reason = "a shape depends on tensor values: expected no open sizes in addition to a mask"
+        raise located(origin_of_node(first), reason)
     found = functional(graph, arguments)
     for _ in range(_DEEPEST):
         expansion = _Expansion(found)
@@ -220,11 +220,8 @@ class _OverAllRows(NodeInterpreter):
             if not (is_of_extent and source.target is operator.ge and source.args[1] == 0):
                 aten._assert_async.msg(args[0].tensor, args[1])
             return None
-        try:
-            result = self._call(target, args, kwargs, expected)
-            require_declared(name_of(target), result, expected, _form)
-        except CaptureError as error:
-            raise self._located(str(error)) from None
+        result = self._call(target, args, kwargs, expected)
+        require_declared(name_of(target), result, expected, _form)
         for each, value in zip(pytree.tree_leaves(expected), pytree.tree_leaves(result), strict=True):
             self._note(each, value)
         return result
@@ -247,20 +244,19 @@ class _OverAllRows(NodeInterpreter):
     def output(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         nodes = pytree.tree_leaves(self.current.args[0])
         for node, value in zip(nodes, pytree.tree_leaves(args[0]), strict=True):
-            self.current = node
             if isinstance(value, Number):
-                raise self._located(
+                raise located(
+                    origin_of_node(node),
                     "a result is a number that depends on tensor values: expected the tensor itself, without .item() "
-                    "or len()"
+                    "or len()",
                 )
             if isinstance(value, Selected):
                 # The operator that gives the result may be one of the step.
-                origin = next(rows.origin for dim in value.dims for rows in chosen(dim))
-                reason = (
+                raise located(
+                    next(rows.origin for dim in value.dims for rows in chosen(dim)),
                     "a result is rows that a mask selects, and how many depends on tensor values: expected all rows, "
-                    "as by torch.where(mask, x, 0), or a reduction"
+                    "as by torch.where(mask, x, 0), or a reduction",
                 )
-                raise CaptureError(f"{origin}: {reason}" if origin else reason)
         return super().output(target, args, kwargs)
 
     def _unsupported(self, name: str, args: Any, kwargs: Any) -> str:
@@ -275,10 +271,6 @@ class _OverAllRows(NodeInterpreter):
             f"{name} of rows that a mask selects{place}, whose number depends on tensor values: expected operations "
             f"on each row and a reduction, or {_REPLACEMENT}"
         )
-
-    def _located(self, reason: str) -> CaptureError:
-        origin = origin_of_node(self.current)
-        return CaptureError(f"{origin}: {reason}" if origin else reason)
 
     def _note(self, expected: Any, result: Any) -> None:
         """Keeps which rows the symbols of an extent stand for."""

@@ -36,14 +36,14 @@ from repro_mlir.frontends.torch.compositions import Compositions
 from repro_mlir.frontends.torch.constant_indices import bound_indices
 from repro_mlir.frontends.torch.control_flow import calls_of_operators
 from repro_mlir.frontends.torch.decompositions import decomposition_table
-from repro_mlir.frontends.torch.errors import CaptureError
+from repro_mlir.frontends.torch.errors import CaptureError, located
 from repro_mlir.frontends.torch.interpreters import NodeInterpreter, require_declared
 from repro_mlir.frontends.torch.known_values import follows_from_constants
 from repro_mlir.frontends.torch.recomputation import insert_barriers
 from repro_mlir.frontends.torch.repeats import Repeats, only_computes
 from repro_mlir.frontends.torch.representation import represent, represented
 from repro_mlir.frontends.torch.size_decisions import general_sizes
-from repro_mlir.frontends.torch.source_lines import SourceLines, origin_of_node, origin_of_traceback
+from repro_mlir.frontends.torch.source_lines import SourceLines, origin_of_traceback
 from repro_mlir.frontends.torch.value_requests import reason_of
 from repro_mlir.frontends.torch.written_indices import with_positive_indices
 
@@ -178,23 +178,19 @@ class _SecondStage(NodeInterpreter):
             return fused.call_fma(*args)
         if checks.is_assert(target):
             return checks.call_assert(*args)
-        try:
-            if target in _PRODUCTS:
-                _require_one_type(target, args)
-            if target in _SQUEEZES:
-                _require_kept(*args)
-            args = with_positive_indices(target, args)
-            expected = self.current.meta.get("val")
-            if pool_indices.is_pool(target):
-                return pool_indices.call_pool(
-                    lambda *args, **kwargs: opmath.call_in_f32(target, args, kwargs, expected), target, args, kwargs
-                )
-            result = opmath.call_in_f32(target, args, kwargs, expected)
-            require_declared(target, result, _used(self.current, expected))
-            return result
-        except Exception as error:
-            reason = str(error) if isinstance(error, CaptureError) else _first_line(error)
-            raise _located(origin_of_node(self.current), reason) from None
+        if target in _PRODUCTS:
+            _require_one_type(target, args)
+        if target in _SQUEEZES:
+            _require_kept(*args)
+        args = with_positive_indices(target, args)
+        expected = self.current.meta.get("val")
+        if pool_indices.is_pool(target):
+            return pool_indices.call_pool(
+                lambda *args, **kwargs: opmath.call_in_f32(target, args, kwargs, expected), target, args, kwargs
+            )
+        result = opmath.call_in_f32(target, args, kwargs, expected)
+        require_declared(target, result, _used(self.current, expected))
+        return result
 
 
 class _SecondStageOfPure(_SecondStage):
@@ -398,11 +394,11 @@ def errors_with_lines(modules: Mapping[int, str]) -> Iterator[None]:
         origin = origin_of_traceback(error.__traceback__, modules)
         # An error of a replaced operator is raised without its line.
         if origin and not str(error).startswith(f"{origin.partition(': ')[0]}: "):
-            raise _located(origin, str(error)) from None
+            raise located(origin, str(error)) from None
         raise
     except Exception as error:
         # Nobody looks for a mistake in a hundred frames of PyTorch.
-        raise _located(origin_of_traceback(error.__traceback__, modules), _first_line(error)) from None
+        raise located(origin_of_traceback(error.__traceback__, modules), reason_of(error)) from None
 
 
 @contextlib.contextmanager
@@ -437,10 +433,6 @@ def _drop_argument_writes(graph: torch.fx.Graph) -> None:
             graph.erase_node(node)
 
 
-def _located(origin: str | None, reason: str) -> CaptureError:
-    return CaptureError(f"{origin}: {reason}" if origin else reason)
-
-
 def _with_modes(
     function: Callable[..., Any], attention_block: int | None, modules: Mapping[int, str]
 ) -> Callable[..., Any]:
@@ -450,12 +442,3 @@ def _with_modes(
             return function(*arguments)
 
     return traced
-
-
-def _first_line(error: Exception) -> str:
-    reason = reason_of(error)
-    if reason is not None:
-        return reason
-    text = str(error).strip().splitlines()
-    kind = type(error).__name__
-    return f"{kind}: {text[0]}" if text else kind

@@ -22,7 +22,6 @@ from torch.utils._python_dispatch import _disable_current_modes
 from repro_mlir.frontends.torch import wide_integers
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.interpreters import NodeInterpreter, functional, retraced
-from repro_mlir.frontends.torch.source_lines import origin_of_node
 
 aten = torch.ops.aten
 
@@ -130,9 +129,7 @@ class _OnSigned(NodeInterpreter):
         try:
             return self._call(target, args, kwargs, expected)
         except CaptureError as error:
-            origin = origin_of_node(self.current)
-            reason = f"{str(target).removesuffix('.default')}: {error}"
-            raise CaptureError(f"{origin}: {reason}" if origin else reason) from None
+            raise CaptureError(f"{str(target).removesuffix('.default')}: {error}") from None
 
     def _call(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], expected: Any) -> Any:
         name = target._schema.name.removeprefix("aten::") if isinstance(target, torch._ops.OpOverload) else str(target)

@@ -11,7 +11,8 @@ from torch._subclasses.fake_tensor import DataDependentOutputException
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
-from repro_mlir.frontends.torch.errors import CaptureError
+from repro_mlir.errors import ReproError
+from repro_mlir.frontends.torch.errors import CaptureError, one_line
 from repro_mlir.frontends.torch.source_lines import origin_of_node
 
 _DEPENDS = "control flow or a shape depends on tensor values"
@@ -36,8 +37,10 @@ _REQUESTS: dict[Any, str] = {
 }
 
 
-def reason_of(error: Exception) -> str | None:
-    """One line for PyTorch's own error about values that a trace does not have; None for any other error."""
+def reason_of(error: Exception) -> str:
+    """One line for an error in a trace; PyTorch's own errors about values that a trace does not have get another."""
+    if isinstance(error, ReproError):
+        return str(error)
     if isinstance(error, DataDependentOutputException):
         name = str(error.func).removeprefix("aten.").partition(".")[0]
         return f"{_DEPENDS} ({name}): expected operations on tensors, without a decision of Python ({PAGE})"
@@ -46,7 +49,9 @@ def reason_of(error: Exception) -> str | None:
             f"{_DEPENDS}: Python decides by a number that was computed; expected torch.where(condition, a, b) of "
             f"tensors, without .item() or .shape of a selection ({PAGE})"
         )
-    return None
+    if isinstance(error, IndexError) and "SymInt" in str(error):
+        return f"{_DEPENDS}: an index of Python is a number; expected a tensor, as in x[index] without .item() ({PAGE})"
+    return one_line(error)
 
 
 def no_tensor(what: str, value: Any) -> str:

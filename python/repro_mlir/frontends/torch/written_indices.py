@@ -15,7 +15,7 @@ _ALONG = {aten.index_fill, aten.index_fill_}
 
 
 def with_positive_indices(function: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The arguments of a call, with the indices that PyTorch lets be negative as those from the begin.
+    """The arguments of a call, with indices from the start in place of negative ones, which count from the end.
 
     Indices that are out of range stay as they are, so that an error names them.
     """
