@@ -34,6 +34,14 @@ def model(nodes: list[Any], x: list[int], weights: dict[str, Any], output: str =
     return make_model(graph, opset_imports=[make_opsetid("", opset)], ir_version=10)
 
 
+ROWS = {
+    "body": make_graph(
+        [make_node("Add", ["s", "r"], ["t"]), make_node("Identity", ["t"], ["o"])],
+        "rows",
+        [make_tensor_value_info(name, TensorProto.FLOAT, []) for name in "sr"],
+        [make_tensor_value_info(name, TensorProto.FLOAT, []) for name in "to"],
+    )
+}
 W, KERNEL = zeros(4, 2, 3, 3), [1, 2, 8, 8]
 LSTM = {"w": zeros(1, 20, 4), "r": zeros(1, 20, 5)}
 CONTRADICTIONS: list[tuple[str, list[int], dict[str, Any], dict[str, Any], str]] = [
@@ -57,6 +65,14 @@ CONTRADICTIONS: list[tuple[str, list[int], dict[str, Any], dict[str, Any], str]]
     ("Gemm", [1, 3], {"w": zeros(3, 4), "c": zeros(5, 4)}, {}, "expected C that broadcasts to [1, 4]"),
     ("Reshape", [2, 3], {"s": [0, -1]}, {"allowzero": 1}, "expected a shape without -1 and 0 together"),
     ("Pad", [2, 3], {"p": [1, 1, 1]}, {}, "expected 4 numbers of pads by 2 axes, got 3"),
+    ("Scan", [3], {"w": zeros(5)}, {**ROWS, "num_scan_inputs": 2}, "expected scanned inputs of one length, got [3, 5]"),
+    ("Scan", [0], {"w": zeros(0)}, {**ROWS, "num_scan_inputs": 2}, "a scan of no steps gives no rows"),
+    ("Scan", [3], {"w": zeros(3)}, {**ROWS, "num_scan_inputs": 0}, "expected num_scan_inputs of 1 to 2, got 0"),
+    ("Scan", [3], {}, {**ROWS, "num_scan_inputs": 1}, "expected 1 inputs of the body by the node, got 2"),
+    (
+        *("Scan", [3], {"w": zeros(3)}, {**ROWS, "num_scan_inputs": 2, "scan_input_axes": [0]}),
+        "expected 2 numbers of scan_input_axes by 2 scanned inputs, got 1",
+    ),
     ("Slice", [2, 3], {"a": [0], "b": [1, 2]}, {}, "expected 1 numbers of ends by starts, got 2"),
     ("Slice", [2, 3], {"a": [0], "b": [1], "c": [0], "d": [0]}, {}, "expected steps other than 0"),
     ("Concat", [2, 3], {}, {"axis": 5}, "Dimension out of range"),
@@ -77,13 +93,7 @@ def test_contradictions() -> None:
 def test_models_that_nothing_holds() -> None:
     relu = [make_node("Relu", ["x"], ["y"])]
     chain = [make_node("Relu", [f"v{i - 1}" if i else "x"], [f"v{i}"]) for i in range(30_000)]
-    rows = make_graph(
-        [make_node("Add", ["s", "r"], ["t"]), make_node("Identity", ["t"], ["o"])],
-        "rows",
-        [make_tensor_value_info(name, TensorProto.FLOAT, []) for name in "sr"],
-        [make_tensor_value_info(name, TensorProto.FLOAT, []) for name in "to"],
-    )
-    scan = [make_node("Scan", ["i", "x"], ["z", "y"], body=rows, num_scan_inputs=1)]
+    scan = [make_node("Scan", ["i", "x"], ["z", "y"], **ROWS, num_scan_inputs=1)]
     with pytest.raises(ReproError, match="has the shape"):
         load(model(relu, [2**60], {}))
     cases = [

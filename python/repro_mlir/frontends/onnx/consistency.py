@@ -121,6 +121,21 @@ def _gemm(call: Call) -> None:
             raise OnnxError(f"expected C that broadcasts to {[rows, columns]} by A and B, got the shape {c}")
 
 
+def _scan(call: Call) -> None:
+    # Version 8 has lengths of sequences before its values.
+    body, count, given = call.attribute("body"), call.attribute("num_scan_inputs"), call.inputs[call.version < 9 :]
+    if not 1 <= count <= len(given):
+        raise OnnxError(f"expected num_scan_inputs of 1 to {len(given)}, got {count}")
+    _count("inputs of the body", body.input, len(given), "the node")
+    state = len(given) - count
+    if len(body.output) < state:
+        raise OnnxError(f"expected at least {state} outputs of the body by the node, got {len(body.output)}")
+    for direction, number in (("input", count), ("output", len(body.output) - state)):
+        for name in (f"scan_{direction}_axes", f"scan_{direction}_directions"):
+            if (numbers := call.attribute(name)) is not None:
+                _count(f"numbers of {name}", numbers, number, f"{number} scanned {direction}s")
+
+
 def _slice(call: Call) -> None:
     starts = call.numbers(1, "starts")
     for index, name in ((2, "ends"), (3, "axes"), (4, "steps")):
@@ -173,6 +188,7 @@ _CHECKS: dict[str, Callable[[Call], None]] = {
     "Pad": _pad,
     "QLinearConv": _convolution(3, 8),
     "RNN": _recurrent(1),
+    "Scan": _scan,
     "Slice": _slice,
     "Split": _split,
     "Transpose": _transpose,

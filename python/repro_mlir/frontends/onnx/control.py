@@ -86,7 +86,11 @@ def _scan(call: Call) -> Any:
     state, rows = inputs[:split], [_tensor(each) for each in inputs[split:]]
     axes = [axis_of(axis, row.dim()) for axis, row in zip(axes, rows, strict=True)]
     rows = [row.flip(a) if back else row for row, a, back in zip(rows, axes, backwards, strict=True)]
-    steps = rows[0].shape[axes[0]]
+    steps, *others = (row.shape[axis] for axis, row in zip(axes, rows, strict=True))
+    if any(other != steps for other in others):
+        raise OnnxError(f"expected scanned inputs of one length, got {[steps, *others]}")
+    if not steps and num_outputs:
+        raise OnnxError("a scan of no steps gives no rows")
     call.require(steps * (1 + len(body.node)))
     gathered: list[list[torch.Tensor]] = [[] for _ in range(num_outputs)]
     for step in range(steps):
