@@ -3,6 +3,7 @@
 
 """What a user does between two steps: it counts as in PyTorch, or it is refused with the reason."""
 
+import contextlib
 import copy
 import cProfile
 import functools
@@ -12,7 +13,7 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -1166,6 +1167,31 @@ def test_another_class_of_a_module_counts() -> None:
         if step == 0:
             model[3].__class__ = expected[3].__class__ = Doubled
     same_tensors(model.state_dict(), expected.state_dict())
+
+
+@contextlib.contextmanager
+def guarded() -> Iterator[None]:
+    yield
+
+
+class WithUncalledMethods(torch.nn.Linear):
+    scale = 2.0
+
+    # The wrapper keeps a generator, as those of transformers' models do.
+    @guarded()
+    def reset(self) -> None:
+        self.weight.data.zero_()
+
+    def forward(self, x: Any) -> Any:
+        return super().forward(x) * vars(self).get("scale", self.scale)
+
+
+def test_what_wrappers_of_uncalled_methods_keep_is_not_read() -> None:
+    model, x, y = WithUncalledMethods(8, 3), *BATCH
+    trainer = repro_mlir.Trainer(model, cross_entropy, torch.optim.SGD(model.parameters(), lr=0.0), target="reference")
+    for scale in (2.0, 3.0):
+        model.scale = scale
+        assert trainer.step(x, y) == pytest.approx(cross_entropy(model(x), y).item())
 
 
 @pytest.mark.parametrize(("first", "second"), [(0.0, -0.0), (float("nan"), float("nan"))])

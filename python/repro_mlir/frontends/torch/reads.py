@@ -526,7 +526,10 @@ class _Search:
     def _function(self, name: str, function: types.FunctionType) -> None:
         code, called = function.__code__, function.__qualname__
         self._functions.functions.append(function)
-        for variable, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
+        is_idle = self._recording is not None and not self._recording.ran(code)
+        # Wrappers of packages keep what they need when they run, such as generators.
+        cells = () if is_idle and not _is_users(code) else function.__closure__ or ()
+        for variable, cell in zip(code.co_freevars, cells, strict=False):
             self._got(f"{variable} of {called}", functools.partial(attrgetter("cell_contents"), cell), ValueError)
         names = names_of(code)
         if self._recording is None:
@@ -627,6 +630,11 @@ class _Search:
     def _names(self, name: str, view: _Names) -> None:
         self._note(name, view)
         self._open += view.parts(name)
+
+
+def _is_users(code: types.CodeType) -> bool:
+    """Whether code is of the user's own files."""
+    return is_user_file(code.co_filename) and not is_package_file(code.co_filename)
 
 
 def is_made_by_user(module: types.ModuleType) -> bool:
