@@ -29,14 +29,18 @@ def import_function(
     function: Pure, state: Mapping[str, Any], inputs: Mapping[str, Any], seed: int | None
 ) -> ImportedProgram[Any]:
     def traced(variables: dict[str, torch.Tensor], batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        # The optimizers of this backend write to the tensors of their variables.
-        new, outputs = function({name: value.clone() for name, value in variables.items()}, batch)
+        # The optimizers of this backend write to the tensors of their variables, losses to the weights of samples.
+        new, outputs = function(_copies(variables), _copies(batch))
         variables.update({name: value.detach() for name, value in new.items()})
         return outputs
 
     values = {name: value.detach() for name, value in state.items()}
     with _without_generators():
         return capture_function(traced, values, inputs, {}, CaptureOptions(seed=seed or 0))
+
+
+def _copies(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {name: value.clone() for name, value in tensors.items()}
 
 
 def read_inputs(program: ImportedProgram[Any], inputs: Mapping[str, Any]) -> list[np.ndarray]:
