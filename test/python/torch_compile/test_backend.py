@@ -5,8 +5,10 @@
 
 import copy
 import math
+import re
 import resource
 import tomllib
+import unittest.mock
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +22,8 @@ from repro_mlir.errors import ReproError
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")
+
+from repro_mlir.frontends.torch import aot  # noqa: E402
 
 F = torch.nn.functional
 nn = torch.nn
@@ -766,6 +770,21 @@ def test_what_cannot_be_captured_names_the_line() -> None:
         compiled(function)(torch.eye(4))
     with pytest.raises(BackendCompilerFailed, match=r"expected one of the element types .*, got float8_e5m2fnuz"):
         compiled(lambda x: x.clone())(torch.ones(4).to(torch.float8_e5m2fnuz))
+
+
+def test_what_is_refused_is_traced_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only where a mask selects, another division of the function may help."""
+    traced = unittest.mock.Mock(side_effect=aot.aot_module_simplified)
+    monkeypatch.setattr(aot, "aot_module_simplified", traced)
+    with pytest.raises(BackendCompilerFailed):
+        compiled(torch.linalg.eigvalsh)(torch.eye(4))
+    traced.assert_called_once()
+
+
+def test_what_a_composition_refuses_is_one_line() -> None:
+    with pytest.raises(BackendCompilerFailed) as caught:
+        compiled(lambda x: F.interpolate(x, size=3, mode="linear"))(torch.zeros(1, 2, 4, dtype=torch.uint8))
+    assert re.fullmatch(r"test_backend\.py:\d+: linear interpolation of uint8 .*", str(caught.value.inner_exception))
 
 
 def test_unsigned_integers() -> None:

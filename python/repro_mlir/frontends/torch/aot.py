@@ -15,6 +15,7 @@ import torch
 import torch.fx
 from torch._functorch.aot_autograd import aot_module_simplified
 from torch._functorch.partitioners import default_partition, min_cut_rematerialization_partition
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils.checkpoint import CheckpointPolicy
@@ -29,6 +30,7 @@ from repro_mlir.frontends.torch.graphs import (
     capture_graph,
     concrete,
     draws,
+    errors_of_nodes,
     is_random,
     name_origins,
     reads_written,
@@ -92,7 +94,7 @@ def compile_graph(module: torch.fx.GraphModule, arguments: Sequence[Any], option
         return _Graph(gm, example_inputs, options)
 
     def compile_it(environment: contextlib.AbstractContextManager[Any]) -> Callable[..., Any]:
-        with tracing_environment(), Compositions(), environment:
+        with errors_of_nodes(), tracing_environment(), Compositions(), environment:
             compiled: Callable[..., Any] = aot_module_simplified(
                 module,
                 arguments,
@@ -104,9 +106,16 @@ def compile_graph(module: torch.fx.GraphModule, arguments: Sequence[Any], option
             )
         return compiled
 
+    mode = torch._guards.detect_fake_mode()
+    environment = None if mode is None else mode.shape_env
+    if environment is None:
+        return compile_it(contextlib.nullcontext())
+    known = environment.unbacked_symint_counter
     try:
-        return compile_it(_selections())
+        return compile_it(_selections(environment))
     except CaptureError:
+        if environment.unbacked_symint_counter == known:
+            raise
         # Without selections Dynamo divides the function at what made it trace one.
         return compile_it(contextlib.nullcontext())
 
@@ -210,13 +219,8 @@ def _without_selections(joint: torch.fx.GraphModule) -> torch.fx.GraphModule:
 
 
 @contextlib.contextmanager
-def _selections() -> Iterator[None]:
+def _selections(environment: ShapeEnv) -> Iterator[None]:
     """Lets PyTorch trace, within its block, gradients of what a mask selects, where Dynamo leaves the mask to us."""
-    mode = torch._guards.detect_fake_mode()
-    environment = None if mode is None else mode.shape_env
-    if environment is None:
-        yield
-        return
     former = environment.settings
     environment.settings = dataclasses.replace(former, allow_dynamic_output_shape_ops=True)
     try:

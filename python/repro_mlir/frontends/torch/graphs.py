@@ -4,11 +4,11 @@
 """A graph of ATen operators, as torch.compile hands it to a backend, as an imported program: what it writes in place
 is the state."""
 
-import functools
+import contextlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -459,10 +459,28 @@ def _memory(tensor: torch.Tensor) -> int:
 _FRAME = re.compile(r'File "([^"]*)", line (\d+), in (\S+)')
 
 
+def _user_frames(stack_trace: str) -> list[tuple[str, str, str]]:
+    """File, line and function of each frame of the user in PyTorch's `stack_trace`."""
+    return [frame for frame in _FRAME.findall(stack_trace) if is_user_file(frame[0])]
+
+
+@contextlib.contextmanager
+def errors_of_nodes() -> Iterator[None]:
+    """A CaptureError of the block is one line, though PyTorch's interpreter of graphs writes the node below it."""
+    try:
+        yield
+    except CaptureError as error:
+        reason, _, trace = str(error).partition("\n\nWhile executing ")
+        if not trace:
+            raise
+        place = "".join(f"{source_name(path)}:{line}: " for path, line, _ in _user_frames(trace)[-1:])
+        raise CaptureError(place + reason) from None
+
+
 def name_origins(graph: torch.fx.Graph) -> None:
     """Gives nodes the `stack_trace` of source_lines.py: the innermost line of the user, else the innermost module."""
     for node in graph.nodes:
-        frames = [frame for frame in _FRAME.findall(node.stack_trace or "") if is_user_file(frame[0])]
+        frames = _user_frames(node.stack_trace or "")
         modules = [path for path, _ in (node.meta.get("nn_module_stack") or {}).values()]
         if frames:
             path, line, code = frames[-1]
