@@ -7,13 +7,13 @@ They are functions whose gradient is one operator without a lowering, or that lo
 arguments.
 """
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 import torch.utils._pytree as pytree
+from torch._decomp.decompositions import _grid_sampler_2d, upsample_compute_output_size
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.overrides import TorchFunctionMode
 
@@ -22,6 +22,7 @@ from repro_mlir.frontends.torch.control_flow import ControlFlow
 from repro_mlir.frontends.torch.ctc import ctc_loss
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.packed_sequences import PACKED
+from repro_mlir.frontends.torch.resampling import linear
 from repro_mlir.frontends.torch.value_requests import answered, is_request
 
 
@@ -129,10 +130,44 @@ def _grid_sampler(
 ) -> torch.Tensor:
     if x.dim() == 5 and interpolation_mode in (0, 1):
         return _grid_sampler_of_volumes(x, grid, interpolation_mode, padding_mode, align_corners)
-    decomposition = torch._decomp.decomposition_table.get(torch.ops.aten.grid_sampler_2d.default)
-    if x.dim() != 4 or decomposition is None:
+    if x.dim() != 4:
         return torch.grid_sampler(x, grid, interpolation_mode, padding_mode, align_corners)
-    return decomposition(x, grid, interpolation_mode, padding_mode, align_corners)
+    wide = x.float() if x.dtype.itemsize == 2 else x
+    image: Any = _Image(wide)
+    found: torch.Tensor = _grid_sampler_2d(
+        image,
+        grid.to(wide.dtype),
+        interpolation_mode=interpolation_mode,
+        padding_mode=padding_mode,
+        align_corners=align_corners,
+    )
+    return found.to(x.dtype)
+
+
+class _Image:
+    """An image as PyTorch's decomposition samples it: for a place outside it takes the first element by 0."""
+
+    def __init__(self, x: torch.Tensor) -> None:
+        self._x = x
+        self.shape, self.device = x.shape, x.device
+
+    def __getitem__(self, indices: tuple[torch.Tensor, ...]) -> "_Sampled":
+        *_, row, column = indices
+        return _Sampled(self._x[indices], (row == 0) & (column == 0))
+
+
+class _Sampled:
+    def __init__(self, values: torch.Tensor, is_first: torch.Tensor) -> None:
+        self._values, self._is_first = values, is_first
+
+    def __mul__(self, weight: torch.Tensor) -> torch.Tensor:
+        return _finite_outside(self._values, self._is_first & (weight == 0)) * weight
+
+
+def _finite_outside(values: torch.Tensor, is_outside: torch.Tensor) -> torch.Tensor:
+    """The values, with zeros for infinities and NaN outside of an image, where they are multiplied by zero."""
+    is_finite = values.detach().abs() < float("inf")
+    return torch.where(is_finite | ~is_outside, values, torch.zeros([], dtype=values.dtype))
 
 
 def _reflected(place: torch.Tensor, twice_low: int, twice_high: int) -> torch.Tensor:
@@ -172,7 +207,7 @@ def _grid_sampler_of_volumes(
         index = position.flatten(1).unsqueeze(1).expand(-1, x.shape[1], -1)
         values = flat.gather(2, index).unflatten(2, shape)
         used = torch.where(inside, weight, torch.zeros([], dtype=x.dtype)).unsqueeze(1)
-        return values * used
+        return _finite_outside(values, ~inside.unsqueeze(1)) * used
 
     if interpolation_mode == 1:
         corner = [torch.round(each.detach()) for each in places]
@@ -363,11 +398,8 @@ def _require_no_bytes(x: torch.Tensor, mode: str) -> None:
         )
 
 
-_LINEAR = {
-    "linear": torch.ops.aten.upsample_linear1d.default,
-    "bilinear": torch.ops.aten.upsample_bilinear2d.default,
-    "trilinear": torch.ops.aten.upsample_trilinear3d.default,
-}
+_LINEAR = {"linear": 1, "bilinear": 2, "trilinear": 3}
+"""The spatial dimensions that each takes."""
 
 
 def _interpolate(
@@ -381,28 +413,72 @@ def _interpolate(
 ) -> torch.Tensor:
     if mode not in ("nearest", "nearest-exact", "area"):
         _require_no_bytes(input, mode)
-    is_given = scale_factor is not None and not (align_corners or recompute_scale_factor or antialias)
-    repeats = mode == "nearest" and input.dim() == 4
+    rank = input.dim() - 2
+    repeats = mode == "nearest" and rank == 2 and size is None and not (align_corners or recompute_scale_factor)
+    is_linear = _LINEAR.get(mode) == rank and not antialias
+    if (size is None) == (scale_factor is None) or not (repeats or is_linear):
+        return F.interpolate(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
+    if size is not None:
+        return linear(input, [*size] if isinstance(size, tuple | list) else [size] * rank, bool(align_corners))
+    factors = [*scale_factor] if isinstance(scale_factor, tuple | list) else [scale_factor] * rank
+    sizes = upsample_compute_output_size(input.shape, None, factors)
+    if recompute_scale_factor:
+        return linear(input, sizes, bool(align_corners))
+    scales = factors
     # Of sizes that are left open nothing is known.
-    if (mode in _LINEAR or repeats) and is_given and all(isinstance(extent, int) for extent in input.shape):
-        rank = input.dim() - 2
-        factors = [*scale_factor] if isinstance(scale_factor, tuple | list) else [scale_factor] * rank
-        sizes = [math.floor(extent * factor) for extent, factor in zip(input.shape[2:], factors, strict=True)]
+    if all(isinstance(extent, int) for extent in input.shape):
         # (PyTorch) whatever the factor, a dimension that keeps its size is copied, and the nearest elements of an image
         # are repeated where its size doubles.
         ratios = (1, 2) if repeats else (1,)
         scales = [
-            None if any(size == ratio * extent and factor != ratio for ratio in ratios) else factor
-            for size, extent, factor in zip(sizes, input.shape[2:], factors, strict=True)
+            None if any(result == ratio * extent and factor != ratio for ratio in ratios) else factor
+            for result, extent, factor in zip(sizes, input.shape[2:], factors, strict=True)
         ]
-        if None in scales:
-            found: torch.Tensor
-            if repeats:
-                found = torch.ops.aten.upsample_nearest2d.default(input, sizes, *scales)
-            else:
-                found = torch._decomp.decomposition_table[_LINEAR[mode]](input, sizes, False, *scales)
+    if is_linear:
+        return linear(input, sizes, bool(align_corners), *scales)
+    found: torch.Tensor = torch.ops.aten.upsample_nearest2d.default(input, sizes, *scales)
+    return found
+
+
+def _is_empty(x: torch.Tensor) -> bool:
+    return any(isinstance(extent, int) and extent == 0 for extent in x.shape)
+
+
+def _group_norm(
+    x: torch.Tensor,
+    num_groups: int,
+    weight: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    eps: float = 1e-5,
+    cudnn_enabled: bool = True,
+) -> torch.Tensor:
+    if not _is_empty(x):
+        return torch.group_norm(x, num_groups, weight, bias, eps, cudnn_enabled)
+    if weight is not None and weight.requires_grad and x.shape[0] != 0:
+        raise CaptureError("group_norm of no elements, of whose weight PyTorch's gradient is NaN, is not supported")
+    # The gradient of the operator divides by the number of elements.
+    shape = [-1, *[1] * (x.dim() - 2)]
+    x = x.clone() if weight is None else x * weight.reshape(shape)
+    return x if bias is None else x + bias.reshape(shape)
+
+
+def _loss(function: Any, place: int) -> Callable[..., torch.Tensor]:
+    """A loss of pairs of elements, whose gradient divides by their number, for pairs that are none, too.
+
+    Args:
+      place: of the argument that says how it is reduced, behind input and target.
+    """
+
+    def call(input: torch.Tensor, target: torch.Tensor, *rest: Any, **named: Any) -> torch.Tensor:
+        found: torch.Tensor
+        if not _is_empty(input):
+            found = function(input, target, *rest, **named)
             return found
-    return F.interpolate(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
+        found = input - target
+        reduction = rest[place] if len(rest) > place else named.get("reduction", "mean")
+        return found.mean() if reduction in ("mean", 1) else found.sum() if reduction in ("sum", 2) else found
+
+    return call
 
 
 def _weighted(function: Any) -> Callable[..., torch.Tensor]:
@@ -443,12 +519,24 @@ _COMPOSITIONS: dict[Any, Callable[..., Any]] = {
     F.embedding_bag: _embedding_bag,
     F.ctc_loss: ctc_loss,
     F.interpolate: _interpolate,
+    F.group_norm: _group_norm,
+    torch.group_norm: _group_norm,
     F.cosine_similarity: _of_selection(_cosine_similarity, F.cosine_similarity),
     F.cosine_embedding_loss: _of_selection(_cosine_embedding_loss, F.cosine_embedding_loss),
     torch.einsum: _of_selection(_einsum, torch.einsum),
     **PACKED,
 }
-for _name in ("upsample_bilinear2d", "upsample_bicubic2d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"):
+for _name, _replaced in {
+    "upsample_linear1d": linear,
+    "upsample_bilinear2d": linear,
+    "upsample_trilinear3d": linear,
+    "upsample_bicubic2d": None,
+    "_upsample_bilinear2d_aa": None,
+    "_upsample_bicubic2d_aa": None,
+}.items():
     _packet = getattr(torch.ops.aten, _name)
     for _function in (_packet, _packet.default, _packet.vec, getattr(torch._C._nn, _name)):
-        _COMPOSITIONS[_function] = _weighted(_function)
+        _COMPOSITIONS[_function] = _weighted(_replaced or _function)
+for _name in ("mse_loss", "smooth_l1_loss", "huber_loss"):
+    _COMPOSITIONS[getattr(F, _name)] = _loss(getattr(F, _name), 0 if _name == "huber_loss" else 2)
+    _COMPOSITIONS[getattr(torch._C._nn, _name)] = _loss(getattr(torch._C._nn, _name), 0)

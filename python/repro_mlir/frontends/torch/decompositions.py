@@ -286,13 +286,12 @@ def _trunc(x: torch.Tensor) -> Any:
 
 
 @_decomposes(aten.div.Tensor_mode, aten.div.Scalar_mode)
-def _divide(x: torch.Tensor, y: Any, *, rounding_mode: str | None = None) -> Any:
+def _divide(x: Any, y: Any, *, rounding_mode: str | None = None) -> Any:
     # As ATen, by the exact remainder: the floor of a rounded quotient may be one too many.
-    if rounding_mode != "floor" or not x.dtype.is_floating_point:
+    kind = torch.result_type(x, y)
+    if rounding_mode != "floor" or not kind.is_floating_point:
         return NotImplemented
-    y = y if isinstance(y, torch.Tensor) else torch.full([], y, dtype=x.dtype)
-    if y.dtype != x.dtype:
-        return NotImplemented
+    x, y = (each.to(kind) if isinstance(each, torch.Tensor) else torch.full([], each, dtype=kind) for each in (x, y))
     remainder = torch.fmod(x, y)
     quotient = (x - remainder) / y
     quotient = torch.where((remainder != 0) & ((y < 0) != (remainder < 0)), quotient - 1, quotient)
@@ -418,6 +417,14 @@ def _fmod(x: torch.Tensor, y: torch.Tensor) -> Any:
 @_decomposes(aten.fmod.Scalar)
 def _fmod_number(x: torch.Tensor, y: float) -> Any:
     return _fmod(x, torch.full([], y, dtype=x.dtype)) if x.dtype.is_floating_point else NotImplemented
+
+
+@_decomposes(aten.remainder.Scalar_Tensor)
+def _remainder_of_number(x: float, y: torch.Tensor) -> Any:
+    kind = torch.result_type(x, y)
+    return (
+        aten.remainder.Tensor(torch.full([], x, dtype=kind), y.to(kind)) if kind.is_floating_point else NotImplemented
+    )
 
 
 @_decomposes(aten.sgn.default)

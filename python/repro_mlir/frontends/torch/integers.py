@@ -6,6 +6,7 @@
 Where PyTorch raises or a processor traps, (I1) holds: x // 0 is -1, x % 0 is x, and all wraps.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -127,7 +128,38 @@ def _power_of_number(x: torch.Tensor, exponent: int) -> Any:
     return torch.ones_like(x, dtype=kind) if result is None else result
 
 
+_FEWEST_BITS_PER_STEP = math.log2((1 + math.sqrt(5)) / 2)
+"""Of Euclid's algorithm: numbers of Fibonacci take the most steps."""
+
+
+def _greatest_divisor(x: torch.Tensor, y: torch.Tensor) -> Any:
+    """By Euclid's algorithm, in as many steps as any two numbers take."""
+    operands = _operands(x, y)
+    if operands is None:
+        return NotImplemented
+    x, y = (value.abs() if value.dtype.is_signed else value for value in operands)
+    zero = torch.zeros([], dtype=x.dtype)
+    for _ in range(math.ceil(torch.iinfo(x.dtype).bits / _FEWEST_BITS_PER_STEP) + 1):
+        is_done = y == zero
+        x, y = torch.where(is_done, x, y), torch.where(is_done, zero, torch.fmod(x, y))
+    return x
+
+
+def _least_multiple(x: torch.Tensor, y: torch.Tensor) -> Any:
+    operands = _operands(x, y)
+    if operands is None:
+        return NotImplemented
+    # (PyTorch) of narrow integers in 32 bits.
+    wide = [each.to(torch.int32) if each.dtype in (torch.int8, torch.int16) else each for each in operands]
+    divisor = _greatest_divisor(*wide)
+    one = torch.ones([], dtype=divisor.dtype)
+    product = torch.div(wide[0], torch.where(divisor == 0, one, divisor), rounding_mode="trunc") * wide[1]
+    return (product.abs() if product.dtype.is_signed else product).to(operands[0].dtype)
+
+
 DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
+    aten.gcd.default: _greatest_divisor,
+    aten.lcm.default: _least_multiple,
     aten.div.Tensor_mode: _divide,
     aten.div.Scalar_mode: _divide,
     aten.floor_divide.default: floor_divide,

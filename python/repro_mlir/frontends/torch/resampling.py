@@ -1,15 +1,74 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Images of other sizes with antialiasing: products with tables of weights."""
+"""Images of other sizes: linear interpolation, and products with tables of weights where there is antialiasing."""
 
+import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from torch._decomp.decompositions import _compute_scale, _compute_source_index, upsample_compute_output_size
 
 aten = torch.ops.aten
+
+
+# --- Linear interpolation ---
+
+
+def linear(
+    x: torch.Tensor, output_size: Sequence[int] | None, align_corners: bool, *scales: Any, **named: Any
+) -> torch.Tensor:
+    """Linear interpolation along all spatial dimensions of `x`, which is [N, C, *spatial].
+
+    Args:
+      output_size: spatial shape of the result; None where `scale_factors` say it.
+      scales, named: `scale_factors`, or one of `scales_d`, `scales_h` and `scales_w` for each dimension, or None.
+    """
+    rank = x.dim() - 2
+    factors = named["scale_factors"] if "scale_factors" in named else scales[0] if len(scales) == 1 else scales
+    if named and "scale_factors" not in named:
+        factors = [*scales, *(named.get(f"scales_{each}") for each in "dhw"[3 - rank + len(scales) :])]
+    factors = [factors] if isinstance(factors, int | float) else factors
+    if output_size is None:
+        output_size = upsample_compute_output_size(x.size(), None, factors)
+    wide = x.float() if x.dtype.itemsize == 2 else x
+    dims = [*zip(x.shape[2:], output_size, factors or [None] * rank, strict=True)]
+    places = [
+        _places(extent, size, factor, align_corners, wide.dtype, rank - 1 - dim)
+        for dim, (extent, size, factor) in enumerate(dims)
+    ]
+    corners = [
+        aten._unsafe_index(wide, [None, None, *indices])
+        for indices in itertools.product(*((first, second) for first, second, _ in places))
+    ]
+    for (extent, size, _), (_, _, ratio) in zip(reversed(dims), reversed(places), strict=True):
+        pairs = zip(corners[::2], corners[1::2], strict=True)
+        corners = [_between(low, high, ratio, is_copied=extent == size) for low, high in pairs]
+    return corners[0].to(x.dtype).contiguous(memory_format=torch._prims_common.suggest_memory_format(x))
+
+
+def _places(
+    extent: int, size: int, factor: float | None, align_corners: bool, dtype: torch.dtype, dims_after: int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """For each result along a dimension, the two elements that it lies between, and how far after the first."""
+    scale = _compute_scale(extent, size, align_corners, factor)
+    place = _compute_source_index(scale, torch.arange(size).to(dtype), align_corners).clamp(min=0.0)
+    place = place.reshape(size, *[1] * dims_after)
+    first = place.to(torch.int64)
+    return first, (first + 1).clamp(max=extent - 1), (place - first).clamp(0.0, 1.0)
+
+
+def _between(low: torch.Tensor, high: torch.Tensor, ratio: torch.Tensor, is_copied: bool) -> torch.Tensor:
+    difference = high - low
+    # Infinities have no difference. (PyTorch) A dimension that keeps its size does not look at the next element.
+    product = low * (1 - ratio) + (low if is_copied else high) * ratio
+    return torch.where(difference.abs() < math.inf, low + difference * ratio, product)
+
+
+# --- Antialiasing ---
 
 
 def _triangle(x: float) -> float:
@@ -87,6 +146,9 @@ def _antialiased(kernel: Callable[[float], float], reach: int) -> tuple[Callable
 _bilinear, _bicubic = _antialiased(_triangle, 1), _antialiased(_cubic, 2)
 
 DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
+    aten.upsample_linear1d.default: linear,
+    aten.upsample_bilinear2d.default: linear,
+    aten.upsample_trilinear3d.default: linear,
     aten._upsample_bilinear2d_aa.default: _bilinear[0],
     aten._upsample_bilinear2d_aa_backward.default: _bilinear[1],
     aten._upsample_bicubic2d_aa.default: _bicubic[0],

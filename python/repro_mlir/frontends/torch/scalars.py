@@ -36,6 +36,9 @@ def along_one(operator: Any) -> Callable[..., Any]:
     def call(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         if x.dim():
             return NotImplemented
+        if operator is aten.topk.default:
+            # (PyTorch) The element, though none is asked for.
+            args = (1, *args[1:])
         shape = args[1].shape if operator is aten.gather.default else ()
         args, kwargs = pytree.tree_map_only(torch.Tensor, _with_dimension, (args, kwargs))
         return pytree.tree_map_only(

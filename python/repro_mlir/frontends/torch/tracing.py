@@ -152,6 +152,14 @@ def _require_kept(tensor: torch.Tensor, dims: Any = None) -> None:
             torch._check(tensor.shape[dim] != 1)
 
 
+def _is_empty(operator: Any, results: Any) -> bool:
+    """Whether an operator that writes nothing gives tensors without elements alone."""
+    if not isinstance(operator, torch._ops.OpOverload) or operator._schema.is_mutable:
+        return False
+    found = pytree.tree_leaves(results)
+    return all(isinstance(each, torch.Tensor) and _is_static(each) and not each.numel() for each in found)
+
+
 def _used(node: torch.fx.Node, values: Any) -> Any:
     """The results of a node, None for those of a tuple that nothing reads: no rule makes them."""
     if not isinstance(values, tuple | list):
@@ -178,19 +186,26 @@ class _SecondStage(NodeInterpreter):
             return fused.call_fma(*args)
         if checks.is_assert(target):
             return checks.call_assert(*args)
-        if target in _PRODUCTS:
-            _require_one_type(target, args)
-        if target in _SQUEEZES:
-            _require_kept(*args)
-        args = with_positive_indices(target, args)
-        expected = self.current.meta.get("val")
-        if pool_indices.is_pool(target):
-            return pool_indices.call_pool(
-                lambda *args, **kwargs: opmath.call_in_f32(target, args, kwargs, expected), target, args, kwargs
-            )
-        result = opmath.call_in_f32(target, args, kwargs, expected)
-        require_declared(target, result, _used(self.current, expected))
-        return result
+        try:
+            if target in _PRODUCTS:
+                _require_one_type(target, args)
+            if target in _SQUEEZES:
+                _require_kept(*args)
+            args = with_positive_indices(target, args)
+            expected = self.current.meta.get("val")
+            if _is_empty(target, expected):
+                # Some crash the lowering, or divide by the number of elements.
+                return pytree.tree_map(lambda each: torch.zeros(each.shape, dtype=each.dtype), expected)
+            if pool_indices.is_pool(target):
+                return pool_indices.call_pool(
+                    lambda *args, **kwargs: opmath.call_in_f32(target, args, kwargs, expected), target, args, kwargs
+                )
+            result = opmath.call_in_f32(target, args, kwargs, expected)
+            require_declared(target, result, _used(self.current, expected))
+            return result
+        except Exception as error:
+            reason = str(error) if isinstance(error, CaptureError) else _first_line(error)
+            raise _located(origin_of_node(self.current), reason) from None
 
 
 class _SecondStageOfPure(_SecondStage):
@@ -356,9 +371,22 @@ def _functional(
         # Some operators write to arguments though their signatures say nothing of it.
         graph = _second(torch.func.functionalize(lambda *values: call(_SecondStage(first).run, *values)), arguments)
         _drop_argument_writes(graph.graph)
+    _broadcast_equal_choices(graph.graph)
     graph.graph.eliminate_dead_code()
     graph.recompile()
     return graph
+
+
+def _broadcast_equal_choices(graph: torch.fx.Graph) -> None:
+    """Writes `where(condition, x, x)` as x in the shape of the result: torch-mlir takes x, whatever its shape."""
+    for node in graph.find_nodes(op="call_function", target=torch.ops.aten.where.self):
+        _, x, other = node.args
+        shape = node.meta["val"].shape
+        if x is other and x.meta["val"].shape != shape:
+            with graph.inserting_before(node):
+                made = graph.call_function(torch.ops.aten.expand.default, (x, [*shape]))
+            made.meta = {**node.meta}
+            node.replace_all_uses_with(made)
 
 
 def _second(function: Callable[..., Any], arguments: Sequence[Any]) -> torch.fx.GraphModule:
