@@ -108,9 +108,10 @@ class _All(torch.nn.Module):
         ]
 
 
-def _loss(values: list[torch.Tensor], _: Any) -> torch.Tensor:
+def _loss(values: list[torch.Tensor], factors: Sequence[torch.Tensor]) -> torch.Tensor:
+    products = zip(values, factors, strict=True)
     return sum(
-        ((value * weights(value)).sum().to(torch.float32) for value in values if value.requires_grad),
+        ((value * factor).sum().to(torch.float32) for value, factor in products if value.requires_grad),
         start=torch.zeros(()),
     )
 
@@ -154,7 +155,9 @@ def by_trainer(cases: Sequence[Case], targets: Sequence[str]) -> list[Results]:
     flat = [value.detach() for case in cases for value in case.tensors()]
     before = {name: value.detach().clone() for name, value in model.named_parameters()}
     rest = [value for value, trained in zip(flat, model.trained, strict=True) if not trained]
-    batch = (torch.zeros(()), *rest, torch.zeros(()))
+    with torch.no_grad():
+        factors = [weights(value) for case in cases for value in case.program.function()(*case.tensors())]
+    batch = (torch.zeros(()), *rest, factors)
     program = trainer.prepare(*batch)
     assert isinstance(program, CanonicalProgram)
     _on_every_target(program, program.initial_state(), _inputs(program, trainer.read_inputs(*batch)), targets)
@@ -170,9 +173,9 @@ def by_trainer(cases: Sequence[Case], targets: Sequence[str]) -> list[Results]:
             want = old if slope is None else old - RATE * slope
             torch.testing.assert_close(new, want, equal_nan=True, msg=lambda text: f"update: {text}")
     # Both are sums in f32 of the same numbers.
-    floats = [value for value in step.outputs if value.is_floating_point()]
-    most = sum(float((value * weights(value)).double().abs().sum()) for value in floats)
-    exact = _loss([value.requires_grad_() for value in floats], None).item()
+    pairs = [pair for pair in zip(step.outputs, factors, strict=True) if pair[0].is_floating_point()]
+    most = sum(float((value * factor).double().abs().sum()) for value, factor in pairs)
+    exact = _loss([value.requires_grad_() for value, _ in pairs], [factor for _, factor in pairs]).item()
     if most < 1e30 and not abs(step.loss - exact) <= 2e-2 * most + 1e-30:
         raise AssertionError(f"loss {step.loss}, from the outputs {exact}")
     counts = [len(case.program.results) for case in cases]

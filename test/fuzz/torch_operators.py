@@ -617,12 +617,14 @@ def ordered(v: Values) -> str:
     x = v.take("fi")
     dim, down = dim_of(v, x), flag(v)
     extent = v.of(x).shape[dim] if v.of(x).dim() else 1
+    # Of equal elements any one may have the gradient of kthvalue.
+    unequal = v.new(v.of(x).dtype, v.of(x).shape, "unit")
     return v.choose.choice(
         [
             f"torch.sort({x}, dim={dim}, descending={down}, stable=True)[{v.choose.randrange(2)}]",
             f"torch.argsort({x}, dim={dim}, descending={down}, stable=True)",
             f"torch.topk({x}, {v.choose.randint(0, extent)}, dim={dim}, largest={down})[0]",
-            f"torch.kthvalue({x}, {v.choose.randint(1, max(extent, 1))}, {dim})[0]",
+            f"torch.kthvalue({unequal}, {v.choose.randint(1, max(extent, 1))}, {dim})[0]",
         ]
     )
 
@@ -696,7 +698,8 @@ def convolution(v: Values) -> str:
         raise Unsuitable
     out = groups * v.choose.choice([1, 2])
     kernel = [v.choose.choice([1, 2, 3]) for _ in range(rank)]
-    weight = v.new(v.of(x).dtype, [out, channels // groups, *kernel])
+    # (K2) Padding is multiplied: by an infinity that is NaN, where PyTorch leaves it out of some gradients.
+    weight = v.new(v.of(x).dtype, [out, channels // groups, *kernel], "small")
     bias = v.new(v.of(x).dtype, [out]) if flag(v) else "None"
     stride = window(v, rank)
     pad = v.choose.choice([str(v.choose.randint(0, 2)), str(tuple(v.choose.randint(0, 3) for _ in range(rank)))])
@@ -718,7 +721,7 @@ def transposed_convolution(v: Values) -> str:
         raise Unsuitable
     out = v.choose.choice([1, 2])
     kernel = [v.choose.choice([1, 2, 3]) for _ in range(rank)]
-    weight = v.new(v.of(x).dtype, [channels, out, *kernel])
+    weight = v.new(v.of(x).dtype, [channels, out, *kernel], "small")
     bias = v.new(v.of(x).dtype, [out * groups]) if flag(v) else "None"
     return (
         f"F.conv_transpose{rank}d({x}, {weight}, {bias}, stride={window(v, rank)}, "
@@ -796,6 +799,9 @@ def sampled_grid(v: Values) -> str:
     x = image(v, 2)
     grid = v.new(v.of(x).dtype, [v.of(x).shape[0], 2, 3, 2], "unit")
     mode, pad = v.choose.choice(["bilinear", "nearest", "bicubic"]), v.choose.choice(["zeros", "border", "reflection"])
+    if not v.of(x).isfinite().all():
+        # Where a place is bounded, PyTorch multiplies an infinite gradient by 0.
+        pad = "zeros"
     return f"F.grid_sample({x}, {grid} * 3 - 1.5, {mode!r}, {pad!r}, align_corners={flag(v)})"
 
 

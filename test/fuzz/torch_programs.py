@@ -19,7 +19,7 @@ import torch
 from torch_operators import FLOATS, INTEGERS, OPERATORS
 
 MOST_ELEMENTS = 2000
-MOST_STEPS = 6
+MOST_STEPS = 4
 _TRIES = 60
 _NAME = re.compile(r"\b[xv]\d+\b")
 _SPECIAL = [float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1e-40, -3e-39, 1e30, -1.0, 0.5, 2.0, 3.0]
