@@ -5,6 +5,7 @@
 is the state."""
 
 import contextlib
+import functools
 import json
 import re
 from collections import Counter

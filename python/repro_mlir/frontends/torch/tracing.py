@@ -43,7 +43,7 @@ from repro_mlir.frontends.torch.recomputation import insert_barriers
 from repro_mlir.frontends.torch.repeats import Repeats, only_computes
 from repro_mlir.frontends.torch.representation import represent, represented
 from repro_mlir.frontends.torch.size_decisions import general_sizes
-from repro_mlir.frontends.torch.source_lines import SourceLines, origin_of_traceback
+from repro_mlir.frontends.torch.source_lines import SourceLines, origin_of_node, origin_of_traceback
 from repro_mlir.frontends.torch.value_requests import reason_of
 from repro_mlir.frontends.torch.written_indices import with_positive_indices
 
@@ -186,26 +186,22 @@ class _SecondStage(NodeInterpreter):
             return fused.call_fma(*args)
         if checks.is_assert(target):
             return checks.call_assert(*args)
-        try:
-            if target in _PRODUCTS:
-                _require_one_type(target, args)
-            if target in _SQUEEZES:
-                _require_kept(*args)
-            args = with_positive_indices(target, args)
-            expected = self.current.meta.get("val")
-            if _is_empty(target, expected):
-                # Some crash the lowering, or divide by the number of elements.
-                return pytree.tree_map(lambda each: torch.zeros(each.shape, dtype=each.dtype), expected)
-            if pool_indices.is_pool(target):
-                return pool_indices.call_pool(
-                    lambda *args, **kwargs: opmath.call_in_f32(target, args, kwargs, expected), target, args, kwargs
-                )
-            result = opmath.call_in_f32(target, args, kwargs, expected)
-            require_declared(target, result, _used(self.current, expected))
-            return result
-        except Exception as error:
-            reason = str(error) if isinstance(error, CaptureError) else _first_line(error)
-            raise _located(origin_of_node(self.current), reason) from None
+        if target in _PRODUCTS:
+            _require_one_type(target, args)
+        if target in _SQUEEZES:
+            _require_kept(*args)
+        args = with_positive_indices(target, args)
+        expected = self.current.meta.get("val")
+        if _is_empty(target, expected):
+            # Some crash the lowering, or divide by the number of elements.
+            return pytree.tree_map(lambda each: torch.zeros(each.shape, dtype=each.dtype), expected)
+        if pool_indices.is_pool(target):
+            return pool_indices.call_pool(
+                lambda *args, **kwargs: opmath.call_in_f32(target, args, kwargs, expected), target, args, kwargs
+            )
+        result = opmath.call_in_f32(target, args, kwargs, expected)
+        require_declared(target, result, _used(self.current, expected))
+        return result
 
 
 class _SecondStageOfPure(_SecondStage):
@@ -447,7 +443,7 @@ def _constants(graph: torch.fx.GraphModule) -> list[torch.Tensor]:
         value = getattr(graph, node.target) if node.op == "get_attr" else None
         if isinstance(value, FakeTensor) and node.users:
             reason = "the step reads a tensor that an earlier call of it has kept: expected a buffer of the model"
-            raise _located(origin_of_node(next(iter(node.users))), reason)
+            raise located(origin_of_node(next(iter(node.users))), reason)
         if isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor):
             found.append(value)
     return found
