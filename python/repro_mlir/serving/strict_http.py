@@ -16,8 +16,6 @@ HEAD_LIMIT = 1 << 16
 
 _FIELDS_LIMIT = 100
 
-_LONE = re.compile(rb"(?<!\r)\n|\r(?!\n|$)")
-
 _ONCE = frozenset(
     {b"host", b"content-length", b"content-type", b"content-encoding", b"transfer-encoding", b"expect"},
 )
@@ -47,26 +45,42 @@ class StrictConnection(h11.Connection):
     """
 
     refusal: RefusedHead | None = None
+    _checked = 0
+    """The number of bytes of the next head that have been looked at: a head may come byte by byte."""
 
     def next_event(self) -> Any:
         """As that of h11. RefusedHead for a head that is not clear."""
-        if self.their_state is h11.IDLE:
-            try:
-                check_head(self.trailing_data[0])
-            except RefusedHead as refusal:
-                self.refusal = refusal
-                raise
+        if self.their_state is not h11.IDLE:
+            self._checked = 0
+            return super().next_event()
+        data = self.trailing_data[0]
+        try:
+            check_head(data, self._checked)
+        except RefusedHead as refusal:
+            self.refusal = refusal
+            raise
+        self._checked = len(data)
         return super().next_event()
 
 
-def check_head(data: bytes) -> None:
-    """Looks at what has come of a head, and perhaps of what follows it. RefusedHead where it is not clear."""
-    head, end, _ = data.partition(b"\r\n\r\n")
+def check_head(data: bytes, checked: int = 0) -> None:
+    """Looks at what has come of a head, and perhaps of what follows it. RefusedHead where it is not clear.
+
+    Args:
+      checked: the number of bytes at the beginning that have been looked at, without the end of the head.
+    """
+    end = data.find(b"\r\n\r\n", max(checked - 3, 0))
+    is_whole = end >= 0
+    head = data[:end] if is_whole else data
     if len(head) > HEAD_LIMIT:
         raise RefusedHead(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"expected a head of at most {HEAD_LIMIT} bytes")
-    if _LONE.search(head):
+    # A CR at the end may be half of a CR LF.
+    begin = checked - 1 if head[checked - 1 : checked] == b"\r" else checked
+    rest = head[begin:] if is_whole else head[begin:].removesuffix(b"\r")
+    ends = rest.count(b"\r\n")
+    if (rest.count(b"\r"), rest.count(b"\n")) != (ends, ends):
         raise RefusedHead(HTTPStatus.BAD_REQUEST, "expected lines that end with CR LF")
-    if not end:
+    if not is_whole:
         return
     request, *lines = head.lstrip(b"\r\n").split(b"\r\n")
     _, _, rest = request.partition(b" ")
