@@ -33,17 +33,17 @@ def write_whole(path: Path, parts: Iterable[bytes | memoryview]) -> None:
 
 def check_can_write(path: str | Path) -> None:
     """ReproError where no file or new folder can be made at a path: raised before its contents are computed."""
-    path = Path(path)
-    folder = path.absolute().parent
+    target = Path(os.path.realpath(path))
+    folder = target.parent
     reason = None
     if not folder.is_dir():
         reason = "Not a directory" if folder.exists() else "No such file or directory"
-    elif path.is_dir():
+    elif target.is_dir():
         reason = "Is a directory"
-    elif path.is_file() and not os.access(path, os.W_OK):
-        reason = "Permission denied"
-    elif (path.is_file() or not path.exists()) and not os.access(folder, os.W_OK | os.X_OK):
-        reason = "Permission denied"
+    elif target.is_file() or not target.exists():
+        is_writable = not target.exists() or os.access(target, os.W_OK)
+        if not (is_writable and os.access(folder, os.W_OK | os.X_OK)):
+            reason = "Permission denied"
     if reason is not None:
         raise ReproError(f"cannot write {path}: {reason}")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from repro_mlir import ReproError
 from repro_mlir.command_line import run_command
-from repro_mlir.files.storage import write_file
+from repro_mlir.files.storage import check_can_write, write_file
 
 
 def test_a_former_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
@@ -28,6 +28,25 @@ def test_a_former_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
     with pytest.raises(ReproError, match=r"cannot write .*: Is a directory"):
         write_file(tmp_path, b"")
     assert sorted(each.name for each in tmp_path.iterdir()) == ["file", "link"]
+
+
+def test_what_can_be_written_is_known_before(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    (tmp_path / "link").symlink_to(tmp_path / "new")
+    for path in (tmp_path / "file", tmp_path / "new", tmp_path / "link", os.devnull):
+        check_can_write(path)
+        write_file(path, b"x")
+    (tmp_path / "nowhere").symlink_to(tmp_path / "none" / "file")
+    for name, reason in (
+        ("none/file", "No such file or directory"),
+        ("nowhere", "No such file or directory"),
+        ("file/file", "Not a directory"),
+        (".", "Is a directory"),
+    ):
+        with pytest.raises(ReproError, match=f"cannot write .*: {reason}"):
+            check_can_write(tmp_path / name)
+        with pytest.raises(ReproError, match="cannot write"):
+            write_file(tmp_path / name, b"x")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no limits of the shell")
