@@ -13,6 +13,7 @@ import random
 import sys
 import threading
 import time
+import typing
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -575,6 +576,16 @@ def test_reads_that_are_refused(read: Callable, message: str) -> None:
     trainer = repro_mlir.Trainer(model, cross_entropy, sgd(model), target="reference")
     with pytest.raises(ReproError, match=message):
         trainer.step(*BATCH)
+
+
+def test_annotations_are_no_reads() -> None:
+    model = Reader(lambda _: 2.0 if typing.Optional[int] else 1.0)  # noqa: UP045
+    trainer = repro_mlir.Trainer(model, cross_entropy, sgd(model), target="reference")
+    trainer.step(*BATCH)
+    # Python's module typing keeps it.
+    assert typing.Optional[type("New", (), {})]  # noqa: UP045
+    trainer.step(*BATCH)
+    assert len(trainer._forms) == 1
 
 
 def capture_reader(read: Callable) -> None:

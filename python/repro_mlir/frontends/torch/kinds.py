@@ -61,6 +61,11 @@ def is_atom(value: Any) -> bool:
     return kind in _ATOMS or issubclass(kind, np.generic | np.dtype | torch.dtype | torch.device | PurePath)
 
 
+def is_annotation(value: Any) -> bool:
+    """Whether a value is one of the module typing, such as `Optional[int]`, of which nothing can change."""
+    return type(value).__module__ == "typing" and issubclass(type(value), typing._Final)
+
+
 def is_value(value: Any) -> bool:
     """Whether a value is one of a subclass of a number or string, of which the class and attributes can change."""
     return issubclass(type(value), _ATOMS)

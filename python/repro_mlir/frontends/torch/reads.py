@@ -26,7 +26,7 @@ import threading
 import types
 import weakref
 from _abc import _get_dump  # type: ignore[import-not-found]
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -45,6 +45,7 @@ from repro_mlir.frontends.torch.kinds import (
     CONTAINERS,
     GENERATORS,
     HELD,
+    is_annotation,
     is_atom,
     is_extended,
     is_log,
@@ -104,10 +105,15 @@ class Reads:
         """Live views of all values whose identity counts. Those of many small objects are joined, for speed."""
         views = [view for _, view in self._noted]
         names = [view for view in views if isinstance(view, _Names)]
-        yield _Joined([(view._names.get, key) for view in names for key in view._keys])
+        # Many functions name the same globals.
+        calls = {(id(view._names), key): (view._names.get, key) for view in names for key in view._keys}
+        yield _Joined([*calls.values()])
         yield _Keys([view._names for view in names if isinstance(view, _Attributes)])
         yield _Results([view for view in views if isinstance(view, _Got)])
-        yield from (view for view in views if not isinstance(view, _Names | _Got))
+        others: list[Any] = [view for view in views if not isinstance(view, _Names | _Got)]
+        empty = [each._container for each in others if isinstance(each, _Elements) and each.is_empty]
+        yield Looked(len, empty)
+        yield from (each for each in others if not isinstance(each, _Elements) or not each.is_empty)
 
     def parts(self) -> Iterator[tuple[str, object]]:
         """The present values with their names."""
@@ -169,6 +175,7 @@ class _Elements(_View):
 
     def __init__(self, container: Any) -> None:
         self._container = container
+        self.is_empty = type(container) in (*CONTAINERS, OrderedDict) and not container
 
     def __iter__(self) -> Iterator[object]:
         held = self._container
@@ -268,6 +275,17 @@ class _Functions(_View):
         for function in self.functions:
             for part, get in zip(("code", "defaults", "keyword defaults"), _FUNCTION_PARTS, strict=True):
                 yield f"{part} of {function.__qualname__}", get(function)
+
+
+class Looked:
+    """What a function gives for each of some objects, such as their classes."""
+
+    def __init__(self, look: Callable[[Any], object], objects: Collection[object]) -> None:
+        self._look = look
+        self._objects = objects
+
+    def __iter__(self) -> Iterator[object]:
+        return map(self._look, self._objects)
 
 
 class _Joined:
@@ -435,6 +453,9 @@ class _Search:
         elif issubclass(kind, types.BuiltinFunctionType | types.MethodWrapperType):
             if not isinstance(value.__self__, (types.ModuleType, *GENERATORS)):
                 self._open.append((name, value.__self__))
+        elif is_annotation(value):
+            own = vars(value) if hasattr(value, "__dict__") else {}
+            self._open += ((name, own[key]) for key in ("__origin__", "__args__") if key in own)
         elif self._callable(name, value):
             if is_extended(kind):
                 self._object(name, value)

@@ -35,8 +35,10 @@ from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.kinds import is_opaque
 from repro_mlir.frontends.torch.source_lines import is_package_file, is_standard_file, is_user_file, source_name
 
-_LIBRARY, _COMPUTING, _PACKAGE, _USER, _STANDARD = range(5)
-_ACTIONS = re.compile(r"^<frozen importlib|/(logging|importlib)/|/(warnings|traceback|linecache|inspect|tokenize)\.py$")
+_LIBRARY, _COMPUTING, _PACKAGE, _USER, _STANDARD, _ACTION = range(6)
+_ACTIONS = re.compile(
+    r"^<frozen importlib|/(logging|importlib)/|/(warnings|traceback|linecache|inspect|tokenize|typing)\.py$"
+)
 """Files of the standard library that act, and give no value to a step."""
 
 _TORCH = tuple(os.path.join(os.path.dirname(torch.__file__), each) for each in ("nn", "optim", "distributions"))
@@ -125,7 +127,8 @@ class Recording:
             kind = self._kinds.get(key)
             if kind is None:
                 kind = self._kinds[key] = _kind_of_file(_file_of(code, frame.f_globals))
-                self._ran[key] = code
+                if kind != _ACTION:
+                    self._ran[key] = code
                 if kind in (_USER, _PACKAGE):
                     self._add(code, frame.f_globals)
             if kind == _STANDARD or code is importlib.import_module.__code__:
@@ -152,7 +155,7 @@ class Recording:
     def _reads_of_users(self, code: types.CodeType) -> bool:
         """Whether code reads objects of the user's: of PyTorch's own code the modules, optimizers and distributions."""
         kind = self._kinds.get(id(code))
-        return (_kind_of(code) if kind is None else kind) not in (_LIBRARY, _STANDARD)
+        return (_kind_of(code) if kind is None else kind) not in (_LIBRARY, _STANDARD, _ACTION)
 
     def _add(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
         if code not in self.namespaces:
@@ -293,7 +296,7 @@ def _kind_of_file(path: str) -> int:
     if path.startswith(_TORCH):
         return _COMPUTING
     if is_standard_file(path):
-        return _LIBRARY if _ACTIONS.search(path) else _STANDARD
+        return _ACTION if _ACTIONS.search(path) else _STANDARD
     if not is_user_file(path):
         return _LIBRARY
     return _PACKAGE if is_package_file(path) else _USER

@@ -13,7 +13,7 @@ import random
 import types
 import weakref
 from collections import deque
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from operator import attrgetter, is_
@@ -27,7 +27,7 @@ from repro_mlir.frontends.torch.captured import FlatBatch
 from repro_mlir.frontends.torch.changing_values import ChangingValues, Mark
 from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.hooks import GLOBAL_HOOKS, GLOBAL_STEP_HOOKS, MODULE_HOOKS, computes_attributes
-from repro_mlir.frontends.torch.reads import PLUMBING, Contents, Recording, contents, find_reads
+from repro_mlir.frontends.torch.reads import PLUMBING, Contents, Looked, Recording, contents, find_reads
 from repro_mlir.frontends.torch.resident import as_they_are
 from repro_mlir.frontends.torch.source_lines import named_modules
 from repro_mlir.frontends.torch.subject import Subject
@@ -260,12 +260,16 @@ def hashable(value: Any, outer: tuple[object, ...] = ()) -> Hashable:
 
 def _views(modules: Sequence[torch.nn.Module], parameters: Sequence[torch.nn.Parameter]) -> Iterator[Iterable[object]]:
     """Live views of all objects of modules whose identity counts."""
-    yield _Looked(type, modules)
+    yield Looked(type, modules)
+    empty: list[dict[str, Any]] = []
     for module in modules:
         attributes = module.__dict__
         yield attributes.values()
         for key in ("_parameters", "_buffers", "_modules", *MODULE_HOOKS):
-            yield attributes[key].values()
+            if attributes[key]:
+                yield attributes[key].values()
+            else:
+                empty.append(attributes[key])
         for key, value in attributes.items():
             if key not in PLUMBING and isinstance(value, list | dict):
                 yield value.values() if isinstance(value, dict) else value
@@ -273,8 +277,9 @@ def _views(modules: Sequence[torch.nn.Module], parameters: Sequence[torch.nn.Par
         for hooks in (parameter._backward_hooks, parameter._post_accumulate_grad_hooks):
             if hooks is not None:
                 yield hooks.values()
-    yield _Looked(_gradient_hooks, parameters)
-    yield _Looked(_accumulation_hooks, parameters)
+    yield Looked(len, empty)
+    yield Looked(_gradient_hooks, parameters)
+    yield Looked(_accumulation_hooks, parameters)
     yield from (hooks.values() for hooks in GLOBAL_HOOKS)
 
 
@@ -291,20 +296,9 @@ def _optimizer_views(optimizer: torch.optim.Optimizer) -> Iterator[Iterable[obje
     for state in optimizer.state.values():
         values = state.values()
         # Numbers are another object after each step.
-        yield _Looked(_but_numbers, values) if any(type(value) in (int, float) for value in values) else values
+        yield Looked(_but_numbers, values) if any(type(value) in (int, float) for value in values) else values
 
 
 def _but_numbers(value: object) -> object:
     kind = type(value)
     return kind if kind in (int, float) else value
-
-
-class _Looked:
-    """What a function gives for each of some objects, such as their classes."""
-
-    def __init__(self, look: Callable[[Any], object], objects: Collection[object]) -> None:
-        self._look = look
-        self._objects = objects
-
-    def __iter__(self) -> Iterator[object]:
-        return map(self._look, self._objects)
