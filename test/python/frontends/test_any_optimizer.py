@@ -476,10 +476,16 @@ def test_optimizers_that_are_refused() -> None:
             super().__init__(params)
             self.inner = torch.optim.SGD(self.param_groups[0]["params"], lr=0.1)
 
+    class Several(Wrapper):
+        def __init__(self, params: Any) -> None:
+            super().__init__(params)
+            self.each = {"first": self.__dict__.pop("inner")}
+
     for make, message in (
         (torch.optim.LBFGS, "optimizer LBFGS is not supported: its step needs the argument closure"),
         (torch.optim.SparseAdam, "SparseAdam does not support dense gradients"),
         (Wrapper, "its attribute inner is an optimizer itself"),
+        (Several, "its attribute each is an optimizer itself, or has one"),
         (lambda p: torch.optim.Adagrad(p, differentiable=True), "differentiable=True is not supported"),
     ):
         model, optimizer = new(make)

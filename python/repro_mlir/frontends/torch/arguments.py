@@ -34,7 +34,7 @@ def check_class(optimizer: torch.optim.Optimizer) -> None:
                 "compiled by torch.compile(loss, backend=repro_mlir.backend())"
             )
     for key, value in vars(optimizer).items():
-        inner = [*value] if isinstance(value, tuple | list) else [value]
+        inner = value.values() if isinstance(value, dict) else value if isinstance(value, tuple | list) else [value]
         for each in inner:
             if isinstance(each, torch.optim.Optimizer):
                 raise CaptureError(
