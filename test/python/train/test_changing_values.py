@@ -112,12 +112,19 @@ def test_has_the_bits_of_a_program_for_each_value(
     assert type(getattr(model, "last", 0.0)) is float
 
 
-@pytest.mark.parametrize("function", [typed, array])
-def test_a_number_whose_value_is_needed_is_of_the_program(function: Loss) -> None:
+def boxed(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return F.cross_entropy(model.layer(x), y) * model.number["factor"]
+
+
+@pytest.mark.parametrize(
+    ("function", "make"), [(typed, float), (array, float), (boxed, lambda number: {"factor": number})]
+)
+def test_a_number_whose_value_is_needed_is_of_the_program(function: Loss, make: Callable[[float], Any]) -> None:
     trainer = _trainer(function)
     model = trainer._model
     with pytest.warns(RuntimeWarning, match=r"model.number has changed again"):
-        for x, y, model.number in zip(X, Y, FLOATS[:3], strict=False):
+        for x, y, number in zip(X, Y, FLOATS[:3], strict=False):
+            model.number = make(number)
             wanted = function(model, x, y).item()
             assert trainer.step(x, y) == pytest.approx(wanted, rel=1e-5)
 

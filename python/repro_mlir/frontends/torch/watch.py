@@ -173,7 +173,7 @@ _CHANGES = "any number or string"
 
 
 def changed_values(one: Form, other: Form) -> list[str]:
-    """The names of the values in which two forms differ, where all are numbers and strings; elsewhere none."""
+    """The names of the values in which two forms differ, where all are as `hashable` has them; elsewhere none."""
     before, after = dict(one), dict(other)
     if before.keys() != after.keys():
         return []
@@ -184,7 +184,7 @@ def changed_values(one: Form, other: Form) -> list[str]:
 
 
 def _is_value(part: Hashable) -> bool:
-    return isinstance(part, tuple) and len(part) == 2 and part[0] in (float, int, str)
+    return isinstance(part, tuple) and len(part) == 2 and isinstance(part[0], type)
 
 
 def difference(one: Form, other: Form) -> str:
