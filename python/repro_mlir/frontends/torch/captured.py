@@ -251,7 +251,8 @@ def _without_mappings(batch: Any) -> Any:
     """With dicts in the place of mappings of other classes, which would be leaves."""
 
     def unwrap(leaf: Any) -> Any:
-        return _without_mappings(dict(leaf)) if isinstance(leaf, Mapping) else leaf
+        # isinstance would ask a string that stands for others for its class.
+        return _without_mappings(dict(leaf)) if issubclass(type(leaf), Mapping) else leaf
 
     return pytree.tree_map(unwrap, batch)
 
