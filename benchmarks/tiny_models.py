@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tiny models by torch.compile with our backend beside eager PyTorch: what a call costs around its kernels.
+"""Tiny models by torch.compile with our backend against eager PyTorch: the cost of a call around its kernels.
 
     python benchmarks/tiny_models.py [--model MLP ...] [--seconds 1]
 

@@ -617,7 +617,7 @@ def ordered(v: Values) -> str:
     x = v.take("fi")
     dim, down = dim_of(v, x), flag(v)
     extent = v.of(x).shape[dim] if v.of(x).dim() else 1
-    # Of equal elements any one may have the gradient of kthvalue.
+    # Any of several equal elements may have the gradient of kthvalue.
     unequal = v.new(v.of(x).dtype, v.of(x).shape, "unit")
     return v.choose.choice(
         [

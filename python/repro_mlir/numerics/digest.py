@@ -89,7 +89,7 @@ def _hashed(chunks: Callable[[], Iterable[Bytes]], *, together: bool) -> bytes:
         for chunk in chunks():
             state.update(chunk)
     except BaseException as error:
-        # A panic of Rust, which is no Exception: its threads could not be started.
+        # A panic of Rust is not an Exception: its threads could not be started.
         if type(error).__name__ != "PanicException" or threads == 1:
             raise
         _use_one_thread()

@@ -242,7 +242,7 @@ def _joined(
 
 def _check_names(program: Program, wanted: Sequence[TensorType], between: int) -> None:
     """ReproError where an argument of one of the two programs has another name than the signature of the step; after
-    the state, `between` arguments are no tensors of the step."""
+    the state, `between` arguments are not tensors of the step."""
     found = examine(program.data)
     arguments = [*found.arguments[: found.num_state], *found.arguments[found.num_state + between :]]
     for own, kind in zip(arguments, wanted, strict=True):

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What a step writes beside its state: the caller's tensors, containers and attributes, which PyTorch would change."""
+"""Writes of a step outside of its state: the caller's tensors, containers, attributes, which PyTorch would change."""
 
 from collections import namedtuple
 from collections.abc import Callable
@@ -187,7 +187,7 @@ def test_writes_to_tensors_from_elsewhere_are_refused(write: Callable) -> None:
         write()
         return x + ELSEWHERE
 
-    with pytest.raises(ReproError, match="the step writes to a tensor that is no state of the model"):
+    with pytest.raises(ReproError, match="the step writes to a tensor that is not a state of the model"):
         capture(Net(function))
 
 

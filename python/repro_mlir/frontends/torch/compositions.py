@@ -466,7 +466,7 @@ def _loss(function: Any, place: int) -> Callable[..., torch.Tensor]:
     """A loss of pairs of elements, whose gradient divides by their number, for pairs that are none, too.
 
     Args:
-      place: of the argument that says how it is reduced, behind input and target.
+      place: the place of the argument that says how it is reduced, after input and target.
     """
 
     def call(input: torch.Tensor, target: torch.Tensor, *rest: Any, **named: Any) -> torch.Tensor:

@@ -18,7 +18,7 @@ def _mode(x: torch.Tensor, dim: int = -1, keepdim: bool = False) -> tuple[torch.
     """The most frequent value, of several the least, and the last index that it is at.
 
     (PyTorch) NaN are different from each other. Where all elements are different, a NaN at the first index is taken.
-    In other slices with NaN PyTorch sorts by what is no order, and what it gives is not defined; here NaN are last.
+    In other slices with NaN PyTorch's result is not defined, as it sorts without an order; here NaN are last.
     """
     dim %= x.dim()
     values, indices = aten.sort.default(x, dim, False)

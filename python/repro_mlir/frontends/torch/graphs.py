@@ -46,7 +46,7 @@ class _Argument:
 
 @dataclass(frozen=True)
 class _Constant:
-    """A result that is no tensor."""
+    """A result that is not a tensor."""
 
     value: Any
 

@@ -129,7 +129,7 @@ def _power_of_number(x: torch.Tensor, exponent: int) -> Any:
 
 
 _FEWEST_BITS_PER_STEP = math.log2((1 + math.sqrt(5)) / 2)
-"""Of Euclid's algorithm: numbers of Fibonacci take the most steps."""
+"""Euclid's algorithm takes the most steps for numbers of Fibonacci."""
 
 
 def _greatest_divisor(x: torch.Tensor, y: torch.Tensor) -> Any:

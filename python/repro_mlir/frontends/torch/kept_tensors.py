@@ -22,7 +22,7 @@ from repro_mlir.frontends.torch.source_lines import origin_of_node
 
 
 class KeptTensors:
-    """What the traces of one step keep in attributes of modules, and in the lists and dicts there."""
+    """The tensors that the traces of one step keep in attributes of modules, and in the lists and dicts there."""
 
     def __init__(self, modules: Iterable[tuple[str, torch.nn.Module]]) -> None:
         self._former: dict[int, tuple[str, Any, Any]] = {}
@@ -114,7 +114,7 @@ class KeptTensors:
         self._put_back(self._is_traced)
 
     def _put_back(self, is_chosen: Callable[[Any], bool]) -> None:
-        # What is inside of others was noted after them.
+        # Containers inside of others were noted after them.
         for _, container, kept in reversed([*self._former.values()]):
             if isinstance(container, list):
                 if any(map(is_chosen, container)):
@@ -142,7 +142,7 @@ class KeptTensors:
 
 @contextlib.contextmanager
 def kept_tensors(modules: Iterable[tuple[str, torch.nn.Module]]) -> Iterator[KeptTensors]:
-    """What the block, traces of a step, keeps in attributes of modules, which have their former values after it."""
+    """The tensors that the block, traces of a step, keeps in attributes of modules, which are restored."""
     kept = KeptTensors(modules)
     try:
         yield kept

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What operators write in place."""
+"""The tensors that operators write in place."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -38,7 +38,7 @@ def refuse_writes(graph: torch.fx.Graph, names: Sequence[str]) -> None:
             continue
         for root in map(root_of, written_by(node.target, node.args, node.kwargs)):
             if root.op == "get_attr":
-                what, expected = "a tensor that is no state of the model", "a buffer of the model"
+                what, expected = "a tensor that is not a state of the model", "a buffer of the model"
             elif _memory(root) in inputs:
                 what, expected = inputs[_memory(root)], "a copy of it to be written, as of clone()"
             else:
