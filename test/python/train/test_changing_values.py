@@ -77,7 +77,7 @@ def kept(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 def _trainer(function: Loss) -> Trainer:
     model = Model(function)
-    return Trainer(model, None, torch.optim.SGD(model.parameters(), 0.1), threads=1)
+    return Trainer(model, None, torch.optim.SGD(model.parameters(), 0.1), target="reference")
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_globals_variables_and_batches_have_such_numbers() -> None:
         return F.cross_entropy(model.layer(x), y) * given["share"] + WEIGHT * number + given["count"] / 7
 
     model = Model(function)
-    trainer = Trainer(model, function_of_output, torch.optim.SGD(model.parameters(), 0.0), threads=1)
+    trainer = Trainer(model, function_of_output, torch.optim.SGD(model.parameters(), 0.0), target="reference")
     for step in range(6):
         WEIGHT = 0.3 * step
         given = {"share": 0.5 + step / 10, "count": step, "file": f"{step}.png"}
@@ -158,7 +158,7 @@ def test_a_string_that_is_used_is_of_the_program() -> None:
         return F.cross_entropy(model.layer(x), y) * (2 if name.endswith("3") else 1)
 
     model = Model(function)
-    trainer = Trainer(model, None, torch.optim.SGD(model.parameters(), 0.0), threads=1)
+    trainer = Trainer(model, None, torch.optim.SGD(model.parameters(), 0.0), target="reference")
     with pytest.warns(RuntimeWarning, match=r"batch\[2\] has changed again"):
         for step in range(5):
             wanted = model(X[step], Y[step], f"part {step}").item()
@@ -170,6 +170,6 @@ def test_an_evaluation_takes_other_numbers() -> None:
         return F.cross_entropy(model.layer(x), y) * scale
 
     model = Model(function)
-    trainer = Trainer(model, None, torch.optim.SGD(model.parameters(), 0.0), threads=1)
+    trainer = Trainer(model, None, torch.optim.SGD(model.parameters(), 0.0), target="reference")
     for scale in (1.0, 2.0, 3.0):
         assert trainer.evaluate(X[0], Y[0], scale) == pytest.approx(model(X[0], Y[0], scale).item(), rel=1e-5)

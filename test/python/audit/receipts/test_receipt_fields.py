@@ -10,6 +10,7 @@ import copy
 import json
 import re
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -184,7 +185,11 @@ def test_every_leaf(tmp_path: Path, options: dict[str, Any]) -> None:
     for at, leaf in leaves(seal):
         cases.append((pattern("seal.json", at), header, lines, put(seal, at, changed(leaf)), None))
     found: dict[str, set[str | None]] = {}
+    tried = Counter[str]()
     for i, (field, new_header, new_lines, new_seal, kept) in enumerate(cases):
+        tried[field] += 1
+        if tried[field] > 2:
+            continue
         path = Path(shutil.copytree(whole, tmp_path / str(i)))
         if new_seal is not None:
             (path / "seal.json").write_bytes(canonical_json.dump(new_seal))
