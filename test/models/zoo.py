@@ -115,6 +115,14 @@ CASES = {
         lambda: {"input_features": torch.linspace(-2, 9, 2 * 8 * 40).sin().reshape(2, 8, 40), "labels": _words()},
         interpreted=True,
     ),
+    "transformers/mixtral": Case(
+        lambda: transformers.MixtralForCausalLM(
+            transformers.MixtralConfig(
+                vocab_size=_WORDS, num_key_value_heads=2, num_local_experts=4, max_position_embeddings=64, **_SMALL
+            )
+        ),
+        _text(),
+    ),
     "torchvision/resnet18": _vision("resnet18"),
     "torchvision/mobilenet_v3_small": _vision("mobilenet_v3_small"),
     "torchvision/efficientnet_b0": _vision("efficientnet_b0"),

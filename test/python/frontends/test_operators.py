@@ -181,6 +181,7 @@ def test_large_matrices_are_refused() -> None:
         lambda x: F.gaussian_nll_loss(x, x + 1, x * x + 0.1, full=True),
         lambda x: F.embedding_bag(torch.tensor([0, 2, 1, 1]), x, torch.tensor([0, 3])),
         lambda x: F.embedding_bag(torch.tensor([[0, 2], [1, 1]]), x, mode="sum", padding_idx=1),
+        lambda x: F.grouped_mm(x, torch.stack([x[:4], x[1:], x[:4]]), offs=torch.tensor([2, 2, 5], dtype=torch.int32)),
         lambda x: F.grid_sample(x.reshape(1, 1, 5, 4), torch.tanh(x[:, :2]).reshape(1, 1, 5, 2), align_corners=False),
         lambda x: x.roll((1, -2), (0, 1)),
         lambda x: torch.diagonal(x, 1),

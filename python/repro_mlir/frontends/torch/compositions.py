@@ -332,6 +332,29 @@ def _embedding_bag(
     return total if mode == "sum" else total / count.clamp(min=1).unsqueeze(-1)
 
 
+def _grouped_mm(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    offs: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    out_dtype: torch.dtype | None = None,
+) -> torch.Tensor:
+    if bias is not None or (a.dim(), b.dim(), offs is not None) not in ((2, 3, True), (3, 3, False)):
+        raise CaptureError(
+            f"grouped_mm of tensors with {a.dim()} and {b.dim()} dimensions is not supported here: expected rows of a "
+            "matrix in groups by offs, with a matrix for each group, and no bias"
+        )
+    if offs is None:
+        product = a @ b
+    else:
+        # The group of a row is the number of those that end at or before it; what is in none is zero.
+        group = (offs.unsqueeze(0) <= torch.arange(a.shape[0]).unsqueeze(1)).to(torch.int64).sum(1)
+        is_in = (group < b.shape[0]).unsqueeze(1)
+        product = (a.unsqueeze(1) @ b[group.clamp(max=b.shape[0] - 1)]).squeeze(1)
+        product = torch.where(is_in, product, torch.zeros([], dtype=product.dtype))
+    return product if out_dtype is None else product.to(out_dtype)
+
+
 def _bucketize(input: Any, boundaries: torch.Tensor, *, out_int32: bool = False, right: bool = False) -> torch.Tensor:
     if isinstance(input, torch.Tensor):
         return torch.bucketize(input, boundaries, out_int32=out_int32, right=right)
@@ -518,6 +541,8 @@ _COMPOSITIONS: dict[Any, Callable[..., Any]] = {
     F.embedding: _embedding,
     F.embedding_bag: _embedding_bag,
     F.ctc_loss: ctc_loss,
+    F.grouped_mm: _grouped_mm,
+    torch._grouped_mm: _grouped_mm,
     F.interpolate: _interpolate,
     F.group_norm: _group_norm,
     torch.group_norm: _group_norm,

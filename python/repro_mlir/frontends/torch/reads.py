@@ -718,7 +718,7 @@ def _bytes(value: _Held) -> np.ndarray:
     """The elements as bytes, without a copy where they are together; of a tensor that NumPy cannot hold its version."""
     if isinstance(value, torch.Tensor):
         if value.layout is not torch.strided or value.device.type != "cpu" or value.is_quantized:
-            return np.array(0 if value.is_inference() else value._version)
+            return np.array([0 if value.is_inference() else value._version]).view(np.uint8)
         value = value.detach().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8).numpy()
     if isinstance(value, GENERATORS):
         state = value.bit_generator.state if isinstance(value, np.random.Generator) else value.__reduce__()[2]

@@ -467,12 +467,22 @@ def node_of(tape: Tape, value: Any) -> Node | None:
 
 # --- Functions of Python on them ---
 
+Known = Callable[[torch.Tensor], Node | None]
 
-def _chosen(operation: str, original: Callable[..., Any]) -> Callable[..., Any]:
+
+def _chosen(operation: str, original: Callable[..., Any], known: Known) -> Callable[..., Any]:
+    is_better = operator.gt if operation == "max" else operator.lt
+
+    def better(a: Any, b: Any) -> torch.Tensor:
+        return torch.where(is_better(b, a), b, a)
+
     def choose(*arguments: Any, **keywords: Any) -> Any:
         values: Sequence[Any] = arguments
         if len(arguments) == 1 and isinstance(arguments[0], list | tuple):
             values = arguments[0]
+        tensors = [value for value in values if isinstance(value, torch.Tensor)]
+        if not keywords and any(each.dim() == 0 and known(each) is None for each in tensors):
+            return functools.reduce(better, values)
         if keywords or not any(map(is_traced, values)):
             return original(*arguments, **keywords)
         tape = next(value.tape for value in values if is_traced(value))
@@ -526,12 +536,13 @@ def replaced(owner: types.ModuleType, name: str, value: Any) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def functions_on_numbers(modules: Iterable[types.ModuleType]) -> Iterator[None]:
-    """Lets `min`, `max` and functions of `math` take traced numbers, also where `modules` have imported them by name;
-    CaptureError where code of the user's reads a clock."""
+def functions_on_numbers(modules: Iterable[types.ModuleType], known: Known) -> Iterator[None]:
+    """Lets `min`, `max` and functions of `math` take traced numbers, also where `modules` have imported them by name,
+    and `min` and `max` tensors of shape [] too, of which `known` does not know the number; CaptureError where code of
+    the user's reads a clock."""
     with contextlib.ExitStack() as stack:
         for name in ("max", "min"):
-            stack.enter_context(replaced(builtins, name, _chosen(name, getattr(builtins, name))))
+            stack.enter_context(replaced(builtins, name, _chosen(name, getattr(builtins, name), known)))
         for module in (math, *modules):
             for name, value in [*vars(module).items()]:
                 if isinstance(value, types.BuiltinFunctionType) and value in _MATH:

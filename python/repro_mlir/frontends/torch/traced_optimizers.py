@@ -363,6 +363,16 @@ class _Uniform:
         return torch.empty_strided(self.shape, self.strides, dtype=self.dtype).fill_(self.number)
 
 
+def _start(first: Any, last: Any) -> Any:
+    """What an entry of state begins with, which the first step makes as `first` and leaves as `last`."""
+    if isinstance(first, _Uniform):
+        return first.make()
+    if type(first) in (int, float) and isinstance(last, torch.Tensor):
+        # A number that becomes a tensor is one from the beginning.
+        return torch.full(tuple(last.shape), first, dtype=last.dtype)
+    return first
+
+
 class _Entries(dict[Any, Any]):
     """What the shadow's state has for a parameter.
 
@@ -468,7 +478,7 @@ class _Findings:
         for entries in run.states:
             if not entries.dependent:
                 for key, value in entries.made.items():
-                    self.starts[entries.parameter][key] = value.make() if isinstance(value, _Uniform) else value
+                    self.starts[entries.parameter][key] = _start(value, entries.get(key))
             for key, value in entries.items():
                 place = entries.index, key
                 if run.kind(entries, key, value) in ("number", "counter"):
@@ -587,7 +597,7 @@ class _Run:
         modules = {sys.modules[base.__module__] for base in kind.__mro__ if base.__module__ in sys.modules}
         before = dict(vars(self._shadow)), _attributes(self._shadow)
         profiler = replaced(torch.autograd.profiler, "record_function", contextlib.nullcontext)
-        with functions_on_numbers(modules), profiler, self._calls:
+        with functions_on_numbers(modules, self._calls.known), profiler, self._calls:
             kind.step(self._shadow)
         if _attributes(self._shadow) != before[1]:
             now = dict(_attributes(self._shadow))

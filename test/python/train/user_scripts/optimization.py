@@ -231,6 +231,31 @@ def gradient_clipping(make: Make) -> Run:
     return [trainer.step(x, y) for x, y in batches(3)], [model]
 
 
+class Relative(Optimizer):
+    """Steps in proportion to the weights, as Adafactor of transformers makes them."""
+
+    def __init__(self, parameters: Any, lr: float = 0.1, eps: float = 0.2) -> None:
+        super().__init__(parameters, {"lr": lr, "eps": eps})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:
+        for group in self.param_groups:
+            for p in group["params"]:
+                state = self.state[p]
+                if len(state) == 0:
+                    state["step"], state["RMS"] = 0, 0
+                state["step"] += 1
+                state["RMS"] = p.norm(2) / p.numel() ** 0.5
+                rate = max(group["eps"], state["RMS"]) * min(group["lr"], 1.0 / math.sqrt(state["step"]))
+                p.add_(p.grad * -rate)
+
+
+def steps_relative_to_the_weights(make: Make) -> Run:
+    model = mlp(5, 3)
+    trainer = make(model, F.cross_entropy, Relative(model.parameters()))
+    return [trainer.step(x, y) for x, y in batches(3)], [model]
+
+
 def gradients_of_the_step(make: Make) -> Run:
     """A loop that logs `p.grad`."""
     model = mlp(5, 3)
@@ -262,5 +287,6 @@ SCRIPTS = (
     one_cycle,
     gradient_clipping,
     gradients_of_the_step,
+    steps_relative_to_the_weights,
     data_parallel,
 )

@@ -3,6 +3,8 @@
 
 """Sequences and graphs."""
 
+import copy
+
 import torch
 from torch import nn
 from user_scripts.tiny import Make, Run, adam, batches, mlp, noise, sgd
@@ -134,10 +136,35 @@ def tied_weights(make: Make) -> Run:
     return [trainer.step(each[:, :-1], each[:, 1:]) for each in words], [model]
 
 
+class Ensemble(nn.Module):
+    """Members of one form that share a skeleton without values."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        members = [mlp(5, 4, 3, seed=seed) for seed in (1, 2)]
+        stacked, _ = torch.func.stack_module_state(members)
+        self.names = [*stacked]
+        self.stacked = nn.ParameterList([nn.Parameter(each.detach()) for each in stacked.values()])
+        self.skeleton = [copy.deepcopy(members[0]).to("meta")]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        def call(parameters: dict[str, torch.Tensor]) -> torch.Tensor:
+            return torch.func.functional_call(self.skeleton[0], parameters, (x,))
+
+        return torch.vmap(call)(dict(zip(self.names, self.stacked, strict=True))).mean(0)
+
+
+def ensemble_on_a_skeleton(make: Make) -> Run:
+    model = Ensemble()
+    trainer = make(model, F.cross_entropy, sgd(model))
+    return [trainer.step(x, y) for x, y in batches(3)], [model]
+
+
 SCRIPTS = (
     character_model_that_carries_its_state,
     masked_language_model,
     graph_network,
     mixture_of_experts,
     tied_weights,
+    ensemble_on_a_skeleton,
 )
