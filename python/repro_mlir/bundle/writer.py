@@ -148,8 +148,8 @@ def write_bundle(
         "compiler": f"repro-mlir {_repro.__version__}",
         "num_hyper_parameters": program.num_hyper_parameters,
         "state": states,
-        "inputs": [kind.as_json() for kind in program.inputs],
-        "outputs": [kind.as_json() for kind in program.outputs],
+        "inputs": [kind.as_user_json() for kind in program.inputs],
+        "outputs": [kind.as_user_json() for kind in program.outputs],
         "targets": targets,
         "steps": len(steps),
         "initial_state": state_hash(
@@ -198,7 +198,7 @@ def _describe_state(program: Program, seed: int) -> tuple[list[dict[str, Any]], 
         if description is None:
             kinds.append(kind)
             arrays.append(array)
-        entries.append({**kind.as_json(), "initial": description or {"from": "file"}})
+        entries.append({**kind.as_user_json(), "initial": description or {"from": "file"}})
     return entries, {STATE: write_tensors(kinds, arrays)} if kinds else {}
 
 

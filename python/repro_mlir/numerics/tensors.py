@@ -83,13 +83,17 @@ class TensorType:
         return self.shape[:-1] if self.complex else self.shape
 
     def as_json(self) -> dict[str, Any]:
-        """As files have it: `unsigned` only where it is so. `complex` is in files of programs alone."""
+        """As receipts have it: `unsigned` only where it is so."""
         described = {"name": self.name, "element": self.element, "shape": list(self.shape)}
         return described | ({"unsigned": True} if self.unsigned else {})
 
+    def as_user_json(self) -> dict[str, Any]:
+        """As files of programs and bundles have it: `complex`, too, where it is so."""
+        return self.as_json() | ({"complex": True} if self.complex else {})
+
     @staticmethod
     def of_json(value: Mapping[str, Any]) -> TensorType:
-        """What `as_json` gave. ReproError, KeyError or TypeError for what it gives of none."""
+        """What `as_json` or `as_user_json` gave. ReproError, KeyError or TypeError for what they give of none."""
         return TensorType(
             value["name"],
             value["element"],

@@ -111,9 +111,9 @@ class Program:
             "format": _FORMAT,
             "numerics": _NUMERICS,
             "num_hyper_parameters": self.num_hyper_parameters,
-            "state": [*map(_signed, self.state)],
-            "inputs": [*map(_signed, self.inputs)],
-            "outputs": [*map(_signed, self.outputs)],
+            "state": [kind.as_user_json() for kind in self.state],
+            "inputs": [kind.as_user_json() for kind in self.inputs],
+            "outputs": [kind.as_user_json() for kind in self.outputs],
         }
         members = {
             _PROGRAMS[_FORMAT]: self.data,
@@ -179,11 +179,6 @@ class Program:
         initial = read_tensors(state, members[_STATE], str(path))
         with _within(path):
             return Program(data, state, inputs, outputs, count, initial, untrusted=True)
-
-
-def _signed(kind: TensorType) -> dict[str, Any]:
-    """A tensor in the signature of a file."""
-    return kind.as_json() | ({"complex": True} if kind.complex else {})
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@
 """Bundles on the stand-in for the CUDA driver: states, hashes and buffers in place."""
 
 import ctypes
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from repro_mlir.bundle.writer import expect, write_bundle
 from repro_mlir.errors import ReproError, StepFailed
 from repro_mlir.numerics.hashing import state_hash
 from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.program.canonical import to_bytes
 from support import handmade
 
 
@@ -52,6 +54,30 @@ def test_steps_have_the_bits_of_the_cpu(bundle: Bundle) -> None:
         assert [digest.hex() for digest in session.tensor_digests()] == bundle.expected.tensors[3]
         session.reset()
         assert session.steps == 0 and session.state_hash() == bundle.initial_state_hash
+
+
+def test_complex_arrays(stub: None, tmp_path: Path) -> None:
+    """(Z1) The manifest says which tensors are pairs of parts; the plan does not know it."""
+    given, plan, shape = handmade.program(), handmade.plan(), (3, 2)
+    lr, x, k = given.inputs
+    pairs = replace(x, shape=shape, complex=True)
+    w, n = given.state
+    state, initial = (replace(w, shape=shape), n), (given.initial[0].reshape(shape), given.initial[1])
+    data = to_bytes(handmade.TEXT.replace("2x3", "3x2"))
+    program = replace(given, data=data, state=state, inputs=(lr, pairs, k), initial=initial)
+    code = replace(handmade.code(), plan=replace(plan, states=state, inputs=(lr, replace(pairs, complex=False), k)))
+    write_bundle(tmp_path / "model.rmb", program, [code])
+    values = np.array([1 + 2j, 3 + 4j, 5 + 6j], np.complex64)
+    with Session(tmp_path / "model.rmb") as session:
+        assert [kind.complex for kind in session.bundle.inputs] == [False, True, False]
+        session.step(0.5, values, 1)
+        expected = initial[0] + np.float32(0.5) * values.view(np.float32).reshape(shape)
+        assert (session.state()["w"] == expected).all()
+        # The only output is a number; here it is taken for a pair.
+        outputs = (replace(program.outputs[0], shape=(2,), complex=True),)
+        session.bundle.__dict__["outputs"] = outputs
+        session._execution.read = lambda space, index: np.array([7, 8], np.float32)  # type: ignore[method-assign]
+        assert session.step(0.5, values, 1)["loss"] == np.complex64(7 + 8j)
 
 
 def test_a_failed_check_leaves_the_state(bundle: Bundle) -> None:

@@ -33,7 +33,7 @@ _MEMBER = re.compile(
 _LONGEST_RUN = 1 << 32
 
 _TENSOR = {"name": shapes.text, "element": shapes.choice(*ELEMENTS), "shape": shapes.array(shapes.number(0))}
-_SIGN: dict[str, shapes.Shape] = {"unsigned": shapes.true}
+_OF_USER: dict[str, shapes.Shape] = {"unsigned": shapes.true, "complex": shapes.true}
 _BITS = shapes.hexadecimal()
 _INITIAL = {
     "file": shapes.record({"from": shapes.text}),
@@ -63,9 +63,9 @@ _SHAPE = shapes.record(
         "program": shapes.digest,
         "compiler": shapes.text,
         "num_hyper_parameters": shapes.number(0),
-        "state": shapes.array(shapes.record(_TENSOR | {"initial": _initial}, _SIGN)),
-        "inputs": shapes.array(shapes.record(_TENSOR, _SIGN)),
-        "outputs": shapes.array(shapes.record(_TENSOR, _SIGN)),
+        "state": shapes.array(shapes.record(_TENSOR | {"initial": _initial}, _OF_USER)),
+        "inputs": shapes.array(shapes.record(_TENSOR, _OF_USER)),
+        "outputs": shapes.array(shapes.record(_TENSOR, _OF_USER)),
         "targets": shapes.mapping(
             shapes.record(
                 {

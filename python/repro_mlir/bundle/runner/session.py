@@ -18,7 +18,7 @@ from ...errors import ReproError
 from ...frontends.arrays import as_array
 from ...numerics.hashing import combine_digests, tensor_digest
 from ...numerics.overlap import find_overlap
-from ...numerics.tensors import TensorType
+from ...numerics.tensors import TensorType, user_array
 from .bundle import Bundle
 from .device import Device
 from .device_array import DeviceArray, device_pointer, on_device
@@ -187,7 +187,8 @@ class Session(ConstantAttributes):
         del kept
         self._steps += 1
         return {
-            kind.name: self._execution.read("output", i).view(kind.dtype) for i, kind in enumerate(self.bundle.outputs)
+            kind.name: user_array(self._execution.read("output", i).view(kind.dtype), kind)
+            for i, kind in enumerate(self.bundle.outputs)
         }
 
     def replay(self, steps: int) -> float:
