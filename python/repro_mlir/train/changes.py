@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Which Python values have changed between captures of a step."""
+"""Python values that have changed between captures of a step."""
 
 from __future__ import annotations
 

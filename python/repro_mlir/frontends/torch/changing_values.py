@@ -65,7 +65,7 @@ class Mark:
 
 def places_of(model: torch.nn.Module, loss_fn: Any) -> dict[str, Place]:
     """Where numbers that a step reads may be kept, by their names in a `Form`: attributes of modules, globals of the
-    functions of model and loss, variables of functions around them. A name that several have has no entry."""
+    functions of model and loss, variables of functions around them. A name of several places has no entry."""
     found: dict[str, list[Place]] = {}
     functions = [loss_fn]
     for root, module in (("model", model), ("loss_fn", loss_fn)):

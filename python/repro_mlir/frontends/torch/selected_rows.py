@@ -106,7 +106,7 @@ class Selected:
 
     Attributes:
       dims: of each dimension of `tensor`, in which rows count.
-      coordinates: what the elements are the places of.
+      coordinates: the mask whose places the elements are.
       numbers: the rows whose numbers the elements are, counted among those that are selected.
     """
 
@@ -202,7 +202,7 @@ def _taken(
 
 
 def broadcast(shapes: Sequence[Sequence[Dim]]) -> tuple[Dim, ...]:
-    """The dimensions of what is computed of tensors element by element. CaptureError where they do not fit."""
+    """The dimensions of a result of tensors element by element. CaptureError where those do not fit."""
     rank = max(map(len, shapes))
     aligned = [[()] * (rank - len(shape)) + [*shape] for shape in shapes]
     return tuple(functools.reduce(_one_of, column) for column in zip(*aligned, strict=True))

@@ -162,7 +162,7 @@ def _like(call: Call, value: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _sized(call: Call, *args: Any, **kwargs: Any) -> Any:
-    """A tensor whose sizes are an argument."""
+    """A new tensor, whose sizes are an argument."""
     dims = call.dims(call.expected.shape)
     sizes = [extent_of(dim) for dim in dims]
     if name_of(call.target) in ("full", "new_full") and isinstance(args[-1], Number):

@@ -33,7 +33,7 @@ from repro_mlir.frontends.torch.source_lines import origin_of_node
 aten = torch.ops.aten
 
 _DEEPEST = 8
-"""How often an operator is replaced by simpler ones, which are replaced again."""
+"""The number of times that operators are replaced by simpler ones, which are replaced again."""
 
 _SIZES_ALONE = {
     aten.sym_constrain_range.default,
@@ -197,11 +197,11 @@ class _Argument(tuple[Any, ...]):
 
 
 class _OverAllRows(NodeInterpreter):
-    """Runs a functional graph; what is selected in it is a `Selected`, a number that depends on values a `Number`."""
+    """Runs a functional graph; a selection in it is a `Selected`, a number that depends on values a `Number`."""
 
     def __init__(self, module: torch.fx.GraphModule) -> None:
         super().__init__(module)
-        # Masks are looked at later.
+        # A rule may need the mask of an operator that ran long before.
         self.garbage_collect_values = False
         self._numbers = _Numbers(module.graph)
         self._rows: dict[Any, Dim] = {}
