@@ -169,9 +169,10 @@ class _OnPairs(NodeInterpreter):
 def _form(value: Any) -> Form | None:
     if not isinstance(value, Pair):
         return form_of(value)
-    dtype = next(kind for kind, part in _REAL.items() if part is value.re.dtype)
-    # If the parts differ in shape, the message tells the wrong one.
-    return dtype, tuple(value.im.shape)
+    re, im = form_of(value.re), form_of(value.im)
+    if re != im:
+        raise CaptureError(f"the parts of a complex tensor differ: {re} and {im}")
+    return next(kind for kind, part in _REAL.items() if part is value.re.dtype), tuple(value.re.shape)
 
 
 def _contiguous(part: torch.Tensor) -> torch.Tensor:
