@@ -7,11 +7,7 @@ what is converted on the host, such as a learning rate to f32, rounds to nearest
 from __future__ import annotations
 
 import copy
-import ctypes
-import functools
-import platform
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,41 +18,12 @@ from repro_mlir import ReproError
 from repro_mlir.files import json_text
 from repro_mlir.frontends.torch.checkpoint import load_checkpoint
 from repro_mlir.programs import ProgramTrainer
+from support.float_environments import ENVIRONMENTS
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")
 
-C = ctypes.CDLL(None)
-# FE_UPWARD, FE_DOWNWARD and FE_TOWARDZERO of the C library.
-MODES = (0x400000, 0x800000, 0xC00000) if platform.machine() in ("aarch64", "arm64") else (0x800, 0x400, 0xC00)
 RATES = (0.1, 0.3, 1e-3, 0.7, 1 / 3)
-
-
-@contextmanager
-def rounding(mode: int) -> Iterator[None]:
-    assert C.fesetround(mode) == 0
-    try:
-        yield
-        assert C.fegetround() == mode, "the caller's rounding mode is not back"
-    finally:
-        C.fesetround(0)
-
-
-@contextmanager
-def flushing() -> Iterator[None]:
-    assert torch.set_flush_denormal(True)
-    try:
-        yield
-    finally:
-        torch.set_flush_denormal(False)
-
-
-ENVIRONMENTS: dict[str, Callable[[], Any]] = {
-    "up": functools.partial(rounding, MODES[0]),
-    "down": functools.partial(rounding, MODES[1]),
-    "zero": functools.partial(rounding, MODES[2]),
-    "flush": flushing,
-}
 
 
 def everywhere(run: Callable[[], list[bytes]], refuses: str = "") -> None:
@@ -166,7 +133,7 @@ def test_torch_compile() -> None:
     known = torch.compile(lambda x: x * 0.1 + 1e-3, backend=repro_mlir.backend(threads=1), fullgraph=True)
     compiled(X, 0.1), known(X)
     everywhere(lambda: [compiled(X, 0.1).numpy().tobytes(), known(X).numpy().tobytes()])
-    with rounding(MODES[0]), pytest.raises(Exception, match=r"\(V2\) capture expects the default floating-point"):
+    with ENVIRONMENTS["up"](), pytest.raises(Exception, match=r"\(V2\) capture expects the default floating-point"):
         torch.compile(lambda x: x * 0.7, backend=repro_mlir.backend(), fullgraph=True)(X)
 
 
@@ -202,5 +169,5 @@ def test_jax() -> None:
         return found
 
     everywhere(run)
-    with rounding(MODES[1]), pytest.raises(ReproError, match=r"\(V2\) capture expects the default floating-point"):
+    with ENVIRONMENTS["down"](), pytest.raises(ReproError, match=r"\(V2\) capture expects the default floating-point"):
         programs.capture(step, w, x, jax.numpy.float32(1), state=1)

@@ -5,12 +5,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
-import platform
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -29,34 +25,9 @@ from repro_mlir.program.canonical import to_bytes
 from repro_mlir.reference.interpreter import Interpreter, evaluate_operation
 from repro_mlir.reference.stored import read_program
 from support import catalogue, device_kit, kit
+from support.float_environments import ENVIRONMENTS
 
-C = ctypes.CDLL(None)
-# FE_UPWARD, FE_DOWNWARD and FE_TOWARDZERO of the C library.
-MODES = (0x400000, 0x800000, 0xC00000) if platform.machine() in ("aarch64", "arm64") else (0x800, 0x400, 0xC00)
-
-
-@contextmanager
-def rounding(mode: int) -> Iterator[None]:
-    assert C.fesetround(mode) == 0
-    try:
-        yield
-        assert C.fegetround() == mode, "the caller's rounding mode is not back"
-    finally:
-        C.fesetround(0)
-
-
-@contextmanager
-def flushing() -> Iterator[None]:
-    assert torch.set_flush_denormal(True)
-    try:
-        yield
-        assert sys.float_info.min / 2 == 0, "the caller's flush-to-zero is not back"
-    finally:
-        torch.set_flush_denormal(False)
-
-
-ENVIRONMENTS = [flushing, *(lambda mode=mode: rounding(mode) for mode in MODES)]
-everywhere = pytest.mark.parametrize("environment", ENVIRONMENTS, ids=["flush", "up", "down", "zero"])
+everywhere = pytest.mark.parametrize("environment", ENVIRONMENTS.values(), ids=ENVIRONMENTS)
 
 
 def cases() -> list[catalogue.Case]:
@@ -89,9 +60,9 @@ def test_V2_interpreter(environment: Callable) -> None:
 def test_V2_the_environment_matters() -> None:
     """What the other tests guard against: NumPy itself follows the environment."""
     tiny, third = np.array([1e-40], np.float32), np.array([3], np.float32)
-    with flushing():
+    with ENVIRONMENTS["flush"]():
         assert (tiny + tiny)[0] == 0
-    with rounding(MODES[0]):
+    with ENVIRONMENTS["up"]():
         assert (np.float32(1) / third)[0] > Fraction(1, 3)
 
 
