@@ -254,10 +254,10 @@ def test_gradients_of_complex_numbers_by_both_doors_are_those_of_differences() -
 
     torch._dynamo.reset()
     given = [value.clone().requires_grad_() for value in (x, y)]
-    compiled = torch.compile(_all, backend=repro_mlir.backend(threads=1), fullgraph=True)
+    compiled = torch.compile(_all, backend=repro_mlir.backend(target="reference"), fullgraph=True)
     _scalar(compiled(*given), weights).backward()
     model = Model()
-    trainer = repro_mlir.Trainer(model, None, torch.optim.SGD(model.parameters(), lr=1.0), threads=1)
+    trainer = repro_mlir.Trainer(model, None, torch.optim.SGD(model.parameters(), lr=1.0), target="reference")
     trainer.step(*weights)
     trainer.sync()
     for k, (start, parameter) in enumerate(((x, model.x), (y, model.y))):
