@@ -35,7 +35,7 @@ Run = Callable[..., list[torch.Tensor]]
 
 
 def _compiled(function: Callable[..., Sequence[torch.Tensor]], *tensors: torch.Tensor) -> Run:
-    executable = repro_mlir.compile(Called(function), threads=1, inputs=tensors)
+    executable = repro_mlir.compile(Called(function), "reference", inputs=tensors)
 
     def run(*given: torch.Tensor) -> list[torch.Tensor]:
         _, outputs = executable(executable.program.initial_state(), *given)
