@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +49,10 @@ class Known:
         """(Q6) The state that the program has behind what was captured: scales of former steps."""
         return self.program.state[len(self.captured.state) :]
 
+    def takes(self, batch: FlatBatch, returns: Sequence[str]) -> bool:
+        """Whether this is a step for such a batch and for what is asked for."""
+        return self.batch == batch.kind and self.returns == returns and self.captured.takes(batch)
+
 
 _FORMS = 8
 """How many captured steps are kept: a model that goes from train() to eval() and back has two."""
@@ -78,7 +82,7 @@ class KnownForms:
         """The captured steps for the present form of the user's objects and such a batch, with their forms."""
         for form, known in [*reversed(self._known.items())]:
             captured = known.captured
-            if known.batch == batch.kind and known.returns == subject.options.returns and captured.takes(batch):
+            if known.takes(batch, subject.options.returns):
                 structure = captured.optimizer_structure()
                 present = frontend.form_of(subject, structure, batch, captured.changing, captured.recording)
                 if form == present and known.constants.unchanged():
@@ -210,6 +214,10 @@ class Step:
     def microbatches(self) -> tuple[bytes, ...]:
         """(C8) The hashes of the microbatches of the last step, where it has committed to them."""
         return self.kept.microbatches if isinstance(self.kept, KeptMicrobatches) else ()
+
+    def takes(self, batch: FlatBatch, returns: Sequence[str]) -> bool:
+        """Whether this is the step for a batch and for what is asked for, with the user's objects in its form."""
+        return self.known.takes(batch, returns) and self.is_present
 
     @property
     def is_present(self) -> bool:

@@ -62,13 +62,7 @@ class Evaluation:
         asked = frontend.check_returns(returns, self._options.metrics, is_evaluation=True)
         frontend.check_environment()
         flat, step = frontend.FlatBatch(batch), self._step
-        if (
-            step is None
-            or step.known.batch != flat.kind
-            or step.known.returns != asked
-            or not step.captured.takes(flat)
-            or not step.is_present
-        ):
+        if step is None or not step.takes(flat, asked):
             options = replace(self._options, returns=asked)
             step = self._find(flat, frontend.Subject(self._model, self._loss_fn, None, options))
         step.binding.pull()

@@ -516,14 +516,8 @@ class Trainer(ConstantAttributes):
     def _present(self, batch: FlatBatch, subject: Subject) -> Step:
         """The captured step for the user's objects as they are now, with the state up to date."""
         frontend.check_environment()
-        step, asked = self._step, subject.options.returns
-        if (
-            step is None
-            or step.known.batch != batch.kind
-            or step.known.returns != asked
-            or not step.captured.takes(batch)
-            or not step.is_present
-        ):
+        step = self._step
+        if step is None or not step.takes(batch, subject.options.returns):
             step = self._find(batch, subject)
             if not step.is_present:
                 # A receipt that goes on has given the optimizer the state of its last step.
