@@ -336,7 +336,8 @@ def _cat(call: Call, tensors: Sequence[Any], dim: int = 0) -> Any:
     if any(_concerns(each, [place]) for each in tensors):
         parts = [_all_counts(_dims(each)[place]) for each in tensors]
         keys = [tuple(f.key if isinstance(f, Rows) else f for f in _dims(each)[place]) for each in tensors]
-        nodes: Any = [node for node, is_kept in zip(call.node.args[0], kept, strict=True) if is_kept]  # type: ignore
+        given: Any = call.node.args[0]
+        nodes = [node for node, is_kept in zip(given, kept, strict=True) if is_kept]
         extents = [node.meta["val"].shape[place] for node in nodes]
         joints = tuple((_dims(each)[place], extent) for each, extent in zip(tensors, extents, strict=True))
         dims[place] = (replace(call.new_rows(torch.cat(parts), "cat", *keys), parts=joints),)
@@ -769,7 +770,8 @@ def _extent_along(argument: int) -> Callable[[torch.fx.Node], Any]:
 
 
 def _extents_of_norm(node: torch.fx.Node) -> Any:
-    return [each.meta["val"] if isinstance(each, torch.fx.Node) else each for each in node.args[1]]  # type: ignore
+    extents: Any = node.args[1]
+    return [each.meta["val"] if isinstance(each, torch.fx.Node) else each for each in extents]
 
 
 def _rules() -> dict[str, Rule]:
