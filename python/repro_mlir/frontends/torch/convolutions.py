@@ -83,6 +83,14 @@ _CONVOLUTION = define(
 )
 
 
+def _convolve(x: torch.Tensor, kernel: torch.Tensor, init: torch.Tensor, *windows: Any) -> torch.Tensor:
+    if any(isinstance(extent, int) and extent == 0 for extent in (*x.shape, *kernel.shape)):
+        # There is nothing to fold.
+        return init.clone()
+    result: torch.Tensor = _CONVOLUTION(x, kernel, init, *windows)
+    return result
+
+
 # --- PyTorch's forms of it ---
 
 
@@ -122,7 +130,7 @@ def _plain(
     ones = [1] * len(size)
     init = _spread(bias, x, [x.shape[0], weight.shape[0], *size])
     unset = [False] * len(size)
-    return _CONVOLUTION(x, weight, init, stride, padding, high, ones, dilation, unset, groups, 1)
+    return _convolve(x, weight, init, stride, padding, high, ones, dilation, unset, groups, 1)
 
 
 def _exchange_channels(weight: torch.Tensor, groups: int) -> torch.Tensor:
@@ -162,7 +170,7 @@ def transposed(
     kernel = _exchange_channels(weight, groups)
     init = _spread(bias, x, [x.shape[0], kernel.shape[0], *size])
     ones, is_set = [1] * len(size), [True] * len(size)
-    return _CONVOLUTION(x, kernel, init, ones, low, high, stride, dilation, is_set, groups, 1)
+    return _convolve(x, kernel, init, ones, low, high, stride, dilation, is_set, groups, 1)
 
 
 def weight_gradient(
@@ -190,7 +198,7 @@ def weight_gradient(
     init = wide.new_zeros([wide.shape[1] // groups, narrow.shape[1], *kernel])
     ones, unset = [1] * len(kernel), [False] * len(kernel)
     x, w = wide.transpose(0, 1), narrow.transpose(0, 1)
-    result = _CONVOLUTION(x, w, init, dilation, padding, high, ones, stride, unset, 1, groups)
+    result = _convolve(x, w, init, dilation, padding, high, ones, stride, unset, 1, groups)
     return result.transpose(0, 1)
 
 

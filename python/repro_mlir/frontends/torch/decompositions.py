@@ -163,6 +163,9 @@ def _vector_norm(
     if dtype is not None:
         x = x.to(dtype)
     dims = _dimensions(x, dim)
+    if ord == 2 and all(x.shape[d] == 1 for d in dims):
+        # (PyTorch) The square of one number may overflow.
+        return torch.amax(x.abs(), dims, keepdim)
     if ord == 2:
         return torch.sqrt(torch.sum(x * x, dims, keepdim))
     if ord == 1:
