@@ -652,6 +652,12 @@ def test_gradients_are_added() -> None:
     torch.testing.assert_close(model.weight.grad, expected.weight.grad)
 
 
+def test_gradients_of_results_whose_elements_overlap() -> None:
+    x = torch.zeros(4, requires_grad=True)
+    compiled(lambda x: (x * 2).unfold(0, 2, 1), fullgraph=True)(x).backward(torch.arange(6.0).reshape(3, 2))
+    assert x.grad.tolist() == [0, 6, 14, 10]
+
+
 def test_some_gradients_only() -> None:
     model = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2))
     model[0].requires_grad_(False)

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import torch
 import torch.fx
+from torch._functorch._aot_autograd.schemas import MemoryFormatMeta
 from torch._functorch.aot_autograd import aot_module_simplified
 from torch._functorch.partitioners import default_partition, min_cut_rematerialization_partition
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
@@ -32,6 +33,7 @@ from repro_mlir.frontends.torch.graphs import (
     draws,
     errors_of_nodes,
     is_random,
+    may_overlap,
     name_origins,
     reads_written,
 )
@@ -94,7 +96,7 @@ def compile_graph(module: torch.fx.GraphModule, arguments: Sequence[Any], option
         return _Graph(gm, example_inputs, options)
 
     def compile_it(environment: contextlib.AbstractContextManager[Any]) -> Callable[..., Any]:
-        with errors_of_nodes(), tracing_environment(), Compositions(), environment:
+        with errors_of_nodes(), _separate_gradients(), tracing_environment(), Compositions(), environment:
             compiled: Callable[..., Any] = aot_module_simplified(
                 module,
                 arguments,
@@ -118,6 +120,26 @@ def compile_graph(module: torch.fx.GraphModule, arguments: Sequence[Any], option
             raise
         # Without selections Dynamo divides the function at what made it trace one.
         return compile_it(contextlib.nullcontext())
+
+
+@contextlib.contextmanager
+def _separate_gradients() -> Iterator[None]:
+    """Gives the gradient of a result whose elements overlap, as those of `unfold`, memory in which they do not.
+
+    PyTorch sees by itself only elements that are repeated, as those of `expand`.
+    """
+    meta: Any = MemoryFormatMeta
+    former = meta.from_tensor
+
+    def from_tensor(tensor: torch.Tensor, force_use_memory_format: bool = False) -> Any:
+        is_static = tensor.layout is torch.strided and not tensor._has_symbolic_sizes_strides
+        return former(tensor, force_use_memory_format or (is_static and may_overlap(tensor)))
+
+    meta.from_tensor = staticmethod(from_tensor)
+    try:
+        yield
+    finally:
+        meta.from_tensor = staticmethod(former)
 
 
 def draw_seed() -> int:

@@ -229,12 +229,12 @@ def _with_strides(value: torch.Tensor, strides: tuple[int, ...], offset: int) ->
     reach = sum(stride * (extent - 1) for extent, stride in zip(once.shape, strides, strict=True)) + 1
     memory = torch.empty(offset + (reach if once.numel() else 0), dtype=value.dtype, device=value.device)
     made = memory.as_strided(once.shape, strides, offset)
-    if _may_overlap(made):
+    if may_overlap(made):
         return value
     return made.copy_(once).expand(value.shape)
 
 
-def _may_overlap(tensor: torch.Tensor) -> bool:
+def may_overlap(tensor: torch.Tensor) -> bool:
     """Whether two elements may have one place: not where each stride is beyond what the smaller ones reach."""
     reach = 0
     for stride, extent in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
