@@ -451,6 +451,7 @@ class Reader(torch.nn.Module):
         super().__init__()
         self.inner = repro_mlir.initialize(torch.nn.Linear(8, 3), 1)
         self.settings = SimpleNamespace(factor=1.0)
+        self.plain = 1.0
         self.slot = Slot(1.0)
         self.nested: dict[str, Any] = {"factors": [[1.0]]}
         self.nested["self"] = self.nested
@@ -498,6 +499,7 @@ def _of_a_traced_model() -> tuple[Callable, Callable]:
 READS = {
     "an attribute of an object": (lambda m: m.settings.factor, lambda m, v: setattr(m.settings, "factor", v)),
     "a nested element": (lambda m: m.nested["factors"][0][0], lambda m, v: m.nested["factors"][0].__setitem__(0, v)),
+    "a replaced namespace": (lambda m: m.plain, lambda m, v: setattr(m, "__dict__", {**vars(m), "plain": v})),
     "a slot": (lambda m: m.slot.factor, lambda m, v: setattr(m.slot, "factor", v)),
     "a name as text": (lambda m: getattr(m.settings, "factor"), lambda m, v: setattr(m.settings, "factor", v)),  # noqa: B009
     "an array": (lambda m: float(m.array), lambda m, v: m.array.fill(v)),

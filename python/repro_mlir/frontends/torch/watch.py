@@ -261,6 +261,7 @@ def hashable(value: Any, outer: tuple[object, ...] = ()) -> Hashable:
 def _views(modules: Sequence[torch.nn.Module], parameters: Sequence[torch.nn.Parameter]) -> Iterator[Iterable[object]]:
     """Live views of all objects of modules whose identity counts."""
     yield Looked(type, modules)
+    yield Looked(vars, modules)
     empty: list[dict[str, Any]] = []
     for module in modules:
         attributes = module.__dict__
@@ -288,7 +289,8 @@ def _optimizer_views(optimizer: torch.optim.Optimizer) -> Iterator[Iterable[obje
     yield optimizer._optimizer_step_pre_hooks.values()
     yield optimizer._optimizer_step_post_hooks.values()
     yield from (hooks.values() for hooks in GLOBAL_STEP_HOOKS)
-    yield optimizer.__dict__.values()
+    yield Looked(vars, [optimizer])
+    yield vars(optimizer).values()
     yield optimizer.param_groups
     for group in optimizer.param_groups:
         yield group["params"]
