@@ -1207,6 +1207,25 @@ def test_what_wrappers_of_uncalled_methods_keep_is_not_read() -> None:
         assert trainer.step(x, y) == pytest.approx(cross_entropy(model(x), y).item())
 
 
+SYSTEM = random.SystemRandom()
+
+
+class WithSystemNumbers(torch.nn.Linear):
+    draws = False
+
+    def forward(self, x: Any) -> Any:
+        return super().forward(x) * (SYSTEM.random() if self.draws else 2.0)
+
+
+def test_the_systems_random_numbers_have_no_state() -> None:
+    model = WithSystemNumbers(8, 3)
+    trainer = repro_mlir.Trainer(model, cross_entropy, torch.optim.SGD(model.parameters(), lr=0.0), target="reference")
+    assert trainer.step(*BATCH) == trainer.step(*BATCH)
+    model.draws = True
+    with pytest.raises(ReproError, match=r"the step calls posix.urandom, which may give another value each time"):
+        trainer.step(*BATCH)
+
+
 @pytest.mark.parametrize(("first", "second"), [(0.0, -0.0), (float("nan"), float("nan"))])
 def test_numbers_of_a_batch_are_compared_by_their_bits(first: float, second: float) -> None:
     class Scaled(torch.nn.Linear):

@@ -20,6 +20,7 @@ import importlib.util
 import itertools
 import operator
 import pickle
+import random
 import re
 import sys
 import threading
@@ -720,6 +721,9 @@ def _bytes(value: _Held) -> np.ndarray:
         if value.layout is not torch.strided or value.device.type != "cpu" or value.is_quantized:
             return np.array([0 if value.is_inference() else value._version]).view(np.uint8)
         value = value.detach().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8).numpy()
+    if isinstance(value, random.SystemRandom):
+        # The system's numbers have no state.
+        return np.empty(0, np.uint8)
     if isinstance(value, GENERATORS):
         state = value.bit_generator.state if isinstance(value, np.random.Generator) else value.__reduce__()[2]
         return np.frombuffer(pickle.dumps(state), np.uint8)

@@ -249,7 +249,8 @@ def hashable(value: Any, outer: tuple[object, ...] = ()) -> Hashable:
     if issubclass(kind, np.generic):
         return type(value), value.tobytes()
     if issubclass(kind, random.Random):
-        return _Same(value), value.getstate()
+        # The system's numbers have no state.
+        return _Same(value), None if isinstance(value, random.SystemRandom) else value.getstate()
     if issubclass(kind, np.random.Generator):
         return _Same(value), repr(value.bit_generator.state)
     if issubclass(kind, FakeTensor | weakref.ref):
