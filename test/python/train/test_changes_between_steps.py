@@ -1189,6 +1189,8 @@ def guarded() -> Iterator[None]:
 
 class WithUncalledMethods(torch.nn.Linear):
     scale = 2.0
+    # As in classes written in C.
+    __match_args__ = property(lambda self: ())
 
     # The wrapper keeps a generator, as those of transformers' models do.
     @guarded()

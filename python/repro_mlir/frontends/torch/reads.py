@@ -616,7 +616,9 @@ class _Search:
                     if self._recording is not None and self._recording.ran(function.__code__):
                         self._open.append((function.__qualname__, function))
                 continue
-            self.attributes.update(own.get("__match_args__", ()))
+            if isinstance(arguments := own.get("__match_args__"), tuple):
+                # A class written in C may have a descriptor there.
+                self.attributes.update(arguments)
             if "_abc_impl" in own:
                 self._note(base.__qualname__, _Registered(base))
             self._names(base.__qualname__, _Attributes(own, self._counts_in_class))
