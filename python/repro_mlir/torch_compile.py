@@ -26,7 +26,8 @@ class Backend(ConstantAttributes):
     """A backend for torch.compile, made by `backend`.
 
     Backends without a seed are equal where their arguments are: Dynamo calls what one of them compiled for models of
-    the same form that are compiled with another.
+    the same form that are compiled with another, also where one call of torch.compile has `fullgraph=True` and the
+    other one not.
 
     Attributes:
       programs: the programs of the graphs that this backend compiled, in the order in which it did.

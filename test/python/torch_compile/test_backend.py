@@ -758,6 +758,7 @@ def test_a_division_is_a_warning_with_the_line() -> None:
     with pytest.warns(RuntimeWarning, match=r"test_backend\.py:\d+: torch\.compile divides the function here"):
         y = compiled(function)(torch.ones(3))
     assert torch.equal(y, torch.full((3,), 3.0))
+    torch._dynamo.reset()
     with pytest.raises(torch._dynamo.exc.Unsupported):
         compiled(function, fullgraph=True)(torch.ones(3))
 
