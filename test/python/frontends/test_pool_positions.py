@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Positions of maxima in windows with NaN, of -inf alone, or with padding, against PyTorch."""
+"""Positions of maxima in windows with one and several NaN, of -inf alone, or with padding, against PyTorch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from operator_checks import check, gradients
 
 _INF, _NAN = float("inf"), float("nan")
 _IMAGE = torch.tensor(
-    [[[[1.0, 2, -_INF, _NAN, 5], [_NAN, -_INF, -_INF, 1, 2], [-_INF, -_INF, -_INF, 4, 4], [_NAN, 2, -_INF, -_INF, 0]]]]
+    [[[[1.0, 2, -_INF, _NAN, 5], [_NAN, _NAN, -_INF, 1, 2], [-_INF, -_INF, -_INF, 4, 4], [_NAN, 2, -_INF, -_INF, 0]]]]
 )
 
 _POOLS = {

@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from repro_mlir.frontends.torch.pooling import maxima_of_windows
+
 aten = torch.ops.aten
 
 
@@ -41,9 +43,7 @@ def _fractional_max_pool(spatial: int) -> Callable[..., tuple[torch.Tensor, torc
             positions = positions * sizes[axis] + taken.reshape(*lead, *shape)
         flat = positions.reshape(*lead, math.prod(outputs) * math.prod(kernel))
         windows = x.reshape(*lead, math.prod(sizes)).gather(-1, flat).reshape(*lead, *outputs, math.prod(kernel))
-        values, chosen = windows.max(-1)
-        indices = flat.reshape(windows.shape).gather(-1, chosen.unsqueeze(-1)).squeeze(-1)
-        return values, indices
+        return maxima_of_windows(windows, flat.reshape(windows.shape))
 
     return pool
 

@@ -184,8 +184,18 @@ def _adaptive_max_pool(x: torch.Tensor, output_size: Sequence[int]) -> tuple[tor
         taken = torch.minimum(begin + torch.arange(widest), last)
         positions = (positions.unsqueeze(-2).unsqueeze(-1) * size + taken.unsqueeze(-2)).flatten(-2)
         x = x.index_select(axis, taken.flatten()).unflatten(axis, (outputs, widest)).movedim(axis + 1, -1).flatten(-2)
-    values, chosen = x.max(-1)
-    return values, positions.expand(x.shape).gather(-1, chosen.unsqueeze(-1)).squeeze(-1)
+    return maxima_of_windows(x, positions.expand(x.shape))
+
+
+def maxima_of_windows(windows: torch.Tensor, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The maximum of each window, the last dimension, and its position: that of the last NaN, else of the first
+    maximum, as PyTorch's poolings have it."""
+    values, chosen = windows.max(-1)
+    if windows.is_floating_point():
+        numbers = torch.arange(windows.shape[-1])
+        last = torch.where(windows.isnan(), numbers, torch.full([], -1, dtype=torch.int64)).amax(-1)
+        chosen = torch.where(last < 0, chosen, last)
+    return values, positions.gather(-1, chosen.unsqueeze(-1)).squeeze(-1)
 
 
 def _adaptive_avg_pool(x: torch.Tensor, output_size: Sequence[int]) -> torch.Tensor:
