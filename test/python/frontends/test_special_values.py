@@ -106,6 +106,9 @@ FUNCTIONS: dict[str, Function] = {
     "logcumsumexp": lambda x: x.flip(0).logcumsumexp(0),
     "logcumsumexp of infinities": lambda x: torch.cat([x[2:3], x[2:3], x[3:6], x[1:2], x[2:3], x[1:2]]).logcumsumexp(0),
     "logcumsumexp of bf16": lambda x: x.flip(0).bfloat16().logcumsumexp(0).float(),
+    "gradient of the smooth L1 loss": lambda x: torch.ops.aten.smooth_l1_loss_backward(
+        torch.ones_like(x), x, x.flip(0), 0, 0.5
+    ),
     "xlogy": lambda x: torch.xlogy(torch.tensor(0.0), x),
     "bf16": lambda x: x.bfloat16().float(),
     "f16": lambda x: x.half().float(),

@@ -612,6 +612,16 @@ def _is_empty(x: torch.Tensor) -> bool:
     return any(isinstance(extent, int) and extent == 0 for extent in x.shape)
 
 
+@_decomposes(aten.smooth_l1_loss_backward.default)
+def _smooth_l1_loss_backward(
+    gradient: torch.Tensor, x: torch.Tensor, target: torch.Tensor, reduction: int, beta: float
+) -> torch.Tensor:
+    # The default has 0 where the difference is NaN, by its sign.
+    difference = x - target
+    found: torch.Tensor = torch._decomp.decompositions.smooth_l1_loss_backward(gradient, x, target, reduction, beta)
+    return torch.where(difference.isnan(), difference, found)
+
+
 @_decomposes(aten.nll_loss_backward.default, aten.nll_loss2d_backward.default)
 def _nll_loss_backward(
     gradient: torch.Tensor,
