@@ -9,6 +9,7 @@ import cProfile
 import functools
 import gc
 import io
+import queue
 import random
 import sys
 import threading
@@ -567,6 +568,9 @@ def _of_a_parameter() -> Callable:
     [
         (lambda _: random.random(), "random numbers of Python's module random"),
         (lambda _: np.random.rand(), "random numbers of numpy.random"),
+        # Each would wait for ever.
+        (lambda _: queue.SimpleQueue().get(), r"^test_changes_between_steps.py:\d+: the step waits for another thread"),
+        (lambda _: queue.Queue().get(), r"^test_changes_between_steps.py:\d+: the step waits for another thread"),
         (_own_generator(), "the step itself changes generator of _own_generator"),
         (_counted, r"the step itself changes model.settings.factor"),
         (_of_a_parameter(), r"reads the tensor of inner.weight from elsewhere than the model"),
@@ -577,6 +581,23 @@ def test_reads_that_are_refused(read: Callable, message: str) -> None:
     getattr(read, "remember", lambda _: None)(model)
     trainer = repro_mlir.Trainer(model, cross_entropy, sgd(model), target="reference")
     with pytest.raises(ReproError, match=message):
+        trainer.step(*BATCH)
+
+
+def test_an_optimizer_that_waits_is_refused_after_one_run() -> None:
+    values: queue.SimpleQueue[float] = queue.SimpleQueue()
+    values.put(0.5)
+
+    class Waiting(torch.optim.Optimizer):
+        def step(self, closure: Any = None) -> None:
+            factor = values.get()
+            with torch.no_grad():
+                for parameter in self.param_groups[0]["params"]:
+                    parameter.sub_(parameter.grad * factor)
+
+    model = new_model()
+    trainer = repro_mlir.Trainer(model, cross_entropy, Waiting(model.parameters(), {}), target="reference")
+    with pytest.raises(ReproError, match="the step waits for another thread"):
         trainer.step(*BATCH)
 
 

@@ -19,9 +19,11 @@ import gc
 import importlib
 import io
 import os
+import queue
 import random
 import re
 import sys
+import threading
 import types
 import warnings
 from collections.abc import Callable, Iterator
@@ -144,6 +146,8 @@ class Recording:
         caller = frame.f_back
         if caller is None or self._kinds.get(id(caller.f_code)) not in (_USER, _PACKAGE) or _is_callback(code):
             return
+        if code is threading.Condition.wait.__code__:
+            raise self._waiting(frame)
         if id(code) in _ALL_ATTRIBUTES:
             self.everything = True
         if code is importlib.import_module.__code__:
@@ -180,6 +184,8 @@ class Recording:
             if not issubclass(owner, datetime.date) or name not in _NOW:
                 return
             what = f"{owner.__name__}.{name}"
+        elif isinstance(owner, queue.SimpleQueue) and name.startswith("get"):
+            raise self._waiting(frame)
         elif isinstance(owner, random.Random) and name != "getstate" and owner is not random._inst:
             what = f"{type(owner).__name__}.{name}"
         elif isinstance(owner, io.IOBase) and not isinstance(owner, io.StringIO | io.BytesIO) and not is_opaque(owner):
@@ -193,6 +199,14 @@ class Recording:
                 f"{_user_line(frame)}the step calls {what}, which may give another value each time: a compiled step "
                 "has the value that it gave at the capture; expected the value in the batch or in a buffer of the model"
             )
+
+    def _waiting(self, frame: types.FrameType) -> CaptureError:
+        """The error of a call that may wait for ever, as a trace runs a step more than once; raised before the call."""
+        self._refusal = (
+            f"{_user_line(frame)}the step waits for another thread, or takes a value from a queue: a compiled step has "
+            "the value that it got at the capture; expected the value in the batch"
+        )
+        return CaptureError(self._refusal)
 
     @contextlib.contextmanager
     def _dynamic_names(self) -> Iterator[None]:

@@ -27,6 +27,7 @@ from repro_mlir.frontends.torch.arguments import check_class
 from repro_mlir.frontends.torch.compositions import Compositions
 from repro_mlir.frontends.torch.errors import CaptureError, one_line
 from repro_mlir.frontends.torch.number_calls import NumberCalls
+from repro_mlir.frontends.torch.recording import Recording
 from repro_mlir.frontends.torch.slots import Owner, Slot, held_by
 from repro_mlir.frontends.torch.source_lines import phase
 from repro_mlir.frontends.torch.traced_numbers import (
@@ -157,7 +158,9 @@ class TracedUpdate:
             tape, size = Tape(), self._findings.size
             with FakeTensorMode(), Compositions(), torch.no_grad():
                 run = _Run(self._optimizer, self._names, self._findings, tape, _Fakes(self._names, self._updated))
-                run.step()
+                # What cannot be captured is refused before the next run, which could wait for it.
+                with Recording().recorded():
+                    run.step()
             self._findings.learn(run)
             if self._findings.size == size:
                 return tape, run
