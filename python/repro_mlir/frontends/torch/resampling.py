@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch._decomp.decompositions import _compute_scale, _compute_source_index, upsample_compute_output_size
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 aten = torch.ops.aten
 
@@ -46,7 +47,9 @@ def linear(
     ]
     for (extent, size, _), (_, _, ratio) in zip(reversed(dims), reversed(places), strict=True):
         pairs = zip(corners[::2], corners[1::2], strict=True)
-        corners = [_between(low, high, ratio, is_copied=extent == size) for low, high in pairs]
+        # A comparison of open sizes would leave the program to some of them.
+        is_copied = statically_known_true(extent == size)
+        corners = [_between(low, high, ratio, is_copied) for low, high in pairs]
     return corners[0].to(x.dtype).contiguous(memory_format=torch._prims_common.suggest_memory_format(x))
 
 
