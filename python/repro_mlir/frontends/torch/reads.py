@@ -279,7 +279,7 @@ class _Functions(_View):
 
 
 class Looked:
-    """What a function gives for each of some objects, such as their classes."""
+    """The results of a function for some objects, such as their classes."""
 
     def __init__(self, look: Callable[[Any], object], objects: Collection[object]) -> None:
         self._look = look

@@ -158,7 +158,7 @@ class TracedUpdate:
             tape, size = Tape(), self._findings.size
             with FakeTensorMode(), Compositions(), torch.no_grad():
                 run = _Run(self._optimizer, self._names, self._findings, tape, _Fakes(self._names, self._updated))
-                # What cannot be captured is refused before the next run, which could wait for it.
+                # A queue or a pipe is refused before the next run, which could wait for it.
                 with Recording().recorded():
                     run.step()
             self._findings.learn(run)
