@@ -147,6 +147,21 @@ def _first_value(model: Any, x: Any) -> Any:
     return x - model.table
 
 
+def _first_product(model: Any, x: Any) -> Any:
+    if model.table is None:
+        model.table = x.detach()
+        x = x * 2
+    return (x * COMPLEX).real
+
+
+COMPLEX = torch.tensor(0.5 + 1j)
+
+
+def test_another_graph_without_a_hash_is_refused() -> None:
+    with pytest.raises(ReproError, match=r"a later step reads what this one keeps in model\.table, "):
+        capture(Net(_first_product))
+
+
 @pytest.mark.parametrize(
     ("function", "name"),
     [
