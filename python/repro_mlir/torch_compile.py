@@ -47,13 +47,11 @@ class Backend(ConstantAttributes):
         self._seed = None if seed is None else signed_seed(seed)
         self._fallback = fallback
         self._calls = itertools.count()
-        self._form = (target, threads, exact_digits, fallback)
+        # Each backend with a seed counts its own calls.
+        self._form = (target, threads, exact_digits, fallback, None if seed is None else self._calls)
 
     def __eq__(self, other: object) -> bool:
-        if self is other or not isinstance(other, Backend):
-            return self is other
-        # Each backend with a seed counts its own calls.
-        return self._seed is None and other._seed is None and self._form == other._form
+        return isinstance(other, Backend) and self._form == other._form
 
     def __hash__(self) -> int:
         return hash(self._form)
