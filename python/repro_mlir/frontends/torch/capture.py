@@ -23,7 +23,7 @@ from repro_mlir.frontends.arrays import as_array
 from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram, SymbolicImport
 from repro_mlir.frontends.torch.arguments import require_loss, require_model
 from repro_mlir.frontends.torch.averages import average_tensors, check_average, update_average
-from repro_mlir.frontends.torch.captured import TENSOR_LEAF, Captured, Role, flatten, leaf_names
+from repro_mlir.frontends.torch.captured import TENSOR_LEAF, Captured, Role, flatten, leaf_names, named_leaves
 from repro_mlir.frontends.torch.changing_values import ChangingValues
 from repro_mlir.frontends.torch.contents import contents_of, frontend_identity
 from repro_mlir.frontends.torch.errors import CaptureError, located
@@ -53,7 +53,7 @@ from repro_mlir.frontends.torch.tensors import kind_of
 from repro_mlir.frontends.torch.tracing import first_stage, second_stage
 from repro_mlir.frontends.torch.unsigned import is_unsigned
 from repro_mlir.frontends.torch.value_requests import no_tensor
-from repro_mlir.frontends.torch.writes import leaves_of, refuse_new_entries, refuse_writes
+from repro_mlir.frontends.torch.writes import refuse_new_entries, refuse_writes
 from repro_mlir.gradient_compression.apply import compress_gradients
 from repro_mlir.gradient_compression.chosen import compression_of
 from repro_mlir.numerics.philox import signed_seed
@@ -804,9 +804,9 @@ def _trace(step: _Step, options: CaptureOptions, sizes: Sizes | None = None) -> 
         recorded = contextlib.nullcontext() if step.recording is None else step.recording.recorded()
         with RandomSites(seed_value, step_value), recorded:
             batch = step.rebuild_batch(rest[count:])
-            leaves = leaves_of(batch)
+            leaves = dict(named_leaves(batch))
             outputs = step.run(parameters, buffers, state, rest[:count], batch)
-            refuse_new_entries(leaves, leaves_of(batch))
+            refuse_new_entries(leaves, dict(named_leaves(batch)))
         kept.note_constants()
         new_state = [*parameters.values(), *buffers.values(), *state.values()]
         return [*new_state, seed_value, step_value + 1, *outputs]

@@ -236,10 +236,15 @@ def flatten(batch: Any) -> tuple[list[Any], pytree.TreeSpec]:
     return [_tensor_of(leaf) if isinstance(leaf, np.ndarray | np.generic) else leaf for leaf in leaves], spec
 
 
-def leaf_names(batch: Any) -> list[str]:
-    """The name of each leaf of a batch, such as `batch[0]`."""
+def named_leaves(batch: Any) -> list[tuple[str, Any]]:
+    """The leaves of a batch with their names, such as `batch[0]`."""
     found, _ = pytree.tree_flatten_with_path(_without_mappings(as_arguments(batch)))
-    return [f"batch{pytree.keystr(path)}" for path, _ in found]
+    return [(f"batch{pytree.keystr(path)}", leaf) for path, leaf in found]
+
+
+def leaf_names(batch: Any) -> list[str]:
+    """The name of each leaf of a batch."""
+    return [name for name, _ in named_leaves(batch)]
 
 
 def _without_mappings(batch: Any) -> Any:

@@ -57,11 +57,6 @@ def _memory(node: torch.fx.Node) -> object:
     return value.untyped_storage()._cdata
 
 
-def leaves_of(batch: Any) -> dict[str, Any]:
-    """The leaves of a batch by name, as `captured.leaf_names`; none is asked for anything."""
-    return {f"batch{pytree.keystr(path)}": leaf for path, leaf in pytree.tree_flatten_with_path(batch)[0]}
-
-
 def refuse_new_entries(former: Mapping[str, Any], present: Mapping[str, Any]) -> None:
     """CaptureError where a step has put something into the lists and dicts of its batch, whose leaves these are."""
     for name, value in present.items():
