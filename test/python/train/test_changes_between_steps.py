@@ -11,6 +11,7 @@ import gc
 import io
 import queue
 import random
+import socket
 import sys
 import threading
 import time
@@ -545,6 +546,9 @@ def _counted(model: Any) -> float:
     return model.settings.factor
 
 
+SOCKETS = socket.socketpair()
+
+
 def _own_generator() -> Callable:
     generator = np.random.default_rng(1)
     return lambda _: generator.random()
@@ -571,6 +575,7 @@ def _of_a_parameter() -> Callable:
         # Each would wait for ever.
         (lambda _: queue.SimpleQueue().get(), r"^test_changes_between_steps.py:\d+: the step waits for another thread"),
         (lambda _: queue.Queue().get(), r"^test_changes_between_steps.py:\d+: the step waits for another thread"),
+        (lambda _: float(SOCKETS[0].recv(1)), r"^test_changes_between_steps.py:\d+: the step waits for another thread"),
         (_own_generator(), "the step itself changes generator of _own_generator"),
         (_counted, r"the step itself changes model.settings.factor"),
         (_of_a_parameter(), r"reads the tensor of inner.weight from elsewhere than the model"),
@@ -601,7 +606,7 @@ def test_an_optimizer_that_waits_is_refused_after_one_run() -> None:
         trainer.step(*BATCH)
 
 
-def test_annotations_are_no_reads() -> None:
+def test_annotations_are_not_reads() -> None:
     model = Reader(lambda _: 2.0 if typing.Optional[int] else 1.0)  # noqa: UP045
     trainer = repro_mlir.Trainer(model, cross_entropy, sgd(model), target="reference")
     trainer.step(*BATCH)

@@ -9,6 +9,7 @@ user's. The names of attributes are those in the code that ran, and those that `
 
 from __future__ import annotations
 
+import _socket
 import builtins
 import contextlib
 import copy
@@ -184,7 +185,9 @@ class Recording:
             if not issubclass(owner, datetime.date) or name not in _NOW:
                 return
             what = f"{owner.__name__}.{name}"
-        elif isinstance(owner, queue.SimpleQueue) and name.startswith("get"):
+        elif (isinstance(owner, queue.SimpleQueue) and name.startswith("get")) or (
+            isinstance(owner, _socket.socket) and name.startswith(("recv", "accept"))
+        ):
             raise self._waiting(frame)
         elif isinstance(owner, random.Random) and name != "getstate" and owner is not random._inst:
             what = f"{type(owner).__name__}.{name}"
@@ -203,8 +206,8 @@ class Recording:
     def _waiting(self, frame: types.FrameType) -> CaptureError:
         """The error of a call that may wait for ever, as a trace runs a step more than once; raised before the call."""
         self._refusal = (
-            f"{_user_line(frame)}the step waits for another thread, or takes a value from a queue: a compiled step has "
-            "the value that it got at the capture; expected the value in the batch"
+            f"{_user_line(frame)}the step waits for another thread, or takes a value from a queue or a socket: a "
+            "compiled step has the value that it got at the capture; expected the value in the batch"
         )
         return CaptureError(self._refusal)
 
