@@ -56,7 +56,8 @@ class Place:
 
     def _namespace(self) -> dict[str, Any]:
         # The user may have given a module another dictionary.
-        return self.owner.__dict__ if isinstance(self.owner, torch.nn.Module) else self.owner  # type: ignore
+        owner: Any = self.owner
+        return owner.__dict__ if isinstance(owner, torch.nn.Module) else owner
 
 
 class Mark:

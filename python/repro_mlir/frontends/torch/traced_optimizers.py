@@ -367,7 +367,7 @@ class _Uniform:
 
 
 def _start(first: Any, last: Any) -> Any:
-    """What an entry of state begins with, which the first step makes as `first` and leaves as `last`."""
+    """The initial value of an entry of state that the first step makes as `first` and leaves as `last`."""
     if isinstance(first, _Uniform):
         return first.make()
     if type(first) in (int, float) and isinstance(last, torch.Tensor):
