@@ -21,6 +21,7 @@ from repro_mlir.frontends.torch.checks import is_all_true
 from repro_mlir.frontends.torch.control_flow import ControlFlow
 from repro_mlir.frontends.torch.ctc import ctc_loss
 from repro_mlir.frontends.torch.errors import CaptureError
+from repro_mlir.frontends.torch.known_shapes import is_empty
 from repro_mlir.frontends.torch.packed_sequences import PACKED
 from repro_mlir.frontends.torch.resampling import linear
 from repro_mlir.frontends.torch.value_requests import answered, is_request
@@ -463,10 +464,6 @@ def _interpolate(
     return found
 
 
-def _is_empty(x: torch.Tensor) -> bool:
-    return any(isinstance(extent, int) and extent == 0 for extent in x.shape)
-
-
 def _group_norm(
     x: torch.Tensor,
     num_groups: int,
@@ -475,7 +472,7 @@ def _group_norm(
     eps: float = 1e-5,
     cudnn_enabled: bool = True,
 ) -> torch.Tensor:
-    if not _is_empty(x):
+    if not is_empty(x):
         return torch.group_norm(x, num_groups, weight, bias, eps, cudnn_enabled)
     if weight is not None and weight.requires_grad and x.shape[0] != 0:
         raise CaptureError("group_norm of no elements, of whose weight PyTorch's gradient is NaN, is not supported")
@@ -494,7 +491,7 @@ def _loss(function: Any, place: int) -> Callable[..., torch.Tensor]:
 
     def call(input: torch.Tensor, target: torch.Tensor, *rest: Any, **named: Any) -> torch.Tensor:
         found: torch.Tensor
-        if not _is_empty(input):
+        if not is_empty(input):
             found = function(input, target, *rest, **named)
             return found
         found = input - target

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from repro_mlir.frontends.torch.known_shapes import is_empty
 from repro_mlir.frontends.torch.operations import Builder, define
 
 aten = torch.ops.aten
@@ -84,7 +85,7 @@ _CONVOLUTION = define(
 
 
 def _convolve(x: torch.Tensor, kernel: torch.Tensor, init: torch.Tensor, *windows: Any) -> torch.Tensor:
-    if any(isinstance(extent, int) and extent == 0 for extent in (*x.shape, *kernel.shape)):
+    if is_empty(x) or is_empty(kernel):
         # There is nothing to fold.
         return init.clone()
     result: torch.Tensor = _CONVOLUTION(x, kernel, init, *windows)

@@ -34,6 +34,7 @@ from repro_mlir.frontends.torch import (
     special_polynomials,
     views,
 )
+from repro_mlir.frontends.torch.known_shapes import is_empty
 
 aten = torch.ops.aten
 
@@ -608,10 +609,6 @@ def _histc(x: torch.Tensor, bins: int = 100, min: float = 0, max: float = 0) -> 
 # --- Losses, embeddings, indexing ---
 
 
-def _is_empty(x: torch.Tensor) -> bool:
-    return any(isinstance(extent, int) and extent == 0 for extent in x.shape)
-
-
 @_decomposes(aten.smooth_l1_loss_backward.default)
 def _smooth_l1_loss_backward(
     gradient: torch.Tensor, x: torch.Tensor, target: torch.Tensor, reduction: int, beta: float
@@ -788,7 +785,7 @@ def _index(x: torch.Tensor, indices: Sequence[Any]) -> Any:
 def _index_put(
     x: torch.Tensor, indices: Sequence[torch.Tensor | None], values: torch.Tensor, accumulate: bool = False
 ) -> Any:
-    if any(each is not None and _is_empty(each) for each in indices):
+    if any(each is not None and is_empty(each) for each in indices):
         # Writing nothing crashes the lowering.
         return x.clone()
     if accumulate and x.dtype == torch.bool:

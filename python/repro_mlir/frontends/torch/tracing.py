@@ -152,7 +152,7 @@ def _require_kept(tensor: torch.Tensor, dims: Any = None) -> None:
             torch._check(tensor.shape[dim] != 1)
 
 
-def _is_empty(operator: Any, results: Any) -> bool:
+def _gives_nothing(operator: Any, results: Any) -> bool:
     """Whether an operator that writes nothing gives tensors without elements alone."""
     if not isinstance(operator, torch._ops.OpOverload) or operator._schema.is_mutable:
         return False
@@ -192,7 +192,7 @@ class _SecondStage(NodeInterpreter):
             _require_kept(*args)
         args = with_positive_indices(target, args)
         expected = self.current.meta.get("val")
-        if _is_empty(target, expected):
+        if _gives_nothing(target, expected):
             # Some crash the lowering, or divide by the number of elements.
             return pytree.tree_map(lambda each: torch.zeros(each.shape, dtype=each.dtype), expected)
         if pool_indices.is_pool(target):
