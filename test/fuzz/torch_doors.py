@@ -157,6 +157,7 @@ def by_trainer(cases: Sequence[Case], targets: Sequence[str]) -> list[Results]:
     rest = [value for value, trained in zip(flat, model.trained, strict=True) if not trained]
     with torch.no_grad():
         factors = [weights(value) for case in cases for value in case.program.function()(*case.tensors())]
+    counted = [value.requires_grad for value in model(torch.zeros(()), *rest)]
     batch = (torch.zeros(()), *rest, factors)
     program = trainer.prepare(*batch)
     assert isinstance(program, CanonicalProgram)
@@ -173,7 +174,7 @@ def by_trainer(cases: Sequence[Case], targets: Sequence[str]) -> list[Results]:
             want = old if slope is None else old - RATE * slope
             torch.testing.assert_close(new, want, equal_nan=True, msg=lambda text: f"update: {text}")
     # Both are sums in f32 of the same numbers.
-    pairs = [pair for pair in zip(step.outputs, factors, strict=True) if pair[0].is_floating_point()]
+    pairs = [pair for pair, counts in zip(zip(step.outputs, factors, strict=True), counted, strict=True) if counts]
     most = sum(float((value * factor).double().abs().sum()) for value, factor in pairs)
     exact = _loss([value.requires_grad_() for value, _ in pairs], [factor for _, factor in pairs]).item()
     if most < 1e30 and not abs(step.loss - exact) <= 2e-2 * most + 1e-30:

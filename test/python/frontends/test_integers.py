@@ -175,6 +175,14 @@ def test_numbers_beyond_2_to_53() -> None:
     check(NUMBERS, extremes(torch.int64))
 
 
+def test_numbers_out_of_the_range_of_a_type() -> None:
+    x = extremes(torch.int8)
+    functions: list[Function] = [lambda x: x < 300, lambda x: x == 255, lambda x: x != -129, lambda x: x >= -1000]
+    check({str(i): function for i, function in enumerate(functions)}, x)
+    with pytest.raises(repro_mlir.ReproError, match=r"the bound 300 is not a value of torch\.int8"):
+        repro_mlir.capture(_Module([lambda x: x.clamp(0, 300)]), (x,))
+
+
 def test_float_bounds_and_exponents_of_integers() -> None:
     x = extremes(torch.int32)
     functions: list[Function] = [lambda x: x.clamp(-2.5, 2.5), lambda x: (x & 15) ** 0.5]

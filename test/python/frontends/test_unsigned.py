@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import repro_mlir
 import torch
+import torch.nn.functional as F
 from operator_checks import check
 from repro_mlir import Program, ReproError
 from repro_mlir.files.tensor_file import read_all_tensors, write_tensors
@@ -35,9 +36,14 @@ def test_bytes_as_eager_computes_them() -> None:
         {
             "sums": lambda x, y: [x + y, x - y, x * y, -x, ~x, x + 300, 3 - x, torch.add(x, y, alpha=3)],
             "quotients": lambda x, y: [x // y, x / y, x % y, torch.fmod(x, y), torch.div(x, 7, rounding_mode="trunc")],
+            # A quotient that is a float has the number as it is.
+            "true quotients": lambda x, y: [x / -3, x / 300, -3 / y, x / torch.tensor(-300), x / 2.5],
             "bits": lambda x, y: [x & y, x | y, x ^ y, x << 3, x >> 3, x << 9, x >> 9, x >> (y & 7)],
             # Numbers are of the tensor's type: 300 is 44, -1 is 255.
             "orders": lambda x, y: [x > y, x <= y, x == 300, x > -1, torch.maximum(x, y), torch.minimum(x, y)],
+            "bounds": lambda x, y: [x.clamp(2, -1), x.clamp(-1, 3), x.clamp(min=-1), x.clamp(max=torch.tensor(258)),
+                                    torch.clamp(x, torch.tensor(-1), torch.tensor(3)), F.threshold(x, -1, 7)],
+            "truths": lambda x, y: [torch.logical_and(x, torch.tensor(256)), torch.logical_xor(x, torch.tensor(257))],
             "reductions": lambda x, y: [x.sum(), x.prod(), x.max(), x.min(), x.argmax(), x.cumsum(0), x.any()],
             "sorted": lambda x, y: [*x.sort(), *torch.topk(y, 3), torch.flip(x, [0]), x.median()],
             "chosen": lambda x, y: [torch.where(x > y, x, y), x.clamp(3, 200), x.masked_fill(x > 100, 255), x[2:]],
@@ -47,7 +53,7 @@ def test_bytes_as_eager_computes_them() -> None:
             "products": lambda x, y: [x.reshape(2, 4) @ y.reshape(4, 2), torch.dot(x, y)],
             "made": lambda x, y: [torch.zeros_like(x), torch.full_like(x, 200), torch.arange(9, dtype=torch.uint8)],
             "images": lambda x, y: [x.float() / 255, x.to(torch.bfloat16), x.to(torch.int16), x.bool()],
-            "pooled": lambda x, y: torch.nn.functional.max_pool2d(x.reshape(1, 2, 4), (1, 2)),
+            "pooled": lambda x, y: F.max_pool2d(x.reshape(1, 2, 4), (1, 2)),
             "back": lambda x, y: [(x.float() * 0.7).to(torch.uint8), (x.int() * 5).to(torch.uint8), y.view(torch.int8)],
         },
         X,
@@ -152,6 +158,6 @@ def test_sizes_that_are_left_open() -> None:
 def test_what_is_refused() -> None:
     with pytest.raises(ReproError, match=r"test_unsigned\.py:\d+: bilinear interpolation of uint8 is not supported"):
         image = X.reshape(1, 1, 2, 4)
-        repro_mlir.capture(_Of(lambda x: torch.nn.functional.interpolate(x, (4, 8), mode="bilinear")), (image,))
+        repro_mlir.capture(_Of(lambda x: F.interpolate(x, (4, 8), mode="bilinear")), (image,))
     with pytest.raises(ReproError, match=r"aten\.sin.*not supported on uint64"):
         repro_mlir.capture(_Of(torch.sin), (X.to(torch.uint64),))

@@ -34,6 +34,7 @@ from repro_mlir.frontends.torch import (
     special_polynomials,
     views,
 )
+from repro_mlir.frontends.torch.errors import CaptureError
 from repro_mlir.frontends.torch.known_shapes import is_empty
 
 aten = torch.ops.aten
@@ -222,7 +223,7 @@ def _compare(operator: Any) -> Callable[..., Any]:
 
 
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
-    _entries[getattr(aten, _name).Scalar] = _compare(getattr(aten, _name).Tensor)
+    _decomposes(getattr(aten, _name).Scalar)(_compare(getattr(aten, _name).Tensor))
 
 
 @_decomposes(aten.pow.Tensor_Scalar)
@@ -310,9 +311,14 @@ def _bound(x: torch.Tensor, low: Any, high: Any) -> Any:
     for bound, operator in ((low, torch.maximum), (high, torch.minimum)):
         if bound is None:
             continue
-        if not isinstance(bound, torch.Tensor):
-            x = x.to(torch.result_type(x, bound))
-            bound = torch.full([], bound, dtype=x.dtype)
+        kind = torch.result_type(x, bound)
+        x = x.to(kind)
+        if isinstance(bound, torch.Tensor):
+            bound = bound.to(kind)
+        else:
+            if integers.is_integer(kind) and not integers.holds(kind, bound):
+                raise CaptureError(f"the bound {bound} is not a value of {kind}, as PyTorch requires")
+            bound = torch.full([], bound, dtype=kind)
         x = operator(x, bound)
     return x
 
@@ -373,6 +379,11 @@ def _truth(x: torch.Tensor) -> torch.Tensor:
 
 def _logical(operator: Any) -> Callable[..., Any]:
     def call(x: torch.Tensor, *other: torch.Tensor) -> torch.Tensor:
+        # (PyTorch) An integer of shape [] is taken in the type of the other operand.
+        for y in other:
+            kind = torch.result_type(x, y)
+            if integers.is_integer(kind):
+                x, other = x.to(kind), (y.to(kind),)
         # The lowering compares floats with zero in f64.
         return operator(_truth(x), *(_truth(y) for y in other))
 

@@ -25,6 +25,26 @@ def _operands(x: Any, y: Any) -> tuple[torch.Tensor, torch.Tensor] | None:
     return x, y
 
 
+def holds(kind: torch.dtype, number: float) -> bool:
+    """Whether an integer type has a number, without its fraction."""
+    return torch.iinfo(kind).min <= int(number) <= torch.iinfo(kind).max
+
+
+def is_integer(kind: torch.dtype) -> bool:
+    """Whether a type holds integers; bool does not."""
+    return not (kind.is_floating_point or kind.is_complex or kind is torch.bool)
+
+
+def _compare(operator: Any) -> Callable[..., Any]:
+    def call(x: torch.Tensor, number: Any) -> Any:
+        # (PyTorch) The number wraps in the tensor's type; the lowering compares in 64 bits.
+        if type(number) is not int or not is_integer(x.dtype) or holds(x.dtype, number):
+            return NotImplemented
+        return operator(x, _wrapped(number, x.dtype))
+
+    return call
+
+
 def _wrapped(number: int, kind: torch.dtype) -> torch.Tensor:
     if kind is not torch.bool:
         half = 2 ** (torch.iinfo(kind).bits - 1)
@@ -177,6 +197,8 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     aten.pow.Tensor_Tensor: _power,
     aten.pow.Scalar: _power,
 }
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    DECOMPOSITIONS[getattr(aten, _name).Scalar] = _compare(getattr(aten, _name).Tensor)
 for _name in ("and", "or", "xor"):
     _bitwise = getattr(aten, f"bitwise_{_name}")
     for _operator in (_bitwise.Scalar, _bitwise.Scalar_Tensor, getattr(aten, f"__{_name}__").Scalar):

@@ -13,7 +13,8 @@ aten = torch.ops.aten
 
 LOW_PRECISION = (torch.bfloat16, torch.float16, torch.float8_e4m3fn, torch.float8_e5m2)
 
-# Operators that only move, compare or select elements, or whose accumulator (F7) makes wide by itself.
+# Operators that only move, compare or select elements (nan_to_num has the limits of the type), or whose accumulator
+# (F7) makes wide by itself.
 _EXACT = {
     getattr(aten, name)
     for name in """
@@ -23,7 +24,7 @@ _EXACT = {
     constant_pad_nd where masked_fill masked_fill_ fill_ fill zero_ zeros_like ones_like full_like empty_like new_zeros
     new_ones new_full new_empty relu relu_ neg neg_ abs abs_ max_pool2d_with_indices amax amin max min maximum minimum
     argmax argmin sort topk repeat lift_fresh_copy tril triu diagonal diagonal_copy scatter eq ne lt le gt ge isnan
-    isinf threshold_backward as_strided view_as unfold expand_as t_ transpose_ zero sign lift lift_fresh
+    isinf nan_to_num threshold_backward as_strided view_as unfold expand_as t_ transpose_ zero sign lift lift_fresh
     """.split()
 }
 

@@ -89,7 +89,8 @@ def _lgamma(x: torch.Tensor) -> torch.Tensor:
     # DLMF 5.5.3
     sine, _ = _turn(x)
     reflected = math.log(math.pi) - _log(torch.where(x < 0, (wide * sine).abs(), one)) - positive
-    result = torch.where(x < 0, reflected, positive).to(torch.float32)
+    # Near to zero the sine times x leaves f32's range, and lgamma(-a) is lgamma(a) to 2^-40.
+    result = torch.where((x < 0) & (a > 2.0**-40), reflected, positive).to(torch.float32)
     infinite = (a == math.inf) | ((x <= 0) & (x == torch.floor(x)))
     # Zeros, with the derivatives there.
     result = torch.where(x == 1, (1 - x) * _EULER, torch.where(x == 2, (x - 2) * (1 - _EULER), result))

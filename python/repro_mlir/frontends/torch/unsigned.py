@@ -9,6 +9,7 @@ as they are; others compute in a wider signed type, and what is unsigned of thei
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -143,29 +144,29 @@ class _OnSigned(NodeInterpreter):
         if name in _MOVED and given and given == results:
             moved = target(*pytree.tree_map(_bits, args), **pytree.tree_map(_bits, kwargs))
             return pytree.tree_map(lambda value, former: _Unsigned(value, former.dtype), moved, expected)
+        # A quotient that is a float has operands with the values that they have.
+        if name in _OF_ONE_KIND and not any(dtype.is_floating_point for dtype in results):
+            args = self._of_one_kind(args)
         if torch.uint64 in given | results and (wide := wide_integers.RULES.get(name)):
-            args = self._of_one_kind(args) if name in _OF_TWO else args
             found = wide(*pytree.tree_map(_bits, args), **pytree.tree_map(_bits, kwargs))
         elif name in _BY_FLOATS and torch.uint32 not in given:
             found = target(*pytree.tree_map(_float, args), **pytree.tree_map(_float, kwargs))
         else:
-            args = self._of_one_kind(args) if name in _OF_TWO else args
             found = target(*pytree.tree_map(_number, args), **pytree.tree_map(_number, kwargs))
         return pytree.tree_map(_as_expected, found, expected)
 
     def _of_one_kind(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The operands, where numbers or tensors of shape [] are to be of an unsigned type, with these wrapped."""
-        formers: list[Any] = [
-            each.meta["val"] if isinstance(each, torch.fx.Node) else each for each in self.current.args
-        ]
+        """The operands, those that are to be of an unsigned type wrapped."""
+        formers = [each.meta["val"] if isinstance(each, torch.fx.Node) else each for each in self.current.args]
         with _disable_current_modes():
-            like: list[Any] = [
+            like = [
                 torch.empty([1] * former.dim(), dtype=former.dtype, device="meta")
                 if isinstance(former, torch.Tensor)
                 else former
                 for former in formers
+                if former is not None
             ]
-            kind = torch.result_type(like[0], like[1])
+            kind = functools.reduce(torch.promote_types, (torch.result_type(like[0], other) for other in like[1:]))
         if kind not in HELD:
             return args
 
@@ -177,7 +178,7 @@ class _OnSigned(NodeInterpreter):
                 return _converted(value, kind)
             return _cut(value, kind) if isinstance(value, torch.Tensor) else value
 
-        return (*map(wrapped, args[:2]), *args[2:])
+        return (*map(wrapped, args),)
 
 
 _CONCERNED = (_Unsigned, torch.dtype)
@@ -300,13 +301,14 @@ _MOVED = frozenset(
 )
 """Operators whose results have elements of their operands, as they are."""
 
-_OF_TWO = frozenset(
+_OF_ONE_KIND = frozenset(
     """
     add sub rsub mul div floor_divide remainder fmod maximum minimum fmax fmin eq ne lt le gt ge pow bitwise_and
     bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift __and__ __or__ __xor__ __lshift__ __rshift__ gcd lcm
+    logical_and logical_or logical_xor clamp clamp_min clamp_max threshold
     """.split()
 )
-"""Operators that convert their first two operands to one type."""
+"""Operators that convert their operands to one type."""
 
 _BY_FLOATS = frozenset("max_pool1d_with_indices max_pool2d_with_indices max_pool3d_with_indices".split())
 """Operators that choose among elements, which the lowering has for floats alone."""
