@@ -482,22 +482,22 @@ def _group_norm(
     return x if bias is None else x + bias.reshape(shape)
 
 
-def _pad(x: torch.Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> torch.Tensor:
+def _pad(input: torch.Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> torch.Tensor:
     if mode == "circular":
         for i in range(0, len(pad), 2):
-            kept = x.shape[-1 - i // 2] + min(pad[i], 0) + min(pad[i + 1], 0)
+            kept = input.shape[-1 - i // 2] + min(pad[i], 0) + min(pad[i + 1], 0)
             if max(pad[i], pad[i + 1]) > kept:
                 # PyTorch copies elements that it has not written yet.
                 raise CaptureError(f"circular padding by {list(pad[i : i + 2])} repeats {kept} elements more than once")
-    padded: torch.Tensor = torch._C._nn.pad(x, pad, mode, value)
+    padded: torch.Tensor = torch._C._nn.pad(input, pad, mode, value)
     return padded
 
 
-def _softshrink(x: torch.Tensor, lambd: float = 0.5) -> torch.Tensor:
-    # PyTorch's decomposition has no gradient where x is NaN, which eager PyTorch has.
-    if not 0 <= lambd <= torch.finfo(x.dtype).max:
-        raise CaptureError(f"expected a lambd of softshrink from 0 to the largest {x.dtype}, got {lambd}")
-    return torch.where(x.abs() <= lambd, torch.zeros([], dtype=x.dtype), x - torch.sign(x) * lambd)
+def _softshrink(input: torch.Tensor, lambd: float = 0.5) -> torch.Tensor:
+    # PyTorch's decomposition has no gradient where the input is NaN, which eager PyTorch has.
+    if not 0 <= lambd <= torch.finfo(input.dtype).max:
+        raise CaptureError(f"expected a lambd of softshrink from 0 to the largest {input.dtype}, got {lambd}")
+    return torch.where(input.abs() <= lambd, torch.zeros([], dtype=input.dtype), input - torch.sign(input) * lambd)
 
 
 def _loss(function: Any, place: int) -> Callable[..., torch.Tensor]:
@@ -560,6 +560,7 @@ _COMPOSITIONS: dict[Any, Callable[..., Any]] = {
     torch._grouped_mm: _grouped_mm,
     F.interpolate: _interpolate,
     F.softshrink: _softshrink,
+    F.pad: _pad,
     torch._C._nn.pad: _pad,
     F.group_norm: _group_norm,
     torch.group_norm: _group_norm,
