@@ -157,9 +157,11 @@ class _OnSigned(NodeInterpreter):
 
     def _of_one_kind(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The operands, those that are to be of an unsigned type wrapped."""
-        formers = [each.meta["val"] if isinstance(each, torch.fx.Node) else each for each in self.current.args]
+        formers: list[Any] = [
+            each.meta["val"] if isinstance(each, torch.fx.Node) else each for each in self.current.args
+        ]
         with _disable_current_modes():
-            like = [
+            like: list[Any] = [
                 torch.empty([1] * former.dim(), dtype=former.dtype, device="meta")
                 if isinstance(former, torch.Tensor)
                 else former
