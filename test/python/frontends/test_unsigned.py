@@ -77,6 +77,12 @@ def test_wider_unsigned_integers() -> None:
                 y.to(torch.uint64),
             ],
             "64": lambda x, y, z: [z.double(), z.float(), z.to(torch.uint8), z.to(torch.int64), z.reshape(2, 2)],
+            # PyTorch computes in floats where the other operand or the result is one.
+            "with floats": lambda x, y, z: [
+                *(each for v in (y, z) for each in (v / -3, v / torch.tensor(-3), v / 2.5, v * 2.5, v > 2.5)),
+                z + torch.tensor(0.5, dtype=torch.float64),
+                z / z.double(),
+            ],
             "floats": lambda x, y, z: [(y.double() / 3).to(torch.uint32), (z.double() / 3).to(torch.uint64)],
         },
         X,

@@ -144,9 +144,9 @@ class _OnSigned(NodeInterpreter):
         if name in _MOVED and given and given == results:
             moved = target(*pytree.tree_map(_bits, args), **pytree.tree_map(_bits, kwargs))
             return pytree.tree_map(lambda value, former: _Unsigned(value, former.dtype), moved, expected)
-        # A quotient that is a float has operands with the values that they have.
-        if name in _OF_ONE_KIND and not any(dtype.is_floating_point for dtype in results):
-            args = self._of_one_kind(args)
+        if name in _OF_ONE_KIND:
+            args = self._of_one_kind(args, expected.dtype)
+            given = {leaf.dtype for leaf in args if _is_unsigned(leaf)}
         if torch.uint64 in given | results and (wide := wide_integers.RULES.get(name)):
             found = wide(*pytree.tree_map(_bits, args), **pytree.tree_map(_bits, kwargs))
         elif name in _BY_FLOATS and torch.uint32 not in given:
@@ -155,8 +155,8 @@ class _OnSigned(NodeInterpreter):
             found = target(*pytree.tree_map(_number, args), **pytree.tree_map(_number, kwargs))
         return pytree.tree_map(_as_expected, found, expected)
 
-    def _of_one_kind(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The operands, those that are to be of an unsigned type wrapped."""
+    def _of_one_kind(self, args: tuple[Any, ...], result: torch.dtype) -> tuple[Any, ...]:
+        """The operands in the type that PyTorch computes in, if it is unsigned, where numbers wrap, or a float."""
         formers: list[Any] = [
             each.meta["val"] if isinstance(each, torch.fx.Node) else each for each in self.current.args
         ]
@@ -169,6 +169,10 @@ class _OnSigned(NodeInterpreter):
                 if former is not None
             ]
             kind = functools.reduce(torch.promote_types, (torch.result_type(like[0], other) for other in like[1:]))
+        if result.is_floating_point or kind.is_floating_point:
+            # A true quotient of integers is one of floats.
+            kind = kind if kind.is_floating_point else result
+            return (*(_converted(value, kind) if _is_unsigned(value) else value for value in args),)
         if kind not in HELD:
             return args
 

@@ -60,14 +60,6 @@ def _divided(x: torch.Tensor, y: Any) -> tuple[torch.Tensor, torch.Tensor]:
     return quotient, torch.where(y == 0, x, x - quotient * y)
 
 
-def _divide(x: torch.Tensor, y: Any, *, rounding_mode: str | None = None) -> torch.Tensor:
-    if rounding_mode is None:
-        y = y if isinstance(y, torch.Tensor) else torch.full([], y, dtype=torch.int64)
-        kind = torch.get_default_dtype()
-        return to_float(x, kind) / to_float(y, kind)
-    return _divided(x, y)[0]
-
-
 def _compared(operator: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
     return lambda x, y: operator(_ordered(x), _ordered(y))
 
@@ -109,7 +101,7 @@ RULES: dict[str, Callable[..., Any]] = {
     "__xor__": torch.bitwise_xor,
     "__lshift__": torch.bitwise_left_shift,
     "__rshift__": _shift_right,
-    "div": _divide,
+    "div": lambda x, y, rounding_mode: _divided(x, y)[0],
     "floor_divide": lambda x, y: _divided(x, y)[0],
     "remainder": lambda x, y: _divided(x, y)[1],
     "fmod": lambda x, y: _divided(x, y)[1],
