@@ -176,11 +176,29 @@ def test_numbers_beyond_2_to_53() -> None:
 
 
 def test_numbers_out_of_the_range_of_a_type() -> None:
-    x = extremes(torch.int8)
-    functions: list[Function] = [lambda x: x < 300, lambda x: x == 255, lambda x: x != -129, lambda x: x >= -1000]
-    check({str(i): function for i, function in enumerate(functions)}, x)
-    with pytest.raises(repro_mlir.ReproError, match=r"the bound 300 is not a value of torch\.int8"):
-        repro_mlir.capture(_Module([lambda x: x.clamp(0, 300)]), (x,))
+    for kind in (torch.int8, torch.int16, torch.int32):
+        beyond = torch.iinfo(kind).max + 45
+        functions: dict[str, Function] = {
+            "less": lambda x, beyond=beyond: x < beyond,
+            "equal": lambda x, beyond=beyond: x == beyond,
+            "not equal": lambda x, beyond=beyond: x != -beyond,
+            "not less": lambda x, beyond=beyond: x >= -8 * beyond,
+            "truth": lambda x, beyond=beyond: torch.logical_and(x, torch.tensor(2 * beyond - 88)),
+        }
+        check(functions, extremes(kind))
+        with pytest.raises(repro_mlir.ReproError, match=rf"expected a bound that {kind} holds, got {beyond}"):
+            repro_mlir.capture(_Module([lambda x, beyond=beyond: x.clamp(0, beyond)]), (extremes(kind),))
+
+
+def test_a_bound_that_is_an_open_size() -> None:
+    model = _Module([lambda x: x.clamp(0, x.shape[0])])
+    x = torch.arange(6).reshape(2, 3)
+    program = repro_mlir.capture(model, (x,), dynamic_shapes=[{0: torch.export.Dim.AUTO}])
+    step = repro_mlir.compile(program, "cpu")
+    for rows in (2, 5):
+        values = torch.arange(3 * rows).reshape(rows, 3)
+        (got,) = step({}, values)[1].values()
+        assert torch.equal(got, model(values)[0])
 
 
 def test_float_bounds_and_exponents_of_integers() -> None:

@@ -316,8 +316,8 @@ def _bound(x: torch.Tensor, low: Any, high: Any) -> Any:
         if isinstance(bound, torch.Tensor):
             bound = bound.to(kind)
         else:
-            if integers.is_integer(kind) and not integers.holds(kind, bound):
-                raise CaptureError(f"the bound {bound} is not a value of {kind}, as PyTorch requires")
+            if type(bound) is int and not integers.holds(kind, bound):
+                raise CaptureError(f"expected a bound that {kind} holds, got {bound}")
             bound = torch.full([], bound, dtype=kind)
         x = operator(x, bound)
     return x
@@ -378,12 +378,11 @@ def _truth(x: torch.Tensor) -> torch.Tensor:
 
 
 def _logical(operator: Any) -> Callable[..., Any]:
-    def call(x: torch.Tensor, *other: torch.Tensor) -> torch.Tensor:
-        # (PyTorch) An integer of shape [] is taken in the type of the other operand.
-        for y in other:
-            kind = torch.result_type(x, y)
-            if integers.is_integer(kind):
-                x, other = x.to(kind), (y.to(kind),)
+    def call(x: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
+        other = [*others]
+        if other and 0 in (x.dim(), other[0].dim()):
+            # (PyTorch) An integer of shape [] is taken in the type of the other operand.
+            x, *other = integers.of_one_kind(x, *other) or (x, *other)
         # The lowering compares floats with zero in f64.
         return operator(_truth(x), *(_truth(y) for y in other))
 

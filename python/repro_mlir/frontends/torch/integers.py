@@ -16,7 +16,7 @@ import torch
 aten = torch.ops.aten
 
 
-def _operands(x: Any, y: Any) -> tuple[torch.Tensor, torch.Tensor] | None:
+def of_one_kind(x: Any, y: Any) -> tuple[torch.Tensor, torch.Tensor] | None:
     """Tensors or Python numbers as tensors of the result's type, None if it is not an integer type."""
     kind = torch.result_type(x, y)
     if kind.is_floating_point or kind.is_complex:
@@ -25,24 +25,11 @@ def _operands(x: Any, y: Any) -> tuple[torch.Tensor, torch.Tensor] | None:
     return x, y
 
 
-def holds(kind: torch.dtype, number: float) -> bool:
-    """Whether an integer type has a number, without its fraction."""
-    return torch.iinfo(kind).min <= int(number) <= torch.iinfo(kind).max
-
-
-def is_integer(kind: torch.dtype) -> bool:
-    """Whether a type holds integers; bool does not."""
-    return not (kind.is_floating_point or kind.is_complex or kind is torch.bool)
-
-
-def _compare(operator: Any) -> Callable[..., Any]:
-    def call(x: torch.Tensor, number: Any) -> Any:
-        # (PyTorch) The number wraps in the tensor's type; the lowering compares in 64 bits.
-        if type(number) is not int or not is_integer(x.dtype) or holds(x.dtype, number):
-            return NotImplemented
-        return operator(x, _wrapped(number, x.dtype))
-
-    return call
+def holds(kind: torch.dtype, number: int) -> bool:
+    """Whether a type has an integer; floats and bool convert each."""
+    if kind.is_floating_point or kind.is_complex or kind is torch.bool:
+        return True
+    return torch.iinfo(kind).min <= number <= torch.iinfo(kind).max
 
 
 def _wrapped(number: int, kind: torch.dtype) -> torch.Tensor:
@@ -54,7 +41,7 @@ def _wrapped(number: int, kind: torch.dtype) -> torch.Tensor:
 
 def floor_divide(x: Any, y: Any) -> Any:
     """x // y, NotImplemented for floats."""
-    operands = _operands(x, y)
+    operands = of_one_kind(x, y)
     if operands is None:
         return NotImplemented
     x, y = operands
@@ -68,7 +55,7 @@ def _divide(x: Any, y: Any, *, rounding_mode: str | None = None) -> Any:
     if rounding_mode == "floor":
         return floor_divide(x, y)
     # The lowering truncates in integers, given two tensors.
-    operands = None if isinstance(x, torch.Tensor) and isinstance(y, torch.Tensor) else _operands(x, y)
+    operands = None if isinstance(x, torch.Tensor) and isinstance(y, torch.Tensor) else of_one_kind(x, y)
     if rounding_mode is None or operands is None:
         return NotImplemented
     return torch.div(*operands, rounding_mode="trunc")
@@ -78,7 +65,7 @@ def _of_tensors(operator: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) 
     """The operator for a Python number on one side; floats are left to the default."""
 
     def call(x: Any, y: Any) -> Any:
-        operands = _operands(x, y)
+        operands = of_one_kind(x, y)
         return NotImplemented if operands is None else operator(*operands)
 
     return call
@@ -87,8 +74,18 @@ def _of_tensors(operator: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) 
 def _with_number(operator: Any) -> Callable[..., Any]:
     def call(x: torch.Tensor, y: Any, **alpha: Any) -> Any:
         # Numbers beside i8 crash the lowering.
-        operands = None if isinstance(y, torch.Tensor) else _operands(x, y)
+        operands = None if isinstance(y, torch.Tensor) else of_one_kind(x, y)
         return NotImplemented if operands is None else operator(*operands, **alpha)
+
+    return call
+
+
+def _compare(operator: Any) -> Callable[..., Any]:
+    wrapped = _of_tensors(operator)
+
+    def call(x: torch.Tensor, y: Any) -> Any:
+        # (PyTorch) The number wraps in the tensor's type; the lowering compares in 64 bits.
+        return NotImplemented if type(y) is not int or holds(x.dtype, y) else wrapped(x, y)
 
     return call
 
@@ -121,7 +118,7 @@ def _power(x: Any, y: Any) -> Any:
     """By repeated squaring; (PyTorch) a negative exponent gives 1/x toward zero."""
     if isinstance(y, int):
         return _power_of_number(x, y)
-    operands = _operands(x, y)
+    operands = of_one_kind(x, y)
     if operands is None:
         return NotImplemented
     base, exponent = operands
@@ -154,7 +151,7 @@ _FEWEST_BITS_PER_STEP = math.log2((1 + math.sqrt(5)) / 2)
 
 def _greatest_divisor(x: torch.Tensor, y: torch.Tensor) -> Any:
     """By Euclid's algorithm, in as many steps as any two numbers take."""
-    operands = _operands(x, y)
+    operands = of_one_kind(x, y)
     if operands is None:
         return NotImplemented
     x, y = (value.abs() if value.dtype.is_signed else value for value in operands)
@@ -166,7 +163,7 @@ def _greatest_divisor(x: torch.Tensor, y: torch.Tensor) -> Any:
 
 
 def _least_multiple(x: torch.Tensor, y: torch.Tensor) -> Any:
-    operands = _operands(x, y)
+    operands = of_one_kind(x, y)
     if operands is None:
         return NotImplemented
     # (PyTorch) of narrow integers in 32 bits.
