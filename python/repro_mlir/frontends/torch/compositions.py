@@ -483,20 +483,20 @@ def _group_norm(
 
 
 def _pad(input: torch.Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> torch.Tensor:
+    padded: torch.Tensor = torch._C._nn.pad(input, pad, mode, value)
     if mode == "circular":
         for i in range(0, len(pad), 2):
             kept = input.shape[-1 - i // 2] + min(pad[i], 0) + min(pad[i + 1], 0)
             if max(pad[i], pad[i + 1]) > kept:
                 # PyTorch copies elements that it has not written yet.
                 raise CaptureError(f"circular padding by {list(pad[i : i + 2])} repeats {kept} elements more than once")
-    padded: torch.Tensor = torch._C._nn.pad(input, pad, mode, value)
     return padded
 
 
 def _softshrink(input: torch.Tensor, lambd: float = 0.5) -> torch.Tensor:
     # PyTorch's decomposition has no gradient where the input is NaN, which eager PyTorch has.
-    if not 0 <= lambd <= torch.finfo(input.dtype).max:
-        raise CaptureError(f"expected a lambd of softshrink from 0 to the largest {input.dtype}, got {lambd}")
+    if not (input.is_floating_point() and lambd >= 0):
+        return F.softshrink(input, lambd)
     return torch.where(input.abs() <= lambd, torch.zeros([], dtype=input.dtype), input - torch.sign(input) * lambd)
 
 
