@@ -155,9 +155,8 @@ def by_trainer(cases: Sequence[Case], targets: Sequence[str]) -> list[Results]:
     flat = [value.detach() for case in cases for value in case.tensors()]
     before = {name: value.detach().clone() for name, value in model.named_parameters()}
     rest = [value for value, trained in zip(flat, model.trained, strict=True) if not trained]
-    with torch.no_grad():
-        factors = [weights(value) for case in cases for value in case.program.function()(*case.tensors())]
-    counted = [value.requires_grad for value in model(torch.zeros(()), *rest)]
+    values = model(torch.zeros(()), *rest)
+    factors = [weights(value.detach()) for value in values]
     batch = (torch.zeros(()), *rest, factors)
     program = trainer.prepare(*batch)
     assert isinstance(program, CanonicalProgram)
@@ -174,7 +173,8 @@ def by_trainer(cases: Sequence[Case], targets: Sequence[str]) -> list[Results]:
             want = old if slope is None else old - RATE * slope
             torch.testing.assert_close(new, want, equal_nan=True, msg=lambda text: f"update: {text}")
     # Both are sums in f32 of the same numbers.
-    pairs = [pair for pair, counts in zip(zip(step.outputs, factors, strict=True), counted, strict=True) if counts]
+    known = zip(step.outputs, factors, values, strict=True)
+    pairs = [(found, factor) for found, factor, value in known if value.requires_grad]
     most = sum(float((value * factor).double().abs().sum()) for value, factor in pairs)
     exact = _loss([value.requires_grad_() for value, _ in pairs], [factor for _, factor in pairs]).item()
     if most < 1e30 and not abs(step.loss - exact) <= 2e-2 * most + 1e-30:
