@@ -190,6 +190,37 @@ def test_numbers_out_of_the_range_of_a_type() -> None:
             repro_mlir.capture(_Module([lambda x, beyond=beyond: x.clamp(0, beyond)]), (extremes(kind),))
 
 
+def _masked(x: torch.Tensor) -> torch.Tensor:
+    x = x.clone()
+    x[x > 1] = 300
+    return x
+
+
+OVERFLOWS: dict[str, Function] = {
+    "full": lambda x: x + torch.full((2, 1), 300, dtype=x.dtype),
+    "full_like": lambda x: torch.full_like(x, 300),
+    "new_full": lambda x: x + x.new_full((2, 1), 300.0),
+    "scalar_tensor": lambda x: torch.where(x > 1, x, 300),
+    "fill_": lambda x: x.clone().fill_(300),
+    "masked_fill": lambda x: x.masked_fill(x > 1, 300),
+    "masked_fill_": _masked,
+    "index_fill": lambda x: x.index_fill(0, torch.tensor([0]), 300),
+    "scatter": lambda x: x.scatter(0, torch.tensor([0]), 300),
+    "constant_pad_nd": lambda x: torch.nn.functional.pad(x, (1, 0), value=300),
+    "pow": lambda x: x**300,
+}
+
+
+@pytest.mark.parametrize("name", OVERFLOWS)
+def test_numbers_that_do_not_fit_are_refused_as_by_pytorch(name: str) -> None:
+    kind = torch.uint8 if len(name) % 2 else torch.int8
+    x = torch.arange(4, dtype=kind)
+    with pytest.raises(RuntimeError, match="without overflow"):
+        OVERFLOWS[name](x)
+    with pytest.raises(repro_mlir.ReproError, match=rf"test_integers.py:\d+: aten.{name}.*{kind} holds, got 300"):
+        repro_mlir.capture(_Module([OVERFLOWS[name]]), (x,))
+
+
 def test_a_bound_that_is_an_open_size() -> None:
     model = _Module([lambda x: x.clamp(0, x.shape[0])])
     x = torch.arange(6).reshape(2, 3)

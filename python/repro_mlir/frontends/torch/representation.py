@@ -10,6 +10,7 @@ from typing import Any
 import torch.fx
 
 from repro_mlir.frontends.torch.complex_pairs import as_real, has_complex, without_complex
+from repro_mlir.frontends.torch.filled_numbers import refuse_overflows
 from repro_mlir.frontends.torch.quantization import has_quantizing, without_quantizing
 from repro_mlir.frontends.torch.selections import has_selections, without_selections
 from repro_mlir.frontends.torch.unsigned import as_signed, has_unsigned, without_unsigned
@@ -28,8 +29,9 @@ def represent(graph: torch.fx.GraphModule, arguments: Sequence[Any]) -> torch.fx
     Returns:
       a graph whose arguments and results are as `represented` makes them.
     Raises:
-      CaptureError: an operator is not defined for complex or unsigned numbers.
+      CaptureError: an operator is not defined for complex or unsigned numbers, or a number does not fit its type.
     """
+    refuse_overflows(graph)
     if has_selections(graph.graph):
         graph = without_selections(graph, arguments)
     if has_quantizing(graph.graph):
