@@ -166,9 +166,11 @@ class _Sampled:
 
 
 def _finite_outside(values: torch.Tensor, is_outside: torch.Tensor) -> torch.Tensor:
-    """The values, with zeros for infinities and NaN outside of an image, where they are multiplied by zero."""
-    is_finite = values.detach().abs() < float("inf")
-    return torch.where(is_finite | ~is_outside, values, torch.zeros([], dtype=values.dtype))
+    """The values, with zeros for infinities and NaN outside of an image, where values are multiplied by zero and have
+    no gradient."""
+    fixed = values.detach()
+    finite = torch.where(fixed.abs() < float("inf"), fixed, torch.zeros([], dtype=values.dtype))
+    return torch.where(is_outside, finite, values)
 
 
 def _reflected(place: torch.Tensor, twice_low: int, twice_high: int) -> torch.Tensor:
