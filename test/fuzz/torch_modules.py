@@ -30,7 +30,7 @@ from repro_mlir.compilation import cpu
 from repro_mlir.errors import ReproError
 from torch._dynamo.exc import BackendCompilerFailed, TorchDynamoException
 from torch_doors import DOORS, Case, Mismatch, Results, eager
-from torch_nearness import difference
+from torch_nearness import verdict
 from torch_programs import Program
 
 CORPUS = Path(__file__).parent / "corpus" / "torch"
@@ -77,7 +77,10 @@ def outcomes(programs: Sequence[Program], group: int, door: str) -> list[str]:
             results = DOORS[door]([known[i][0] for i in waiting], targets(group))
         except Exception as error:
             if len(waiting) == 1:
-                found[waiting[0]] = _outcome(error)
+                (i,) = waiting
+                found[i] = _outcome(error)
+                if found[i].startswith("finding") and _is_of_pytorch(error, known[i][0]):
+                    found[i] = f"refused: AOTAutograd: {_root(error)}"
                 break
             place = _place(error, [programs[i] for i in waiting])
             if place is None:
@@ -90,8 +93,9 @@ def outcomes(programs: Sequence[Program], group: int, door: str) -> list[str]:
                 (found[i],) = outcomes([programs[i]], group, door)
             continue
         for i, result in zip(waiting, results, strict=True):
-            wrong = difference(*known[i], result)
-            found[i] = "ok" if wrong is None else f"finding: by {door}: {wrong}"
+            found[i] = verdict(*known[i], result)
+            if not found[i].startswith(("ok", "differs: ")):
+                found[i] = f"finding: by {door}: {found[i]}"
         break
     return found
 
@@ -107,6 +111,23 @@ def _outcome(error: Exception) -> str:
     if isinstance(error, Mismatch):
         return f"finding: bits: {error}"
     return f"finding: {type(error).__name__}: {''.join(traceback.format_exception(error, limit=-5))[-1500:]}"
+
+
+def _is_of_pytorch(error: Exception, case: Case) -> bool:
+    """Whether PyTorch's own backend `aot_eager`, which runs what ours is given, fails alike."""
+    torch._dynamo.reset()
+    try:
+        eager(torch.compile(case.program.function(), backend="aot_eager", fullgraph=True), case.tensors())
+    except Exception as other:
+        return _root(other) == _root(error)
+    return False
+
+
+def _root(error: Exception) -> str:
+    """The type and first line of the error that began it."""
+    if isinstance(error, BackendCompilerFailed):
+        error = error.inner_exception
+    return f"{type(error).__name__}: {error}".splitlines()[0]
 
 
 def _place(error: Exception, programs: Sequence[Program]) -> int | None:

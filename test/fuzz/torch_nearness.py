@@ -5,15 +5,24 @@
 
 Where a result is not near to eager PyTorch's, the function runs once more in float64, once with strides for which
 PyTorch has no vector code, which differs from its scalar code in NaNs, and a few times with each value and gradient
-changed by a rounding error. Between what these runs give, every result is right.
+changed by a rounding error. Between what these runs give, every result is right. Where it is not, what is finite is
+compared once more with runs in which each value within PyTorch's definitions of its operators is changed as well, and
+the rest with the table of differences (torch_differences.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
+from functools import cache, partial
 from typing import Any
 
 import torch
+from torch._decomp import core_aten_decompositions, get_decompositions
+from torch._decomp.decompositions import _grid_sampler_2d
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch_differences import DIFFERENCES, Difference, Instead
 from torch_doors import Case, Results, eager
 
 _TOLERANCE = {torch.float32: 2e-5, torch.float64: 1e-10, torch.bfloat16: 2e-2}
@@ -47,39 +56,150 @@ def _rounded(value: torch.Tensor) -> torch.Tensor:
     return (value.double() * (1 + noise * _ROUNDING[value.dtype])).to(value.dtype)
 
 
-def difference(case: Case, want: Results, got: Results) -> str | None:
-    """The result or gradient that is not near, or None."""
-    pairs = [*zip(got.values, want.values, strict=True)]
-    names = [f"result {i}" for i in range(len(pairs))]
-    for i, (mine, other) in enumerate(zip(got.gradients, want.gradients, strict=True)):
-        if mine is not None or other is not None:
-            some = other if mine is None else mine
-            assert some is not None
-            zero = torch.zeros_like(some)
-            pairs.append((zero if mine is None else mine, zero if other is None else other))
-            names.append(f"gradient of x{i}")
-    found: list[tuple[str, int, torch.Tensor]] = []
-    for i, (name, (mine, other)) in enumerate(zip(names, pairs, strict=True)):
-        if mine.dtype != other.dtype or mine.shape != other.shape:
-            return f"{name}: {mine.dtype} {list(mine.shape)}, expected {other.dtype} {list(other.shape)}"
-        far = _far(mine, [other])
-        if bool(far.any()):
-            found.append((name, i, far))
-    if not found:
-        return None
-    runs = [flat for flat in _runs(case) if len(flat) == len(pairs)]
-    for name, i, _ in found:
-        mine, other = pairs[i]
-        far = _far(mine, [other, *(run[i] for run in runs)])
-        if bool(far.any()):
-            at = [int(k) for k in far.nonzero()[0]]
-            place = tuple(at)
-            return f"{name} at {at}: {mine[place].item()!r}, expected {other[place].item()!r}"
-    return None
+class _WrittenOut(TorchDispatchMode):
+    """Runs operators as PyTorch defines them for compilers, with each value within changed by a rounding error."""
+
+    def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        definition = _definitions().get(operator)
+        if definition is not None:
+            with self:
+                found = definition(*args, **(kwargs or {}))
+            if found is not NotImplemented:
+                return found
+        found = operator(*args, **(kwargs or {}))
+        makes_views = any(each.alias_info is not None for each in operator._schema.returns)
+        if not isinstance(found, torch.Tensor) or makes_views or found.dtype not in _ROUNDING:
+            return found
+        # Whole numbers stay: they may become indices.
+        return found.where(found == found.round(), _rounded(found))
 
 
-def _far(mine: torch.Tensor, others: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Where an element lies outside of those of other runs, and is not near to one of them."""
+@cache
+def _definitions() -> dict[Any, Callable[..., Any]]:
+    aten = torch.ops.aten
+    others = [
+        *(aten.native_layer_norm, aten.native_group_norm, aten.native_batch_norm, aten._native_batch_norm_legit),
+        *(aten._softmax, aten._log_softmax, aten.linalg_vector_norm, aten.var, aten.std),
+    ]
+    return {**core_aten_decompositions(), **get_decompositions(others)}
+
+
+class _SampledByDefinition(TorchFunctionMode):
+    """The gradient of `grid_sample` is an operator without a definition; that of its definition is none."""
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function is not torch.nn.functional.grid_sample:
+            return function(*args, **(kwargs or {}))
+        modes, paddings = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
+        mode, padding, align = (kwargs[name] for name in ("mode", "padding_mode", "align_corners"))
+        return _grid_sampler_2d(*args, modes.index(mode), paddings.index(padding), align)
+
+
+class _Far:
+    """Places of results and gradients that are not near to those of eager PyTorch."""
+
+    def __init__(self, want: Results, got: Results) -> None:
+        known = [*zip(got.gradients, want.gradients, strict=True)]
+        # The inputs that one of both has a gradient of.
+        self._slopes = [i for i, (mine, other) in enumerate(known) if mine is not None or other is not None]
+        names = [*(f"result {i}" for i in range(len(want.values))), *(f"gradient of x{i}" for i in self._slopes)]
+        self._want, self._names = want, names
+        self._pairs = [*zip(self._flat(got, want), self._flat(want, got), strict=True)]
+        self.error = ""
+        for name, (mine, other) in zip(self._names, self._pairs, strict=True):
+            if mine.dtype != other.dtype or mine.shape != other.shape:
+                self.error = f"{name}: {mine.dtype} {list(mine.shape)}, expected {other.dtype} {list(other.shape)}"
+                return
+        self.places = [_far(mine, [other]) for mine, other in self._pairs]
+
+    def _flat(self, results: Results, like: Results) -> list[torch.Tensor]:
+        """All tensors, with zeros for gradients that only the others have."""
+        found = [*results.values]
+        for i in self._slopes:
+            slope, other = results.gradients[i], like.gradients[i]
+            found.append(torch.zeros_like(other) if slope is None else slope)  # type: ignore[arg-type]
+        return found
+
+    def __bool__(self) -> bool:
+        return any(bool(places.any()) for places in self.places)
+
+    def without(self, judge: Callable[[int, torch.Tensor, torch.Tensor], torch.Tensor]) -> _Far:
+        """The places that the judge, given the position, our tensor and eager PyTorch's, calls wrong as well."""
+        found = copy(self)
+        found.places = [places & judge(i, *self._pairs[i]) for i, places in enumerate(self.places)]
+        return found
+
+    def of(self, runs: Iterable[Results]) -> list[list[torch.Tensor]]:
+        """Their tensors."""
+        return [self._flat(run, self._want) for run in runs]
+
+    def text(self) -> str:
+        for name, (mine, other), places in zip(self._names, self._pairs, self.places, strict=True):
+            for at in places.nonzero().tolist():
+                return f"{name} at {at}: {mine[tuple(at)].item()!r}, expected {other[tuple(at)].item()!r}"
+        raise ValueError("no place is far")
+
+
+def verdict(case: Case, want: Results, got: Results) -> str:
+    """ "ok"; "differs: " and the rows of the table that say so; or the first result or gradient that is wrong."""
+    far = _Far(want, got)
+    if far.error:
+        return far.error
+    if far:
+        runs = far.of(_runs(case))
+        far = far.without(lambda i, mine, other: _far(mine, [other, *(run[i] for run in runs)]))
+    if far and (rows := _by_the_table(case, far, len(want.values))):
+        return f"differs: {', '.join(rows)}"
+    if far:
+        within = far.of(_runs_within(case))
+        far = far.without(
+            lambda i, mine, other: (
+                _far(mine, [other, *(run[i] for run in within)], has_edges=False)
+                | ~(mine.isfinite() & other.isfinite())
+                | (not mine.is_floating_point())
+            )
+        )
+    return far.text() if far else "ok"
+
+
+def _by_the_table(case: Case, far: _Far, results: int) -> list[str]:
+    """The names of a row of the table, or of all that the function meets, which explain everything that is far."""
+    instead = Instead(DIFFERENCES)
+    with instead:
+        [*_attempts(case, [_same])]
+    met = [row for row in DIFFERENCES if row.name in instead.met]
+    for rows in [*([row] for row in met), met]:
+        with Instead(rows):
+            runs = far.of([*_attempts(case, [_same]), *_runs(case), *_runs_within(case)])
+        if not far.without(partial(_is_wrong, rows, runs, results)):
+            return [row.name for row in rows]
+    return []
+
+
+def _is_wrong(
+    rows: Sequence[Difference],
+    runs: Sequence[Sequence[torch.Tensor]],
+    results: int,
+    i: int,
+    mine: torch.Tensor,
+    other: torch.Tensor,
+) -> torch.Tensor:
+    """Where rows of the table do not explain a result, or, from position `results` on, a gradient."""
+    rows = [row for row in rows if i >= results or not row.is_of_gradients]
+    wrong = torch.ones_like(mine, dtype=torch.bool)
+    if any(row.instead is not None for row in rows):
+        wrong &= _far(mine, [run[i] for run in runs])
+    if any(row.instead is None for row in rows) and not bool(other.isfinite().all()):
+        wrong &= mine.isfinite() & other.isfinite()
+    return wrong
+
+
+def _far(mine: torch.Tensor, others: Sequence[torch.Tensor], *, has_edges: bool = True) -> torch.Tensor:
+    """Where an element lies outside of those of other runs, and is not near to one of them.
+
+    Args:
+      has_edges: whether a run that is infinite or NaN where another is not says that all is right there.
+    """
     if not mine.is_floating_point():
         return torch.stack([mine != other.to(mine.dtype) for other in others]).all(0)
     limit = _TOLERANCE[mine.dtype]
@@ -95,27 +215,39 @@ def _far(mine: torch.Tensor, others: Sequence[torch.Tensor]) -> torch.Tensor:
     high = numbers.nan_to_num(nan=-torch.inf).amax(0)
     room = 4 * (high - low) + limit * torch.maximum(low.abs(), high.abs())
     between = value.isfinite() & (value >= low - room) & (value <= high + room)
-    # A run that is infinite or NaN where another is not says that this element is at the edge.
     edge = (known.isfinite().any(0) & ~known.isfinite().all(0)) | (known.isnan().any(0) & ~known.isnan().all(0))
-    return ~(near | between | edge)
+    return ~(near | between | (edge & has_edges))
 
 
-def _runs(case: Case) -> list[list[torch.Tensor]]:
-    """The results of other runs of the function, and the gradients of its inputs."""
-    found = []
+def _same(value: torch.Tensor) -> torch.Tensor:
+    return value
+
+
+def _attempts(case: Case, changes: Iterable[Change], *, in_double: bool = False) -> Iterator[Results]:
+    """Runs of the function, without those in which types do not go together."""
+    for change in changes:
+        try:
+            yield _run(case, change, in_double=in_double)
+        except RuntimeError:
+            continue
+
+
+def _runs(case: Case) -> list[Results]:
+    """Runs in float64, with other strides, and with each value and gradient changed by a rounding error."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        for run in range(_RUNS):
-            change = _strided if run == 1 else _rounded
-            try:
-                found.append(_run(case, change, in_double=run == 0))
-            except RuntimeError:
-                # Types that do not go together in float64.
-                continue
-    return found
+        exact = _attempts(case, [_same], in_double=True)
+        return [*exact, *_attempts(case, [_strided, *[_rounded] * (_RUNS - 2)])]
 
 
-def _run(case: Case, change: Change, *, in_double: bool) -> list[torch.Tensor]:
+def _runs_within(case: Case) -> list[Results]:
+    """Runs with each value within the definitions of operators changed by a rounding error."""
+    with torch.random.fork_rng(devices=[]), _SampledByDefinition(), _WrittenOut():
+        torch.manual_seed(0)
+        return [*_attempts(case, [_same] * _RUNS)]
+
+
+def _run(case: Case, change: Change, *, in_double: bool) -> Results:
     def changed(value: torch.Tensor) -> Any:
         return _Changed.apply(value, change) if value.is_floating_point() else value
 
@@ -125,9 +257,6 @@ def _run(case: Case, change: Change, *, in_double: bool) -> list[torch.Tensor]:
             value.detach().double().requires_grad_(value.requires_grad) if value.is_floating_point() else value
             for value in inputs
         ]
-        results = eager(case.program.function(), inputs)
-    else:
-        function = case.program.function("_changed({})", _changed=changed)
-        results = eager(lambda *given: function(*map(changed, given)), inputs)
-    slopes = zip(inputs, results.gradients, strict=True)
-    return [*results.values, *(torch.zeros_like(x) if g is None else g for x, g in slopes if x.requires_grad)]
+        return eager(case.program.function(), inputs)
+    function = case.program.function("_changed({})", _changed=changed)
+    return eager(lambda *given: function(*map(changed, given)), inputs)
