@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from repro_mlir.frontends.torch.averages import check_average
     from repro_mlir.frontends.torch.binding import Binding, Stale
     from repro_mlir.frontends.torch.capture import capture_inference, capture_training, check_compression
-    from repro_mlir.frontends.torch.captured import Captured, FlatBatch
+    from repro_mlir.frontends.torch.captured import Captured
     from repro_mlir.frontends.torch.checkpoint import (
         CHECKPOINT_FORMAT,
         check_fits,
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         save_checkpoint,
     )
     from repro_mlir.frontends.torch.errors import CaptureError
+    from repro_mlir.frontends.torch.flat_batch import FlatBatch
     from repro_mlir.frontends.torch.hooks import refuse_hooks
     from repro_mlir.frontends.torch.loss_scaling import check_scaler
     from repro_mlir.frontends.torch.microbatches import first_microbatch
@@ -52,7 +53,7 @@ _HOMES = {
     "CaptureError": "errors",
     "Captured": "captured",
     "Contents": "reads",
-    "FlatBatch": "captured",
+    "FlatBatch": "flat_batch",
     "Form": "watch",
     "Refresh": "module_calls",
     "Stale": "binding",

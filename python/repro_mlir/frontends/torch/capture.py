@@ -23,7 +23,8 @@ from repro_mlir.frontends.arrays import as_array
 from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram, SymbolicImport
 from repro_mlir.frontends.torch.arguments import require_loss, require_model
 from repro_mlir.frontends.torch.averages import average_tensors, check_average, update_average
-from repro_mlir.frontends.torch.captured import TENSOR_LEAF, Captured, Role, flatten, leaf_names, named_leaves
+from repro_mlir.frontends.torch.batch_leaves import TENSOR_LEAF, flatten, leaf_names, named_leaves
+from repro_mlir.frontends.torch.captured import Captured, Role
 from repro_mlir.frontends.torch.changing_values import ChangingValues
 from repro_mlir.frontends.torch.contents import contents_of, frontend_identity
 from repro_mlir.frontends.torch.errors import CaptureError, located

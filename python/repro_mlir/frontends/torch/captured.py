@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,11 +15,10 @@ import torch.fx
 import torch.utils._pytree as pytree
 
 from repro_mlir.frontends.arrays import as_array
-from repro_mlir.frontends.batches import as_arguments
+from repro_mlir.frontends.torch.batch_leaves import TENSOR_LEAF, leaf_names
 from repro_mlir.frontends.torch.errors import CaptureError
-from repro_mlir.frontends.torch.representation import represented
-from repro_mlir.frontends.torch.tensors import dtype_of, kind_of, to_tensor
-from repro_mlir.numerics.hashing import blake3_of, tensor_digest
+from repro_mlir.frontends.torch.flat_batch import FlatBatch
+from repro_mlir.frontends.torch.tensors import dtype_of, to_tensor
 from repro_mlir.numerics.tensors import TensorType
 
 if TYPE_CHECKING:
@@ -164,7 +162,7 @@ class Captured:
         tensors = []
         expected = iter(self.batch)
         for index, (leaf, constant) in enumerate(zip(leaves, self._batch_constants, strict=True)):
-            if not isinstance(constant, _Tensor):
+            if constant is not TENSOR_LEAF:
                 if not self.changing.has(index) and not _is_same(leaf, constant):
                     name = leaf_names(batch.given)[index]
                     raise CaptureError(
@@ -197,127 +195,6 @@ class Captured:
             raise CaptureError(f"got {len(values)} state tensors, expected {len(self.state)}")
         pairs = [(as_array(value, kind, "state"), kind) for value, kind in zip(values, self.state, strict=True)]
         self._write_state([to_tensor(np.require(array, requirements="C"), kind) for array, kind in pairs])
-
-
-_LEAVES = (
-    torch.Tensor,
-    np.ndarray,
-    np.generic,
-    bool,
-    int,
-    float,
-    complex,
-    str,
-    bytes,
-    type(None),
-    torch.dtype,
-    torch.device,
-    enum.Enum,
-)
-"""What a batch may hold; what is neither tensor nor NumPy's is a constant of the program."""
-
-
-def flatten(batch: Any) -> tuple[list[Any], pytree.TreeSpec]:
-    """The leaves of a batch as arguments, arrays and numbers of NumPy as tensors, and its structure.
-
-    Raises:
-      CaptureError: a leaf that is none of `_LEAVES`: what is in it could change without a trace.
-    """
-    arguments = as_arguments(batch)
-    leaves, spec = pytree.tree_flatten(arguments)
-    if any(isinstance(leaf, Mapping) for leaf in leaves):
-        leaves, spec = pytree.tree_flatten(_without_mappings(arguments))
-    for leaf in leaves:
-        if not isinstance(leaf, _LEAVES):
-            raise CaptureError(
-                f"the batch has a {type(leaf).__name__}, expected tensors, NumPy arrays, numbers, strings and None, in "
-                "tuples, lists and mappings"
-            )
-    return [_tensor_of(leaf) if isinstance(leaf, np.ndarray | np.generic) else leaf for leaf in leaves], spec
-
-
-def named_leaves(batch: Any) -> list[tuple[str, Any]]:
-    """The leaves of a batch with their names, such as `batch[0]`."""
-    found, _ = pytree.tree_flatten_with_path(_without_mappings(as_arguments(batch)))
-    return [(f"batch{pytree.keystr(path)}", leaf) for path, leaf in found]
-
-
-def leaf_names(batch: Any) -> list[str]:
-    """The name of each leaf of a batch."""
-    return [name for name, _ in named_leaves(batch)]
-
-
-def _without_mappings(batch: Any) -> Any:
-    """With dicts in the place of mappings of other classes, which would be leaves."""
-
-    def unwrap(leaf: Any) -> Any:
-        # isinstance would ask a string that stands for others for its class.
-        return _without_mappings(dict(leaf)) if issubclass(type(leaf), Mapping) else leaf
-
-    return pytree.tree_map(unwrap, batch)
-
-
-def _tensor_of(array: np.ndarray | np.generic) -> torch.Tensor:
-    """A tensor of the array's elements, in its memory where that can be written."""
-    if isinstance(array, np.ma.MaskedArray):
-        raise CaptureError("the batch has a masked NumPy array, expected one without a mask")
-    array = np.asarray(array)
-    try:
-        return torch.from_numpy(array if array.flags.writeable else array.copy())
-    except (TypeError, ValueError):
-        # Another type than torch's, another byte order, or strides below 0.
-        pass
-    try:
-        return torch.from_numpy(array.astype(array.dtype.newbyteorder("="), order="C"))
-    except TypeError:
-        raise CaptureError(f"the batch has a NumPy array of {array.dtype}, which no tensor has") from None
-
-
-class FlatBatch:
-    """A batch of a step, flattened once for all that is asked about it.
-
-    Attributes:
-      given: the batch itself.
-      leaves, spec: see `flatten`.
-      kind: what a program depends on of the batch, beside its constants: the structure, and of each leaf whether it is
-        a tensor, with its shape and element type.
-      whole: of a microbatch, the batch that it is the first one of; None of a whole batch.
-      cut: of a microbatch, which of its tensors are slices of those of the whole batch.
-    """
-
-    whole: FlatBatch | None = None
-    cut: tuple[int, ...] = ()
-
-    def __init__(self, batch: Any) -> None:
-        """CaptureError as `flatten`."""
-        self.given = batch
-        self.leaves, self.spec = flatten(batch)
-        kinds = ((leaf.shape, leaf.dtype) if isinstance(leaf, torch.Tensor) else None for leaf in self.leaves)
-        self.kind: Hashable = (self.spec, tuple(kinds))
-
-    @property
-    def constants(self) -> list[tuple[str, Any]]:
-        """The leaves that are not tensors, with their names."""
-        if all(isinstance(leaf, torch.Tensor) for leaf in self.leaves):
-            return []
-        named = zip(leaf_names(self.given), self.leaves, strict=True)
-        return [(name, leaf) for name, leaf in named if not isinstance(leaf, torch.Tensor)]
-
-    def digest(self) -> bytes:
-        """The same for batches that no program can tell apart; ReproError for tensors that programs cannot hold."""
-        constants = repr([None if isinstance(leaf, torch.Tensor) else leaf for leaf in self.leaves])
-        tensors = [leaf for leaf in self.leaves if isinstance(leaf, torch.Tensor)]
-        kinds = [kind_of(f"tensor {number} of the batch", tensor) for number, tensor in enumerate(tensors)]
-        arrays = [as_array(represented(tensor), kind, "input") for tensor, kind in zip(tensors, kinds, strict=True)]
-        values = [tensor_digest(array, kind.element) for array, kind in zip(arrays, kinds, strict=True)]
-        return blake3_of(repr((self.kind, constants)).encode(), *values)
-
-
-class _Tensor:
-    """Marks a leaf of the batch that is a tensor."""
-
-
-TENSOR_LEAF = _Tensor()
 
 
 def _is_same(leaf: Any, constant: Any) -> bool:

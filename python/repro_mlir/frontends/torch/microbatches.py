@@ -11,8 +11,9 @@ import torch
 import torch.utils._pytree as pytree
 
 from repro_mlir.frontends.interface import Microbatches
-from repro_mlir.frontends.torch.captured import FlatBatch, leaf_names
+from repro_mlir.frontends.torch.batch_leaves import leaf_names
 from repro_mlir.frontends.torch.errors import CaptureError
+from repro_mlir.frontends.torch.flat_batch import FlatBatch
 
 
 def first_microbatch(batch: FlatBatch, microbatches: Microbatches) -> FlatBatch:

@@ -27,7 +27,8 @@ from repro_mlir.progress import working
 if TYPE_CHECKING:
     import torch
 
-    from repro_mlir.frontends.torch.captured import Captured, FlatBatch
+    from repro_mlir.frontends.torch.captured import Captured
+    from repro_mlir.frontends.torch.flat_batch import FlatBatch
     from repro_mlir.precision.recipe import Recipe
 
 

@@ -24,7 +24,7 @@ from torch.utils._sympy.value_ranges import ValueRanges
 
 from repro_mlir.frontends.batches import as_arguments
 from repro_mlir.frontends.interface import GREATEST_SIZE, Symbol
-from repro_mlir.frontends.torch.captured import flatten, leaf_names
+from repro_mlir.frontends.torch.batch_leaves import flatten, leaf_names
 from repro_mlir.frontends.torch.errors import CaptureError
 
 Extent: TypeAlias = int | sympy.Expr

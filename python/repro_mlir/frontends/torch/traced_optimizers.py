@@ -26,6 +26,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from repro_mlir.frontends.torch.arguments import check_class
 from repro_mlir.frontends.torch.compositions import Compositions
 from repro_mlir.frontends.torch.errors import CaptureError, one_line
+from repro_mlir.frontends.torch.hashable_values import hashable
 from repro_mlir.frontends.torch.number_calls import NumberCalls
 from repro_mlir.frontends.torch.recording import Recording
 from repro_mlir.frontends.torch.slots import Owner, Slot, held_by
@@ -42,7 +43,6 @@ from repro_mlir.frontends.torch.traced_numbers import (
     traced_number,
 )
 from repro_mlir.frontends.torch.tracing import errors_with_lines, without_other_random_numbers
-from repro_mlir.frontends.torch.watch import hashable
 from repro_mlir.numerics.tensors import TensorType
 
 _COUNTED = (torch.float32, torch.float64, torch.int64)

@@ -9,23 +9,17 @@ differs, `form_of` says in which form they are now. Two forms that are equal hav
 
 from __future__ import annotations
 
-import random
-import types
-import weakref
-from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from functools import partial
 from itertools import chain
 from operator import attrgetter, is_
 from typing import Any
 
-import numpy as np
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
-from repro_mlir.frontends.torch.captured import FlatBatch
 from repro_mlir.frontends.torch.changing_values import ChangingValues, Mark
 from repro_mlir.frontends.torch.errors import CaptureError
+from repro_mlir.frontends.torch.flat_batch import FlatBatch
+from repro_mlir.frontends.torch.hashable_values import Same, hashable
 from repro_mlir.frontends.torch.hooks import GLOBAL_HOOKS, GLOBAL_STEP_HOOKS, MODULE_HOOKS, computes_attributes
 from repro_mlir.frontends.torch.reads import PLUMBING, Contents, Looked, Recording, contents, find_reads
 from repro_mlir.frontends.torch.resident import as_they_are
@@ -150,14 +144,14 @@ def form_of(
         return tuple((name, _CHANGES if changing.is_of_batch(name) else value) for name, value in form)
     parts: list[tuple[str, Hashable]] = [("torch.get_default_dtype()", torch.get_default_dtype())]
     model = subject.model
-    parts.extend((name, _Same(function)) for name, function in subject.functions.items())
+    parts.extend((name, Same(function)) for name, function in subject.functions.items())
     reads = find_reads(model, subject.functions, subject.optimizer, recording)
     if recording is not None:
         reads.refuse_unknown(recording)
     own = {"model": model} if subject.average is None else {"model": model, "average": subject.average}
     inner = chain.from_iterable(named_modules(name, module) for name, module in own.items())
     for name, module in (*inner, *reads.modules.items()):
-        parts.append((name, (_Same(module), _Same(type(module)))))
+        parts.append((name, (Same(module), Same(type(module)))))
         parts.extend(_module_parts(name, module))
     parts.extend((name, hashable(value)) for name, value in reads.parts())
     parts.extend((name, contents(value)) for name, value in reads.tensors.items())
@@ -197,66 +191,20 @@ def difference(one: Form, other: Form) -> str:
     return min(names) if names else "a tensor that is a constant of the program"
 
 
-class _Same:
-    """Equal to itself alone; keeps the object, so that no other one takes its place."""
-
-    def __init__(self, value: object) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.value is other.value
-
-    def __hash__(self) -> int:
-        return id(self.value)
-
-
 def _module_parts(name: str, module: torch.nn.Module) -> Iterator[tuple[str, Hashable]]:
     for key, value in module.__dict__.items():
         if key not in PLUMBING and not (isinstance(value, torch.Tensor) and computes_attributes(module)):
             yield f"{name}.{key}", hashable(value)
     for kind, called in MODULE_HOOKS.items():
-        yield f"a {called} of {name}", tuple(map(_Same, getattr(module, kind).values()))
+        yield f"a {called} of {name}", tuple(map(Same, getattr(module, kind).values()))
     for key, parameter in module._parameters.items():
         if parameter is not None:
-            hooks = tuple(map(_Same, (parameter._backward_hooks or {}).values()))
-            yield f"{name}.{key}", (_Same(parameter), parameter.shape, parameter.dtype, hooks)
+            hooks = tuple(map(Same, (parameter._backward_hooks or {}).values()))
+            yield f"{name}.{key}", (Same(parameter), parameter.shape, parameter.dtype, hooks)
             yield f"{name}.{key}.requires_grad", parameter.requires_grad
     for key, buffer in module._buffers.items():
         if buffer is not None:
             yield f"{name}.{key}", (buffer.shape, buffer.dtype)
-
-
-def hashable(value: Any, outer: tuple[object, ...] = ()) -> Hashable:
-    """Equal for values that a step cannot tell apart, as far as they are numbers, strings and containers of them.
-
-    `outer` are the containers around the value: one that contains itself has an end.
-    """
-    kind = type(value)
-    if issubclass(kind, bool | int | str | bytes | complex | types.NoneType | torch.dtype | torch.Size):
-        return type(value), value
-    if issubclass(kind, float):
-        # Tells -0.0 from 0.0; a NaN is one.
-        return float, value.hex()
-    if any(value is each for each in outer):
-        return _Same(value)
-    inner = partial(hashable, outer=(*outer, value))
-    if issubclass(kind, tuple | list | deque):
-        return type(value), tuple(map(inner, value))
-    if issubclass(kind, set | frozenset):
-        return type(value), frozenset(map(inner, value))
-    if issubclass(kind, dict):
-        return type(value), tuple((inner(key), inner(item)) for key, item in value.items())
-    if issubclass(kind, np.generic):
-        return type(value), value.tobytes()
-    if issubclass(kind, random.Random):
-        # The system's numbers have no state.
-        return _Same(value), None if isinstance(value, random.SystemRandom) else value.getstate()
-    if issubclass(kind, np.random.Generator):
-        return _Same(value), repr(value.bit_generator.state)
-    if issubclass(kind, FakeTensor | weakref.ref):
-        # What a module keeps of a trace, or a recurrent one of its weights: another one each time.
-        return type(value).__name__
-    return _Same(value)
 
 
 def _views(modules: Sequence[torch.nn.Module], parameters: Sequence[torch.nn.Parameter]) -> Iterator[Iterable[object]]:
