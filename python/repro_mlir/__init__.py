@@ -10,36 +10,36 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .lazy_imports import load_on_first_use
-from .reimport import share_bindings
-from .shared_libraries import load_apart
+from repro_mlir.lazy_imports import load_on_first_use
+from repro_mlir.reimport import share_bindings
+from repro_mlir.shared_libraries import load_apart
 
 if TYPE_CHECKING:
-    from .audit.difference.find import diff
-    from .audit.receipts.options import ReceiptOptions
-    from .audit.receipts.receipt import Receipt
-    from .audit.receipts.verification import verify
-    from .errors import ReproError
-    from .execute.executable import Executable, targets
-    from .execute.symbolic import SymbolicExecutable
-    from .frontends.torch.initialization import initialize
-    from .frontends.torch.programs import capture
-    from .generation.generator import Generator
-    from .generation.sampling import Sampling
-    from .inference import compile
-    from .numerics.tensors import TensorType
-    from .precision import apply_precision, precision_summary
-    from .precision.stored_codes import store_codes
-    from .program import Program, SymbolicProgram
-    from .program.accumulators import Accumulator, set_accumulators
-    from .program.contractions import Contraction, contractions
-    from .program.exact import exact_contractions
-    from .torch_compile import backend
-    from .train.compiled_optimizer import compile_optimizer
-    from .train.data import batches, permutation
-    from .train.result import StepResult
-    from .train.schedules import cosine_with_warmup
-    from .train.trainer import Trainer
+    from repro_mlir.audit.difference.find import diff
+    from repro_mlir.audit.receipts.options import ReceiptOptions
+    from repro_mlir.audit.receipts.receipt import Receipt
+    from repro_mlir.audit.receipts.verification import verify
+    from repro_mlir.errors import ReproError
+    from repro_mlir.execute.executable import Executable, targets
+    from repro_mlir.execute.symbolic import SymbolicExecutable
+    from repro_mlir.frontends.torch.initialization import initialize
+    from repro_mlir.frontends.torch.programs import capture
+    from repro_mlir.generation.generator import Generator
+    from repro_mlir.generation.sampling import Sampling
+    from repro_mlir.inference import compile
+    from repro_mlir.numerics.tensors import TensorType
+    from repro_mlir.precision import apply_precision, precision_summary
+    from repro_mlir.precision.stored_codes import store_codes
+    from repro_mlir.program import Program, SymbolicProgram
+    from repro_mlir.program.accumulators import Accumulator, set_accumulators
+    from repro_mlir.program.contractions import Contraction, contractions
+    from repro_mlir.program.exact import exact_contractions
+    from repro_mlir.torch_compile import backend
+    from repro_mlir.train.compiled_optimizer import compile_optimizer
+    from repro_mlir.train.data import batches, permutation
+    from repro_mlir.train.result import StepResult
+    from repro_mlir.train.schedules import cosine_with_warmup
+    from repro_mlir.train.trainer import Trainer
 
     __version__: str
 

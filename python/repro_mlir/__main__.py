@@ -5,6 +5,6 @@
 
 import sys
 
-from .cli.main import main
+from repro_mlir.cli.main import main
 
 sys.exit(main())

@@ -7,8 +7,8 @@ import os
 import sys
 from pathlib import Path
 
-from .errors import ReproError
-from .printing import tell
+from repro_mlir.errors import ReproError
+from repro_mlir.printing import tell
 
 
 def _execute(tool: str) -> None:
@@ -22,7 +22,7 @@ def _check_files() -> None:
     for argument in sys.argv[1:]:
         if argument.startswith("-") or argument.endswith((".mlir", ".mlirbc")) or not os.path.exists(argument):
             continue
-        from .cli.file_kinds import MODULE, STORED, expect
+        from repro_mlir.cli.file_kinds import MODULE, STORED, expect
 
         try:
             expect(argument, MODULE, STORED)

@@ -9,13 +9,13 @@ import os
 from collections.abc import Mapping
 from typing import Any, overload
 
-from .distributed import Ranks
-from .errors import ReproError
-from .execute.executable import Executable, check_runs
-from .execute.executable import compile as compile_program
-from .execute.partitioned import PartitionedExecutable
-from .execute.symbolic import SymbolicExecutable
-from .program import Program, SymbolicProgram
+from repro_mlir.distributed import Ranks
+from repro_mlir.errors import ReproError
+from repro_mlir.execute.executable import Executable, check_runs
+from repro_mlir.execute.executable import compile as compile_program
+from repro_mlir.execute.partitioned import PartitionedExecutable
+from repro_mlir.execute.symbolic import SymbolicExecutable
+from repro_mlir.program import Program, SymbolicProgram
 
 
 @overload
@@ -99,13 +99,13 @@ def compile(
             raise ReproError("inputs are examples for a model; a program has its own sizes")
         return _compile(model, target, threads, ranks, cut)
     if is_onnx(model):
-        from .frontends.onnx.programs import load as load_onnx
+        from repro_mlir.frontends.onnx.programs import load as load_onnx
 
         if dynamic_shapes is not None:
             raise ReproError("dynamic_shapes belongs to models of PyTorch: of an ONNX model, expected sizes")
         return _compile(load_onnx(model, sizes=sizes, inputs=inputs), target, threads, ranks, cut)
     if is_saved_model(model):
-        from .frontends.tensorflow.programs import load as load_saved_model
+        from repro_mlir.frontends.tensorflow.programs import load as load_saved_model
 
         if dynamic_shapes is not None or inputs is not None:
             raise ReproError("inputs and dynamic_shapes belong to other models: of a SavedModel, expected sizes")
@@ -114,11 +114,11 @@ def compile(
         raise ReproError("sizes belongs to ONNX models and SavedModels")
     if isinstance(model, str | os.PathLike):
         try:
-            from .frontends.torch.exported import load
+            from repro_mlir.frontends.torch.exported import load
         except ImportError as error:
             raise ReproError(f"a .pt2 file needs PyTorch: pip install 'repro-mlir[torch]' ({error})") from None
         model = load(model)
-    from .frontends.torch.programs import capture, is_exported
+    from repro_mlir.frontends.torch.programs import capture, is_exported
 
     if inputs is None and not is_exported(model):
         raise ReproError(

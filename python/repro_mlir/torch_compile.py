@@ -9,17 +9,17 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from .constant_attributes import ConstantAttributes
-from .errors import ReproError
-from .execute.executable import check_target, compile
-from .numerics.environment import require_default_environment
-from .numerics.philox import signed_seed
-from .program import Program, program_of
-from .program.exact import exact_contractions
+from repro_mlir.constant_attributes import ConstantAttributes
+from repro_mlir.errors import ReproError
+from repro_mlir.execute.executable import check_target, compile
+from repro_mlir.numerics.environment import require_default_environment
+from repro_mlir.numerics.philox import signed_seed
+from repro_mlir.program import Program, program_of
+from repro_mlir.program.exact import exact_contractions
 
 if TYPE_CHECKING:
-    from .frontends.interface import ImportedProgram
-    from .frontends.torch.graphs import CapturedGraph
+    from repro_mlir.frontends.interface import ImportedProgram
+    from repro_mlir.frontends.torch.graphs import CapturedGraph
 
 
 class Backend(ConstantAttributes):
@@ -62,14 +62,14 @@ class Backend(ConstantAttributes):
 
     def __call__(self, module: Any, arguments: Sequence[Any]) -> Callable[..., Any]:
         """What torch.compile calls with a graph and examples of its arguments."""
-        from .frontends.torch.aot import GraphOptions, compile_graph
+        from repro_mlir.frontends.torch.aot import GraphOptions, compile_graph
 
         require_default_environment()
         options = GraphOptions(self._prepare, self._seeds, self._fallback == "eager")
         return compile_graph(module, arguments, options)
 
     def _prepare(self, imported: ImportedProgram[CapturedGraph]) -> Callable[[Sequence[Any]], list[Any]]:
-        from .frontends.torch.calls import Calls
+        from repro_mlir.frontends.torch.calls import Calls
 
         program = program_of(imported)
         if self._exact_digits is not None:
@@ -80,7 +80,7 @@ class Backend(ConstantAttributes):
         return Calls(executable, program.state, program.inputs, program.outputs, imported.bindings)
 
     def _seeds(self) -> tuple[int, int]:
-        from .frontends.torch.aot import draw_seed
+        from repro_mlir.frontends.torch.aot import draw_seed
 
         if self._seed is None:
             return draw_seed(), 0

@@ -62,7 +62,7 @@ def small_model(seed: int = 5) -> Any:
     """The model that is served."""
     import torch
 
-    from .small_decoder import Model
+    from support.small_decoder import Model
 
     torch.manual_seed(seed)
     made = Model(CAPACITY, len(PIECES)).eval()

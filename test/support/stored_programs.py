@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from . import accumulated_blocks, block_programs, catalogue, random_programs
-from .stored_samples import ACCUMULATED_BLOCKS, BLOCKS, EVERYTHING, LINES, MANY_FORMS, PROGRAM
+from support import accumulated_blocks, block_programs, catalogue, random_programs
+from support.stored_samples import ACCUMULATED_BLOCKS, BLOCKS, EVERYTHING, LINES, MANY_FORMS, PROGRAM
 
 _SAMPLES = {
     "program": PROGRAM,

@@ -3,7 +3,7 @@
 
 """Run by the MLIR bindings on import: a fresh Context knows every dialect and pass of the compiler."""
 
-from . import _repro
+from repro_mlir._mlir_libs import _repro
 
 _repro.register_passes()
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..numerics.environment import float_environment
-from ..numerics.formats import ElementType, element_type, from_bits, to_bits
-from ..numerics.tensors import TensorType
+from repro_mlir.numerics.environment import float_environment
+from repro_mlir.numerics.formats import ElementType, element_type, from_bits, to_bits
+from repro_mlir.numerics.tensors import TensorType
 
 
 @dataclass(frozen=True)

@@ -14,28 +14,28 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._mlir_libs import _repro
-from ..audit.receipts.signing import WEAK, PrivateKey, holds, is_strong
-from ..errors import ReproError
-from ..execute.executable import compile
-from ..files.archive import archive_of
-from ..files.storage import write_file
-from ..files.tensor_file import write_tensors
-from ..frontends.arrays import as_array
-from ..numerics.digest import blake3_of
-from ..numerics.hashing import state_hash, tensor_hash
-from ..numerics.tensors import TensorType
-from ..program import Program
-from ..progress import Progress
-from .runner.bundle import Bundle, Expected, signed_bytes
-from .runner.execution import TargetCode
-from .runner.initial import describe_initial
-from .runner.manifest import FORMAT, INPUTS, MANIFEST, NUMERICS, PLANS, PROGRAMS, SIGNATURE, STATE
-from .runner.packing import runner_members
-from .runner.plan import write_plan
+from repro_mlir._mlir_libs import _repro
+from repro_mlir.audit.receipts.signing import WEAK, PrivateKey, holds, is_strong
+from repro_mlir.bundle.runner.bundle import Bundle, Expected, signed_bytes
+from repro_mlir.bundle.runner.execution import TargetCode
+from repro_mlir.bundle.runner.initial import describe_initial
+from repro_mlir.bundle.runner.manifest import FORMAT, INPUTS, MANIFEST, NUMERICS, PLANS, PROGRAMS, SIGNATURE, STATE
+from repro_mlir.bundle.runner.packing import runner_members
+from repro_mlir.bundle.runner.plan import write_plan
+from repro_mlir.errors import ReproError
+from repro_mlir.execute.executable import compile
+from repro_mlir.files.archive import archive_of
+from repro_mlir.files.storage import write_file
+from repro_mlir.files.tensor_file import write_tensors
+from repro_mlir.frontends.arrays import as_array
+from repro_mlir.numerics.digest import blake3_of
+from repro_mlir.numerics.hashing import state_hash, tensor_hash
+from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.program import Program
+from repro_mlir.progress import Progress
 
 if TYPE_CHECKING:
-    from ..frontends.torch.script import Training
+    from repro_mlir.frontends.torch.script import Training
 
 Steps = Sequence[Sequence[np.ndarray]]
 """The inputs of each step, hyper-parameters first."""

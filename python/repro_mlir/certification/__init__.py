@@ -3,6 +3,6 @@
 
 """Whether the tensor cores of a GPU add as the class of its architecture does (M3)."""
 
-from .certify import certify, class_of, make_cases
+from repro_mlir.certification.certify import certify, class_of, make_cases
 
 __all__ = ["certify", "class_of", "make_cases"]

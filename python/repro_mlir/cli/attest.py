@@ -8,10 +8,10 @@ from __future__ import annotations
 import argparse
 import json
 
-from ..files.storage import write_file
-from ..printing import tell
-from .file_kinds import RECEIPT, expect
-from .options import Commands, add_command
+from repro_mlir.cli.file_kinds import RECEIPT, expect
+from repro_mlir.cli.options import Commands, add_command
+from repro_mlir.files.storage import write_file
+from repro_mlir.printing import tell
 
 
 def register(commands: Commands) -> None:
@@ -23,9 +23,9 @@ def register(commands: Commands) -> None:
 
 
 def _attest(options: argparse.Namespace) -> int:
-    from ..audit.receipts.attestation import envelope
-    from ..audit.receipts.receipt import Receipt
-    from ..audit.receipts.signing import PrivateKey
+    from repro_mlir.audit.receipts.attestation import envelope
+    from repro_mlir.audit.receipts.receipt import Receipt
+    from repro_mlir.audit.receipts.signing import PrivateKey
 
     expect(options.receipt, RECEIPT)
     data = envelope(Receipt(options.receipt), PrivateKey(options.sign))

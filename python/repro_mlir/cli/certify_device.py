@@ -9,9 +9,9 @@ import argparse
 import json
 import sys
 
-from ..command_line import Status
-from ..printing import tell
-from .options import Commands, add_command
+from repro_mlir.cli.options import Commands, add_command
+from repro_mlir.command_line import Status
+from repro_mlir.printing import tell
 
 _NOTES = """exit status:
   0  every result has the bits of the class; code with tensor cores runs on such devices with this driver
@@ -31,9 +31,9 @@ def register(commands: Commands) -> None:
 
 
 def _certify_device(options: argparse.Namespace) -> int:
-    from ..bundle.runner.certificates import path_of, withdraw_certificate, write_certificate
-    from ..bundle.runner.device import Device
-    from ..certification import certify
+    from repro_mlir.bundle.runner.certificates import path_of, withdraw_certificate, write_certificate
+    from repro_mlir.bundle.runner.device import Device
+    from repro_mlir.certification import certify
 
     device = Device(options.device)
     path = path_of(device)

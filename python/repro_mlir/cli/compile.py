@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..command_line import positive
-from ..errors import ReproError
-from ..files.storage import check_can_write
-from ..printing import tell
-from .file_kinds import MODULE, ONNX, SAVED_MODEL, SCRIPT, expect
-from .options import Commands, add_command, add_no_cache, add_numerics, add_sizes, read_program
+from repro_mlir.cli.file_kinds import MODULE, ONNX, SAVED_MODEL, SCRIPT, expect
+from repro_mlir.cli.options import Commands, add_command, add_no_cache, add_numerics, add_sizes, read_program
+from repro_mlir.command_line import positive
+from repro_mlir.errors import ReproError
+from repro_mlir.files.storage import check_can_write
+from repro_mlir.printing import tell
 
 if TYPE_CHECKING:
-    from ..audit.receipts.signing import PrivateKey
-    from ..program import Program
+    from repro_mlir.audit.receipts.signing import PrivateKey
+    from repro_mlir.program import Program
 
 
 def register(commands: Commands) -> None:
@@ -67,10 +67,10 @@ def register(commands: Commands) -> None:
 
 
 def _compile(options: argparse.Namespace) -> int:
-    from ..audit.receipts.signing import PrivateKey
-    from ..bundle.writer import capture_steps
-    from ..compilation.device_code import architectures_of
-    from ..execute.executable import check_runs, compile
+    from repro_mlir.audit.receipts.signing import PrivateKey
+    from repro_mlir.bundle.writer import capture_steps
+    from repro_mlir.compilation.device_code import architectures_of
+    from repro_mlir.execute.executable import check_runs, compile
 
     architectures = architectures_of(options.target or "")
     if not architectures and (options.steps or options.expect or options.sign):
@@ -90,7 +90,7 @@ def _compile(options: argparse.Namespace) -> int:
     start = time.perf_counter()
     steps: list[list[np.ndarray]] = []
     if is_script:
-        from ..frontends.torch.script import load_training
+        from repro_mlir.frontends.torch.script import load_training
 
         program, steps = capture_steps(
             load_training(options.script, options.exact_digits, options.precision), options.steps or 1
@@ -98,7 +98,7 @@ def _compile(options: argparse.Namespace) -> int:
     else:
         program = _import(options)
     if options.store_codes:
-        from ..precision.stored_codes import store_codes
+        from repro_mlir.precision.stored_codes import store_codes
 
         program = store_codes(program)
     if options.timing:
@@ -122,9 +122,9 @@ def _compile(options: argparse.Namespace) -> int:
 
 def _import(options: argparse.Namespace) -> Program:
     """The program of an ONNX model, a SavedModel, or an MLIR module with the initial state of --state."""
-    from ..files.tensor_file import load_tensors
-    from ..precision.apply import apply_precision
-    from ..program.exact import exact_contractions
+    from repro_mlir.files.tensor_file import load_tensors
+    from repro_mlir.precision.apply import apply_precision
+    from repro_mlir.program.exact import exact_contractions
 
     program = read_program(options.script, options.size)
     if options.exact_digits is not None:
@@ -138,13 +138,13 @@ def _import(options: argparse.Namespace) -> Program:
 
 def _time_passes(program: Program, architectures: list[str], target: str | None) -> None:
     """Compiles for the targets and prints the time of each pass."""
-    from ..compilation import cpu, gpu
+    from repro_mlir.compilation import cpu, gpu
 
     kind, _, level = (target or "").partition(":")
     if kind == "cpu":
         cpu.compile(program.data, level or "native", timing=True)
     elif kind == "ptx-emulator":
-        from ..execute.ptx import DEFAULT_ARCHITECTURE
+        from repro_mlir.execute.ptx import DEFAULT_ARCHITECTURE
 
         architectures = [level or DEFAULT_ARCHITECTURE]
     for architecture in architectures:
@@ -158,8 +158,8 @@ def _bundle(
     steps: list[list[np.ndarray]],
     signer: PrivateKey | None,
 ) -> dict[str, Any]:
-    from ..bundle.writer import expect, write_bundle
-    from ..compilation.device_code import compile_for
+    from repro_mlir.bundle.writer import expect, write_bundle
+    from repro_mlir.compilation.device_code import compile_for
 
     codes = compile_for(program, architectures)
     expected = expect(program, steps) if options.expect else None

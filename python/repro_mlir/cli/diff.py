@@ -8,12 +8,12 @@ from __future__ import annotations
 import argparse
 import json
 
-from ..command_line import Status, positive
-from ..errors import ReproError
-from ..files.storage import write_file
-from ..printing import tell
-from .file_kinds import RECEIPT, SCRIPT, expect
-from .options import Commands, add_command, add_no_cache, add_numerics, add_threads
+from repro_mlir.cli.file_kinds import RECEIPT, SCRIPT, expect
+from repro_mlir.cli.options import Commands, add_command, add_no_cache, add_numerics, add_threads
+from repro_mlir.command_line import Status, positive
+from repro_mlir.errors import ReproError
+from repro_mlir.files.storage import write_file
+from repro_mlir.printing import tell
 
 _NOTES = """examples:
   repro diff RECEIPT RECEIPT
@@ -45,8 +45,8 @@ def register(commands: Commands) -> None:
 
 
 def _diff(options: argparse.Namespace) -> int:
-    from ..audit.difference.find import diff
-    from ..audit.difference.page import page
+    from repro_mlir.audit.difference.find import diff
+    from repro_mlir.audit.difference.page import page
 
     if len(options.runs) > 2:
         raise ReproError(f"expected two receipts or one script, got {len(options.runs)} names")

@@ -12,16 +12,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..command_line import Status, positive
-from ..errors import ReproError
-from ..frontends.torch.script import allow_numerics
-from ..printing import tell
-from .file_kinds import RECEIPT, expect
-from .options import Commands, add_command, add_numerics
-from .target import add_target
+from repro_mlir.cli.file_kinds import RECEIPT, expect
+from repro_mlir.cli.options import Commands, add_command, add_numerics
+from repro_mlir.cli.target import add_target
+from repro_mlir.command_line import Status, positive
+from repro_mlir.errors import ReproError
+from repro_mlir.frontends.torch.script import allow_numerics
+from repro_mlir.printing import tell
 
 if TYPE_CHECKING:
-    from ..audit.dispute import Channel, Published, ReceiptRun, Terms
+    from repro_mlir.audit.dispute import Channel, Published, ReceiptRun, Terms
 
 _NOTES = """A and B are receipts (their runs are repeated here with --target), or provers elsewhere:
   tcp:HOST:PORT  unix:PATH  files:FOLDER
@@ -68,7 +68,7 @@ def register(commands: Commands) -> None:
 
 
 def _dispute(options: argparse.Namespace) -> int:
-    from ..audit.dispute.quotas import LONGEST_SECONDS
+    from repro_mlir.audit.dispute.quotas import LONGEST_SECONDS
 
     for name in ("timeout", "total"):
         seconds = getattr(options, name)
@@ -87,7 +87,7 @@ def _dispute(options: argparse.Namespace) -> int:
 
 
 def _settle(options: argparse.Namespace) -> int:
-    from ..audit.dispute import settle
+    from repro_mlir.audit.dispute import settle
 
     published = (_published(options.receipt_a), _published(options.receipt_b))
     tokens = (options.token_a, f"{_TOKEN}_A"), (options.token_b, f"{_TOKEN}_B")
@@ -112,8 +112,8 @@ def _settle(options: argparse.Namespace) -> int:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    from ..audit.dispute import serve_files, serve_socket
-    from ..audit.dispute.addresses import listen, parts
+    from repro_mlir.audit.dispute import serve_files, serve_socket
+    from repro_mlir.audit.dispute.addresses import listen, parts
 
     run = _run(options.serve, options)
     token = _token(options.listen, options.token, _TOKEN)
@@ -129,9 +129,9 @@ def _serve(options: argparse.Namespace) -> int:
 
 
 def _run(receipt: str, options: argparse.Namespace) -> ReceiptRun:
-    from ..audit.dispute import ReceiptRun
-    from ..audit.receipts.receipt import Receipt
-    from ..audit.receipts.script_inputs import ScriptBatches, ScriptInputs
+    from repro_mlir.audit.dispute import ReceiptRun
+    from repro_mlir.audit.receipts.receipt import Receipt
+    from repro_mlir.audit.receipts.script_inputs import ScriptBatches, ScriptInputs
 
     expect(receipt, RECEIPT)
     opened = Receipt(receipt)
@@ -144,8 +144,8 @@ def _run(receipt: str, options: argparse.Namespace) -> ReceiptRun:
 
 
 def _channel(party: str, options: argparse.Namespace, token_file: str | None, variable: str) -> Channel:
-    from ..audit.dispute import LocalChannel, Prover
-    from ..audit.dispute.addresses import connect, is_address
+    from repro_mlir.audit.dispute import LocalChannel, Prover
+    from repro_mlir.audit.dispute.addresses import connect, is_address
 
     token = _token(party, token_file, variable)
     if is_address(party):
@@ -155,7 +155,7 @@ def _channel(party: str, options: argparse.Namespace, token_file: str | None, va
 
 def _token(address: str, file: str | None, variable: str) -> bytes:
     """The token for an address: of the file or else of the environment, or none."""
-    from ..audit.dispute.tokens import NO_TOKEN, read_token, token_of_environment
+    from repro_mlir.audit.dispute.tokens import NO_TOKEN, read_token, token_of_environment
 
     if not address.startswith(("tcp:", "unix:")):
         if file is not None:
@@ -165,8 +165,8 @@ def _token(address: str, file: str | None, variable: str) -> bytes:
 
 
 def _terms(options: argparse.Namespace) -> Terms | None:
-    from ..audit.dispute import Terms, terms_of_receipt, terms_of_script
-    from ..audit.receipts.receipt import Receipt
+    from repro_mlir.audit.dispute import Terms, terms_of_receipt, terms_of_script
+    from repro_mlir.audit.receipts.receipt import Receipt
 
     if options.terms is None:
         return None if options.steps is None else Terms({}, steps=options.steps)
@@ -178,8 +178,8 @@ def _terms(options: argparse.Namespace) -> Terms | None:
 
 
 def _published(path: str | None) -> Published | None:
-    from ..audit.dispute import Published
-    from ..audit.receipts.receipt import Receipt
+    from repro_mlir.audit.dispute import Published
+    from repro_mlir.audit.receipts.receipt import Receipt
 
     if path is None:
         return None

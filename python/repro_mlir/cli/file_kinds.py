@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..audit.receipts.form import HEADER, INPUTS, SEAL, STEPS
-from ..bundle.runner.manifest import MANIFEST
-from ..errors import ReproError
-from ..files.archive import member_names
-from ..files.regular import open_regular
-from ..program.modules import is_module
+from repro_mlir.audit.receipts.form import HEADER, INPUTS, SEAL, STEPS
+from repro_mlir.bundle.runner.manifest import MANIFEST
+from repro_mlir.errors import ReproError
+from repro_mlir.files.archive import member_names
+from repro_mlir.files.regular import open_regular
+from repro_mlir.program.modules import is_module
 
 _BEGINNING = 4096
 """Bytes of a file that are looked at."""

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import ReproError
-from ..printing import tell
-from .file_kinds import BUNDLE, MODULE, ONNX, PROGRAM, RECEIPT, SAVED_MODEL, expect
-from .options import Commands, add_command, add_public_key, add_sizes, read_program
+from repro_mlir.cli.file_kinds import BUNDLE, MODULE, ONNX, PROGRAM, RECEIPT, SAVED_MODEL, expect
+from repro_mlir.cli.options import Commands, add_command, add_public_key, add_sizes, read_program
+from repro_mlir.errors import ReproError
+from repro_mlir.printing import tell
 
 
 def register(commands: Commands) -> None:
@@ -33,7 +33,7 @@ def register(commands: Commands) -> None:
 
 
 def _inspect(options: argparse.Namespace) -> int:
-    from ..program.inspection import count_operations
+    from repro_mlir.program.inspection import count_operations
 
     found = expect(options.program, PROGRAM, BUNDLE, RECEIPT, MODULE, ONNX, SAVED_MODEL)
     if found is RECEIPT or (found is None and Path(options.program).is_dir()):
@@ -74,9 +74,9 @@ def _inspect(options: argparse.Namespace) -> int:
 
 
 def _inspect_receipt(options: argparse.Namespace) -> int:
-    from ..audit.receipts.receipt import Receipt
-    from ..audit.receipts.signing import read_public_key
-    from ..audit.receipts.summary import summarize
+    from repro_mlir.audit.receipts.receipt import Receipt
+    from repro_mlir.audit.receipts.signing import read_public_key
+    from repro_mlir.audit.receipts.summary import summarize
 
     key = read_public_key(options.key) if options.key else None
     receipt = Receipt(options.program)
@@ -93,11 +93,11 @@ def _inspect_receipt(options: argparse.Namespace) -> int:
 
 
 def _inspect_bundle(options: argparse.Namespace) -> int:
-    from ..audit.receipts.signing import read_public_key
-    from ..bundle.runner.bundle import Bundle
-    from ..bundle.writer import check_signature
-    from ..program import read_untrusted
-    from ..program.canonical import examine, from_bytes
+    from repro_mlir.audit.receipts.signing import read_public_key
+    from repro_mlir.bundle.runner.bundle import Bundle
+    from repro_mlir.bundle.writer import check_signature
+    from repro_mlir.program import read_untrusted
+    from repro_mlir.program.canonical import examine, from_bytes
 
     key = read_public_key(options.key) if options.key else None
     bundle = Bundle(options.program)

@@ -11,11 +11,11 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ..command_line import positive
-from ..errors import ReproError
+from repro_mlir.command_line import positive
+from repro_mlir.errors import ReproError
 
 if TYPE_CHECKING:
-    from ..program import Program
+    from repro_mlir.program import Program
 
 # What add_subparsers gives. A string: the class takes no parameters at run time.
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -97,16 +97,16 @@ def _size(text: str) -> tuple[str, int]:
 
 def read_program(path: str, sizes: Sequence[tuple[str, int]]) -> Program:
     """The program of a file, or of an ONNX model or SavedModel with these sizes. ReproError as their readers."""
-    from ..program import Program
-    from .file_kinds import ONNX, SAVED_MODEL, kind_of
+    from repro_mlir.cli.file_kinds import ONNX, SAVED_MODEL, kind_of
+    from repro_mlir.program import Program
 
     kind = kind_of(path)
     if kind is SAVED_MODEL:
-        from ..frontends.tensorflow.programs import load as load_saved_model
+        from repro_mlir.frontends.tensorflow.programs import load as load_saved_model
 
         return load_saved_model(path, sizes=dict(sizes))
     if kind is ONNX:
-        from ..frontends.onnx.programs import load
+        from repro_mlir.frontends.onnx.programs import load
 
         return load(path, sizes=dict(sizes))
     if sizes:

@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..command_line import positive
-from ..printing import tell
-from .file_kinds import SCRIPT, expect
-from .options import SCRIPT_HELP, Commands, add_command
-from .target import add_target
+from repro_mlir.cli.file_kinds import SCRIPT, expect
+from repro_mlir.cli.options import SCRIPT_HELP, Commands, add_command
+from repro_mlir.cli.target import add_target
+from repro_mlir.command_line import positive
+from repro_mlir.printing import tell
 
 if TYPE_CHECKING:
-    from ..precision.report import Report
+    from repro_mlir.precision.report import Report
 
 _NOTES = """examples:
   repro precision examples/names_gpt.py --recipes mxfp8,mxfp4,nvfp4 --steps 300
@@ -50,7 +50,7 @@ def register(commands: Commands) -> None:
 
 
 def _precision(options: argparse.Namespace) -> int:
-    from ..precision.report import compare_recipes
+    from repro_mlir.precision.report import compare_recipes
 
     expect(options.script, SCRIPT)
     folder = options.output or f"{Path(options.script).stem}.precision"
@@ -80,7 +80,7 @@ def _precision(options: argparse.Namespace) -> int:
 def _folder(name: str) -> Iterator[None]:
     """A block for which a folder is there: that none can be made shows before minutes of training. Where the block
     fails, a new folder goes again."""
-    from ..precision.report.results import make_folder
+    from repro_mlir.precision.report.results import make_folder
 
     is_new = not Path(name).exists()
     make_folder(name)

@@ -9,11 +9,11 @@ import argparse
 import re
 from typing import TYPE_CHECKING
 
-from ..errors import ReproError
+from repro_mlir.errors import ReproError
 
 if TYPE_CHECKING:
-    from ..distributed import Ranks
-    from ..distributed.ranks import Shares
+    from repro_mlir.distributed import Ranks
+    from repro_mlir.distributed.ranks import Shares
 
 
 def add_ranks(command: argparse.ArgumentParser) -> None:
@@ -42,7 +42,7 @@ def add_ranks(command: argparse.ArgumentParser) -> None:
 
 def ranks_of(options: argparse.Namespace) -> Ranks | None:
     """The ranks that have been started with this process; None where it is alone. ReproError for wrong options."""
-    from ..integrations.launchers import is_launched, launched_ranks
+    from repro_mlir.integrations.launchers import is_launched, launched_ranks
 
     shares: Shares = None
     if options.shares == "measured":
@@ -64,7 +64,7 @@ def ranks_of(options: argparse.Namespace) -> Ranks | None:
 
 def target_of(options: argparse.Namespace, ranks: Ranks | None) -> str:
     """The target of this rank. ReproError for one that is unknown, or of a rank that there is not."""
-    from ..execute.executable import check_target
+    from repro_mlir.execute.executable import check_target
 
     target: str = options.target
     if ranks is None or options.target_of is None:

@@ -9,12 +9,12 @@ import argparse
 import json
 from pathlib import Path
 
-from ..command_line import positive
-from ..errors import ReproError
-from ..printing import tell
-from . import roofline_sweep, roofline_transformer
-from .options import Commands, add_command
-from .roofline_options import add_step, read_machines, read_step
+from repro_mlir.cli import roofline_sweep, roofline_transformer
+from repro_mlir.cli.options import Commands, add_command
+from repro_mlir.cli.roofline_options import add_step, read_machines, read_step
+from repro_mlir.command_line import positive
+from repro_mlir.errors import ReproError
+from repro_mlir.printing import tell
 
 _NOTES = """examples:
   repro roofline calibrate -o here.json
@@ -49,9 +49,9 @@ def register(commands: Commands) -> None:
 
 
 def _predict(options: argparse.Namespace) -> int:
-    from ..files.storage import write_file
-    from ..program import Program
-    from ..roofline import (
+    from repro_mlir.files.storage import write_file
+    from repro_mlir.program import Program
+    from repro_mlir.roofline import (
         Accelerator,
         CpuMachine,
         GpuLedger,
@@ -62,8 +62,8 @@ def _predict(options: argparse.Namespace) -> int:
         predict,
         read_measured,
     )
-    from ..roofline.prediction import Codes, threads_of
-    from ..roofline.report import Case, case_as_json, comparison_lines, lines_of, prediction_page
+    from repro_mlir.roofline.prediction import Codes, threads_of
+    from repro_mlir.roofline.report import Case, case_as_json, comparison_lines, lines_of, prediction_page
 
     machines = read_machines(options)
     changed = [machine.with_changes(changes) for machine, changes in machines]
@@ -104,7 +104,7 @@ def _predict(options: argparse.Namespace) -> int:
 def _calibrate(options: argparse.Namespace) -> int:
     import sys
 
-    from ..roofline import calibrate, write_cpu_machine
+    from repro_mlir.roofline import calibrate, write_cpu_machine
 
     if not options.output.endswith(".json"):
         raise ReproError(f"{options.output}: expected a name that ends with .json, by which --machine knows a file")

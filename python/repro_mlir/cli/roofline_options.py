@@ -9,17 +9,17 @@ import argparse
 import dataclasses
 from typing import TYPE_CHECKING
 
-from ..command_line import positive
-from ..errors import ReproError
-from .file_kinds import BUNDLE, MODULE, ONNX, PROGRAM, SAVED_MODEL, SCRIPT, expect
-from .options import add_no_cache, add_numerics, add_sizes, read_program
+from repro_mlir.cli.file_kinds import BUNDLE, MODULE, ONNX, PROGRAM, SAVED_MODEL, SCRIPT, expect
+from repro_mlir.cli.options import add_no_cache, add_numerics, add_sizes, read_program
+from repro_mlir.command_line import positive
+from repro_mlir.errors import ReproError
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from ..bundle.runner.bundle import Bundle
-    from ..program import Program
-    from ..roofline import Accelerator, CpuMachine
+    from repro_mlir.bundle.runner.bundle import Bundle
+    from repro_mlir.program import Program
+    from repro_mlir.roofline import Accelerator, CpuMachine
 
 KINDS = SCRIPT, PROGRAM, BUNDLE, MODULE, ONNX, SAVED_MODEL
 
@@ -70,7 +70,7 @@ def read_machines(options: argparse.Namespace) -> list[tuple[CpuMachine | Accele
     Raises:
       ReproError: a machine that is given twice, a value for a machine that is not given, a number that is set twice.
     """
-    from ..roofline import read_machine
+    from repro_mlir.roofline import read_machine
 
     found: list[tuple[CpuMachine | Accelerator, dict[str, str]]] = []
     for given in options.machine:
@@ -107,13 +107,13 @@ def read_step(options: argparse.Namespace, precision: str | None) -> tuple[Progr
         if options.exact_digits is not None or precision is not None:
             raise ReproError(f"{options.program}: expected a script with --exact-digits and --precision")
         if kind is BUNDLE:
-            from ..bundle.runner.bundle import Bundle
+            from repro_mlir.bundle.runner.bundle import Bundle
 
             return Bundle(options.program), None
         return read_program(options.program, options.size), None
-    from ..bundle.writer import capture_steps
-    from ..frontends.torch.script import load_training
-    from ..precision.report.compare import F32
+    from repro_mlir.bundle.writer import capture_steps
+    from repro_mlir.frontends.torch.script import load_training
+    from repro_mlir.precision.report.compare import F32
 
     if options.size:
         raise ReproError(f"{options.program}: expected an ONNX model or a SavedModel with --size")

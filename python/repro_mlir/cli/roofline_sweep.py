@@ -9,13 +9,13 @@ import argparse
 import json
 from pathlib import Path
 
-from ..command_line import positive
-from ..errors import ReproError
-from ..field_checks import shown
-from ..printing import tell
-from .file_kinds import SCRIPT, expect
-from .options import Commands, add_command
-from .roofline_options import KINDS, add_step, read_machines, read_step
+from repro_mlir.cli.file_kinds import SCRIPT, expect
+from repro_mlir.cli.options import Commands, add_command
+from repro_mlir.cli.roofline_options import KINDS, add_step, read_machines, read_step
+from repro_mlir.command_line import positive
+from repro_mlir.errors import ReproError
+from repro_mlir.field_checks import shown
+from repro_mlir.printing import tell
 
 
 def register(parts: Commands) -> None:
@@ -29,9 +29,9 @@ def register(parts: Commands) -> None:
 
 
 def _sweep(options: argparse.Namespace) -> int:
-    from ..files.storage import write_file
-    from ..roofline.report import sweep_as_json, sweep_lines, sweep_page
-    from ..roofline.sweep_points import count_points, sweep
+    from repro_mlir.files.storage import write_file
+    from repro_mlir.roofline.report import sweep_as_json, sweep_lines, sweep_page
+    from repro_mlir.roofline.sweep_points import count_points, sweep
 
     machines = [
         (machine, {name: [each.strip() for each in text.split(",") if each.strip()] for name, text in changes.items()})
@@ -56,7 +56,7 @@ def _sweep(options: argparse.Namespace) -> int:
     points = sweep(programs, machines, options.threads)
     losses = {}
     if options.steps:
-        from ..precision.report import compare_recipes
+        from repro_mlir.precision.report import compare_recipes
 
         report = compare_recipes(options.program, recipes, options.steps, samples=0)
         losses = {name: run.losses for name, run in zip(recipes, report.runs, strict=True)}

@@ -8,11 +8,11 @@ from __future__ import annotations
 import argparse
 import json
 
-from ..command_line import positive
-from ..errors import ReproError
-from ..printing import tell
-from .options import Commands, add_command
-from .roofline_options import add_change, add_set
+from repro_mlir.cli.options import Commands, add_command
+from repro_mlir.cli.roofline_options import add_change, add_set
+from repro_mlir.command_line import positive
+from repro_mlir.errors import ReproError
+from repro_mlir.printing import tell
 
 
 def register(parts: Commands) -> None:
@@ -74,8 +74,8 @@ def _check_decoding(options: argparse.Namespace) -> None:
 def _transformer(options: argparse.Namespace) -> int:
     from dataclasses import replace
 
-    from ..roofline import Accelerator, read_machine
-    from ..roofline.transformer import (
+    from repro_mlir.roofline import Accelerator, read_machine
+    from repro_mlir.roofline.transformer import (
         Parallelism,
         Training,
         predict_decoding,

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import argparse
 
-from ..bundle.runner.command import add_options, run
-from .file_kinds import BUNDLE, expect
-from .options import Commands, add_command, add_public_key
+from repro_mlir.bundle.runner.command import add_options, run
+from repro_mlir.cli.file_kinds import BUNDLE, expect
+from repro_mlir.cli.options import Commands, add_command, add_public_key
 
 _NOTES = """exit status:
   0  the steps gave what the bundle expects, or it expects nothing
@@ -30,9 +30,9 @@ def register(commands: Commands) -> None:
 
 
 def _run_bundle(options: argparse.Namespace) -> int:
-    from ..audit.receipts.signing import read_public_key
-    from ..bundle.runner.bundle import Bundle
-    from ..bundle.writer import check_signature
+    from repro_mlir.audit.receipts.signing import read_public_key
+    from repro_mlir.bundle.runner.bundle import Bundle
+    from repro_mlir.bundle.writer import check_signature
 
     key = read_public_key(options.key) if options.key else None
     expect(options.bundle, BUNDLE)

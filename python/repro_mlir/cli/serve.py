@@ -12,16 +12,16 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..command_line import positive
-from ..errors import ReproError
-from ..printing import tell
-from .options import Commands, add_command, needed_packages
-from .target import add_target
+from repro_mlir.cli.options import Commands, add_command, needed_packages
+from repro_mlir.cli.target import add_target
+from repro_mlir.command_line import positive
+from repro_mlir.errors import ReproError
+from repro_mlir.printing import tell
 
 if TYPE_CHECKING:
-    from ..generation.generator import Generator
-    from ..generation.identity import ModelIdentity
-    from ..serving.tokenizer import Tokenizer
+    from repro_mlir.generation.generator import Generator
+    from repro_mlir.generation.identity import ModelIdentity
+    from repro_mlir.serving.tokenizer import Tokenizer
 
 _CAPACITY = 2048
 """The most tokens of a request, unless the model or an option says less."""
@@ -63,12 +63,12 @@ def _port(text: str) -> int:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    from ..execute.executable import check_runs
+    from repro_mlir.execute.executable import check_runs
 
     with needed_packages():
-        from ..integrations.model_folder import versions
-        from ..serving.options import ServerOptions
-        from ..serving.server import bind, listen, serve
+        from repro_mlir.integrations.model_folder import versions
+        from repro_mlir.serving.options import ServerOptions
+        from repro_mlir.serving.server import bind, listen, serve
 
     limits = ServerOptions(
         waiting=options.waiting,
@@ -98,9 +98,9 @@ def _serve(options: argparse.Namespace) -> int:
 
 def _load(options: argparse.Namespace) -> tuple[Generator, Tokenizer, ModelIdentity]:
     """What the directory gives; the model itself is needed no more afterwards."""
-    from ..generation.generator import Generator
-    from ..generation.identity import identity_of
-    from ..integrations.model_folder import ModelFolder
+    from repro_mlir.generation.generator import Generator
+    from repro_mlir.generation.identity import identity_of
+    from repro_mlir.integrations.model_folder import ModelFolder
 
     folder = ModelFolder(options.folder)
     capacity = options.capacity or min(_CAPACITY, folder.positions)

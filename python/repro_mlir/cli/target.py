@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 
-from .options import add_no_cache, add_threads
+from repro_mlir.cli.options import add_no_cache, add_threads
 
 
 def add_target(command: argparse.ArgumentParser) -> None:
@@ -20,7 +20,7 @@ def add_target(command: argparse.ArgumentParser) -> None:
 
 
 def _target(name: str) -> str:
-    from ..execute.executable import check_target
+    from repro_mlir.execute.executable import check_target
 
     check_target(name)
     return name

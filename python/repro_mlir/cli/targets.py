@@ -9,8 +9,8 @@ import argparse
 import dataclasses
 import json
 
-from ..printing import tell
-from .options import Commands, add_command
+from repro_mlir.cli.options import Commands, add_command
+from repro_mlir.printing import tell
 
 
 def register(commands: Commands) -> None:
@@ -19,7 +19,7 @@ def register(commands: Commands) -> None:
 
 
 def _targets(options: argparse.Namespace) -> int:
-    from ..execute.availability import describe_targets
+    from repro_mlir.execute.availability import describe_targets
 
     found = describe_targets()
     if options.json:

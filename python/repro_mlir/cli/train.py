@@ -9,16 +9,16 @@ import argparse
 import json
 import time
 
-from ..audit.receipts.options import NONFINITE_LOSS, ReceiptOptions
-from ..command_line import positive
-from ..errors import ReproError
-from ..files.storage import check_can_write, write_file
-from ..numerics.tensors import canonical_of
-from ..printing import tell
-from .file_kinds import SCRIPT, expect
-from .options import Commands, add_command, add_script
-from .ranks import add_ranks, ranks_of, target_of
-from .target import add_target
+from repro_mlir.audit.receipts.options import NONFINITE_LOSS, ReceiptOptions
+from repro_mlir.cli.file_kinds import SCRIPT, expect
+from repro_mlir.cli.options import Commands, add_command, add_script
+from repro_mlir.cli.ranks import add_ranks, ranks_of, target_of
+from repro_mlir.cli.target import add_target
+from repro_mlir.command_line import positive
+from repro_mlir.errors import ReproError
+from repro_mlir.files.storage import check_can_write, write_file
+from repro_mlir.numerics.tensors import canonical_of
+from repro_mlir.printing import tell
 
 
 def register(commands: Commands) -> None:
@@ -52,10 +52,10 @@ def register(commands: Commands) -> None:
 
 
 def _train(options: argparse.Namespace) -> int:
-    from ..execute.executable import check_runs
-    from ..files.tensor_file import write_tensors
-    from ..frontends.torch.script import load_training
-    from ..train.trainer import Trainer
+    from repro_mlir.execute.executable import check_runs
+    from repro_mlir.files.tensor_file import write_tensors
+    from repro_mlir.frontends.torch.script import load_training
+    from repro_mlir.train.trainer import Trainer
 
     expect(options.script, SCRIPT)
     ranks = ranks_of(options)

@@ -12,14 +12,14 @@ import re
 import time
 from typing import Any
 
-from ..command_line import Status
-from ..errors import ReceiptWrong, ReproError
-from ..files import canonical_json
-from ..frontends.torch.script import allow_numerics
-from ..printing import foreign, tell
-from .file_kinds import ANSWER, RECEIPT, expect
-from .options import Commands, add_command, add_numerics, add_public_key, needed_packages
-from .target import add_target
+from repro_mlir.cli.file_kinds import ANSWER, RECEIPT, expect
+from repro_mlir.cli.options import Commands, add_command, add_numerics, add_public_key, needed_packages
+from repro_mlir.cli.target import add_target
+from repro_mlir.command_line import Status
+from repro_mlir.errors import ReceiptWrong, ReproError
+from repro_mlir.files import canonical_json
+from repro_mlir.frontends.torch.script import allow_numerics
+from repro_mlir.printing import foreign, tell
 
 _STATUS = """exit status:
   0    right  the receipt agrees with itself, and the chosen steps, or the model, give what it says; what was not
@@ -72,10 +72,10 @@ def _link(text: str) -> bytes:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    from ..audit.receipts.receipt import Receipt
-    from ..audit.receipts.script_inputs import ScriptBatches, ScriptInputs
-    from ..audit.receipts.signing import read_public_key
-    from ..audit.receipts.verification import verify
+    from repro_mlir.audit.receipts.receipt import Receipt
+    from repro_mlir.audit.receipts.script_inputs import ScriptBatches, ScriptInputs
+    from repro_mlir.audit.receipts.signing import read_public_key
+    from repro_mlir.audit.receipts.verification import verify
 
     if options.model is not None:
         return _verify_answer(options)
@@ -175,11 +175,11 @@ _OF_STEPS = {
 
 
 def _verify_answer(options: argparse.Namespace) -> int:
-    from ..files.json_text import parse
-    from ..files.regular import read_regular
-    from ..generation.generator import Generator
-    from ..generation.identity import programs_of
-    from ..serving.verification import check_itself, check_model, find_receipt, recompute
+    from repro_mlir.files.json_text import parse
+    from repro_mlir.files.regular import read_regular
+    from repro_mlir.generation.generator import Generator
+    from repro_mlir.generation.identity import programs_of
+    from repro_mlir.serving.verification import check_itself, check_model, find_receipt, recompute
 
     wrong = [f"--{name.replace('_', '-')}" for name, value in _OF_STEPS.items() if getattr(options, name) != value]
     if wrong:
@@ -192,7 +192,7 @@ def _verify_answer(options: argparse.Namespace) -> int:
     try:
         undecided = check_itself(receipt, said)
         with needed_packages():
-            from ..integrations.model_folder import ModelFolder, versions
+            from repro_mlir.integrations.model_folder import ModelFolder, versions
 
         folder = ModelFolder(options.model)
         folder.check_capacity(receipt["capacity"])

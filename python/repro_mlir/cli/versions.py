@@ -10,7 +10,7 @@ import importlib.metadata
 from collections.abc import Sequence
 from typing import Any
 
-from ..printing import tell
+from repro_mlir.printing import tell
 
 
 class PrintVersions(argparse.Action):
@@ -20,7 +20,7 @@ class PrintVersions(argparse.Action):
         super().__init__(option_strings, argparse.SUPPRESS, nargs=0, **options)
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        from .._mlir_libs import _repro
+        from repro_mlir._mlir_libs import _repro
 
         versions = {"repro-mlir": _repro.__version__, "LLVM/MLIR": _repro.llvm_version}
         for package in ("torch", "torch-mlir"):

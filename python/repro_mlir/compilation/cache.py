@@ -5,10 +5,10 @@
 
 from collections.abc import Callable
 
-from ..files.cache import cached
-from ..program.canonical import compiler_identity
-from ..untrusted import analyze_native, compile_native
-from .cpu import Analysis, analyze, compile, native_level
+from repro_mlir.compilation.cpu import Analysis, analyze, compile, native_level
+from repro_mlir.files.cache import cached
+from repro_mlir.program.canonical import compiler_identity
+from repro_mlir.untrusted import analyze_native, compile_native
 
 
 def cached_code(program: bytes, target: str, make: Callable[[], bytes]) -> bytes:

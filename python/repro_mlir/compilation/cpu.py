@@ -9,10 +9,10 @@ import os
 import struct
 from dataclasses import dataclass
 
-from .. import ir
-from .._mlir_libs import _repro
-from ..errors import CompileError, ReproError
-from ..program.canonical import read_module
+from repro_mlir import ir
+from repro_mlir._mlir_libs import _repro
+from repro_mlir.errors import CompileError, ReproError
+from repro_mlir.program.canonical import read_module
 
 
 def levels() -> list[str]:

@@ -11,14 +11,14 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from ..bundle.runner.certificates import TENSOR_CORES, without_tensor_cores
-from ..bundle.runner.execution import TargetCode
-from ..bundle.runner.plan import read_plan
-from ..errors import CompileError, ReproError
-from ..files.archive import archive_of
-from ..program import Program
-from ..progress import working
-from .assembler import assemble, find_assembler
+from repro_mlir.bundle.runner.certificates import TENSOR_CORES, without_tensor_cores
+from repro_mlir.bundle.runner.execution import TargetCode
+from repro_mlir.bundle.runner.plan import read_plan
+from repro_mlir.compilation.assembler import assemble, find_assembler
+from repro_mlir.errors import CompileError, ReproError
+from repro_mlir.files.archive import archive_of
+from repro_mlir.program import Program
+from repro_mlir.progress import working
 
 
 def architectures_of(target: str) -> list[str]:
@@ -27,7 +27,7 @@ def architectures_of(target: str) -> list[str]:
     Raises:
       ReproError: an unknown GPU.
     """
-    from .gpu import architectures
+    from repro_mlir.compilation.gpu import architectures
 
     if target == "cuda":
         return architectures()
@@ -52,9 +52,9 @@ def compile_for(program: Program, architectures: Iterable[str], *, assembled: bo
     Raises:
       ReproError: a program that cannot be compiled.
     """
-    from ..program import debugging
-    from ..untrusted import compile_device
-    from .cache import cached_code
+    from repro_mlir.compilation.cache import cached_code
+    from repro_mlir.program import debugging
+    from repro_mlir.untrusted import compile_device
 
     assembler = find_assembler() if assembled else None
     # The assembler is part of what the code depends on.
@@ -84,7 +84,7 @@ def compile_for(program: Program, architectures: Iterable[str], *, assembled: bo
 
 def compile_data(data: bytes, architecture: str, assembled: bool) -> bytes:
     """A zip with the code, as the cache keeps it. ReproError for a program that cannot be compiled."""
-    from .gpu import compile
+    from repro_mlir.compilation.gpu import compile
 
     try:
         made = compile(data, architecture)

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .._mlir_libs import _repro
-from ..errors import CompileError
-from .cpu import module_of
+from repro_mlir._mlir_libs import _repro
+from repro_mlir.compilation.cpu import module_of
+from repro_mlir.errors import CompileError
 
 
 @dataclass(frozen=True)

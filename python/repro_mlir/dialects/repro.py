@@ -3,5 +3,5 @@
 
 """The repro dialect: classes of its operations and enumerations."""
 
-from ._repro_enum_gen import *  # noqa: F403
-from ._repro_ops_gen import *  # noqa: F403
+from repro_mlir.dialects._repro_enum_gen import *  # noqa: F403
+from repro_mlir.dialects._repro_ops_gen import *  # noqa: F403

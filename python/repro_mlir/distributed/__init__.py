@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..lazy_imports import load_on_first_use
+from repro_mlir.lazy_imports import load_on_first_use
 
 if TYPE_CHECKING:
-    from .ranks import Ranks
-    from .transport import Transport
+    from repro_mlir.distributed.ranks import Ranks
+    from repro_mlir.distributed.transport import Transport
 
 _HOMES = {
     "Ranks": "ranks",

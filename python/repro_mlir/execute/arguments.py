@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ReproError
-from ..frontends.arrays import as_array
-from ..numerics.tensors import TensorType, is_canonical, make_canonical, start_of
-from ..program import Program
-from ..program.canonical import examine
+from repro_mlir.errors import ReproError
+from repro_mlir.frontends.arrays import as_array
+from repro_mlir.numerics.tensors import TensorType, is_canonical, make_canonical, start_of
+from repro_mlir.program import Program
+from repro_mlir.program.canonical import examine
 
 
 class Arguments:

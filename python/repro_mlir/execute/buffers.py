@@ -12,10 +12,10 @@ from functools import cached_property
 
 import numpy as np
 
-from ..numerics.elements import ELEMENTS
-from ..numerics.overlap import find_overlap
-from ..numerics.tensors import Described, TensorType, require_same, start_of
-from ..program import Program
+from repro_mlir.numerics.elements import ELEMENTS
+from repro_mlir.numerics.overlap import find_overlap
+from repro_mlir.numerics.tensors import Described, TensorType, require_same, start_of
+from repro_mlir.program import Program
 
 
 @dataclass(frozen=True)

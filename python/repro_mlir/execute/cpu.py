@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .._mlir_libs import _repro
-from ..errors import StepFailed
-from .buffers import Tensor, address, check_disjoint
+from repro_mlir._mlir_libs import _repro
+from repro_mlir.errors import StepFailed
+from repro_mlir.execute.buffers import Tensor, address, check_disjoint
 
 _LOADED: weakref.WeakSet[CpuBackend] = weakref.WeakSet()
 

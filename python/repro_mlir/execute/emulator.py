@@ -22,8 +22,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._mlir_libs import _repro
-from ..errors import ReproError
+from repro_mlir._mlir_libs import _repro
+from repro_mlir.errors import ReproError
 
 
 class PtxError(ReproError):

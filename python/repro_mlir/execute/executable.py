@@ -13,25 +13,25 @@ from typing import Any, NoReturn, SupportsIndex
 
 import numpy as np
 
-from ..bundle.runner.certificates import TENSOR_CORES
-from ..constant_attributes import ConstantAttributes
-from ..errors import CompileError, ReproError
-from ..frontends.arrays import as_array, as_given
-from ..frontends.tensors import module_of
-from ..numerics.tensors import start_of
-from ..program import Program
-from ..program.program import import_program, read_signature
-from ..progress import working
-from .arguments import Arguments, updatable
-from .backend import Backend, InPlaceBackend, ResidentBackend
-from .bound_state import bind
-from .buffers import check_signature
+from repro_mlir.bundle.runner.certificates import TENSOR_CORES
+from repro_mlir.constant_attributes import ConstantAttributes
+from repro_mlir.errors import CompileError, ReproError
+from repro_mlir.execute.arguments import Arguments, updatable
+from repro_mlir.execute.backend import Backend, InPlaceBackend, ResidentBackend
+from repro_mlir.execute.bound_state import bind
+from repro_mlir.execute.buffers import check_signature
+from repro_mlir.frontends.arrays import as_array, as_given
+from repro_mlir.frontends.tensors import module_of
+from repro_mlir.numerics.tensors import start_of
+from repro_mlir.program import Program
+from repro_mlir.program.program import import_program, read_signature
+from repro_mlir.progress import working
 
 
 def targets() -> list[str]:
     """The names that `compile` takes as its target."""
-    from ..compilation.cpu import levels
-    from ..compilation.gpu import architectures
+    from repro_mlir.compilation.cpu import levels
+    from repro_mlir.compilation.gpu import architectures
 
     variants = {"cpu": levels(), "cuda": architectures(), "ptx-emulator": architectures()}
     names = [name for kind, members in variants.items() for name in (kind, *(f"{kind}:{member}" for member in members))]
@@ -94,26 +94,26 @@ def _reason(error: MemoryError) -> str:
 def _backend(program: Program, target: str, threads: int) -> Backend:
     kind, _, variant = target.partition(":")
     if kind == "reference":
-        from .reference import ReferenceBackend
+        from repro_mlir.execute.reference import ReferenceBackend
 
         return ReferenceBackend(program)
     if kind.removesuffix(TENSOR_CORES) == "cuda":
-        from .cuda import CudaBackend
+        from repro_mlir.execute.cuda import CudaBackend
 
         return CudaBackend(program, target)
     if kind == "ptx-emulator":
-        from .ptx import DEFAULT_ARCHITECTURE, PtxBackend
+        from repro_mlir.execute.ptx import DEFAULT_ARCHITECTURE, PtxBackend
 
         return PtxBackend(program, variant or DEFAULT_ARCHITECTURE, threads)
     return _cpu_backend(program, target, variant, threads)
 
 
 def _cpu_backend(program: Program, target: str, level: str, threads: int) -> Backend:
-    from ..compilation.cache import cached_compile
-    from ..compilation.cpu import native_level, runnable_levels
-    from ..program import debugging
-    from .cpu import CpuBackend
-    from .qemu import QemuBackend
+    from repro_mlir.compilation.cache import cached_compile
+    from repro_mlir.compilation.cpu import native_level, runnable_levels
+    from repro_mlir.execute.cpu import CpuBackend
+    from repro_mlir.execute.qemu import QemuBackend
+    from repro_mlir.program import debugging
 
     level = level or native_level()
     pipeline = f"builtin.module(cpu{{level={level}}})"

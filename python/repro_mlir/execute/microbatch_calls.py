@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..distributed.sums import Sums
-from ..numerics.tensors import canonical_of, start_of
-from ..program.microbatches import MicrobatchProgram
-from .executable import Executable
+from repro_mlir.distributed.sums import Sums
+from repro_mlir.execute.executable import Executable
+from repro_mlir.numerics.tensors import canonical_of, start_of
+from repro_mlir.program.microbatches import MicrobatchProgram
 
 
 class MicrobatchCalls:

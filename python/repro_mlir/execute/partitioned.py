@@ -10,21 +10,21 @@ from typing import Any, NoReturn, SupportsIndex
 
 import numpy as np
 
-from ..constant_attributes import ConstantAttributes
-from ..distributed.agreement import Report, require_agreement
-from ..distributed.failures import describe
-from ..distributed.ranks import Agreed, Ranks
-from ..errors import ReproError
-from ..frontends.arrays import as_array, as_given
-from ..frontends.tensors import module_of
-from ..numerics.digest import blake3_of
-from ..numerics.hashing import tensor_digest
-from ..numerics.tensors import TensorType, canonical_of, make_canonical
-from ..program import Program
-from ..program.partition import LEAST, Call, RankProgram, partition
-from .arguments import Arguments, check_names
-from .executable import Executable, check_target, check_threads, compile, step_errors
-from .segments import Values, run_steps
+from repro_mlir.constant_attributes import ConstantAttributes
+from repro_mlir.distributed.agreement import Report, require_agreement
+from repro_mlir.distributed.failures import describe
+from repro_mlir.distributed.ranks import Agreed, Ranks
+from repro_mlir.errors import ReproError
+from repro_mlir.execute.arguments import Arguments, check_names
+from repro_mlir.execute.executable import Executable, check_target, check_threads, compile, step_errors
+from repro_mlir.execute.segments import Values, run_steps
+from repro_mlir.frontends.arrays import as_array, as_given
+from repro_mlir.frontends.tensors import module_of
+from repro_mlir.numerics.digest import blake3_of
+from repro_mlir.numerics.hashing import tensor_digest
+from repro_mlir.numerics.tensors import TensorType, canonical_of, make_canonical
+from repro_mlir.program import Program
+from repro_mlir.program.partition import LEAST, Call, RankProgram, partition
 
 
 class PartitionedExecutable(ConstantAttributes):

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..distributed.ranks import Ranks
-from ..distributed.reduction import bytes_of_all
-from ..distributed.sums import SumLayout
-from ..numerics.elements import ELEMENTS
-from ..numerics.tensors import TensorType
-from ..program.microbatches import MicrobatchProgram
-from ..program.payload import Payload, packed_bytes, payload_of
+from repro_mlir.distributed.ranks import Ranks
+from repro_mlir.distributed.reduction import bytes_of_all
+from repro_mlir.distributed.sums import SumLayout
+from repro_mlir.numerics.elements import ELEMENTS
+from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.program.microbatches import MicrobatchProgram
+from repro_mlir.program.payload import Payload, packed_bytes, payload_of
 
 
 def chosen_payload(program: MicrobatchProgram, ranks: Ranks, layout: SumLayout) -> Payload | None:

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ..bundle.runner.execution import TargetCode
-from ..compilation.device_code import compile_for
-from ..errors import StepFailed
-from ..program import Program
-from . import emulator
-from .backend import ResidentBackend
-from .buffers import check_signature
+from repro_mlir.bundle.runner.execution import TargetCode
+from repro_mlir.compilation.device_code import compile_for
+from repro_mlir.errors import StepFailed
+from repro_mlir.execute import emulator
+from repro_mlir.execute.backend import ResidentBackend
+from repro_mlir.execute.buffers import check_signature
+from repro_mlir.program import Program
 
 DEFAULT_ARCHITECTURE = "sm_90"
 """Whose PTX "ptx-emulator" runs; the bits are those of every other."""

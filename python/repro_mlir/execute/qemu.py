@@ -17,11 +17,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ..bundle.runner.plan import Plan
-from ..child_processes import ending_with_this
-from ..errors import StepFailed
-from .artifact import read_artifact
-from .buffers import Tensor, address
+from repro_mlir.bundle.runner.plan import Plan
+from repro_mlir.child_processes import ending_with_this
+from repro_mlir.errors import StepFailed
+from repro_mlir.execute.artifact import read_artifact
+from repro_mlir.execute.buffers import Tensor, address
 
 COMPILER = "aarch64-linux-gnu-gcc"
 EMULATOR = "qemu-aarch64-static"

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..errors import ReproError
-from ..numerics.environment import float_environment
-from ..numerics.formats import element_type, to_bits
-from ..program import Program
-from ..program.canonical import examine
-from ..reference.interpreter import Interpreter
+from repro_mlir.errors import ReproError
+from repro_mlir.numerics.environment import float_environment
+from repro_mlir.numerics.formats import element_type, to_bits
+from repro_mlir.program import Program
+from repro_mlir.program.canonical import examine
+from repro_mlir.reference.interpreter import Interpreter
 
 
 class ReferenceBackend:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from ..distributed.gathering import exchange_parts
-from ..distributed.ranks import Ranks
-from ..program.partition import Broadcast, Call, Gather, RankProgram
+from repro_mlir.distributed.gathering import exchange_parts
+from repro_mlir.distributed.ranks import Ranks
+from repro_mlir.program.partition import Broadcast, Call, Gather, RankProgram
 
 Values = Mapping[int, np.ndarray]
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, SupportsIndex
 
-from ..constant_attributes import ConstantAttributes
-from ..errors import ReproError
-from ..program import PerSize, SymbolicProgram
-from .executable import Executable, check_target, check_threads, compile
+from repro_mlir.constant_attributes import ConstantAttributes
+from repro_mlir.errors import ReproError
+from repro_mlir.execute.executable import Executable, check_target, check_threads, compile
+from repro_mlir.program import PerSize, SymbolicProgram
 
 
 class SymbolicExecutable(ConstantAttributes):

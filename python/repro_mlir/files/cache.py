@@ -27,8 +27,8 @@ from pathlib import Path
 
 import blake3
 
-from ..errors import ReproError
-from ..limits import limits
+from repro_mlir.errors import ReproError
+from repro_mlir.limits import limits
 
 VARIABLE = "REPRO_MLIR_CACHE"
 OFF = "off"

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import ReproError
-from ..numerics.tensors import TensorType
-from .archive import archive_of, read_archive
-from .storage import write_file
+from repro_mlir.errors import ReproError
+from repro_mlir.files.archive import archive_of, read_archive
+from repro_mlir.files.storage import write_file
+from repro_mlir.numerics.tensors import TensorType
 
 
 def write_arrays(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:

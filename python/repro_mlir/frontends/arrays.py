@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ReproError
-from ..numerics.elements import ELEMENTS
-from ..numerics.environment import float_environment
-from ..numerics.tensors import TensorType, parts_of, user_array
-from .tensors import TensorModule, module_of
+from repro_mlir.errors import ReproError
+from repro_mlir.frontends.tensors import TensorModule, module_of
+from repro_mlir.numerics.elements import ELEMENTS
+from repro_mlir.numerics.environment import float_environment
+from repro_mlir.numerics.tensors import TensorType, parts_of, user_array
 
 
 def as_array(value: Any, kind: TensorType, what: str) -> np.ndarray:

@@ -11,9 +11,9 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from ..errors import ReproError
-from ..numerics.tensors import TensorType
-from .arrays import as_array
+from repro_mlir.errors import ReproError
+from repro_mlir.frontends.arrays import as_array
+from repro_mlir.numerics.tensors import TensorType
 
 GREATEST_SIZE = 2**31 - 1
 """Of a symbol: what a few sizes make fits into 64 bits."""

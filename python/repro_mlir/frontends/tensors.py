@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import numpy as np
 
 if TYPE_CHECKING:
-    from ..numerics.tensors import TensorType
+    from repro_mlir.numerics.tensors import TensorType
 
 _MODULES = {"torch": ".torch.tensors", "ml_dtypes": ".typed_arrays"}
 """By the package that is imported, the module that knows its tensors."""

@@ -10,12 +10,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..lazy_imports import load_on_first_use
+from repro_mlir.lazy_imports import load_on_first_use
 
 if TYPE_CHECKING:
-    from .apply import compress_gradients
-    from .chosen import METHODS, compression_from_json, compression_of, compression_to_json
-    from .methods import QSGD, Blocks, GradientCompression, OneBit, PowerSGD, TopK
+    from repro_mlir.gradient_compression.apply import compress_gradients
+    from repro_mlir.gradient_compression.chosen import (
+        METHODS,
+        compression_from_json,
+        compression_of,
+        compression_to_json,
+    )
+    from repro_mlir.gradient_compression.methods import QSGD, Blocks, GradientCompression, OneBit, PowerSGD, TopK
 
 _HOMES = {
     "METHODS": "chosen",

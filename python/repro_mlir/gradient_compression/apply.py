@@ -12,16 +12,16 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..errors import ReproError
-from ..frontends.interface import ImportedProgram
-from ..numerics.philox import random_uniform
-from ..numerics.tensors import TensorType
-from ..program.importing import run_prepared_passes
-from ..program.signatures import named, set_arguments, set_results, signed_arguments, signed_results
-from ..programs.writer import Tensor, quoted, text_of
-from .arithmetic import GradientWriter, Random, compressed, low_rank, with_feedback
-from .chosen import compression_of
-from .methods import GradientCompression, Kept, PowerSGD
+from repro_mlir.errors import ReproError
+from repro_mlir.frontends.interface import ImportedProgram
+from repro_mlir.gradient_compression.arithmetic import GradientWriter, Random, compressed, low_rank, with_feedback
+from repro_mlir.gradient_compression.chosen import compression_of
+from repro_mlir.gradient_compression.methods import GradientCompression, Kept, PowerSGD
+from repro_mlir.numerics.philox import random_uniform
+from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.program.importing import run_prepared_passes
+from repro_mlir.program.signatures import named, set_arguments, set_results, signed_arguments, signed_results
+from repro_mlir.programs.writer import Tensor, quoted, text_of
 
 PREFIX = "gradient_compression"
 """The names of the state are PREFIX.KIND.PARAMETER."""
@@ -109,7 +109,7 @@ class _Rewriter:
         return "import-linalg"
 
     def _kind(self, op: Any) -> TensorType:
-        from .. import ir
+        from repro_mlir import ir
 
         name, type = _gradient(op), ir.RankedTensorType(op.operands[0].type)
         if str(type.element_type) != "f32":
@@ -120,7 +120,7 @@ class _Rewriter:
 
     def _compress(self, module: Any, block: Any, op: Any, kind: TensorType, number: int, site: int) -> None:
         """Compresses a gradient before it is reduced, the mean behind that, or both."""
-        from .. import ir
+        from repro_mlir import ir
 
         method = self.method
         kept = method.kept(kind.shape)
@@ -143,7 +143,7 @@ class _Rewriter:
 
     def _state(self, block: Any, kind: TensorType, kept: Kept, number: int) -> _State:
         """A new state tensor of the gradient with a number, which is the last argument until `_sign`."""
-        from .. import ir
+        from repro_mlir import ir
 
         own = TensorType(f"{PREFIX}.{kept.name}.{kind.name}", "f32", kept.shape)
         value = block.add_argument(ir.Type.parse(text_of(own)), ir.Location.unknown())
@@ -155,7 +155,7 @@ class _Rewriter:
 
     def _call(self, module: Any, block: Any, text: str, gradient: Any, states: Sequence[_State]) -> Any:
         """Calls a function, which is added to the module, at the present place; the states get their new values."""
-        from .. import ir
+        from repro_mlir import ir
 
         parsed = ir.Module.parse(text)
         function = parsed.body.operations[0]
@@ -188,7 +188,7 @@ class _Rewriter:
 
 def _gradient(op: Any) -> str | None:
     """The parameter whose gradient an operation reduces; None for others."""
-    from .. import ir
+    from repro_mlir import ir
 
     if op.operation.name != "repro.reduce_microbatches" or "gradient" not in op.attributes:
         return None
@@ -197,7 +197,7 @@ def _gradient(op: Any) -> str | None:
 
 def _sites(module: Any) -> list[int]:
     """(R1) The sites of all operations, those in branches too."""
-    from .. import ir
+    from repro_mlir import ir
 
     found: list[int] = []
 

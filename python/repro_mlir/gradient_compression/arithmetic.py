@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..numerics.tensors import TensorType
-from ..programs.writer import Number, Tensor, Writer, text_of
-from .methods import QSGD, Blocks, GradientCompression, OneBit, PowerSGD, Shape, TopK
+from repro_mlir.gradient_compression.methods import QSGD, Blocks, GradientCompression, OneBit, PowerSGD, Shape, TopK
+from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.programs.writer import Number, Tensor, Writer, text_of
 
 _EPSILON = 1e-8
 """(L5) Added to the norm of a column before it is divided by it, as in the authors' program."""

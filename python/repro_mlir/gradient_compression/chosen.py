@@ -10,11 +10,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import ReproError
-from ..field_checks import shown
-from ..files.json_text import parse
-from ..precision.recipe_json import format_as_json, format_from_json
-from .methods import QSGD, Blocks, GradientCompression, OneBit, PowerSGD, TopK
+from repro_mlir.errors import ReproError
+from repro_mlir.field_checks import shown
+from repro_mlir.files.json_text import parse
+from repro_mlir.gradient_compression.methods import QSGD, Blocks, GradientCompression, OneBit, PowerSGD, TopK
+from repro_mlir.precision.recipe_json import format_as_json, format_from_json
 
 _CLASSES: dict[str, type[Any]] = {each.name: each for each in (TopK, OneBit, QSGD, PowerSGD, Blocks)}
 METHODS = tuple(_CLASSES)

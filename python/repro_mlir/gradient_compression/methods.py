@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-from ..errors import ReproError
-from ..field_checks import check_flag, check_whole, shown
-from ..numerics.elements import ELEMENTS
-from ..precision.formats import F32, Format
-from ..precision.named import named_recipe
+from repro_mlir.errors import ReproError
+from repro_mlir.field_checks import check_flag, check_whole, shown
+from repro_mlir.numerics.elements import ELEMENTS
+from repro_mlir.precision.formats import F32, Format
+from repro_mlir.precision.named import named_recipe
 
 Shape = tuple[int, ...]
 

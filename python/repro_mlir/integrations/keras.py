@@ -12,11 +12,11 @@ from typing import Any
 
 import keras
 
-from ..audit.receipts.options import ReceiptOptions
-from ..errors import ReproError
-from ..frontends import keras as frontend
-from ..program import Program, program_of
-from ..programs.trainer import ProgramTrainer
+from repro_mlir.audit.receipts.options import ReceiptOptions
+from repro_mlir.errors import ReproError
+from repro_mlir.frontends import keras as frontend
+from repro_mlir.program import Program, program_of
+from repro_mlir.programs.trainer import ProgramTrainer
 
 
 def fit(

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 
-from ..distributed.ranks import Ranks, Shares
-from ..errors import ReproError
+from repro_mlir.distributed.ranks import Ranks, Shares
+from repro_mlir.errors import ReproError
 
 _TORCHRUN = "TORCHELASTIC_RUN_ID"
 _SIZES = {_TORCHRUN: "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE": "OMPI_COMM_WORLD_SIZE", "PMI_SIZE": "PMI_SIZE"}
@@ -35,11 +35,11 @@ def launched_ranks(
     if launcher is None or os.environ.get(_SIZES[launcher]) == "1":
         return None
     if launcher == _TORCHRUN:
-        from .torch_distributed import connect
+        from repro_mlir.integrations.torch_distributed import connect
 
         return connect(shares, check_share, shard_optimizer)
     try:
-        from .mpi import connect as connect_mpi
+        from repro_mlir.integrations.mpi import connect as connect_mpi
     except ModuleNotFoundError:
         raise ReproError("processes of mpirun talk by mpi4py, which is not installed") from None
     return connect_mpi(shares, check_share, shard_optimizer)

@@ -15,14 +15,14 @@ import torch
 import transformers
 from accelerate.optimizer import AcceleratedOptimizer
 
-from ..audit.receipts.options import ReceiptOptions
-from ..errors import ReproError
-from ..files.canonical_json import LIMIT, dump, load
-from ..files.regular import read_regular
-from ..files.storage import write_file
-from ..frontends.torch.own_state import OWN_ENTRIES, load_own_entries, save_own_entries
-from ..precision.recipe import Recipe
-from ..train.trainer import Trainer
+from repro_mlir.audit.receipts.options import ReceiptOptions
+from repro_mlir.errors import ReproError
+from repro_mlir.files.canonical_json import LIMIT, dump, load
+from repro_mlir.files.regular import read_regular
+from repro_mlir.files.storage import write_file
+from repro_mlir.frontends.torch.own_state import OWN_ENTRIES, load_own_entries, save_own_entries
+from repro_mlir.precision.recipe import Recipe
+from repro_mlir.train.trainer import Trainer
 
 _STATE, _OWN = "repro_state.json", "repro_state.safetensors"
 

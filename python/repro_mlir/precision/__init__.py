@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..lazy_imports import load_on_first_use
+from repro_mlir.lazy_imports import load_on_first_use
 
 if TYPE_CHECKING:
-    from .apply import apply_precision
-    from .formats import Format, Hadamard, Rounding, Scale, blocks
-    from .named import NAMED_RECIPES, by_blocks, named_recipe, nvfp4, qat
-    from .recipe import BlockAccumulator, Recipe, RolePrecision, Rule
-    from .recipe_json import recipe_from_json, recipe_of, recipe_to_json
-    from .summary import ContractionPrecision, PrecisionSummary, precision_summary
+    from repro_mlir.precision.apply import apply_precision
+    from repro_mlir.precision.formats import Format, Hadamard, Rounding, Scale, blocks
+    from repro_mlir.precision.named import NAMED_RECIPES, by_blocks, named_recipe, nvfp4, qat
+    from repro_mlir.precision.recipe import BlockAccumulator, Recipe, RolePrecision, Rule
+    from repro_mlir.precision.recipe_json import recipe_from_json, recipe_of, recipe_to_json
+    from repro_mlir.precision.summary import ContractionPrecision, PrecisionSummary, precision_summary
 
 _HOMES = {
     "BlockAccumulator": "recipe",

@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from ..errors import ReproError
-from ..numerics.environment import float_environment
-from ..numerics.philox import signed_seed
-from ..numerics.tensors import TensorType
-from ..program.accumulators import Accumulator, set_accumulators
-from ..program.canonical import examine, read_module, write_module
-from ..program.contractions import Contraction
-from ..program.microbatches import MicrobatchProgram
-from ..program.passes import run_passes
-from .formats import ELEMENTS, F32, FORWARD, NUMBERS, Format
-from .recipe import OPERANDS, Recipe, RolePrecision
-from .recipe_json import recipe_of
-from .roles import Described, StepShape, describe, shape_of, shape_of_microbatch
+from repro_mlir.errors import ReproError
+from repro_mlir.numerics.environment import float_environment
+from repro_mlir.numerics.philox import signed_seed
+from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.precision.formats import ELEMENTS, F32, FORWARD, NUMBERS, Format
+from repro_mlir.precision.recipe import OPERANDS, Recipe, RolePrecision
+from repro_mlir.precision.recipe_json import recipe_of
+from repro_mlir.precision.roles import Described, StepShape, describe, shape_of, shape_of_microbatch
+from repro_mlir.program.accumulators import Accumulator, set_accumulators
+from repro_mlir.program.canonical import examine, read_module, write_module
+from repro_mlir.program.contractions import Contraction
+from repro_mlir.program.microbatches import MicrobatchProgram
+from repro_mlir.program.passes import run_passes
 
 if TYPE_CHECKING:
-    from ..program import Program
+    from repro_mlir.program import Program
 
 Step = TypeVar("Step", "Program", MicrobatchProgram)
 
@@ -136,7 +136,7 @@ def _quantized(
 ) -> tuple[bytes, list[RolePrecision | None]]:
     """The program in a recipe's formats as it is stored, and what was asked for; `no_scales` says why (Q6) there are no
     scales of former steps, if so."""
-    from .. import ir
+    from repro_mlir import ir
 
     with ir.Context():
         module = read_module(program.data)

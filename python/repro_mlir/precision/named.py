@@ -9,11 +9,11 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..errors import ReproError
-from ..field_checks import check_among
-from ..program.accumulators import SCALED_CLASSES
-from .formats import DELAYED, REUSED, Format, Hadamard, blocks
-from .recipe import BLOCK_STEPS, BlockAccumulator, Recipe, RolePrecision, Rule
+from repro_mlir.errors import ReproError
+from repro_mlir.field_checks import check_among
+from repro_mlir.precision.formats import DELAYED, REUSED, Format, Hadamard, blocks
+from repro_mlir.precision.recipe import BLOCK_STEPS, BlockAccumulator, Recipe, RolePrecision, Rule
+from repro_mlir.program.accumulators import SCALED_CLASSES
 
 SIGNS_16 = (1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1)
 """(Q5) The signs of the NVFP4 recipe's transform."""
@@ -126,7 +126,7 @@ def _short_name(accumulator: str | BlockAccumulator) -> str:
 
 def _recipe_of(given: Recipe | str | Mapping[str, Any]) -> Recipe:
     # Which knows the names of this file.
-    from .recipe_json import recipe_of
+    from repro_mlir.precision.recipe_json import recipe_of
 
     return recipe_of(given)
 

@@ -10,14 +10,14 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import ReproError
-from ..field_checks import shown
-from ..files.json_text import parse
-from ..files.regular import read_regular
-from ..program.accumulators import Accumulator
-from .formats import ELEMENTS, FORWARD, NUMBERS, UNTOUCHED, Format, Hadamard, Rounding, Scale
-from .named import NAMED_RECIPES, named_recipe
-from .recipe import MOST_RULES, OPERANDS, BlockAccumulator, Recipe, RolePrecision, Rule
+from repro_mlir.errors import ReproError
+from repro_mlir.field_checks import shown
+from repro_mlir.files.json_text import parse
+from repro_mlir.files.regular import read_regular
+from repro_mlir.precision.formats import ELEMENTS, FORWARD, NUMBERS, UNTOUCHED, Format, Hadamard, Rounding, Scale
+from repro_mlir.precision.named import NAMED_RECIPES, named_recipe
+from repro_mlir.precision.recipe import MOST_RULES, OPERANDS, BlockAccumulator, Recipe, RolePrecision, Rule
+from repro_mlir.program.accumulators import Accumulator
 
 LIMIT = 1 << 20
 """The most bytes of a recipe."""

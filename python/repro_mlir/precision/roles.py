@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ReproError
-from ..program.canonical import read_module
-from ..program.microbatches import MicrobatchProgram
+from repro_mlir.errors import ReproError
+from repro_mlir.program.canonical import read_module
+from repro_mlir.program.microbatches import MicrobatchProgram
 
 if TYPE_CHECKING:
-    from ..program import Program
+    from repro_mlir.program import Program
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def shape_of(program: Program, loss: str | None) -> StepShape:
 
 def shape_of_microbatch(program: MicrobatchProgram, loss: str | None) -> StepShape:
     """The shape of the program of a microbatch, whose loss is a sum that the end of the step divides."""
-    from .. import ir
+    from repro_mlir import ir
 
     name = loss or "loss"
     count = len(program.state)
@@ -111,7 +111,7 @@ def describe(module: Any, shape: StepShape) -> list[Described]:
     Raises:
       ReproError: weights change and no result is the loss.
     """
-    from .._mlir_libs import _repro
+    from repro_mlir._mlir_libs import _repro
 
     try:
         found = _repro.contraction_roles(module, len(shape.state), shape.has_new_state, shape.loss, shape.name)

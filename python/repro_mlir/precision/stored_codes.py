@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from .. import ir
-from ..errors import ReproError
-from ..execute.executable import compile
-from ..numerics.environment import float_environment
-from ..program import Program
-from ..program.canonical import examine, read_module, write_module
-from ..program.program import read_signature
-from ..program.signatures import named, set_arguments, set_results, signed_arguments, signed_results
+from repro_mlir import ir
+from repro_mlir.errors import ReproError
+from repro_mlir.execute.executable import compile
+from repro_mlir.numerics.environment import float_environment
+from repro_mlir.program import Program
+from repro_mlir.program.canonical import examine, read_module, write_module
+from repro_mlir.program.program import read_signature
+from repro_mlir.program.signatures import named, set_arguments, set_results, signed_arguments, signed_results
 
 _QUANTIZE = "repro.quantize"
 _PARTS = ("codes", "scales", "tensor")

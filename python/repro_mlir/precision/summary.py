@@ -9,16 +9,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..program.canonical import read_module
-from ..program.microbatches import MicrobatchProgram
-from .apply import check_rules, requests
-from .formats import F32
-from .recipe import Recipe
-from .recipe_json import recipe_of
-from .roles import describe, locations_of_f64, shape_of, shape_of_microbatch
+from repro_mlir.precision.apply import check_rules, requests
+from repro_mlir.precision.formats import F32
+from repro_mlir.precision.recipe import Recipe
+from repro_mlir.precision.recipe_json import recipe_of
+from repro_mlir.precision.roles import describe, locations_of_f64, shape_of, shape_of_microbatch
+from repro_mlir.program.canonical import read_module
+from repro_mlir.program.microbatches import MicrobatchProgram
 
 if TYPE_CHECKING:
-    from ..program import Program
+    from repro_mlir.program import Program
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def precision_summary(
     program: Program | MicrobatchProgram, recipe: Recipe | str | Mapping[str, Any], *, loss: str | None = None
 ) -> PrecisionSummary:
     """What `apply_precision` would do with a program. It raises what that raises for the recipe, not for its fit."""
-    from .. import ir
+    from repro_mlir import ir
 
     chosen = recipe_of(recipe)
     if isinstance(program, MicrobatchProgram):

@@ -3,8 +3,8 @@
 
 """Programs: the canonical module with its signature and initial state, and what can be made of one."""
 
-from .program import Program, canonicalize, import_program, program_of, read_signature, read_untrusted
-from .symbolic import PerSize, SymbolicProgram, symbolic_program_of
+from repro_mlir.program.program import Program, canonicalize, import_program, program_of, read_signature, read_untrusted
+from repro_mlir.program.symbolic import PerSize, SymbolicProgram, symbolic_program_of
 
 __all__ = [
     "PerSize",

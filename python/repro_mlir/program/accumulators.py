@@ -9,12 +9,12 @@ import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ..errors import ReproError
-from ..field_checks import check_among, check_flag, check_kind, check_whole, shown
-from .contractions import Contraction, contractions, with_sums
+from repro_mlir.errors import ReproError
+from repro_mlir.field_checks import check_among, check_flag, check_kind, check_whole, shown
+from repro_mlir.program.contractions import Contraction, contractions, with_sums
 
 if TYPE_CHECKING:
-    from . import Program
+    from repro_mlir.program import Program
 
 ROUNDINGS = ("rz_f32", "rz_e8m13", "rne_f16", "rne_f32")
 STARTS = ("zero", "init")

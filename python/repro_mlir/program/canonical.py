@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ReproError
-from ..numerics.tensors import TensorType
+from repro_mlir.errors import ReproError
+from repro_mlir.numerics.tensors import TensorType
 
 if TYPE_CHECKING:
-    from .. import ir
+    from repro_mlir import ir
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ def examine(data: bytes) -> Examined:
     Raises:
       ReproError: bytes that are no program, with the first error and its place.
     """
-    from .. import ir
-    from .._mlir_libs import _repro
+    from repro_mlir import ir
+    from repro_mlir._mlir_libs import _repro
 
     with ir.Context():
         module = read_module(data)
@@ -105,8 +105,8 @@ def examine(data: bytes) -> Examined:
 @functools.lru_cache(maxsize=8)
 def _first_identity(data: bytes) -> str:
     """The identity of version 1, which receipts and bundles of before name."""
-    from .. import ir
-    from .._mlir_libs import _repro
+    from repro_mlir import ir
+    from repro_mlir._mlir_libs import _repro
 
     with ir.Context():
         return _repro.program_hash(read_module(data), 1)
@@ -115,7 +115,7 @@ def _first_identity(data: bytes) -> str:
 @functools.cache
 def compiler_identity() -> bytes:
     """Changes whenever the compiler library does. It is that of the library that is loaded, whatever comes later."""
-    from .._mlir_libs import _repro
+    from repro_mlir._mlir_libs import _repro
 
     libraries = [
         f"{path.name} {path.stat().st_size} {path.stat().st_mtime_ns}"
@@ -131,7 +131,7 @@ def read_module(data: bytes) -> ir.Module:
     Raises:
       ReproError: any other bytes, with the place where they are wrong.
     """
-    from .._mlir_libs import _repro
+    from repro_mlir._mlir_libs import _repro
 
     try:
         return _repro.read_program(data)
@@ -141,7 +141,7 @@ def read_module(data: bytes) -> ir.Module:
 
 def write_module(module: ir.Module) -> bytes:
     """A canonical module as it is stored. ReproError for a module that is none."""
-    from .._mlir_libs import _repro
+    from repro_mlir._mlir_libs import _repro
 
     try:
         return _repro.write_program(module)
@@ -151,7 +151,7 @@ def write_module(module: ir.Module) -> bytes:
 
 def from_bytes(data: bytes) -> str:
     """The text of a stored program, for people, with its locations. ReproError as `read_module`."""
-    from .. import ir
+    from repro_mlir import ir
 
     with ir.Context():
         return str(read_module(data).operation.get_asm(enable_debug_info=True))
@@ -159,7 +159,7 @@ def from_bytes(data: bytes) -> str:
 
 def to_bytes(text: str) -> bytes:
     """The program with this text as it is stored. ReproError for text that is no canonical program."""
-    from .. import ir
+    from repro_mlir import ir
 
     with ir.Context():
         try:

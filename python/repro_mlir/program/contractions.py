@@ -9,11 +9,11 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .canonical import read_module, write_module
-from .passes import run_passes
+from repro_mlir.program.canonical import read_module, write_module
+from repro_mlir.program.passes import run_passes
 
 if TYPE_CHECKING:
-    from . import Program
+    from repro_mlir.program import Program
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Contraction:
 
 def contractions(program: Program) -> list[Contraction]:
     """The contractions (K1) of a program whose sums can be chosen, in program order."""
-    from .. import ir
+    from repro_mlir import ir
 
     with ir.Context():
         module = read_module(program.data)
@@ -62,7 +62,7 @@ def with_sums(program: Program, passes: Sequence[str], refused: str) -> Program:
     Raises:
       ReproError: `refused` and the reason, where a contraction cannot have the sum.
     """
-    from .. import ir
+    from repro_mlir import ir
 
     with ir.Context():
         module = read_module(program.data)
@@ -72,7 +72,7 @@ def with_sums(program: Program, passes: Sequence[str], refused: str) -> Program:
 
 def _folds(module: Any) -> Iterator[tuple[Any, tuple[Any, Any]]]:
     """The contractions and the types of the elements that they multiply."""
-    from .._mlir_libs import _repro
+    from repro_mlir._mlir_libs import _repro
 
     for function in module.body.operations:
         for operation in function.regions[0].blocks[0].operations:
@@ -82,7 +82,7 @@ def _folds(module: Any) -> Iterator[tuple[Any, tuple[Any, Any]]]:
 
 def _roles(program: Program, module: Any) -> dict[Any, tuple[str, str | None]]:
     """Role and layer by operation; nothing where it cannot be told what the loss is."""
-    from .._mlir_libs import _repro
+    from repro_mlir._mlir_libs import _repro
 
     try:
         found = _repro.contraction_roles(module, len(program.state), True, -1, "loss")

@@ -15,10 +15,10 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from .. import ir, passmanager
-from ..errors import ReproError
-from ..numerics.environment import float_environment
-from .canonical import from_bytes
+from repro_mlir import ir, passmanager
+from repro_mlir.errors import ReproError
+from repro_mlir.numerics.environment import float_environment
+from repro_mlir.program.canonical import from_bytes
 
 VARIABLE = "REPRO_DUMP"
 """The environment variable that names the folder of the dumps."""

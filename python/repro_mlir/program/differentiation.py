@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from .importing import run_passes
+from repro_mlir.program.importing import run_passes
 
 
 def differentiate(text: str, results: Sequence[int], arguments: Sequence[int], recompute: Sequence[str] = ()) -> str:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ..errors import ReproError
-from ..field_checks import shown
-from .contractions import Contraction, contractions, with_sums
+from repro_mlir.errors import ReproError
+from repro_mlir.field_checks import shown
+from repro_mlir.program.contractions import Contraction, contractions, with_sums
 
 if TYPE_CHECKING:
-    from . import Program
+    from repro_mlir.program import Program
 
 
 def exact_contractions(program: Program, digits: int, select: Callable[[Contraction], bool] | None = None) -> Program:

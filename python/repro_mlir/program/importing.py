@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from ..errors import ReproError
-from ..numerics.environment import float_environment
-from .passes import collect_errors
+from repro_mlir.errors import ReproError
+from repro_mlir.numerics.environment import float_environment
+from repro_mlir.program.passes import collect_errors
 
 if TYPE_CHECKING:
-    from .. import ir
+    from repro_mlir import ir
 
 T = TypeVar("T")
 
@@ -33,8 +33,8 @@ def run_prepared_passes(
     Raises:
       ReproError: the first diagnostic of the compiler, with its location before it.
     """
-    from .. import ir, passmanager
-    from . import debugging
+    from repro_mlir import ir, passmanager
+    from repro_mlir.program import debugging
 
     context = ir.Context()
     with context, ir.Location.unknown():
@@ -57,7 +57,7 @@ _DEPENDS_ON_VALUES = "the number of iterations depends on values"
 
 def run_passes(text: str, passes: str, stage: str, read: Callable[[ir.Module], T]) -> T:
     """As `run_prepared_passes`, of text from a frontend; errors say how to repeat them."""
-    from . import debugging
+    from repro_mlir.program import debugging
 
     try:
         return run_prepared_passes(text, lambda _: passes, stage, read)

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from .canonical import read_module
+from repro_mlir.program.canonical import read_module
 
 
 def count_operations(data: bytes) -> dict[str, int]:
     """How often each operation of a canonical program occurs directly in `main`."""
-    from .. import ir
+    from repro_mlir import ir
 
     counts: dict[str, int] = {}
     with ir.Context():

@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import ReproError
-from ..frontends.interface import ImportedProgram, Microbatches
-from ..numerics.digest import blake3_of
-from ..numerics.tensors import TensorType
-from .canonical import examine
-from .exact import exact_contractions
-from .program import Program, cached_import, initial_of, read_signature
+from repro_mlir.errors import ReproError
+from repro_mlir.frontends.interface import ImportedProgram, Microbatches
+from repro_mlir.numerics.digest import blake3_of
+from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.program.canonical import examine
+from repro_mlir.program.exact import exact_contractions
+from repro_mlir.program.program import Program, cached_import, initial_of, read_signature
 
 _MAGIC = b"repro-microbatches-v1\0"
 _MAGIC_OF_OWN = b"repro-microbatches-v2\0"

@@ -13,16 +13,16 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ReproError
-from ..files.regular import open_regular, read_regular
-from ..frontends.entry_point import entry_point
-from ..limits import limits
-from .canonical import write_module
-from .importing import run_prepared_passes
-from .program import IMPORT
+from repro_mlir.errors import ReproError
+from repro_mlir.files.regular import open_regular, read_regular
+from repro_mlir.frontends.entry_point import entry_point
+from repro_mlir.limits import limits
+from repro_mlir.program.canonical import write_module
+from repro_mlir.program.importing import run_prepared_passes
+from repro_mlir.program.program import IMPORT
 
 if TYPE_CHECKING:
-    from .. import ir
+    from repro_mlir import ir
 
 _BYTECODE = b"ML\xefR"
 _BEGINNING = 4096
@@ -52,7 +52,7 @@ def read_module_file(path: str | Path) -> bytes:
     Raises:
       ReproError: the first error of the import, with its line, or a module beyond the limits of strangers' programs.
     """
-    from ..untrusted import import_module
+    from repro_mlir.untrusted import import_module
 
     data = read_regular(path, limits().text_bytes, follow=True)
     try:
@@ -89,7 +89,7 @@ def _is_stablehlo(data: bytes) -> bool:
 def _import_stablehlo(data: bytes) -> bytes:
     """StableHLO as imported linalg, by MLIR as jaxlib has it."""
     try:
-        from ..frontends.stablehlo.modules import lower_module
+        from repro_mlir.frontends.stablehlo.modules import lower_module
     except ImportError as error:
         raise ReproError(f"StableHLO needs jaxlib: pip install 'repro-mlir[jax]' ({error})") from None
     return lower_module(data).encode()
@@ -97,7 +97,7 @@ def _import_stablehlo(data: bytes) -> bytes:
 
 def _prepare(module: ir.Module) -> str:
     """Names the function and its tensors; gives the pipeline for the dialects of the module."""
-    from .. import ir
+    from repro_mlir import ir
 
     functions = [each for each in module.body.operations if each.operation.name == "func.func"]
     main = entry_point(ir, [each.operation for each in functions])
@@ -122,7 +122,7 @@ def _named(ir: Any, given: list[Any], name: str) -> Any:
 
 
 def _dialects(module: ir.Module) -> set[str]:
-    from .. import ir
+    from repro_mlir import ir
 
     found: set[str] = set()
 

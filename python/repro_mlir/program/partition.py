@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ReproError
-from ..numerics.digest import blake3_of
-from ..numerics.tensors import TensorType
-from .canonical import from_bytes, write_module
-from .importing import run_prepared_passes
-from .program import Program, read_signature
+from repro_mlir.errors import ReproError
+from repro_mlir.numerics.digest import blake3_of
+from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.program.canonical import from_bytes, write_module
+from repro_mlir.program.importing import run_prepared_passes
+from repro_mlir.program.program import Program, read_signature
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ def _planned(program: Program, size: int, rank: int, divide: str) -> RankProgram
 
 
 def _read_plan(module: Any, program: Program, size: int, rank: int) -> RankProgram:
-    from .. import ir
+    from repro_mlir import ir
 
     main, *functions = module.body.operations
     block = main.regions[0].blocks[0]

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ReproError
+from repro_mlir.errors import ReproError
 
 if TYPE_CHECKING:
-    from .. import ir
+    from repro_mlir import ir
 
 
 def collect_errors(context: ir.Context) -> list[str]:
     """The errors that the compiler will find in a context, in one line each, with the location before it."""
-    from .. import ir
+    from repro_mlir import ir
 
     errors: list[str] = []
 
@@ -37,7 +37,7 @@ def run_passes(module: ir.Module, passes: str, refused: str) -> None:
     Raises:
       ReproError: `refused` and the first error of the compiler.
     """
-    from .. import ir, passmanager
+    from repro_mlir import ir, passmanager
 
     errors = collect_errors(module.context)
     try:

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ..numerics.elements import ELEMENTS
-from ..numerics.tensors import TensorType
-from .canonical import from_bytes, write_module
-from .importing import run_prepared_passes
-from .microbatches import MicrobatchProgram
-from .program import Program, read_signature
-from .signatures import set_arguments, set_results, signed_results
+from repro_mlir.numerics.elements import ELEMENTS
+from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.program.canonical import from_bytes, write_module
+from repro_mlir.program.importing import run_prepared_passes
+from repro_mlir.program.microbatches import MicrobatchProgram
+from repro_mlir.program.program import Program, read_signature
+from repro_mlir.program.signatures import set_arguments, set_results, signed_results
 
 _DECODING = frozenset(
     {
@@ -106,7 +106,7 @@ def _size(decode: Program) -> int:
 
 
 def _no_attributes() -> Any:
-    from .. import ir
+    from repro_mlir import ir
 
     return ir.DictAttr.get({})
 
@@ -127,7 +127,7 @@ def _cut(main: Any, count: int) -> list[Any]:
 
 def _operands(op: Any, block: Any) -> list[Any]:
     """What an operation reads of its block, also within its regions."""
-    from .. import ir
+    from repro_mlir import ir
 
     found = dict.fromkeys(op.operands)
 
@@ -144,7 +144,7 @@ def _operands(op: Any, block: Any) -> list[Any]:
 
 def _bytes(value: Any) -> float:
     """Of a tensor; another value cannot be sent."""
-    from .. import ir
+    from repro_mlir import ir
 
     if not isinstance(value.type, ir.RankedTensorType):
         return math.inf

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import ReproError
-from ..files.archive import archive_of, read_archive
-from ..files.cache import cached
-from ..files.storage import write_file
-from ..files.tensor_file import read_tensors, write_tensors
-from ..frontends.interface import ImportedProgram
-from ..numerics.tensors import TensorType, canonical_of
-from ..printing import foreign
-from .canonical import compiler_identity, examine, from_bytes, write_module
-from .importing import run_passes
+from repro_mlir.errors import ReproError
+from repro_mlir.files.archive import archive_of, read_archive
+from repro_mlir.files.cache import cached
+from repro_mlir.files.storage import write_file
+from repro_mlir.files.tensor_file import read_tensors, write_tensors
+from repro_mlir.frontends.interface import ImportedProgram
+from repro_mlir.numerics.tensors import TensorType, canonical_of
+from repro_mlir.printing import foreign
+from repro_mlir.program.canonical import compiler_identity, examine, from_bytes, write_module
+from repro_mlir.program.importing import run_passes
 
 if TYPE_CHECKING:
     pass
@@ -133,8 +133,8 @@ class Program:
         A module is text or bytecode of linalg, TOSA or StableHLO (docs/architecture.md); the initial values of a state
         are not in it. ReproError for all else.
         """
-        from ..bundle.runner.bundle import Bundle, is_bundle
-        from .modules import is_module, read_module_file
+        from repro_mlir.bundle.runner.bundle import Bundle, is_bundle
+        from repro_mlir.program.modules import is_module, read_module_file
 
         if is_module(path):
             data = read_module_file(path)
@@ -192,7 +192,7 @@ def _within(path: str | Path) -> Iterator[None]:
 
 def read_untrusted(data: bytes, path: str | Path, *, is_text: bool, seconds: float | None = None) -> bytes:
     """The program of a file, as `untrusted.admit` or `admit_text`; the errors name the file."""
-    from ..untrusted import admit, admit_text
+    from repro_mlir.untrusted import admit, admit_text
 
     with _within(path):
         return (admit_text if is_text else admit)(data, seconds)
@@ -239,7 +239,7 @@ def canonicalize(text: str) -> str:
 
 def cached_import(text: str, passes: str = IMPORT) -> bytes:
     """As `import_program`; what it gave before is found on disk (files/cache.py)."""
-    from . import debugging
+    from repro_mlir.program import debugging
 
     if debugging.is_dumping():
         return import_program(text, passes)

@@ -14,7 +14,7 @@ Signed = tuple[Any, Any]
 
 def signed_arguments(main: Any) -> list[Signed]:
     """The arguments of a function with their attributes, without those that its block has got since."""
-    from .. import ir
+    from repro_mlir import ir
 
     count = len(ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value).inputs)
     return _signed(main, list(main.regions[0].blocks[0].arguments)[:count], "arg_attrs")
@@ -28,14 +28,14 @@ def signed_results(main: Any) -> list[Signed]:
 
 def named(value: Any, name: str) -> Signed:
     """A value with a name alone."""
-    from .. import ir
+    from repro_mlir import ir
 
     return value, ir.DictAttr.get({"repro.name": ir.StringAttr.get(name)})
 
 
 def set_results(main: Any, results: Sequence[Signed]) -> None:
     """Lets a function return other values of its block."""
-    from .. import ir
+    from repro_mlir import ir
 
     operations = main.regions[0].blocks[0].operations
     ends = operations[len(operations) - 1]
@@ -58,7 +58,7 @@ def set_arguments(main: Any, arguments: Sequence[Signed], num_state: int) -> Non
       arguments: arguments of its block, in the order that they get; nothing reads those that are left out.
       num_state: how many of the first arguments and results are state.
     """
-    from .. import ir
+    from repro_mlir import ir
 
     kind = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
     types = [value.type for value, _ in arguments]
@@ -78,7 +78,7 @@ def set_arguments(main: Any, arguments: Sequence[Signed], num_state: int) -> Non
 
 
 def _signed(main: Any, values: list[Any], key: str) -> list[Signed]:
-    from .. import ir
+    from repro_mlir import ir
 
     attributes = list(main.attributes[key]) if key in main.attributes else [ir.DictAttr.get({})] * len(values)
     return list(zip(values, attributes, strict=True))

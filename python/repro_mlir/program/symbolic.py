@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ReproError
-from ..frontends.interface import Symbol, SymbolicImport
-from ..numerics.tensors import canonical_of
-from .program import IMPORT, Program, cached_import, read_signature
+from repro_mlir.errors import ReproError
+from repro_mlir.frontends.interface import Symbol, SymbolicImport
+from repro_mlir.numerics.tensors import canonical_of
+from repro_mlir.program.program import IMPORT, Program, cached_import, read_signature
 
 
 @dataclass(frozen=True)
@@ -202,8 +202,8 @@ class _Examined:
 
 @functools.lru_cache(maxsize=8)
 def _examine(text: str) -> _Examined:
-    from .. import ir
-    from .._mlir_libs import _repro
+    from repro_mlir import ir
+    from repro_mlir._mlir_libs import _repro
 
     context = ir.Context()
     with context:

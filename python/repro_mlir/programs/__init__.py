@@ -3,10 +3,10 @@
 
 """Training steps of inference programs, whichever frontend they come from: losses and optimizers are programs too."""
 
-from .losses import Loss, cross_entropy, mean_squared_error
-from .optimizers import Optimizer, adamw, sgd
-from .trainer import ProgramTrainer
-from .training import training_step
+from repro_mlir.programs.losses import Loss, cross_entropy, mean_squared_error
+from repro_mlir.programs.optimizers import Optimizer, adamw, sgd
+from repro_mlir.programs.trainer import ProgramTrainer
+from repro_mlir.programs.training import training_step
 
 __all__ = [
     "Loss",

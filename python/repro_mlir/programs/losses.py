@@ -9,9 +9,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..errors import ReproError
-from ..numerics.tensors import TensorType
-from .writer import Number, Tensor, Writer
+from repro_mlir.errors import ReproError
+from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.programs.writer import Number, Tensor, Writer
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..errors import ReproError
-from .writer import Number, Tensor, Writer
+from repro_mlir.errors import ReproError
+from repro_mlir.programs.writer import Number, Tensor, Writer
 
 Slots = Mapping[str, Tensor]
 

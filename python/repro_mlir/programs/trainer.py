@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ..constant_attributes import ConstantAttributes
-from ..errors import ReproError
-from ..execute.executable import compile
-from ..frontends.arrays import as_array
-from ..numerics.environment import float_environment
-from ..numerics.hashing import state_hash
-from ..program import Program
-from ..signals import deferred_signals
+from repro_mlir.constant_attributes import ConstantAttributes
+from repro_mlir.errors import ReproError
+from repro_mlir.execute.executable import compile
+from repro_mlir.frontends.arrays import as_array
+from repro_mlir.numerics.environment import float_environment
+from repro_mlir.numerics.hashing import state_hash
+from repro_mlir.program import Program
+from repro_mlir.signals import deferred_signals
 
 if TYPE_CHECKING:
-    from ..audit.receipts.options import ReceiptOptions
+    from repro_mlir.audit.receipts.options import ReceiptOptions
 
 
 class ProgramTrainer(ConstantAttributes):
@@ -66,7 +66,7 @@ class ProgramTrainer(ConstantAttributes):
         self._recorder: Any = None
         self._closed = False
         if receipt is not None:
-            from ..audit.receipts.recorder import Recorder
+            from repro_mlir.audit.receipts.recorder import Recorder
 
             begin = replace(program, initial=tuple(array.copy() for array in self._state.values()))
             self._recorder = Recorder(receipt, begin, target, self._executable.threads)

@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ReproError
-from ..frontends.interface import ImportedProgram
-from ..numerics.tensors import TensorType
-from ..program import Program
-from ..program.differentiation import differentiate
-from ..program.importing import run_passes
-from ..program.program import import_program
-from .losses import Loss
-from .optimizers import Optimizer
-from .writer import Tensor, Writer, quoted, text_of
+from repro_mlir.errors import ReproError
+from repro_mlir.frontends.interface import ImportedProgram
+from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.program import Program
+from repro_mlir.program.differentiation import differentiate
+from repro_mlir.program.importing import run_passes
+from repro_mlir.program.program import import_program
+from repro_mlir.programs.losses import Loss
+from repro_mlir.programs.optimizers import Optimizer
+from repro_mlir.programs.writer import Tensor, Writer, quoted, text_of
 
 _STEP = "optimizer.step"
 _LR = "lr"
@@ -170,7 +170,7 @@ def _join(
 ) -> str:
     """The module of a new `main` with the body that was written, in which the `main` of `text`, called by another
     name, is inlined."""
-    from .. import ir
+    from repro_mlir import ir
 
     names = [each.kind.name for each in arguments]
     given = ", ".join(

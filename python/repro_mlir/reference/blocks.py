@@ -7,19 +7,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..numerics.formats import F32, ElementType, from_bits, to_bits
-from .low_precision.accumulators import Fdpa
-from .low_precision.binary_formats import ELEMENT_FORMATS, F8E4M3FN, BinaryFormat, FixedFormat, Format
-from .low_precision.block_contraction import Step, scale_products, scaled_contraction
-from .low_precision.block_contraction import block_contraction as contract_blocks
-from .low_precision.block_quantization import Quantized
-from .low_precision.block_quantization import dequantize as values_of_blocks
-from .low_precision.block_quantization import quantize as blocks_of_values
-from .low_precision.block_rounding import ptx_site_bits, site_bits
-from .low_precision.f32_operations import add
-from .program import Operation, ValueType
-from .random_sites import random_site
-from .stored_block_format import StoredFormat
+from repro_mlir.numerics.formats import F32, ElementType, from_bits, to_bits
+from repro_mlir.reference.low_precision.accumulators import Fdpa
+from repro_mlir.reference.low_precision.binary_formats import (
+    ELEMENT_FORMATS,
+    F8E4M3FN,
+    BinaryFormat,
+    FixedFormat,
+    Format,
+)
+from repro_mlir.reference.low_precision.block_contraction import Step, scale_products, scaled_contraction
+from repro_mlir.reference.low_precision.block_contraction import block_contraction as contract_blocks
+from repro_mlir.reference.low_precision.block_quantization import Quantized
+from repro_mlir.reference.low_precision.block_quantization import dequantize as values_of_blocks
+from repro_mlir.reference.low_precision.block_quantization import quantize as blocks_of_values
+from repro_mlir.reference.low_precision.block_rounding import ptx_site_bits, site_bits
+from repro_mlir.reference.low_precision.f32_operations import add
+from repro_mlir.reference.program import Operation, ValueType
+from repro_mlir.reference.random_sites import random_site
+from repro_mlir.reference.stored_block_format import StoredFormat
 
 Environment = dict[int, np.ndarray]
 

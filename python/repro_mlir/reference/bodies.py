@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from .elementwise import evaluator
-from .indexing import Block
-from .program import Body, Operation
+from repro_mlir.reference.elementwise import evaluator
+from repro_mlir.reference.indexing import Block
+from repro_mlir.reference.program import Body, Operation
 
 _INDEX_OPS = ("linalg.index", "repro.index")
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import StepFailed
-from ..numerics.formats import ElementType, from_bits, sign_extend, to_bits
-from . import arithmetic, functions, integers
-from .program import Operation
+from repro_mlir.errors import StepFailed
+from repro_mlir.numerics.formats import ElementType, from_bits, sign_extend, to_bits
+from repro_mlir.reference import arithmetic, functions, integers
+from repro_mlir.reference.program import Operation
 
 Evaluate = Callable[..., Any]
 """Takes an array per operand; gives the array of the result, or a tuple with one per result."""

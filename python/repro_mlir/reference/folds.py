@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .low_precision.accumulators import Fdpa, LateFdpa, accumulate
-from .low_precision.binary_formats import BinaryFormat
+from repro_mlir.reference.low_precision.accumulators import Fdpa, LateFdpa, accumulate
+from repro_mlir.reference.low_precision.binary_formats import BinaryFormat
 
 Combine = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """The op of (F2) and (F3), on two arrays of accumulators."""

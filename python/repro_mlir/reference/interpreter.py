@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..errors import ProgramError
-from ..numerics.environment import float_environment
-from ..numerics.formats import ElementType, canonical, from_bits, is_exact
-from .elementwise import evaluator
-from .movement import MOVEMENTS
-from .program import Operation, ParsedProgram, ValueType
-from .stored import read_program
-from .structured import STRUCTURED
+from repro_mlir.errors import ProgramError
+from repro_mlir.numerics.environment import float_environment
+from repro_mlir.numerics.formats import ElementType, canonical, from_bits, is_exact
+from repro_mlir.reference.elementwise import evaluator
+from repro_mlir.reference.movement import MOVEMENTS
+from repro_mlir.reference.program import Operation, ParsedProgram, ValueType
+from repro_mlir.reference.stored import read_program
+from repro_mlir.reference.structured import STRUCTURED
 
 Trace = Callable[[Operation, Sequence[np.ndarray], Sequence[np.ndarray]], None]
 """Called after each operation of @main with the arrays of its operands and results, held as formats.py says."""

@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .bodies import CompiledBody
-from .indexing import Along, Block
-from .program import Operation
+from repro_mlir.reference.bodies import CompiledBody
+from repro_mlir.reference.indexing import Along, Block
+from repro_mlir.reference.program import Operation
 
 Environment = dict[int, np.ndarray]
 

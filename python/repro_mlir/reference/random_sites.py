@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .program import Operation
+from repro_mlir.reference.program import Operation
 
 
 def random_site(op: Operation, seed: np.ndarray, step: np.ndarray) -> tuple[int, int, int]:

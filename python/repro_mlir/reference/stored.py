@@ -16,17 +16,23 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ProgramError
-from ..numerics.elements import ELEMENTS
-from ..numerics.environment import float_environment
-from ..numerics.formats import ElementType, element_type, from_bits
-from .folds import Accumulated, AnyOrder, Exact, FoldOrder, Order, Sequential
-from .indexing import Division, IndexMap, IndexSum
-from .low_precision.accumulators import Fdpa, LateFdpa
-from .low_precision.binary_formats import F16, F32
-from .program import Body, Operation, ParsedProgram, ValueType
-from .stored_block_contraction import check_contraction
-from .stored_block_format import InvalidFormat, StoredFormat, block_format, check_packed, check_types
+from repro_mlir.errors import ProgramError
+from repro_mlir.numerics.elements import ELEMENTS
+from repro_mlir.numerics.environment import float_environment
+from repro_mlir.numerics.formats import ElementType, element_type, from_bits
+from repro_mlir.reference.folds import Accumulated, AnyOrder, Exact, FoldOrder, Order, Sequential
+from repro_mlir.reference.indexing import Division, IndexMap, IndexSum
+from repro_mlir.reference.low_precision.accumulators import Fdpa, LateFdpa
+from repro_mlir.reference.low_precision.binary_formats import F16, F32
+from repro_mlir.reference.program import Body, Operation, ParsedProgram, ValueType
+from repro_mlir.reference.stored_block_contraction import check_contraction
+from repro_mlir.reference.stored_block_format import (
+    InvalidFormat,
+    StoredFormat,
+    block_format,
+    check_packed,
+    check_types,
+)
 
 _FILE_MAGIC = b"\x89repro-mlir\r\n\x1a\n\0"
 _BODY_MAGIC = b"repro-program-v2\0"

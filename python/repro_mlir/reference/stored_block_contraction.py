@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .low_precision.accumulators import Fdpa, LateFdpa, check_groups
-from .low_precision.binary_formats import FORMATS, BinaryFormat
-from .program import ValueType
-from .stored_block_format import InvalidFormat
+from repro_mlir.reference.low_precision.accumulators import Fdpa, LateFdpa, check_groups
+from repro_mlir.reference.low_precision.binary_formats import FORMATS, BinaryFormat
+from repro_mlir.reference.program import ValueType
+from repro_mlir.reference.stored_block_format import InvalidFormat
 
 _MOST_BLOCK = 8192
 _MOST_ROWS = 1 << 40

@@ -10,11 +10,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ..numerics.formats import ElementType, element_type
-from .low_precision.binary_formats import ELEMENT_FORMATS, F4E2M1FN, MXINT8, MXINT8_FULL, FixedFormat, Format
-from .low_precision.block_quantization import BlockFormat
-from .low_precision.block_rounding import NAN_CODES, Rounding
-from .low_precision.block_scales import (
+from repro_mlir.numerics.formats import ElementType, element_type
+from repro_mlir.reference.low_precision.binary_formats import (
+    ELEMENT_FORMATS,
+    F4E2M1FN,
+    MXINT8,
+    MXINT8_FULL,
+    FixedFormat,
+    Format,
+)
+from repro_mlir.reference.low_precision.block_quantization import BlockFormat
+from repro_mlir.reference.low_precision.block_rounding import NAN_CODES, Rounding
+from repro_mlir.reference.low_precision.block_scales import (
     Encoding,
     Given,
     InfiniteAmax,
@@ -26,8 +33,8 @@ from .low_precision.block_scales import (
     TwoLevel,
     TwoLevelQuotient,
 )
-from .low_precision.exact_rounding import Direction
-from .program import ValueType
+from repro_mlir.reference.low_precision.exact_rounding import Direction
+from repro_mlir.reference.program import ValueType
 
 _DIRECTIONS = (Direction.NEAREST_EVEN, Direction.NEAREST_AWAY, Direction.TOWARD_ZERO, Direction.STOCHASTIC)
 _LAYOUTS = ("site", "ptx")

@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from ..numerics import philox as random
-from ..numerics.formats import ElementType, round_to_format, sign_extend
-from . import arithmetic, blocks, folds, ordering
-from .bodies import CompiledBody
-from .elementwise import evaluator
-from .indexing import Along, Block, Index, IndexMap, view
-from .low_precision.binary_formats import BF16, F8E4M3FN, F8E5M2, F16, F32, BinaryFormat
-from .program import Operation
-from .random_sites import random_site
+from repro_mlir.numerics import philox as random
+from repro_mlir.numerics.formats import ElementType, round_to_format, sign_extend
+from repro_mlir.reference import arithmetic, blocks, folds, ordering
+from repro_mlir.reference.bodies import CompiledBody
+from repro_mlir.reference.elementwise import evaluator
+from repro_mlir.reference.indexing import Along, Block, Index, IndexMap, view
+from repro_mlir.reference.low_precision.binary_formats import BF16, F8E4M3FN, F8E5M2, F16, F32, BinaryFormat
+from repro_mlir.reference.program import Operation
+from repro_mlir.reference.random_sites import random_site
 
 Environment = dict[int, np.ndarray]
 

@@ -3,17 +3,24 @@
 
 """Predicts the time of a step from its compiled code and a machine's numbers (docs/roofline.md)."""
 
-from .ceilings import Ceilings
-from .cpu.calibration import Calibration, calibrate
-from .cpu.ledger import Ledger, measure
-from .cpu.prediction import CAUSES, Code, LaunchPrediction, StepPrediction
-from .gpu.ledger import GpuLedger, read_measured
-from .gpu.prediction import GPU_CAUSES, GpuCode, GpuLaunchPrediction, GpuStepPrediction
-from .ledger import LedgerEntry
-from .machines import NUMBERS, Accelerator, CpuMachine, machine_names, read_machine, write_cpu_machine
-from .prediction import predict, read_code
-from .sweep_points import SweepPoint, sweep
-from .transformer import (
+from repro_mlir.roofline.ceilings import Ceilings
+from repro_mlir.roofline.cpu.calibration import Calibration, calibrate
+from repro_mlir.roofline.cpu.ledger import Ledger, measure
+from repro_mlir.roofline.cpu.prediction import CAUSES, Code, LaunchPrediction, StepPrediction
+from repro_mlir.roofline.gpu.ledger import GpuLedger, read_measured
+from repro_mlir.roofline.gpu.prediction import GPU_CAUSES, GpuCode, GpuLaunchPrediction, GpuStepPrediction
+from repro_mlir.roofline.ledger import LedgerEntry
+from repro_mlir.roofline.machines import (
+    NUMBERS,
+    Accelerator,
+    CpuMachine,
+    machine_names,
+    read_machine,
+    write_cpu_machine,
+)
+from repro_mlir.roofline.prediction import predict, read_code
+from repro_mlir.roofline.sweep_points import SweepPoint, sweep
+from repro_mlir.roofline.transformer import (
     Parallelism,
     Training,
     TransformerConfig,

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import overload
 
-from ..bundle.runner.bundle import Bundle
-from ..errors import ReproError
-from ..program.program import Program
-from .cpu.prediction import Code, StepPrediction, check_threads, predict_cpu, read_cpu_code
-from .gpu.prediction import GpuCode, GpuStepPrediction, predict_gpu, read_gpu_code
-from .machines import Accelerator, CpuMachine
-from .machines.cpu import UNITS
+from repro_mlir.bundle.runner.bundle import Bundle
+from repro_mlir.errors import ReproError
+from repro_mlir.program.program import Program
+from repro_mlir.roofline.cpu.prediction import Code, StepPrediction, check_threads, predict_cpu, read_cpu_code
+from repro_mlir.roofline.gpu.prediction import GpuCode, GpuStepPrediction, predict_gpu, read_gpu_code
+from repro_mlir.roofline.machines import Accelerator, CpuMachine
+from repro_mlir.roofline.machines.cpu import UNITS
 
 
 @overload

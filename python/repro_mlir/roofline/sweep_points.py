@@ -10,12 +10,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..bundle.runner.bundle import Bundle
-from ..errors import ReproError
-from ..program.program import Program
-from ..progress import Progress
-from .machines import Accelerator, CpuMachine
-from .prediction import Codes, predict, threads_of
+from repro_mlir.bundle.runner.bundle import Bundle
+from repro_mlir.errors import ReproError
+from repro_mlir.program.program import Program
+from repro_mlir.progress import Progress
+from repro_mlir.roofline.machines import Accelerator, CpuMachine
+from repro_mlir.roofline.prediction import Codes, predict, threads_of
 
 POINTS = 4096
 """How many points a sweep has at most."""

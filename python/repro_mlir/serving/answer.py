@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from ..errors import ReceiptWrong, ReproError
-from ..printing import foreign
-from .receipt import text_hash
+from repro_mlir.errors import ReceiptWrong, ReproError
+from repro_mlir.printing import foreign
+from repro_mlir.serving.receipt import text_hash
 
 Receipt = Mapping[str, Any]
 

@@ -21,17 +21,17 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from ..errors import ReproError
-from ..files.json_text import parse
-from ..generation.identity import ModelIdentity
-from ..printing import foreign, tell
-from .answer import completion_object, system_fingerprint, token_counts
-from .engine import Answer, Engine, EngineFailed, Full
-from .fields import Fields, Refused, read_fields
-from .options import ServerOptions
-from .receipt import Question, make_receipt
-from .tokenizer import Tokenizer
-from .transcript import Transcript
+from repro_mlir.errors import ReproError
+from repro_mlir.files.json_text import parse
+from repro_mlir.generation.identity import ModelIdentity
+from repro_mlir.printing import foreign, tell
+from repro_mlir.serving.answer import completion_object, system_fingerprint, token_counts
+from repro_mlir.serving.engine import Answer, Engine, EngineFailed, Full
+from repro_mlir.serving.fields import Fields, Refused, read_fields
+from repro_mlir.serving.options import ServerOptions
+from repro_mlir.serving.receipt import Question, make_receipt
+from repro_mlir.serving.tokenizer import Tokenizer
+from repro_mlir.serving.transcript import Transcript
 
 _TYPES = {429: "rate_limit_error", 500: "server_error", 503: "server_error"}
 """Of an error by its status; all others are mistakes of the request."""

@@ -14,8 +14,8 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from .options import ServerOptions
-from .strict_http import HEAD_LIMIT, StrictConnection
+from repro_mlir.serving.options import ServerOptions
+from repro_mlir.serving.strict_http import HEAD_LIMIT, StrictConnection
 
 _HOST = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::([0-9]{0,5}))?")
 """A name or an address, and perhaps a port."""

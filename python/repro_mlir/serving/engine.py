@@ -11,10 +11,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
-from ..errors import ReproError
-from ..generation.generator import Generator, Request
-from ..numerics.hashing import tensor_digest
-from .receipt import Question
+from repro_mlir.errors import ReproError
+from repro_mlir.generation.generator import Generator, Request
+from repro_mlir.numerics.hashing import tensor_digest
+from repro_mlir.serving.receipt import Question
 
 _Given: TypeAlias = "tuple[Answer, list[tuple[int, bytes]], Exception | None]"
 """Tokens for an answer with the hashes of their logits, and why no more will come."""

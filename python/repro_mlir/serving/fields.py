@@ -13,10 +13,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..errors import ReproError
-from ..generation.sampling import Sampling
-from ..printing import foreign
-from .receipt import MOST_STOPS, check_stop
+from repro_mlir.errors import ReproError
+from repro_mlir.generation.sampling import Sampling
+from repro_mlir.printing import foreign
+from repro_mlir.serving.receipt import MOST_STOPS, check_stop
 
 _ROLES = ("system", "developer", "user", "assistant")
 

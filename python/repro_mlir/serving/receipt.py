@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ReproError
-from ..files import canonical_json
-from ..files import json_shapes as shapes
-from ..generation.identity import ModelIdentity
-from ..generation.sampling import Sampling
-from ..numerics.digest import blake3_of
-from ..printing import foreign
-from .transcript import Transcript
+from repro_mlir.errors import ReproError
+from repro_mlir.files import canonical_json
+from repro_mlir.files import json_shapes as shapes
+from repro_mlir.generation.identity import ModelIdentity
+from repro_mlir.generation.sampling import Sampling
+from repro_mlir.numerics.digest import blake3_of
+from repro_mlir.printing import foreign
+from repro_mlir.serving.transcript import Transcript
 
 FORMAT, VERSION = "repro-answer", 1
 

@@ -15,15 +15,15 @@ from types import FrameType
 
 import uvicorn
 
-from ..errors import ReproError
-from ..generation.generator import Generator
-from ..generation.identity import ModelIdentity
-from ..printing import foreign
-from .api import Api
-from .connections import OwnHosts, protocol_of
-from .engine import Engine
-from .options import ServerOptions
-from .tokenizer import Tokenizer
+from repro_mlir.errors import ReproError
+from repro_mlir.generation.generator import Generator
+from repro_mlir.generation.identity import ModelIdentity
+from repro_mlir.printing import foreign
+from repro_mlir.serving.api import Api
+from repro_mlir.serving.connections import OwnHosts, protocol_of
+from repro_mlir.serving.engine import Engine
+from repro_mlir.serving.options import ServerOptions
+from repro_mlir.serving.tokenizer import Tokenizer
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from ..numerics.hashing import combine_digests
-from .text import GrowingText, StopStrings
-from .tokenizer import Tokenizer
+from repro_mlir.numerics.hashing import combine_digests
+from repro_mlir.serving.text import GrowingText, StopStrings
+from repro_mlir.serving.tokenizer import Tokenizer
 
 
 class Transcript:

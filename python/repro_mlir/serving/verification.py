@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import ReceiptWrong, ReproError
-from ..generation.generator import Generator
-from ..generation.identity import ModelIdentity
-from ..numerics.hashing import tensor_digest
-from ..printing import foreign
-from .answer import check_answer, read_answer
-from .receipt import content_hash, outcome, read_receipt
-from .tokenizer import Tokenizer
-from .transcript import Transcript
+from repro_mlir.errors import ReceiptWrong, ReproError
+from repro_mlir.generation.generator import Generator
+from repro_mlir.generation.identity import ModelIdentity
+from repro_mlir.numerics.hashing import tensor_digest
+from repro_mlir.printing import foreign
+from repro_mlir.serving.answer import check_answer, read_answer
+from repro_mlir.serving.receipt import content_hash, outcome, read_receipt
+from repro_mlir.serving.tokenizer import Tokenizer
+from repro_mlir.serving.transcript import Transcript
 
 
 def find_receipt(value: Any, where: str) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -9,18 +9,18 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ReproError
-from ..execute.executable import Executable, Kept, check_runs
-from ..execute.microbatches import KeptMicrobatches, MicrobatchExecutable, compile_step
-from ..frontends import torch as frontend
-from ..frontends.interface import ImportedProgram
-from ..numerics.tensors import TensorType
-from ..program.microbatches import StepProgram
-from ..signals import deferred_signals
+from repro_mlir.errors import ReproError
+from repro_mlir.execute.executable import Executable, Kept, check_runs
+from repro_mlir.execute.microbatches import KeptMicrobatches, MicrobatchExecutable, compile_step
+from repro_mlir.frontends import torch as frontend
+from repro_mlir.frontends.interface import ImportedProgram
+from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.program.microbatches import StepProgram
+from repro_mlir.signals import deferred_signals
 
 if TYPE_CHECKING:
-    from ..distributed import Ranks
-    from ..frontends.torch import Binding, Captured, Contents, FlatBatch, Form, Subject, Watch
+    from repro_mlir.distributed import Ranks
+    from repro_mlir.frontends.torch import Binding, Captured, Contents, FlatBatch, Form, Subject, Watch
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from ..frontends import torch as frontend
+from repro_mlir.frontends import torch as frontend
 
 if TYPE_CHECKING:
-    from ..frontends.torch import Captured, FlatBatch, Form, Subject
-    from .captured_step import Known
+    from repro_mlir.frontends.torch import Captured, FlatBatch, Form, Subject
+    from repro_mlir.train.captured_step import Known
 
 
 class Changes:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..execute.executable import check_target
-from .trainer import Trainer
+from repro_mlir.execute.executable import check_target
+from repro_mlir.train.trainer import Trainer
 
 if TYPE_CHECKING:
     import torch
@@ -22,7 +22,7 @@ class _OptimizerStep:
         self._make()
 
     def _make(self) -> None:
-        from ..frontends.torch.given_gradients import GivenGradients
+        from repro_mlir.frontends.torch.given_gradients import GivenGradients
 
         self._model = GivenGradients(self._optimizer)
         self._trainer = Trainer(self._model, None, self._optimizer, **self._options)
@@ -63,7 +63,7 @@ def compile_optimizer(
     Raises:
       ReproError: an unknown target, or no optimizer. The function raises what a step of `Trainer` does.
     """
-    from ..frontends.torch.arguments import require_optimizer
+    from repro_mlir.frontends.torch.arguments import require_optimizer
 
     check_target(target)
     require_optimizer(optimizer)

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import ReproError
-from ..frontends import torch as frontend
-from ..frontends.interface import CaptureOptions, ImportedProgram
-from ..frontends.torch.programs import evaluation_program
-from ..program import Program
-from .captured_step import Known, KnownForms, Step
+from repro_mlir.errors import ReproError
+from repro_mlir.frontends import torch as frontend
+from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram
+from repro_mlir.frontends.torch.programs import evaluation_program
+from repro_mlir.program import Program
+from repro_mlir.train.captured_step import Known, KnownForms, Step
 
 if TYPE_CHECKING:
     import torch
 
-    from ..frontends.torch import Captured, FlatBatch, Form, Subject
+    from repro_mlir.frontends.torch import Captured, FlatBatch, Form, Subject
 
 
 class Evaluation:

@@ -20,39 +20,39 @@ from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, overload
 
 import numpy as np
 
-from ..audit.receipts.options import NONFINITE_LOSS, ReceiptOptions
-from ..constant_attributes import ConstantAttributes
-from ..distributed import Ranks
-from ..distributed.beginning import begin_without_receipt
-from ..errors import BatchesEnded, NonFiniteLoss, ReproError, StepFailed
-from ..execute.executable import Executable, check_target
-from ..execute.microbatches import KeptMicrobatches, MicrobatchExecutable
-from ..frontends import torch as frontend
-from ..frontends.arrays import as_array
-from ..frontends.batches import as_arguments, repeated
-from ..frontends.interface import CaptureOptions, ImportedProgram, Microbatches
-from ..frontends.torch.programs import microbatch_program, training_program
-from ..gradient_compression.chosen import compression_of
-from ..numerics.hashing import state_hash
-from ..numerics.philox import signed_seed
-from ..precision.apply import HISTORY, RANDOM, SCALE
-from ..precision.recipe_json import recipe_of
-from ..program.microbatches import StepProgram
-from ..progress import Progress
-from ..signals import deferred_signals
-from .captured_step import Known, KnownForms, Step
-from .changes import Changes
-from .evaluation import Evaluation
-from .result import Returned, StepResult, result_of
+from repro_mlir.audit.receipts.options import NONFINITE_LOSS, ReceiptOptions
+from repro_mlir.constant_attributes import ConstantAttributes
+from repro_mlir.distributed import Ranks
+from repro_mlir.distributed.beginning import begin_without_receipt
+from repro_mlir.errors import BatchesEnded, NonFiniteLoss, ReproError, StepFailed
+from repro_mlir.execute.executable import Executable, check_target
+from repro_mlir.execute.microbatches import KeptMicrobatches, MicrobatchExecutable
+from repro_mlir.frontends import torch as frontend
+from repro_mlir.frontends.arrays import as_array
+from repro_mlir.frontends.batches import as_arguments, repeated
+from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram, Microbatches
+from repro_mlir.frontends.torch.programs import microbatch_program, training_program
+from repro_mlir.gradient_compression.chosen import compression_of
+from repro_mlir.numerics.hashing import state_hash
+from repro_mlir.numerics.philox import signed_seed
+from repro_mlir.precision.apply import HISTORY, RANDOM, SCALE
+from repro_mlir.precision.recipe_json import recipe_of
+from repro_mlir.program.microbatches import StepProgram
+from repro_mlir.progress import Progress
+from repro_mlir.signals import deferred_signals
+from repro_mlir.train.captured_step import Known, KnownForms, Step
+from repro_mlir.train.changes import Changes
+from repro_mlir.train.evaluation import Evaluation
+from repro_mlir.train.result import Returned, StepResult, result_of
 
 if TYPE_CHECKING:
     import torch
     from torch.optim.swa_utils import AveragedModel
 
-    from ..audit.receipts.recorder import Recorder
-    from ..frontends.torch import Captured, FlatBatch, Form, Refresh, Subject
-    from ..gradient_compression.methods import GradientCompression
-    from ..precision.recipe import Recipe
+    from repro_mlir.audit.receipts.recorder import Recorder
+    from repro_mlir.frontends.torch import Captured, FlatBatch, Form, Refresh, Subject
+    from repro_mlir.gradient_compression.methods import GradientCompression
+    from repro_mlir.precision.recipe import Recipe
 
 
 class Trainer(ConstantAttributes):
@@ -607,7 +607,7 @@ class Trainer(ConstantAttributes):
                     raise ReproError(f"the state has {kind.name} of shape {list(found.shape)}, expected {kind}")
 
     def _open_receipt(self, step: Step) -> None:
-        from ..audit.receipts.recorder import Recorder
+        from repro_mlir.audit.receipts.recorder import Recorder
 
         assert self._receipt is not None
         initial = tuple(array.copy() for array in step.binding.arrays.values())

@@ -18,11 +18,11 @@ import threading
 import time
 from typing import Any
 
-from ..errors import ReproError, StepFailed
-from ..limits import VARIABLE, Limits, limits
-from ..printing import foreign
-from .server import ENDING, HEADER, OUT_OF_MEMORY
-from .text import check_size, check_text
+from repro_mlir.errors import ReproError, StepFailed
+from repro_mlir.limits import VARIABLE, Limits, limits
+from repro_mlir.printing import foreign
+from repro_mlir.untrusted.server import ENDING, HEADER, OUT_OF_MEMORY
+from repro_mlir.untrusted.text import check_size, check_text
 
 # What a child needs of the environment; the rest may hold secrets.
 _KEPT = ("PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "TMPDIR", "LANG", "LC_ALL")

@@ -49,7 +49,7 @@ def receive(channel: socket.socket, size: int) -> bytes | None:
 def main() -> None:
     """Serves requests until the other side closes its end."""
     # Imported before any request comes: each child has it already.
-    from . import work
+    from repro_mlir.untrusted import work
 
     work.prepare()
     channel = socket.socket(fileno=0)

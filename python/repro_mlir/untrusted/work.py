@@ -11,11 +11,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from .. import ir
-from ..errors import ReproError, StepFailed
-from ..files import tensor_record
-from ..program import modules, read_signature
-from ..program.canonical import read_module, to_bytes
+from repro_mlir import ir
+from repro_mlir.errors import ReproError, StepFailed
+from repro_mlir.files import tensor_record
+from repro_mlir.program import modules, read_signature
+from repro_mlir.program.canonical import read_module, to_bytes
 
 _DIALECTS = ("arith", "builtin", "cf", "func", "linalg", "math", "repro", "tensor")
 _MODULES = ["reference.interpreter", *(f"dialects.{name}" for name in _DIALECTS)]
@@ -84,21 +84,21 @@ def import_module(data: bytes, **limits: int) -> bytes:
 
 def compile_native(data: bytes, *, level: str) -> bytes:
     """An artifact. ValueError with the first error of the compiler."""
-    from ..compilation.cpu import compile
+    from repro_mlir.compilation.cpu import compile
 
     return compile(data, level)
 
 
 def analyze_native(data: bytes, *, level: str) -> bytes:
     """A description of the code of an artifact. ValueError with the first error of the compiler."""
-    from ..compilation.cpu import analyze
+    from repro_mlir.compilation.cpu import analyze
 
     return analyze(data, level).to_bytes()
 
 
 def compile_device(data: bytes, *, architecture: str, assembled: bool) -> bytes:
     """Device code as the cache keeps it. ReproError where there is none."""
-    from ..compilation.device_code import compile_data
+    from repro_mlir.compilation.device_code import compile_data
 
     return compile_data(data, architecture, assembled)
 
@@ -109,7 +109,7 @@ def interpret(data: bytes, *, program_bytes: int) -> bytes:
     Returns:
       "=" and the outputs, or "!" and why there are none (E1).
     """
-    from ..execute.executable import compile as compile_program
+    from repro_mlir.execute.executable import compile as compile_program
 
     program = read_signature(data[:program_bytes])
     arrays = tensor_record.decode(data[program_bytes:], program.inputs, "an input")

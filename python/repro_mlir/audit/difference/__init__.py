@@ -3,7 +3,7 @@
 
 """Where two runs part: the first step, operator, tensor and element, and by how much."""
 
-from ..elements import ElementDifference
-from .report import Difference, OperatorDifference, TensorDifference
+from repro_mlir.audit.difference.report import Difference, OperatorDifference, TensorDifference
+from repro_mlir.audit.elements import ElementDifference
 
 __all__ = ["Difference", "ElementDifference", "OperatorDifference", "TensorDifference"]

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ... import ir
-from ...numerics.tensors import TensorType
-from ...program import Program
-from ...program.canonical import read_module
-from ..operators import Operator, OperatorGraph
+from repro_mlir import ir
+from repro_mlir.audit.operators import Operator, OperatorGraph
+from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.program import Program
+from repro_mlir.program.canonical import read_module
 
 if TYPE_CHECKING:
-    from ...frontends.torch.eager import EagerGraph
+    from repro_mlir.frontends.torch.eager import EagerGraph
 
 _NAMED = re.compile(r'loc\("([^"]*)"(?:\("|\)$)')
 

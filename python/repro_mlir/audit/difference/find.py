@@ -10,17 +10,17 @@ from pathlib import Path
 
 import numpy as np
 
-from ...errors import ReproError
-from ...execute.executable import check_target
-from ...frontends.torch.script import allow_numerics
-from ...program.microbatches import MicrobatchProgram
-from ...progress import Progress
-from ..operators import OperatorGraph
-from ..receipts.script_inputs import ScriptBatches
-from .eager_side import EagerSide, nodes_of
-from .receipts import diff_receipts
-from .report import Difference
-from .sides import Side, TargetSide, find_difference
+from repro_mlir.audit.difference.eager_side import EagerSide, nodes_of
+from repro_mlir.audit.difference.receipts import diff_receipts
+from repro_mlir.audit.difference.report import Difference
+from repro_mlir.audit.difference.sides import Side, TargetSide, find_difference
+from repro_mlir.audit.operators import OperatorGraph
+from repro_mlir.audit.receipts.script_inputs import ScriptBatches
+from repro_mlir.errors import ReproError
+from repro_mlir.execute.executable import check_target
+from repro_mlir.frontends.torch.script import allow_numerics
+from repro_mlir.program.microbatches import MicrobatchProgram
+from repro_mlir.progress import Progress
 
 EAGER = "eager"
 
@@ -75,7 +75,7 @@ def _diff_script(
     graph = OperatorGraph(step)
     program = graph.program
     if EAGER in targets:
-        from ...frontends.torch.eager import EagerGraph, with_node_names
+        from repro_mlir.frontends.torch.eager import EagerGraph, with_node_names
 
         captured = batches.imported.bindings
         eager = EagerGraph(program, captured)

@@ -15,15 +15,15 @@ from pathlib import Path
 
 import numpy as np
 
-from ...errors import ReproError
-from ...program import Program
-from ..dispute.runs import ReceiptRun
-from ..operators import Operator
-from ..receipts.commitments import commit
-from ..receipts.comparison import differences, first_different_field, ran
-from ..receipts.receipt import Receipt
-from .report import Difference
-from .sides import Arrays, compare_tensors, explain
+from repro_mlir.audit.difference.report import Difference
+from repro_mlir.audit.difference.sides import Arrays, compare_tensors, explain
+from repro_mlir.audit.dispute.runs import ReceiptRun
+from repro_mlir.audit.operators import Operator
+from repro_mlir.audit.receipts.commitments import commit
+from repro_mlir.audit.receipts.comparison import differences, first_different_field, ran
+from repro_mlir.audit.receipts.receipt import Receipt
+from repro_mlir.errors import ReproError
+from repro_mlir.program import Program
 
 
 class _Repeated:

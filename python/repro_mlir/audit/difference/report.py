@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ...numerics.tensors import TensorType
-from ..elements import ElementDifference, first_difference, ulp_distances
-from ..operators import Operator, OperatorGraph
+from repro_mlir.audit.elements import ElementDifference, first_difference, ulp_distances
+from repro_mlir.audit.operators import Operator, OperatorGraph
+from repro_mlir.numerics.tensors import TensorType
 
 
 @dataclass(frozen=True)

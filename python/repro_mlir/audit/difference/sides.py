@@ -11,10 +11,10 @@ from typing import Protocol
 
 import numpy as np
 
-from ...execute.microbatches import compile_step
-from ...numerics.tensors import TensorType, parts_of
-from ..operators import Operator, OperatorGraph, Tracer
-from .report import Difference, OperatorDifference, TensorDifference, compare
+from repro_mlir.audit.difference.report import Difference, OperatorDifference, TensorDifference, compare
+from repro_mlir.audit.operators import Operator, OperatorGraph, Tracer
+from repro_mlir.execute.microbatches import compile_step
+from repro_mlir.numerics.tensors import TensorType, parts_of
 
 Arrays = list[np.ndarray]
 

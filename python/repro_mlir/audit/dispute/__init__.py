@@ -3,15 +3,15 @@
 
 """Disputes: two runs that do not agree are narrowed to one operator, which a referee recomputes (docs/disputes.md)."""
 
-from .channels import Channel, FileChannel, LocalChannel, SocketChannel
-from .party import Published
-from .prover import Prover
-from .referee import settle
-from .runs import ReceiptRun, RecordedRun, Run
-from .serving import serve_files, serve_socket
-from .terms import Terms, terms_of_receipt, terms_of_script
-from .tokens import read_token, token_of_environment
-from .verdict import Verdict
+from repro_mlir.audit.dispute.channels import Channel, FileChannel, LocalChannel, SocketChannel
+from repro_mlir.audit.dispute.party import Published
+from repro_mlir.audit.dispute.prover import Prover
+from repro_mlir.audit.dispute.referee import settle
+from repro_mlir.audit.dispute.runs import ReceiptRun, RecordedRun, Run
+from repro_mlir.audit.dispute.serving import serve_files, serve_socket
+from repro_mlir.audit.dispute.terms import Terms, terms_of_receipt, terms_of_script
+from repro_mlir.audit.dispute.tokens import read_token, token_of_environment
+from repro_mlir.audit.dispute.verdict import Verdict
 
 __all__ = [
     "Channel",

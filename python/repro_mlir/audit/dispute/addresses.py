@@ -11,11 +11,11 @@ import socket
 import time
 from pathlib import Path
 
-from ...errors import ReproError
-from . import connection, quotas
-from .channels import Channel, FileChannel, SocketChannel
-from .connection import Stranger
-from .tokens import NO_TOKEN
+from repro_mlir.audit.dispute import connection, quotas
+from repro_mlir.audit.dispute.channels import Channel, FileChannel, SocketChannel
+from repro_mlir.audit.dispute.connection import Stranger
+from repro_mlir.audit.dispute.tokens import NO_TOKEN
+from repro_mlir.errors import ReproError
 
 _KINDS = ("tcp", "unix", "files")
 _FORMS = "tcp:HOST:PORT, unix:PATH or files:FOLDER"

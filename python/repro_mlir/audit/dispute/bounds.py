@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ..operators import OperatorGraph
+from repro_mlir.audit.operators import OperatorGraph
 
 _QUESTION = 256
 """Bytes of a question and of what its answer has beside lists of hashes."""

@@ -9,11 +9,11 @@ import time
 from pathlib import Path
 from typing import Protocol
 
-from ...errors import SHORTAGES, ReproError
-from ...files.regular import TooLarge
-from . import connection
-from .folder import Folder
-from .prover import Prover
+from repro_mlir.audit.dispute import connection
+from repro_mlir.audit.dispute.folder import Folder
+from repro_mlir.audit.dispute.prover import Prover
+from repro_mlir.errors import SHORTAGES, ReproError
+from repro_mlir.files.regular import TooLarge
 
 
 class Silence(Exception):

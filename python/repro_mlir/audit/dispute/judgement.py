@@ -9,17 +9,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...errors import ReproError, StepFailed
-from ...files import tensor_record
-from ...limits import VARIABLE
-from ...untrusted import interpret
-from ..elements import ElementDifference, first_difference
-from ..operators import Extraction, Extractor, Operator, OperatorGraph
-from ..operators.commitments import OperatorClaim
-from ..operators.tracing import value_hash
-from . import quotas
-from .party import Misconduct, Party
-from .verdict import Evidence, Verdict
+from repro_mlir.audit.dispute import quotas
+from repro_mlir.audit.dispute.party import Misconduct, Party
+from repro_mlir.audit.dispute.verdict import Evidence, Verdict
+from repro_mlir.audit.elements import ElementDifference, first_difference
+from repro_mlir.audit.operators import Extraction, Extractor, Operator, OperatorGraph
+from repro_mlir.audit.operators.commitments import OperatorClaim
+from repro_mlir.audit.operators.tracing import value_hash
+from repro_mlir.errors import ReproError, StepFailed
+from repro_mlir.files import tensor_record
+from repro_mlir.limits import VARIABLE
+from repro_mlir.untrusted import interpret
 
 
 def judge_operator(

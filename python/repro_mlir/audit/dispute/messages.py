@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...errors import ReproError
-from ...files import canonical_json
-from ...files import json_shapes as shapes
-from ..receipts.form import check_run
-from .quotas import REASON_CHARACTERS
+from repro_mlir.audit.dispute.quotas import REASON_CHARACTERS
+from repro_mlir.audit.receipts.form import check_run
+from repro_mlir.errors import ReproError
+from repro_mlir.files import canonical_json
+from repro_mlir.files import json_shapes as shapes
 
 PROTOCOL = 3
 

@@ -15,29 +15,29 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
-from ...errors import ReproError
-from ...files import canonical_json
-from ...limits import VARIABLE
-from ...numerics.tensors import TensorType, check_canonical, from_bytes
-from ...program import read_signature
-from ...program.microbatches import (
+from repro_mlir.audit import merkle
+from repro_mlir.audit.dispute import quotas
+from repro_mlir.audit.dispute.channels import Channel, Silence, TooLong
+from repro_mlir.audit.dispute.messages import PROTOCOL, Message, NoMessage, Refusal, decode_answer, encode
+from repro_mlir.audit.dispute.verdict import Traffic
+from repro_mlir.audit.operators import OperatorGraph, Value
+from repro_mlir.audit.operators.commitments import OperatorClaim
+from repro_mlir.audit.operators.tracing import value_hash
+from repro_mlir.audit.receipts.commitments import Commitment, first_link, next_link
+from repro_mlir.audit.receipts.form import Signature, committed_microbatches, tensors_from_json, version_of_run
+from repro_mlir.errors import ReproError
+from repro_mlir.files import canonical_json
+from repro_mlir.limits import VARIABLE
+from repro_mlir.numerics.tensors import TensorType, check_canonical, from_bytes
+from repro_mlir.program import read_signature
+from repro_mlir.program.microbatches import (
     MicrobatchError,
     StepProgram,
     is_microbatch_data,
     programs_of,
     read_microbatches,
 )
-from ...untrusted import NoProgram, admit
-from .. import merkle
-from ..operators import OperatorGraph, Value
-from ..operators.commitments import OperatorClaim
-from ..operators.tracing import value_hash
-from ..receipts.commitments import Commitment, first_link, next_link
-from ..receipts.form import Signature, committed_microbatches, tensors_from_json, version_of_run
-from . import quotas
-from .channels import Channel, Silence, TooLong
-from .messages import PROTOCOL, Message, NoMessage, Refusal, decode_answer, encode
-from .verdict import Traffic
+from repro_mlir.untrusted import NoProgram, admit
 
 _SHORT = 1 << 12
 _DIGEST_TEXT = 70

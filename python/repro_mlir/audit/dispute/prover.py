@@ -10,15 +10,15 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ...errors import ReceiptWrong, StepFailed
-from ...files import canonical_json
-from ...numerics.hashing import tensor_bytes
-from .. import merkle
-from ..operators import Operator, OperatorGraph, Value
-from ..operators.commitments import OperatorTree, commit_operators
-from . import bounds, quotas
-from .messages import PROTOCOL, Message, NoMessage, decode_question, encode, refusal
-from .runs import Run
+from repro_mlir.audit import merkle
+from repro_mlir.audit.dispute import bounds, quotas
+from repro_mlir.audit.dispute.messages import PROTOCOL, Message, NoMessage, decode_question, encode, refusal
+from repro_mlir.audit.dispute.runs import Run
+from repro_mlir.audit.operators import Operator, OperatorGraph, Value
+from repro_mlir.audit.operators.commitments import OperatorTree, commit_operators
+from repro_mlir.errors import ReceiptWrong, StepFailed
+from repro_mlir.files import canonical_json
+from repro_mlir.numerics.hashing import tensor_bytes
 
 
 class QuestionError(ValueError):

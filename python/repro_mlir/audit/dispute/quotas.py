@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ...limits import limits
+from repro_mlir.limits import limits
 
 ANSWER_SECONDS = 600.0
 """For one answer."""

@@ -9,21 +9,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from ...errors import ReproError
-from ...numerics.hashing import combine_digests
-from ...numerics.tensors import TensorType
-from ...program.microbatches import StepProgram
-from ..operators import OperatorGraph
-from ..receipts.commitments import Commitment
-from ..receipts.comparison import first_different_field
-from ..receipts.form import NUMERICS, Signature
-from . import quotas
-from .channels import Channel
-from .judgement import judge_operator
-from .messages import Message
-from .party import Misconduct, Opening, Party, Published
-from .terms import Due, Terms
-from .verdict import Verdict
+from repro_mlir.audit.dispute import quotas
+from repro_mlir.audit.dispute.channels import Channel
+from repro_mlir.audit.dispute.judgement import judge_operator
+from repro_mlir.audit.dispute.messages import Message
+from repro_mlir.audit.dispute.party import Misconduct, Opening, Party, Published
+from repro_mlir.audit.dispute.terms import Due, Terms
+from repro_mlir.audit.dispute.verdict import Verdict
+from repro_mlir.audit.operators import OperatorGraph
+from repro_mlir.audit.receipts.commitments import Commitment
+from repro_mlir.audit.receipts.comparison import first_different_field
+from repro_mlir.audit.receipts.form import NUMERICS, Signature
+from repro_mlir.errors import ReproError
+from repro_mlir.numerics.hashing import combine_digests
+from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.program.microbatches import StepProgram
 
 _T = TypeVar("_T")
 

@@ -13,15 +13,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ...execute.executable import check_target
-from ...files import canonical_json
-from ...program.microbatches import StepProgram
-from ..operators import OperatorGraph, Tracer
-from ..receipts.commitments import Commitment, commit, first_link, next_link
-from ..receipts.file_list import list_files
-from ..receipts.form import NUMERICS, Header, ListedProgram, Signature
-from ..receipts.receipt import Receipt
-from ..receipts.verification import InputSource, Replay, records_to_execute
+from repro_mlir.audit.operators import OperatorGraph, Tracer
+from repro_mlir.audit.receipts.commitments import Commitment, commit, first_link, next_link
+from repro_mlir.audit.receipts.file_list import list_files
+from repro_mlir.audit.receipts.form import NUMERICS, Header, ListedProgram, Signature
+from repro_mlir.audit.receipts.receipt import Receipt
+from repro_mlir.audit.receipts.verification import InputSource, Replay, records_to_execute
+from repro_mlir.execute.executable import check_target
+from repro_mlir.files import canonical_json
+from repro_mlir.program.microbatches import StepProgram
 
 Arrays = list[np.ndarray]
 

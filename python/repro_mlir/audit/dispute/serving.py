@@ -11,13 +11,13 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from . import bounds, connection, quotas
-from .connection import Stranger
-from .folder import Folder
-from .messages import refusal
-from .prover import Prover
-from .runs import Run
-from .tokens import NO_TOKEN
+from repro_mlir.audit.dispute import bounds, connection, quotas
+from repro_mlir.audit.dispute.connection import Stranger
+from repro_mlir.audit.dispute.folder import Folder
+from repro_mlir.audit.dispute.messages import refusal
+from repro_mlir.audit.dispute.prover import Prover
+from repro_mlir.audit.dispute.runs import Run
+from repro_mlir.audit.dispute.tokens import NO_TOKEN
 
 _POLL = 0.05
 

@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import ReproError
-from ..receipts.commitments import Commitment
-from ..receipts.comparison import first_different_field
-from ..receipts.form import Signature
-from ..receipts.receipt import Receipt, digests_of
-from ..receipts.script_inputs import ScriptBatches
-from . import quotas
+from repro_mlir.audit.dispute import quotas
+from repro_mlir.audit.receipts.commitments import Commitment
+from repro_mlir.audit.receipts.comparison import first_different_field
+from repro_mlir.audit.receipts.form import Signature
+from repro_mlir.audit.receipts.receipt import Receipt, digests_of
+from repro_mlir.audit.receipts.script_inputs import ScriptBatches
+from repro_mlir.errors import ReproError
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import ReproError
-from ...files.npz import write_arrays
-from ...printing import foreign
-from ..elements import ElementDifference
-from ..operators import Extraction, Operator
+from repro_mlir.audit.elements import ElementDifference
+from repro_mlir.audit.operators import Extraction, Operator
+from repro_mlir.errors import ReproError
+from repro_mlir.files.npz import write_arrays
+from repro_mlir.printing import foreign
 
 _LONGEST = 1000
 """Characters of a reason, which may quote a party."""

@@ -3,8 +3,8 @@
 
 """The operators of a step: the operations of a canonical program one by one, with every value between them."""
 
-from .extraction import Extraction, Extractor
-from .graph import Operator, OperatorGraph, Value
-from .tracing import Tracer
+from repro_mlir.audit.operators.extraction import Extraction, Extractor
+from repro_mlir.audit.operators.graph import Operator, OperatorGraph, Value
+from repro_mlir.audit.operators.tracing import Tracer
 
 __all__ = ["Extraction", "Extractor", "Operator", "OperatorGraph", "Tracer", "Value"]

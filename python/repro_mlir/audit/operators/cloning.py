@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import ir
+from repro_mlir import ir
 
 
 def operations_of(module: ir.Module) -> list[Any]:

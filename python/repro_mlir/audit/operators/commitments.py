@@ -13,9 +13,9 @@ from functools import cached_property
 import blake3
 import numpy as np
 
-from .. import merkle
-from .graph import Operator, OperatorGraph, Value
-from .tracing import Tracer, value_hash
+from repro_mlir.audit import merkle
+from repro_mlir.audit.operators.graph import Operator, OperatorGraph, Value
+from repro_mlir.audit.operators.tracing import Tracer, value_hash
 
 _OPERATOR = b"repro-operator\0\0"
 

@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ... import ir
-from ...errors import ReproError
-from ...program import Program
-from ...program.canonical import read_module, write_module
-from .cloning import clone, operations_of
-from .graph import OperatorGraph, Value
+from repro_mlir import ir
+from repro_mlir.audit.operators.cloning import clone, operations_of
+from repro_mlir.audit.operators.graph import OperatorGraph, Value
+from repro_mlir.errors import ReproError
+from repro_mlir.program import Program
+from repro_mlir.program.canonical import read_module, write_module
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 
-from ...numerics.tensors import TensorType
-from ...printing import foreign
-from ...program.microbatches import MicrobatchProgram, StepProgram
-from ...reference.program import Operation, ValueType
-from ...reference.stored import read_program
-from .unrolling import Place, unroll
+from repro_mlir.audit.operators.unrolling import Place, unroll
+from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.printing import foreign
+from repro_mlir.program.microbatches import MicrobatchProgram, StepProgram
+from repro_mlir.reference.program import Operation, ValueType
+from repro_mlir.reference.stored import read_program
 
 CONSTANT = "arith.constant"
 EMPTY = "tensor.empty"

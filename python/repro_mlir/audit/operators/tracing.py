@@ -14,15 +14,15 @@ from functools import cached_property
 
 import numpy as np
 
-from ...errors import ReproError
-from ...execute.executable import Executable, compile
-from ...numerics.environment import float_environment
-from ...numerics.formats import element_type, from_bits, to_bits
-from ...numerics.hashing import tensor_digest
-from ...reference.interpreter import evaluate_operation
-from ...reference.program import Operation
-from .extraction import Extraction, Extractor
-from .graph import Operator, OperatorGraph, Value, used_numbers
+from repro_mlir.audit.operators.extraction import Extraction, Extractor
+from repro_mlir.audit.operators.graph import Operator, OperatorGraph, Value, used_numbers
+from repro_mlir.errors import ReproError
+from repro_mlir.execute.executable import Executable, compile
+from repro_mlir.numerics.environment import float_environment
+from repro_mlir.numerics.formats import element_type, from_bits, to_bits
+from repro_mlir.numerics.hashing import tensor_digest
+from repro_mlir.reference.interpreter import evaluate_operation
+from repro_mlir.reference.program import Operation
 
 _PART_BYTES = 256 << 20
 _PART_OPERATORS = 128

@@ -13,16 +13,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ... import ir
-from ...distributed.tree import fold
-from ...errors import ReproError
-from ...limits import limits
-from ...numerics.elements import ELEMENTS
-from ...numerics.tensors import TensorType
-from ...program import Program
-from ...program.canonical import read_module, write_module
-from ...program.microbatches import MicrobatchProgram
-from .cloning import clone, operations_of
+from repro_mlir import ir
+from repro_mlir.audit.operators.cloning import clone, operations_of
+from repro_mlir.distributed.tree import fold
+from repro_mlir.errors import ReproError
+from repro_mlir.limits import limits
+from repro_mlir.numerics.elements import ELEMENTS
+from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.program import Program
+from repro_mlir.program.canonical import read_module, write_module
+from repro_mlir.program.microbatches import MicrobatchProgram
 
 MOST_OPERATORS = 1 << 17
 """With the operations within them. They are read one by one, which takes about a minute."""

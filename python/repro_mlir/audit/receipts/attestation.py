@@ -13,12 +13,12 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from ...files import canonical_json
-from ...files.regular import open_regular
-from .consistency import check_consistency
-from .form import SEAL
-from .receipt import Receipt
-from .signing import PrivateKey
+from repro_mlir.audit.receipts.consistency import check_consistency
+from repro_mlir.audit.receipts.form import SEAL
+from repro_mlir.audit.receipts.receipt import Receipt
+from repro_mlir.audit.receipts.signing import PrivateKey
+from repro_mlir.files import canonical_json
+from repro_mlir.files.regular import open_regular
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"

@@ -14,9 +14,9 @@ from functools import cached_property
 import blake3
 import numpy as np
 
-from ...numerics.hashing import tensor_digests
-from ...program.microbatches import StepProgram
-from .. import merkle
+from repro_mlir.audit import merkle
+from repro_mlir.numerics.hashing import tensor_digests
+from repro_mlir.program.microbatches import StepProgram
 
 _CURSOR = b"repro-cursor-v1\0"
 _HEADER = b"repro-header-v1\0"

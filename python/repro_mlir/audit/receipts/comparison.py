@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .form import Header, Record, Signature
+from repro_mlir.audit.receipts.form import Header, Record, Signature
 
 
 def differences(header: Header, expected: Record, actual: Record) -> Iterator[tuple[str, str, str]]:

@@ -8,16 +8,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from ...errors import ReceiptWrong, ReproError
-from ...numerics.hashing import combine_digests
-from ...progress import Progress
-from . import signing
-from .commitments import Commitment, next_link
-from .file_list import FileList, always_needed, check_names, describe_file, list_files
-from .form import HEADER, INPUTS, SEAL, STEPS, FileDigest, Record, Seal, committed_microbatches
-from .kept_tensors import changes, checkpoints
-from .receipt import Receipt, digests_of
-from .step_log import StoredInputs, loss_of
+from repro_mlir.audit.receipts import signing
+from repro_mlir.audit.receipts.commitments import Commitment, next_link
+from repro_mlir.audit.receipts.file_list import FileList, always_needed, check_names, describe_file, list_files
+from repro_mlir.audit.receipts.form import HEADER, INPUTS, SEAL, STEPS, FileDigest, Record, Seal, committed_microbatches
+from repro_mlir.audit.receipts.kept_tensors import changes, checkpoints
+from repro_mlir.audit.receipts.receipt import Receipt, digests_of
+from repro_mlir.audit.receipts.step_log import StoredInputs, loss_of
+from repro_mlir.errors import ReceiptWrong, ReproError
+from repro_mlir.numerics.hashing import combine_digests
+from repro_mlir.progress import Progress
 
 MOST_SKIPPED = 1 << 20
 """How many batches without a step (E1) a receipt may have: whoever has the batches must run them all."""

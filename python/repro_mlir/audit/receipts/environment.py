@@ -9,12 +9,12 @@ import platform
 
 import numpy as np
 
-from ..._mlir_libs import _repro
+from repro_mlir._mlir_libs import _repro
 
 
 def describe(target: str, threads: int) -> dict[str, str]:
     """What a reader of a receipt may want to know; no result depends on it."""
-    from ...compilation.cpu import native_level
+    from repro_mlir.compilation.cpu import native_level
 
     return {
         "repro_mlir": _repro.__version__,

@@ -12,13 +12,23 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from ...errors import ReceiptWrong, ReproError
-from ...files.regular import open_regular
-from ...files.storage import PARTIAL
-from ...numerics.digest import blake3_of_chunks
-from .form import CHANGES, CHECKPOINTS, HEADER, INPUTS, PROGRAMS, SEAL, STEPS, FileDigest, Header
-from .kept_tensors import changes, checkpoints
-from .step_log import StepLog
+from repro_mlir.audit.receipts.form import (
+    CHANGES,
+    CHECKPOINTS,
+    HEADER,
+    INPUTS,
+    PROGRAMS,
+    SEAL,
+    STEPS,
+    FileDigest,
+    Header,
+)
+from repro_mlir.audit.receipts.kept_tensors import changes, checkpoints
+from repro_mlir.audit.receipts.step_log import StepLog
+from repro_mlir.errors import ReceiptWrong, ReproError
+from repro_mlir.files.regular import open_regular
+from repro_mlir.files.storage import PARTIAL
+from repro_mlir.numerics.digest import blake3_of_chunks
 
 _CHUNK = 1 << 23
 _FOLDERS = (CHECKPOINTS, CHANGES, PROGRAMS)

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...numerics.tensors import TensorType
-from ...program.microbatches import StepProgram
-from .commitments import Commitment
-from .form import Header
-from .signing import PrivateKey
+from repro_mlir.audit.receipts.commitments import Commitment
+from repro_mlir.audit.receipts.form import Header
+from repro_mlir.audit.receipts.signing import PrivateKey
+from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.program.microbatches import StepProgram
 
 
 class FollowingWriter:

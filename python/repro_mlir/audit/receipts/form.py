@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import blake3
 
-from ...errors import ReproError
-from ...files import canonical_json
-from ...files import json_shapes as shapes
-from ...numerics.elements import ELEMENTS
-from ...numerics.tensors import TensorType
-from ...program import Program
-from .commitments import Commitment, first_link
-from .options import NONFINITE_LOSS
+from repro_mlir.audit.receipts.commitments import Commitment, first_link
+from repro_mlir.audit.receipts.options import NONFINITE_LOSS
+from repro_mlir.errors import ReproError
+from repro_mlir.files import canonical_json
+from repro_mlir.files import json_shapes as shapes
+from repro_mlir.numerics.elements import ELEMENTS
+from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.program import Program
 
 if TYPE_CHECKING:
-    from ...program.microbatches import StepProgram
+    from repro_mlir.program.microbatches import StepProgram
 
 FORMAT, VERSION = "repro-receipt", 2
 VERSIONS = (1, 2)

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
-from ...errors import ReproError
-from ...files import storage
-from ...files.packed_elements import packed_size, unpack
-from ...files.regular import read_regular
-from ...files.tensor_file import tensor_header, tensor_parts
-from ...numerics.tensors import TensorType, canonical_of, check_canonical
-from .form import CHANGES, CHECKPOINTS
+from repro_mlir.audit.receipts.form import CHANGES, CHECKPOINTS
+from repro_mlir.errors import ReproError
+from repro_mlir.files import storage
+from repro_mlir.files.packed_elements import packed_size, unpack
+from repro_mlir.files.regular import read_regular
+from repro_mlir.files.tensor_file import tensor_header, tensor_parts
+from repro_mlir.numerics.tensors import TensorType, canonical_of, check_canonical
 
 
 class KeptTensors:

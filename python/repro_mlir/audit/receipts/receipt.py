@@ -14,16 +14,20 @@ from pathlib import Path
 import blake3
 import numpy as np
 
-from ...constant_attributes import ConstantAttributes
-from ...errors import ReceiptWrong, ReproError
-from ...files import canonical_json, tensor_record
-from ...files.regular import read_regular
-from ...limits import VARIABLE, limits
-from ...numerics.hashing import tensor_digests
-from ...numerics.tensors import TensorType
-from ...program import Program, read_untrusted
-from ...program.canonical import examine
-from ...program.microbatches import (
+from repro_mlir.audit.receipts.commitments import Commitment
+from repro_mlir.audit.receipts.form import HEADER, INPUTS, SEAL, STEPS, Header, ListedProgram, Seal
+from repro_mlir.audit.receipts.kept_tensors import changes, checkpoints
+from repro_mlir.audit.receipts.step_log import StepLog, StoredInputs
+from repro_mlir.constant_attributes import ConstantAttributes
+from repro_mlir.errors import ReceiptWrong, ReproError
+from repro_mlir.files import canonical_json, tensor_record
+from repro_mlir.files.regular import read_regular
+from repro_mlir.limits import VARIABLE, limits
+from repro_mlir.numerics.hashing import tensor_digests
+from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.program import Program, read_untrusted
+from repro_mlir.program.canonical import examine
+from repro_mlir.program.microbatches import (
     MicrobatchError,
     StepProgram,
     StepSignature,
@@ -31,11 +35,7 @@ from ...program.microbatches import (
     programs_of,
     read_microbatches,
 )
-from ...untrusted import NoProgram
-from .commitments import Commitment
-from .form import HEADER, INPUTS, SEAL, STEPS, Header, ListedProgram, Seal
-from .kept_tensors import changes, checkpoints
-from .step_log import StepLog, StoredInputs
+from repro_mlir.untrusted import NoProgram
 
 
 def digests_of(kinds: Sequence[TensorType], arrays: Sequence[np.ndarray]) -> tuple[bytes, ...]:

@@ -15,23 +15,32 @@ from pathlib import Path
 import blake3
 import numpy as np
 
-from ...distributed.beginning import Position, begin_together
-from ...distributed.ranks import Ranks
-from ...errors import ReceiptWrong, ReproError
-from ...files import canonical_json
-from ...numerics.hashing import tensor_bytes, tensor_digests
-from ...numerics.tensors import TensorType
-from ...program.microbatches import StepProgram
-from ...signals import deferred_signals
-from . import writer
-from .commitments import Commitment, commit
-from .comparison import differences
-from .environment import describe
-from .following import FollowingWriter
-from .form import NUMERICS, STEPS, Header, ListedProgram, Record, Seal, Signature, committed_microbatches
-from .options import ReceiptOptions
-from .signing import PrivateKey
-from .step_log import StoredInputs, loss_of
+from repro_mlir.audit.receipts import writer
+from repro_mlir.audit.receipts.commitments import Commitment, commit
+from repro_mlir.audit.receipts.comparison import differences
+from repro_mlir.audit.receipts.environment import describe
+from repro_mlir.audit.receipts.following import FollowingWriter
+from repro_mlir.audit.receipts.form import (
+    NUMERICS,
+    STEPS,
+    Header,
+    ListedProgram,
+    Record,
+    Seal,
+    Signature,
+    committed_microbatches,
+)
+from repro_mlir.audit.receipts.options import ReceiptOptions
+from repro_mlir.audit.receipts.signing import PrivateKey
+from repro_mlir.audit.receipts.step_log import StoredInputs, loss_of
+from repro_mlir.distributed.beginning import Position, begin_together
+from repro_mlir.distributed.ranks import Ranks
+from repro_mlir.errors import ReceiptWrong, ReproError
+from repro_mlir.files import canonical_json
+from repro_mlir.numerics.hashing import tensor_bytes, tensor_digests
+from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.program.microbatches import StepProgram
+from repro_mlir.signals import deferred_signals
 
 
 class Recorder:

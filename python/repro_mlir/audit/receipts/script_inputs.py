@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import ReceiptWrong, ReproError
-from ...frontends import torch as frontend
-from ...frontends.torch.script import load_training
-from ...program.microbatches import StepProgram
-from .commitments import commit
-from .comparison import first_different_field
-from .form import NUMERICS, ListedProgram, Signature, tensors_as_json, version_of_run
-from .receipt import Receipt
+from repro_mlir.audit.receipts.commitments import commit
+from repro_mlir.audit.receipts.comparison import first_different_field
+from repro_mlir.audit.receipts.form import NUMERICS, ListedProgram, Signature, tensors_as_json, version_of_run
+from repro_mlir.audit.receipts.receipt import Receipt
+from repro_mlir.errors import ReceiptWrong, ReproError
+from repro_mlir.frontends import torch as frontend
+from repro_mlir.frontends.torch.script import load_training
+from repro_mlir.program.microbatches import StepProgram
 
 
 class ScriptBatches:

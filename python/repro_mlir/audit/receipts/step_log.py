@@ -11,14 +11,14 @@ from pathlib import Path
 
 import numpy as np
 
-from ...errors import ReproError
-from ...files import canonical_json, tensor_record
-from ...files.regular import open_regular
-from ...files.tensor_record import size_of
-from ...numerics.elements import ELEMENTS
-from ...numerics.formats import element_type, from_bits
-from ...numerics.tensors import TensorType
-from .form import Header, Record
+from repro_mlir.audit.receipts.form import Header, Record
+from repro_mlir.errors import ReproError
+from repro_mlir.files import canonical_json, tensor_record
+from repro_mlir.files.regular import open_regular
+from repro_mlir.files.tensor_record import size_of
+from repro_mlir.numerics.elements import ELEMENTS
+from repro_mlir.numerics.formats import element_type, from_bits
+from repro_mlir.numerics.tensors import TensorType
 
 _RECORD = 1024
 """The most bytes of a record beside its digests of tensors."""

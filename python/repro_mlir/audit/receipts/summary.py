@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...errors import ReceiptWrong, ReproError
-from ...printing import foreign
-from . import signing
-from .file_list import list_files
-from .form import SEAL, Record
-from .receipt import Receipt
-from .step_log import loss_of
+from repro_mlir.audit.receipts import signing
+from repro_mlir.audit.receipts.file_list import list_files
+from repro_mlir.audit.receipts.form import SEAL, Record
+from repro_mlir.audit.receipts.receipt import Receipt
+from repro_mlir.audit.receipts.step_log import loss_of
+from repro_mlir.errors import ReceiptWrong, ReproError
+from repro_mlir.printing import foreign
 
 _MOST_LINES = 16
 """Programs, and entries of the environment, that are shown to people."""

@@ -17,19 +17,19 @@ from pathlib import Path
 
 import numpy as np
 
-from ...errors import ReceiptWrong, ReproError, StepFailed
-from ...execute.executable import Executable
-from ...execute.microbatches import KeptMicrobatches, MicrobatchExecutable, compile_step
-from ...program.microbatches import StepProgram
-from ...progress import Progress
-from .commitments import commit
-from .comparison import differences
-from .consistency import DigestsWrong, check_consistency
-from .file_list import list_files
-from .form import STEPS, Record
-from .receipt import Receipt, digests_of
-from .script_inputs import ScriptInputs
-from .step_log import StepLog
+from repro_mlir.audit.receipts.commitments import commit
+from repro_mlir.audit.receipts.comparison import differences
+from repro_mlir.audit.receipts.consistency import DigestsWrong, check_consistency
+from repro_mlir.audit.receipts.file_list import list_files
+from repro_mlir.audit.receipts.form import STEPS, Record
+from repro_mlir.audit.receipts.receipt import Receipt, digests_of
+from repro_mlir.audit.receipts.script_inputs import ScriptInputs
+from repro_mlir.audit.receipts.step_log import StepLog
+from repro_mlir.errors import ReceiptWrong, ReproError, StepFailed
+from repro_mlir.execute.executable import Executable
+from repro_mlir.execute.microbatches import KeptMicrobatches, MicrobatchExecutable, compile_step
+from repro_mlir.program.microbatches import StepProgram
+from repro_mlir.progress import Progress
 
 InputSource = Callable[[int], Sequence[np.ndarray]]
 """Gives the inputs of a batch by its number from 1, as the cursor counts, hyper-parameters first; it is asked in

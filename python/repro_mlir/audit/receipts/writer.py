@@ -11,15 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ...errors import ReproError
-from ...files import canonical_json, storage
-from ...numerics.hashing import combine_digests
-from ...numerics.tensors import TensorType
-from ...program.microbatches import StepProgram
-from .commitments import Commitment, next_link
-from .consistency import check_step
-from .file_list import FileList, describe_files, leftovers, list_files
-from .form import (
+from repro_mlir.audit.receipts.commitments import Commitment, next_link
+from repro_mlir.audit.receipts.consistency import check_step
+from repro_mlir.audit.receipts.file_list import FileList, describe_files, leftovers, list_files
+from repro_mlir.audit.receipts.form import (
     CHECKPOINTS,
     HEADER,
     INPUTS,
@@ -34,10 +29,15 @@ from .form import (
     Signature,
     program_file,
 )
-from .kept_tensors import changes, checkpoints
-from .receipt import Receipt
-from .signing import PrivateKey
-from .step_log import StoredInputs
+from repro_mlir.audit.receipts.kept_tensors import changes, checkpoints
+from repro_mlir.audit.receipts.receipt import Receipt
+from repro_mlir.audit.receipts.signing import PrivateKey
+from repro_mlir.audit.receipts.step_log import StoredInputs
+from repro_mlir.errors import ReproError
+from repro_mlir.files import canonical_json, storage
+from repro_mlir.numerics.hashing import combine_digests
+from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.program.microbatches import StepProgram
 
 
 def create(path: Path, header: Header, program: StepProgram) -> None:

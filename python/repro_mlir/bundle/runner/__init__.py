@@ -11,8 +11,8 @@ Neither the compiler nor PyTorch is needed, nor the rest of this package: `packi
 bundle carries them, so that `python model.rmb --steps 10` works where nothing of ours is installed.
 """
 
-from .bundle import Bundle
-from .device import Device
-from .session import Session
+from repro_mlir.bundle.runner.bundle import Bundle
+from repro_mlir.bundle.runner.device import Device
+from repro_mlir.bundle.runner.session import Session
 
 __all__ = ["Bundle", "Device", "Session"]

@@ -5,6 +5,6 @@
 
 import sys
 
-from .command import main
+from repro_mlir.bundle.runner.command import main
 
 sys.exit(main())

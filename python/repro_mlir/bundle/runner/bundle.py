@@ -13,19 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ...constant_attributes import ConstantAttributes
-from ...errors import ReproError
-from ...files import json_shapes as shapes
-from ...files.archive import member_names, read_archive
-from ...files.tensor_file import read_tensors
-from ...limits import limits
-from ...numerics.digest import blake3_of
-from ...numerics.tensors import TensorType
-from ...printing import foreign
-from .execution import TargetCode
-from .initial import initial_array
-from .json_plan import read_json_plan
-from .manifest import (
+from repro_mlir.bundle.runner.execution import TargetCode
+from repro_mlir.bundle.runner.initial import initial_array
+from repro_mlir.bundle.runner.json_plan import read_json_plan
+from repro_mlir.bundle.runner.manifest import (
     FORMAT,
     INPUTS,
     MANIFEST,
@@ -38,7 +29,16 @@ from .manifest import (
     parse_json,
     read_manifest,
 )
-from .plan import Plan, read_plan
+from repro_mlir.bundle.runner.plan import Plan, read_plan
+from repro_mlir.constant_attributes import ConstantAttributes
+from repro_mlir.errors import ReproError
+from repro_mlir.files import json_shapes as shapes
+from repro_mlir.files.archive import member_names, read_archive
+from repro_mlir.files.tensor_file import read_tensors
+from repro_mlir.limits import limits
+from repro_mlir.numerics.digest import blake3_of
+from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.printing import foreign
 
 _SIGNED_MAGIC = b"repro-bundle-v1\0"
 _SIGNATURE = shapes.record({"key": shapes.hexadecimal(64), "ed25519": shapes.hexadecimal(128)})

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import ReproError
-from .driver import (
+from repro_mlir.bundle.runner.driver import (
     INVALID_IMAGE,
     INVALID_PTX,
     NO_BINARY_FOR_GPU,
@@ -23,6 +22,7 @@ from .driver import (
     Driver,
     DriverError,
 )
+from repro_mlir.errors import ReproError
 
 _CAPABILITY_MAJOR, _CAPABILITY_MINOR, _PROCESSORS, _CLOCK_RATE = 75, 76, 16, 13
 _MAX_DYNAMIC_SHARED = 8

@@ -12,11 +12,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...errors import ReproError, StepFailed
-from .certificates import IMAGES, TENSOR_CORES, certificate_for, certified_images, without_tensor_cores
-from .device import Code, Device, Graph, ImageRejected
-from .driver import DriverError
-from .plan import Plan, write_plan
+from repro_mlir.bundle.runner.certificates import (
+    IMAGES,
+    TENSOR_CORES,
+    certificate_for,
+    certified_images,
+    without_tensor_cores,
+)
+from repro_mlir.bundle.runner.device import Code, Device, Graph, ImageRejected
+from repro_mlir.bundle.runner.driver import DriverError
+from repro_mlir.bundle.runner.plan import Plan, write_plan
+from repro_mlir.errors import ReproError, StepFailed
 
 ALIGNMENT = 256
 _WORD = np.dtype(np.int64)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...files.archive import archive_of
-from ...files.storage import write_file
+from repro_mlir.files.archive import archive_of
+from repro_mlir.files.storage import write_file
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 # What the runner imports of the package: NumPy and the standard library throughout, torch where the process has it.

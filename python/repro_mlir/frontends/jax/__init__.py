@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...lazy_imports import load_on_first_use
+from repro_mlir.lazy_imports import load_on_first_use
 
 if TYPE_CHECKING:
-    from .bindings import Captured
-    from .programs import capture, import_function
+    from repro_mlir.frontends.jax.bindings import Captured
+    from repro_mlir.frontends.jax.programs import capture, import_function
 
 _HOMES = {"Captured": "bindings", "capture": "programs", "import_function": "programs"}
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ...errors import ReproError
-from ...program import Program, program_of
-from ..interface import ImportedProgram
+from repro_mlir.errors import ReproError
+from repro_mlir.frontends.interface import ImportedProgram
+from repro_mlir.program import Program, program_of
 
 if TYPE_CHECKING:
-    from .bindings import Captured
+    from repro_mlir.frontends.jax.bindings import Captured
 
 
 def capture(function: Callable[..., Any], *arguments: Any, state: int = 0) -> Program:
@@ -36,7 +36,7 @@ def import_function(function: Callable[..., Any], *arguments: Any, state: int = 
       ReproError: JAX is not installed; what cannot be captured, see the message.
     """
     try:
-        from .functions import capture_function
+        from repro_mlir.frontends.jax.functions import capture_function
     except ImportError as error:
         raise ReproError(f"functions of JAX need it: pip install 'repro-mlir[jax]' ({error})") from None
     return capture_function(function, arguments, state)

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...lazy_imports import load_on_first_use
+from repro_mlir.lazy_imports import load_on_first_use
 
 if TYPE_CHECKING:
-    from .backends import backend
-    from .capture import Imported, import_function
-    from .scope import Scope, derived_tensors
-    from .steps import evaluation_step, settings_of, state_of, training_step
+    from repro_mlir.frontends.keras.backends import backend
+    from repro_mlir.frontends.keras.capture import Imported, import_function
+    from repro_mlir.frontends.keras.scope import Scope, derived_tensors
+    from repro_mlir.frontends.keras.steps import evaluation_step, settings_of, state_of, training_step
 
 _HOMES = {
     "Imported": "capture",

@@ -12,10 +12,10 @@ from typing import Any
 import keras
 import numpy as np
 
-from ...numerics.environment import require_default_environment
-from ..interface import ImportedProgram
-from .backends import backend
-from .scope import Scope
+from repro_mlir.frontends.interface import ImportedProgram
+from repro_mlir.frontends.keras.backends import backend
+from repro_mlir.frontends.keras.scope import Scope
+from repro_mlir.numerics.environment import require_default_environment
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 
 """Errors of this frontend."""
 
-from ...errors import ReproError
+from repro_mlir.errors import ReproError
 
 
 class CaptureError(ReproError):

@@ -11,11 +11,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from ...errors import ReproError
-from ...numerics.tensors import TensorType
-from ..interface import ImportedProgram
-from ..jax.programs import import_function as import_jax
-from .backends import Pure
+from repro_mlir.errors import ReproError
+from repro_mlir.frontends.interface import ImportedProgram
+from repro_mlir.frontends.jax.programs import import_function as import_jax
+from repro_mlir.frontends.keras.backends import Pure
+from repro_mlir.numerics.tensors import TensorType
 
 # JAX's arrays do not change.
 SHARES_MEMORY = False

@@ -15,12 +15,12 @@ import torch
 from keras.src.backend.common.masking import get_keras_mask, set_keras_mask
 from keras.src.backend.torch import random as keras_random
 
-from ...numerics.tensors import TensorType
-from ..arrays import as_array
-from ..interface import CaptureOptions, ImportedProgram
-from ..tensors import module_of
-from ..torch.capture import capture_function
-from .backends import Pure
+from repro_mlir.frontends.arrays import as_array
+from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram
+from repro_mlir.frontends.keras.backends import Pure
+from repro_mlir.frontends.tensors import module_of
+from repro_mlir.frontends.torch.capture import capture_function
+from repro_mlir.numerics.tensors import TensorType
 
 SHARES_MEMORY = True
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import keras
 
-from .backends import backend
-from .errors import CaptureError
+from repro_mlir.frontends.keras.backends import backend
+from repro_mlir.frontends.keras.errors import CaptureError
 
 
 class Scope(keras.StatelessScope):

@@ -12,8 +12,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from .errors import CaptureError
-from .scope import Scope, derived_tensors
+from repro_mlir.frontends.keras.errors import CaptureError
+from repro_mlir.frontends.keras.scope import Scope, derived_tensors
 
 Step = Callable[..., Any]
 """Takes a scope, `x`, `y` and `sample_weight`, and gives the logs."""

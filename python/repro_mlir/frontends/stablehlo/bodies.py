@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from jaxlib.mlir import ir
 
-from . import emit
-from .rules import Unsupported
+from repro_mlir.frontends.stablehlo import emit
+from repro_mlir.frontends.stablehlo.rules import Unsupported
 
 COMBINATIONS = {
     "stablehlo.add": "add",

@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Sequence
 
 from jaxlib.mlir import ir
 
-from ..generic_form import OperationWriter
+from repro_mlir.frontends.generic_form import OperationWriter
 
 _PREFIX = "repro."
 

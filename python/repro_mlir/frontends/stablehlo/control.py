@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 
-from . import emit
-from .calls import Calls, functions
-from .errors import error_at
-from .ordering import approximate_top_k
-from .rules import Unsupported, rule
+from repro_mlir.frontends.stablehlo import emit
+from repro_mlir.frontends.stablehlo.calls import Calls, functions
+from repro_mlir.frontends.stablehlo.errors import error_at
+from repro_mlir.frontends.stablehlo.ordering import approximate_top_k
+from repro_mlir.frontends.stablehlo.rules import Unsupported, rule
 
 _IDENTITIES = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement"}
 """Custom calls that say where a tensor lies."""

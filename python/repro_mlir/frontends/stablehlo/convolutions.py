@@ -11,9 +11,9 @@ import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
-from . import emit
-from .calls import Builder, Calls
-from .rules import Unsupported, rule
+from repro_mlir.frontends.stablehlo import emit
+from repro_mlir.frontends.stablehlo.calls import Builder, Calls
+from repro_mlir.frontends.stablehlo.rules import Unsupported, rule
 
 
 @rule("stablehlo.convolution")

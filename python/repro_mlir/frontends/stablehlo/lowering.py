@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from jaxlib.mlir import ir
 from jaxlib.mlir.passmanager import PassManager
 
-from ..newer_mlir import for_llvm_22
-from . import (  # noqa: F401  # their rules
+from repro_mlir.frontends.newer_mlir import for_llvm_22
+from repro_mlir.frontends.stablehlo import (  # noqa: F401  # their rules
     convolutions,
     emit,
     functions,
@@ -25,12 +25,12 @@ from . import (  # noqa: F401  # their rules
     slices,
     windows,
 )
-from .calls import Calls, collect
-from .calls import functions as functions_of
-from .context import new_context
-from .control import inline
-from .errors import NODE, CaptureError, error_at, node_of, place_of
-from .rules import apply
+from repro_mlir.frontends.stablehlo.calls import Calls, collect
+from repro_mlir.frontends.stablehlo.calls import functions as functions_of
+from repro_mlir.frontends.stablehlo.context import new_context
+from repro_mlir.frontends.stablehlo.control import inline
+from repro_mlir.frontends.stablehlo.errors import NODE, CaptureError, error_at, node_of, place_of
+from repro_mlir.frontends.stablehlo.rules import apply
 
 # No canonicalization: its folders evaluate functions by the host's libm, where import has not replaced them (S5).
 _EXPAND = "builtin.module(func.func(chlo-legalize-to-stablehlo))"

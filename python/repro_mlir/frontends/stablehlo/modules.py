@@ -10,11 +10,11 @@ from typing import Any
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
-from ..entry_point import entry_point
-from .calls import functions
-from .context import new_context
-from .errors import CaptureError
-from .lowering import lower
+from repro_mlir.frontends.entry_point import entry_point
+from repro_mlir.frontends.stablehlo.calls import functions
+from repro_mlir.frontends.stablehlo.context import new_context
+from repro_mlir.frontends.stablehlo.errors import CaptureError
+from repro_mlir.frontends.stablehlo.lowering import lower
 
 
 def lower_module(data: bytes) -> str:

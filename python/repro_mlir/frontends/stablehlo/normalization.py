@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
-from . import emit
-from .calls import Calls
-from .rules import rule
+from repro_mlir.frontends.stablehlo import emit
+from repro_mlir.frontends.stablehlo.calls import Calls
+from repro_mlir.frontends.stablehlo.rules import rule
 
 
 class _Features:

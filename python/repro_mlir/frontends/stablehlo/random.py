@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
-from . import emit
-from .calls import Calls
-from .rules import Unsupported, rule
+from repro_mlir.frontends.stablehlo import emit
+from repro_mlir.frontends.stablehlo.calls import Calls
+from repro_mlir.frontends.stablehlo.rules import Unsupported, rule
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA

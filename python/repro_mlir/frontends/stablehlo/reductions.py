@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
-from . import emit
-from .bodies import is_identity
-from .calls import Builder, Calls, collect
-from .rules import Unsupported, rule
+from repro_mlir.frontends.stablehlo import emit
+from repro_mlir.frontends.stablehlo.bodies import is_identity
+from repro_mlir.frontends.stablehlo.calls import Builder, Calls, collect
+from repro_mlir.frontends.stablehlo.rules import Unsupported, rule
 
 _KINDS = {"GT": "max", "LT": "min"}
 

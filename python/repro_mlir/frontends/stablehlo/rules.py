@@ -10,8 +10,8 @@ from typing import Protocol
 
 from jaxlib.mlir import ir
 
-from .calls import Calls, collect
-from .errors import error_at
+from repro_mlir.frontends.stablehlo.calls import Calls, collect
+from repro_mlir.frontends.stablehlo.errors import error_at
 
 
 class Unsupported(Exception):

@@ -12,10 +12,10 @@ import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
-from . import emit
-from .bodies import apply_elementwise, combination, is_identity
-from .calls import Builder, Calls
-from .rules import Unsupported, rule
+from repro_mlir.frontends.stablehlo import emit
+from repro_mlir.frontends.stablehlo.bodies import apply_elementwise, combination, is_identity
+from repro_mlir.frontends.stablehlo.calls import Builder, Calls
+from repro_mlir.frontends.stablehlo.rules import Unsupported, rule
 
 _MOST_POSITIONS = 1024
 """Of a window that is written out position by position."""

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...lazy_imports import load_on_first_use
+from repro_mlir.lazy_imports import load_on_first_use
 
 if TYPE_CHECKING:
-    from .bindings import Captured
-    from .programs import capture, import_function, import_saved_model, load
+    from repro_mlir.frontends.tensorflow.bindings import Captured
+    from repro_mlir.frontends.tensorflow.programs import capture, import_function, import_saved_model, load
 
 _HOMES = {"Captured": "bindings"} | dict.fromkeys(
     ("capture", "import_function", "import_saved_model", "load"), "programs"

@@ -11,8 +11,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from ..stablehlo.errors import CaptureError, users_place
-from ..stablehlo.hlo import Place
+from repro_mlir.frontends.stablehlo.errors import CaptureError, users_place
+from repro_mlir.frontends.stablehlo.hlo import Place
 
 _DROPPED = {
     **dict.fromkeys(("Assert", "CheckNumerics", "CheckNumericsV2"), "a check of values"),

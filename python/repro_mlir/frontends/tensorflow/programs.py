@@ -9,12 +9,12 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ...errors import ReproError
-from ...program import Program, program_of
-from ..interface import ImportedProgram
+from repro_mlir.errors import ReproError
+from repro_mlir.frontends.interface import ImportedProgram
+from repro_mlir.program import Program, program_of
 
 if TYPE_CHECKING:
-    from .bindings import Captured
+    from repro_mlir.frontends.tensorflow.bindings import Captured
 
 
 def capture(function: Callable[..., Any], *arguments: Any) -> Program:
@@ -39,7 +39,7 @@ def import_function(function: Callable[..., Any], *arguments: Any) -> ImportedPr
       ReproError: TensorFlow is not installed; what cannot be captured, with the line and the node, see the message.
     """
     try:
-        from .tracing import capture_function
+        from repro_mlir.frontends.tensorflow.tracing import capture_function
     except ImportError as error:
         raise _missing(error) from None
     return capture_function(function, arguments)
@@ -69,7 +69,7 @@ def import_saved_model(
         cannot be captured, with the node, see the message.
     """
     try:
-        from .saved_model import capture_saved_model
+        from repro_mlir.frontends.tensorflow.saved_model import capture_saved_model
     except ImportError as error:
         raise _missing(error) from None
     return capture_saved_model(os.fspath(path), signature, dict(sizes or {}))

@@ -9,10 +9,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from ..interface import ImportedProgram
-from ..stablehlo.errors import CaptureError
-from .bindings import Captured
-from .tracing import capture_named
+from repro_mlir.frontends.interface import ImportedProgram
+from repro_mlir.frontends.stablehlo.errors import CaptureError
+from repro_mlir.frontends.tensorflow.bindings import Captured
+from repro_mlir.frontends.tensorflow.tracing import capture_named
 
 
 def capture_saved_model(path: str, signature: str | None, sizes: dict[str, int]) -> ImportedProgram[Captured]:

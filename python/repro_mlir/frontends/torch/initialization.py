@@ -46,7 +46,7 @@ def initialize(model: Model | Callable[[], Model], seed: int = 0) -> Model:
     """
     import torch
 
-    from .defined_construction import DefinedConstruction, is_plain, is_whole
+    from repro_mlir.frontends.torch.defined_construction import DefinedConstruction, is_plain, is_whole
 
     made: Any
     if isinstance(model, torch.nn.Module):

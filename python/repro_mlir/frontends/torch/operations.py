@@ -17,11 +17,11 @@ import torch
 import torch.fx
 from torch_mlir import ir
 
-from ...errors import ReproError
-from ..generic_form import OperationWriter
+from repro_mlir.errors import ReproError
+from repro_mlir.frontends.generic_form import OperationWriter
 
 if TYPE_CHECKING:
-    from .extents import ExtentWriter
+    from repro_mlir.frontends.torch.extents import ExtentWriter
 
 # PyTorch has one library of a namespace in a process, and operators for as long as that lives. This package may be
 # imported more than once, so PyTorch keeps it: all imports define and use the same operators.

@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...errors import ReproError
-from ...program.microbatches import StepProgram
-from .. import torch as frontend
-from ..arrays import as_array
-from ..batches import repeated
-from ..interface import CaptureOptions, ImportedProgram, Microbatches
-from .programs import microbatch_program, training_program
+from repro_mlir.errors import ReproError
+from repro_mlir.frontends import torch as frontend
+from repro_mlir.frontends.arrays import as_array
+from repro_mlir.frontends.batches import repeated
+from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram, Microbatches
+from repro_mlir.frontends.torch.programs import microbatch_program, training_program
+from repro_mlir.program.microbatches import StepProgram
 
 if TYPE_CHECKING:
-    from . import Captured, FlatBatch, Form
+    from repro_mlir.frontends.torch import Captured, FlatBatch, Form
 
 MOST_VALIDATION_BATCHES = 1000
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...lazy_imports import load_on_first_use
+from repro_mlir.lazy_imports import load_on_first_use
 
 if TYPE_CHECKING:
-    from .compare import compare_recipes
-    from .results import Report, Run, Sample
+    from repro_mlir.precision.report.compare import compare_recipes
+    from repro_mlir.precision.report.results import Report, Run, Sample
 
 _HOMES = {"Report": "results", "Run": "results", "Sample": "results", "compare_recipes": "compare"}
 

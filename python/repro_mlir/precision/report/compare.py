@@ -15,23 +15,31 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import ReproError
-from ...execute.executable import Executable, compile
-from ...frontends import torch as frontend
-from ...frontends.arrays import as_array
-from ...frontends.batches import as_arguments
-from ...frontends.torch.script import Training, load_training
-from ...numerics.hashing import combine_digests, state_hash, tensor_digest
-from ...program import Program
-from ...progress import Progress
-from ...train.trainer import Trainer
-from ..apply import apply_precision
-from ..recipe import Recipe
-from ..recipe_json import recipe_of, recipe_to_json
-from ..summary import precision_summary
-from .probe import Probe, probe_of, values_of
-from .results import Contraction, ContractionSample, Operand, Report, Run, Sample, WeightError
-from .statistics import OperandStatistics, relative_error, sqnr_db
+from repro_mlir.errors import ReproError
+from repro_mlir.execute.executable import Executable, compile
+from repro_mlir.frontends import torch as frontend
+from repro_mlir.frontends.arrays import as_array
+from repro_mlir.frontends.batches import as_arguments
+from repro_mlir.frontends.torch.script import Training, load_training
+from repro_mlir.numerics.hashing import combine_digests, state_hash, tensor_digest
+from repro_mlir.precision.apply import apply_precision
+from repro_mlir.precision.recipe import Recipe
+from repro_mlir.precision.recipe_json import recipe_of, recipe_to_json
+from repro_mlir.precision.report.probe import Probe, probe_of, values_of
+from repro_mlir.precision.report.results import (
+    Contraction,
+    ContractionSample,
+    Operand,
+    Report,
+    Run,
+    Sample,
+    WeightError,
+)
+from repro_mlir.precision.report.statistics import OperandStatistics, relative_error, sqnr_db
+from repro_mlir.precision.summary import precision_summary
+from repro_mlir.program import Program
+from repro_mlir.progress import Progress
+from repro_mlir.train.trainer import Trainer
 
 F32 = "f32"
 _VALIDATIONS = 10

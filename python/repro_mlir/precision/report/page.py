@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...pages import document, escaped
+from repro_mlir.pages import document, escaped
 
 _FOLDER = Path(__file__).parent
 _MEASURES = {

@@ -12,17 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from ... import ir
-from ...errors import ReproError
-from ...numerics.formats import element_type, from_bits
-from ...numerics.tensors import TensorType
-from ...program import Program
-from ...program.canonical import read_module, write_module
-from ..apply import formats_of, requests
-from ..formats import F32, Format
-from ..recipe import Recipe
-from ..roles import describe, shape_of
-from .statistics import OperandStatistics, block_statistics, number_statistics
+from repro_mlir import ir
+from repro_mlir.errors import ReproError
+from repro_mlir.numerics.formats import element_type, from_bits
+from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.precision.apply import formats_of, requests
+from repro_mlir.precision.formats import F32, Format
+from repro_mlir.precision.recipe import Recipe
+from repro_mlir.precision.report.statistics import OperandStatistics, block_statistics, number_statistics
+from repro_mlir.precision.roles import describe, shape_of
+from repro_mlir.program import Program
+from repro_mlir.program.canonical import read_module, write_module
 
 _VALUE = "probe"
 _OF_BLOCKS = "repro.block_contraction"
@@ -161,7 +161,7 @@ def values_of(kind: TensorType, array: np.ndarray) -> np.ndarray:
 
 def _contractions(module: Any) -> Iterator[Any]:
     """Those of `describe`, also where a recipe makes them contractions in blocks (Q4)."""
-    from ..._mlir_libs import _repro
+    from repro_mlir._mlir_libs import _repro
 
     for function in module.body.operations:
         for each in function.regions[0].blocks[0].operations:

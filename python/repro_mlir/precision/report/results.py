@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...errors import ReproError
-from ...files.storage import write_file
-from .page import page
-from .statistics import Decibel, OperandStatistics
+from repro_mlir.errors import ReproError
+from repro_mlir.files.storage import write_file
+from repro_mlir.precision.report.page import page
+from repro_mlir.precision.report.statistics import Decibel, OperandStatistics
 
 FORMAT = 1
 PAGE, DATA = "report.html", "report.json"

@@ -12,8 +12,9 @@ from typing import Literal
 
 import numpy as np
 
-from ...numerics.environment import float_environment
-from ...reference.low_precision.binary_formats import (
+from repro_mlir.numerics.environment import float_environment
+from repro_mlir.precision.formats import Format
+from repro_mlir.reference.low_precision.binary_formats import (
     E8M0_NAN,
     ELEMENT_FORMATS,
     F8E4M3FN,
@@ -21,15 +22,10 @@ from ...reference.low_precision.binary_formats import (
     FixedFormat,
     decode,
 )
-from ...reference.low_precision.binary_formats import Format as Element
-from ...reference.low_precision.block_quantization import (
-    BlockFormat,
-    Quantized,
-    block_amax,
-    dequantize,
-)
-from ...reference.low_precision.block_rounding import round_elements
-from ...reference.low_precision.block_scales import (
+from repro_mlir.reference.low_precision.binary_formats import Format as Element
+from repro_mlir.reference.low_precision.block_quantization import BlockFormat, Quantized, block_amax, dequantize
+from repro_mlir.reference.low_precision.block_rounding import round_elements
+from repro_mlir.reference.low_precision.block_scales import (
     SCALE_RULES,
     Given,
     OneLevelQuotient,
@@ -39,7 +35,6 @@ from ...reference.low_precision.block_scales import (
     TwoLevel,
     TwoLevelQuotient,
 )
-from ..formats import Format
 
 Decibel = float | Literal["exact"] | None
 """A ratio in dB; `exact` where there is no error, None where it is not defined."""

@@ -13,9 +13,9 @@ from typing import Literal
 
 import numpy as np
 
-from ...numerics.environment import float_environment
-from ...numerics.formats import canonical, element_type, round_to_format
-from .binary_formats import (
+from repro_mlir.numerics.environment import float_environment
+from repro_mlir.numerics.formats import canonical, element_type, round_to_format
+from repro_mlir.reference.low_precision.binary_formats import (
     BF16,
     E8M13,
     F4E2M1FN,
@@ -35,8 +35,8 @@ from .binary_formats import (
     unpack,
     unpack_e8m0,
 )
-from .exact_rounding import Direction, bit_length, shift_left
-from .f32_operations import add, multiply
+from repro_mlir.reference.low_precision.exact_rounding import Direction, bit_length, shift_left
+from repro_mlir.reference.low_precision.f32_operations import add, multiply
 
 ROUNDINGS = {
     "rz_f32": (F32, Direction.TOWARD_ZERO),

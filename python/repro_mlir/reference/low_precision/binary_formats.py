@@ -14,8 +14,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...numerics.elements import BinaryFormat, float_format
-from .exact_rounding import Array, Direction, bit_length, round_to_place, round_to_precision
+from repro_mlir.numerics.elements import BinaryFormat, float_format
+from repro_mlir.reference.low_precision.exact_rounding import (
+    Array,
+    Direction,
+    bit_length,
+    round_to_place,
+    round_to_precision,
+)
 
 
 @dataclass(frozen=True)

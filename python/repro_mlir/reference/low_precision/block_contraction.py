@@ -9,10 +9,19 @@ from enum import Enum
 
 import numpy as np
 
-from .accumulators import Fdpa, LateFdpa, accumulate
-from .binary_formats import F32, BinaryFormat, Format, decode, decode_e8m0, decode_scale, encode, unpack
-from .exact_rounding import Direction
-from .f32_operations import add, divide, multiply, multiply_add
+from repro_mlir.reference.low_precision.accumulators import Fdpa, LateFdpa, accumulate
+from repro_mlir.reference.low_precision.binary_formats import (
+    F32,
+    BinaryFormat,
+    Format,
+    decode,
+    decode_e8m0,
+    decode_scale,
+    encode,
+    unpack,
+)
+from repro_mlir.reference.low_precision.exact_rounding import Direction
+from repro_mlir.reference.low_precision.f32_operations import add, divide, multiply, multiply_add
 
 
 class Step(Enum):

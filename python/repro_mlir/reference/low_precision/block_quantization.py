@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .binary_formats import (
+from repro_mlir.reference.low_precision.binary_formats import (
     E8M0_BIAS,
     E8M0_NAN,
     F8E4M3FN,
@@ -23,8 +23,8 @@ from .binary_formats import (
     to_f32,
     unpack,
 )
-from .block_rounding import NEAREST_EVEN, Rounding, round_elements, round_unpacked
-from .block_scales import (
+from repro_mlir.reference.low_precision.block_rounding import NEAREST_EVEN, Rounding, round_elements, round_unpacked
+from repro_mlir.reference.low_precision.block_scales import (
     FourError,
     Given,
     OneLevelQuotient,
@@ -40,8 +40,8 @@ from .block_scales import (
     tensor_scale,
     two_level,
 )
-from .exact_rounding import Direction
-from .f32_operations import add, divide, largest_magnitude, multiply
+from repro_mlir.reference.low_precision.exact_rounding import Direction
+from repro_mlir.reference.low_precision.f32_operations import add, divide, largest_magnitude, multiply
 
 Tile = tuple[int | None, int | None]
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...numerics.philox import random_bits
-from .binary_formats import (
+from repro_mlir.numerics.philox import random_bits
+from repro_mlir.reference.low_precision.binary_formats import (
     BF16,
     F4E2M1FN,
     F16,
@@ -22,7 +22,7 @@ from .binary_formats import (
     f32_bits,
     unpack,
 )
-from .exact_rounding import Direction
+from repro_mlir.reference.low_precision.exact_rounding import Direction
 
 NAN_CODES = ("largest", "zero", "negative_zero")
 

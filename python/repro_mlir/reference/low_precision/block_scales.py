@@ -15,7 +15,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from .binary_formats import (
+from repro_mlir.reference.low_precision.binary_formats import (
     E8M0_BIAS,
     E8M0_NAN,
     F8E4M3FN,
@@ -28,9 +28,9 @@ from .binary_formats import (
     to_f32,
     unpack,
 )
-from .block_rounding import NEAREST_EVEN, round_elements
-from .exact_rounding import Direction, bit_length
-from .f32_operations import divide, minimum, multiply
+from repro_mlir.reference.low_precision.block_rounding import NEAREST_EVEN, round_elements
+from repro_mlir.reference.low_precision.exact_rounding import Direction, bit_length
+from repro_mlir.reference.low_precision.f32_operations import divide, minimum, multiply
 
 FLT_MAX = float(np.finfo(np.float32).max)
 

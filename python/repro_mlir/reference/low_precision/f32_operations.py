@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...numerics.environment import float_environment
-from ...numerics.formats import F32, canonical
-from .. import arithmetic
-from .binary_formats import f32_bits
-from .exact_rounding import Array
+from repro_mlir.numerics.environment import float_environment
+from repro_mlir.numerics.formats import F32, canonical
+from repro_mlir.reference import arithmetic
+from repro_mlir.reference.low_precision.binary_formats import f32_bits
+from repro_mlir.reference.low_precision.exact_rounding import Array
 
 
 def _of_f32(operation: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .binary_formats import BF16, decode
-from .block_rounding import Rounding, round_elements
-from .f32_operations import add, multiply
+from repro_mlir.reference.low_precision.binary_formats import BF16, decode
+from repro_mlir.reference.low_precision.block_rounding import Rounding, round_elements
+from repro_mlir.reference.low_precision.f32_operations import add, multiply
 
 SIGNS_16 = (1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1)
 """The signs of TransformerEngine's NVFP4 recipe."""

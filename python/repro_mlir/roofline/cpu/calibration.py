@@ -17,15 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from ...compilation import cpu
-from ...errors import ReproError
-from ...execute.buffers import Tensor
-from ...execute.cpu import CpuBackend
-from ...field_checks import check_among
-from ..machines.cpu import CpuMachine
-from ..machines.files import read_file
-from .prediction import StepPrediction, code_of, predict_cpu
-from .throughput import model_width, tool
+from repro_mlir.compilation import cpu
+from repro_mlir.errors import ReproError
+from repro_mlir.execute.buffers import Tensor
+from repro_mlir.execute.cpu import CpuBackend
+from repro_mlir.field_checks import check_among
+from repro_mlir.roofline.cpu.prediction import StepPrediction, code_of, predict_cpu
+from repro_mlir.roofline.cpu.throughput import model_width, tool
+from repro_mlir.roofline.machines.cpu import CpuMachine
+from repro_mlir.roofline.machines.files import read_file
 
 _SECONDS = 0.4
 _CLOCK_SECONDS = 0.25

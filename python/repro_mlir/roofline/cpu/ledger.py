@@ -15,16 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from ...compilation import cpu
-from ...compilation.cache import cached_compile
-from ...errors import ReproError, StepFailed
-from ...execute.cpu import CpuBackend
-from ...program.program import Program
-from ..causes import added_causes
-from ..ledger import LedgerEntry, median_error, unsigned_unknown
-from ..machines.cpu import CpuMachine
-from .counters import EVENTS, Counters, threads_of_process
-from .prediction import StepPrediction
+from repro_mlir.compilation import cpu
+from repro_mlir.compilation.cache import cached_compile
+from repro_mlir.errors import ReproError, StepFailed
+from repro_mlir.execute.cpu import CpuBackend
+from repro_mlir.program.program import Program
+from repro_mlir.roofline.causes import added_causes
+from repro_mlir.roofline.cpu.counters import EVENTS, Counters, threads_of_process
+from repro_mlir.roofline.cpu.prediction import StepPrediction
+from repro_mlir.roofline.ledger import LedgerEntry, median_error, unsigned_unknown
+from repro_mlir.roofline.machines.cpu import CpuMachine
 
 # Of fewer the least time of a launch is often not that of the code, where other programs run.
 _LEAST_STEPS = 5

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...bundle.runner.plan import Plan
-from ...errors import ReproError
-from ..traffic import Access, Touch, touches_of
+from repro_mlir.bundle.runner.plan import Plan
+from repro_mlir.errors import ReproError
+from repro_mlir.roofline.traffic import Access, Touch, touches_of
 
 
 @dataclass(frozen=True)

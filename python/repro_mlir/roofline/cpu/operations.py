@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-from .assembly import Block
+from repro_mlir.roofline.cpu.assembly import Block
 
 OPERATIONS = ("floating_point", "integer", "special")
 """What is counted: additions, products, minima and maxima of numbers, a multiply-add being two; the same of vectors of

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..ceilings import Ceilings
-from ..machines.cpu import CpuMachine
-from .assembly import Block
+from repro_mlir.roofline.ceilings import Ceilings
+from repro_mlir.roofline.cpu.assembly import Block
+from repro_mlir.roofline.machines.cpu import CpuMachine
 
 # By the beginning of a level's name, the longest first: an instruction of its widest vectors and their registers.
 _MULTIPLY_ADDS = {

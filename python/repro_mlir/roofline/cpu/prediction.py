@@ -11,22 +11,22 @@ from typing import Any
 
 import numpy as np
 
-from ...bundle.runner.plan import Kernel, Plan, read_plan
-from ...compilation.cache import cached_analysis
-from ...compilation.cpu import Analysis
-from ...errors import ReproError
-from ...program.program import Program
-from ..causes import added_causes
-from ..ceilings import Ceilings
-from ..machines.cpu import UNITS, CpuMachine
-from ..memory import memory_of
-from ..traffic import Reuse, reuse
-from .assembly import Block, calls_of, read_assembly
-from .operands import Operand, read_operands, touches
-from .operations import operations_of
-from .peak import bandwidths, ceilings_of, peak_block, scattered_bandwidths
-from .sequences import Sequence, sequences_of
-from .throughput import Cycles, cycles_of
+from repro_mlir.bundle.runner.plan import Kernel, Plan, read_plan
+from repro_mlir.compilation.cache import cached_analysis
+from repro_mlir.compilation.cpu import Analysis
+from repro_mlir.errors import ReproError
+from repro_mlir.program.program import Program
+from repro_mlir.roofline.causes import added_causes
+from repro_mlir.roofline.ceilings import Ceilings
+from repro_mlir.roofline.cpu.assembly import Block, calls_of, read_assembly
+from repro_mlir.roofline.cpu.operands import Operand, read_operands, touches
+from repro_mlir.roofline.cpu.operations import operations_of
+from repro_mlir.roofline.cpu.peak import bandwidths, ceilings_of, peak_block, scattered_bandwidths
+from repro_mlir.roofline.cpu.sequences import Sequence, sequences_of
+from repro_mlir.roofline.cpu.throughput import Cycles, cycles_of
+from repro_mlir.roofline.machines.cpu import UNITS, CpuMachine
+from repro_mlir.roofline.memory import memory_of
+from repro_mlir.roofline.traffic import Reuse, reuse
 
 CAUSES = ("issue", "ports", "latency", "l2", "l3", "memory", "imbalance", "launch")
 """What a launch takes its time for."""

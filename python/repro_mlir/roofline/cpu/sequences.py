@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence as Items
 from dataclasses import dataclass, replace
 
-from .assembly import Block
+from repro_mlir.roofline.cpu.assembly import Block
 
 # More instructions than a reorder buffer holds (512 in Golden Cove): of a longer sequence the ends hardly overlap.
 _MOST = 512

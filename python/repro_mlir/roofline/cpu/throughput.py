@@ -17,9 +17,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ...child_processes import ending_with_this
-from ...errors import ReproError
-from ..machines.cpu import CpuMachine
+from repro_mlir.child_processes import ending_with_this
+from repro_mlir.errors import ReproError
+from repro_mlir.roofline.machines.cpu import CpuMachine
 
 # Iterations: few and many of a short sequence, and of one from `_LONG` instructions. What a pipeline takes to fill is
 # in both, so the difference is that of iterations alone.

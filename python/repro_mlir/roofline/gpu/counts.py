@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...bundle.runner.plan import Kernel, Launch, Plan
-from ...errors import ReproError
-from ...execute import emulator
-from ..traffic import Touch, touches_of
-from .architecture import LATENCIES, SECTOR, WARP
-from .instructions import Cost, cost_of
-from .ptx import Block
+from repro_mlir.bundle.runner.plan import Kernel, Launch, Plan
+from repro_mlir.errors import ReproError
+from repro_mlir.execute import emulator
+from repro_mlir.roofline.gpu.architecture import LATENCIES, SECTOR, WARP
+from repro_mlir.roofline.gpu.instructions import Cost, cost_of
+from repro_mlir.roofline.gpu.ptx import Block
+from repro_mlir.roofline.traffic import Touch, touches_of
 
 # Instructions of warps that are run for a launch, about; all blocks run where they are no more.
 _BUDGET = 200_000

@@ -9,8 +9,8 @@ import re
 from dataclasses import dataclass, field
 from functools import cache
 
-from .architecture import LATENCIES
-from .ptx import Instruction
+from repro_mlir.roofline.gpu.architecture import LATENCIES
+from repro_mlir.roofline.gpu.ptx import Instruction
 
 _WIDE = {"b64", "s64", "u64", "f64"}
 _FLOATS = {"f16", "bf16", "f16x2", "bf16x2", "f32", "f32x2"}

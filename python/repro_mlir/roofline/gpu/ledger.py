@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...errors import ReproError
-from ...field_checks import shown
-from ...files import json_text
-from ...files.regular import read_regular
-from ..ledger import LedgerEntry, median_error, unsigned_unknown
-from .prediction import GpuStepPrediction
+from repro_mlir.errors import ReproError
+from repro_mlir.field_checks import shown
+from repro_mlir.files import json_text
+from repro_mlir.files.regular import read_regular
+from repro_mlir.roofline.gpu.prediction import GpuStepPrediction
+from repro_mlir.roofline.ledger import LedgerEntry, median_error, unsigned_unknown
 
 _LIMIT = 1 << 24
 # Of times in any unit, so that their quotients are finite.

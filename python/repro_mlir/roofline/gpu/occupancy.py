@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import struct
 
-from ...errors import ReproError
-from ..machines.accelerator import Accelerator
-from .architecture import ARCHITECTURES, PARTS, REGISTER_UNIT, SHARED_UNIT, WARP
+from repro_mlir.errors import ReproError
+from repro_mlir.roofline.gpu.architecture import ARCHITECTURES, PARTS, REGISTER_UNIT, SHARED_UNIT, WARP
+from repro_mlir.roofline.machines.accelerator import Accelerator
 
 # Of the section .nv.info of a cubin: a record of two words, a symbol and its registers.
 _REGISTERS = b"\x04\x2f"

@@ -9,24 +9,24 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ...bundle.runner.bundle import Bundle
-from ...bundle.runner.certificates import without_tensor_cores
-from ...bundle.runner.execution import TargetCode, choose_architecture
-from ...bundle.runner.plan import Plan
-from ...compilation.device_code import compile_for
-from ...errors import ReproError
-from ...execute import emulator
-from ...field_checks import shown
-from ...program.program import Program
-from ..causes import added_causes
-from ..ceilings import Ceilings
-from ..machines.accelerator import Accelerator
-from ..memory import memory_of
-from ..traffic import Reuse, reuse
-from .architecture import ARCHITECTURES, WARP, WAVEFRONT, Architecture
-from .counts import ALIGNMENT, Work, count
-from .occupancy import blocks_per_multiprocessor, registers_of
-from .ptx import most_live_registers, read_kernels
+from repro_mlir.bundle.runner.bundle import Bundle
+from repro_mlir.bundle.runner.certificates import without_tensor_cores
+from repro_mlir.bundle.runner.execution import TargetCode, choose_architecture
+from repro_mlir.bundle.runner.plan import Plan
+from repro_mlir.compilation.device_code import compile_for
+from repro_mlir.errors import ReproError
+from repro_mlir.execute import emulator
+from repro_mlir.field_checks import shown
+from repro_mlir.program.program import Program
+from repro_mlir.roofline.causes import added_causes
+from repro_mlir.roofline.ceilings import Ceilings
+from repro_mlir.roofline.gpu.architecture import ARCHITECTURES, WARP, WAVEFRONT, Architecture
+from repro_mlir.roofline.gpu.counts import ALIGNMENT, Work, count
+from repro_mlir.roofline.gpu.occupancy import blocks_per_multiprocessor, registers_of
+from repro_mlir.roofline.gpu.ptx import most_live_registers, read_kernels
+from repro_mlir.roofline.machines.accelerator import Accelerator
+from repro_mlir.roofline.memory import memory_of
+from repro_mlir.roofline.traffic import Reuse, reuse
 
 GPU_CAUSES = ("issue", "units", "latency", "l2", "memory", "tail", "launch")
 """What a launch takes its time for."""

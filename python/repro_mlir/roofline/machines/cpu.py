@@ -10,10 +10,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from ...compilation.cpu import levels
-from ...errors import ReproError
-from ...field_checks import check_among, check_whole, shown
-from .files import MachineFile, changed_numbers, check_keys, check_number, in_file, write_entries
+from repro_mlir.compilation.cpu import levels
+from repro_mlir.errors import ReproError
+from repro_mlir.field_checks import check_among, check_whole, shown
+from repro_mlir.roofline.machines.files import (
+    MachineFile,
+    changed_numbers,
+    check_keys,
+    check_number,
+    in_file,
+    write_entries,
+)
 
 _SIZES = ("line_bytes", "l1_bytes", "l1_ways", "l2_bytes")
 # What the compiler reads and no prediction.

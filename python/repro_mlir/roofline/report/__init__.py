@@ -3,9 +3,9 @@
 
 """Predictions and sweeps as lines of text, as JSON and as pages."""
 
-from .data import Case, as_json, case_as_json, sweep_as_json
-from .page import prediction_page, sweep_page
-from .text import comparison_lines, lines_of, sweep_lines
+from repro_mlir.roofline.report.data import Case, as_json, case_as_json, sweep_as_json
+from repro_mlir.roofline.report.page import prediction_page, sweep_page
+from repro_mlir.roofline.report.text import comparison_lines, lines_of, sweep_lines
 
 __all__ = [
     "Case",

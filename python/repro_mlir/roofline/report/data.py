@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ..cpu.ledger import Ledger
-from ..cpu.prediction import LaunchPrediction, StepPrediction
-from ..gpu.ledger import GpuLedger
-from ..gpu.prediction import GpuLaunchPrediction, GpuStepPrediction
-from ..sweep_points import SweepPoint
+from repro_mlir.roofline.cpu.ledger import Ledger
+from repro_mlir.roofline.cpu.prediction import LaunchPrediction, StepPrediction
+from repro_mlir.roofline.gpu.ledger import GpuLedger
+from repro_mlir.roofline.gpu.prediction import GpuLaunchPrediction, GpuStepPrediction
+from repro_mlir.roofline.sweep_points import SweepPoint
 
 AnyLaunch = LaunchPrediction | GpuLaunchPrediction
 AnyStep = StepPrediction | GpuStepPrediction

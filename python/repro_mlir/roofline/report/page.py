@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...pages import document, escaped
-from ..sweep_points import SweepPoint
-from .data import Case, as_json, sweep_as_json
+from repro_mlir.pages import document, escaped
+from repro_mlir.roofline.report.data import Case, as_json, sweep_as_json
+from repro_mlir.roofline.sweep_points import SweepPoint
 
 _FOLDER = Path(__file__).parent
 

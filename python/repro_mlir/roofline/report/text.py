@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from ..causes import added_causes
-from ..cpu.ledger import Ledger
-from ..sweep_points import SweepPoint
-from .data import AnyLaunch, AnyLedger, AnyStep, Case
+from repro_mlir.roofline.causes import added_causes
+from repro_mlir.roofline.cpu.ledger import Ledger
+from repro_mlir.roofline.report.data import AnyLaunch, AnyLedger, AnyStep, Case
+from repro_mlir.roofline.sweep_points import SweepPoint
 
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 

@@ -3,15 +3,20 @@
 
 """Predicts transformers that nobody compiles, from their sizes and a device's numbers (docs/roofline.md)."""
 
-from .config import TransformerConfig, config_of
-from .kernel_time import operation_seconds
-from .kernels import Kernels, training_products
-from .memory import TrainingMemory, training_memory
-from .operations import Operation, Product
-from .parallelism import RECOMPUTATIONS, SHARDINGS, Parallelism, Training
-from .prediction import DecodingPrediction, TrainingPrediction, predict_decoding, predict_training
-from .presets import PRESETS, read_transformer
-from .share import Share
+from repro_mlir.roofline.transformer.config import TransformerConfig, config_of
+from repro_mlir.roofline.transformer.kernel_time import operation_seconds
+from repro_mlir.roofline.transformer.kernels import Kernels, training_products
+from repro_mlir.roofline.transformer.memory import TrainingMemory, training_memory
+from repro_mlir.roofline.transformer.operations import Operation, Product
+from repro_mlir.roofline.transformer.parallelism import RECOMPUTATIONS, SHARDINGS, Parallelism, Training
+from repro_mlir.roofline.transformer.prediction import (
+    DecodingPrediction,
+    TrainingPrediction,
+    predict_decoding,
+    predict_training,
+)
+from repro_mlir.roofline.transformer.presets import PRESETS, read_transformer
+from repro_mlir.roofline.transformer.share import Share
 
 __all__ = [
     "PRESETS",

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from .operations import SOFTMAX_FLOPS, Operation, Product, moved, vector
-from .share import Sizes
+from repro_mlir.roofline.transformer.operations import SOFTMAX_FLOPS, Operation, Product, moved, vector
+from repro_mlir.roofline.transformer.share import Sizes
 
 
 class Attention(Sizes):

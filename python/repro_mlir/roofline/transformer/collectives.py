@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...errors import ReproError
-from ..machines import Accelerator
+from repro_mlir.errors import ReproError
+from repro_mlir.roofline.machines import Accelerator
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
-from ...errors import ReproError
-from ...field_checks import check_flag, check_whole
-from ..machines.files import check_keys
+from repro_mlir.errors import ReproError
+from repro_mlir.field_checks import check_flag, check_whole
+from repro_mlir.roofline.machines.files import check_keys
 
 # Of attention by blocks, each is an entry of the list of products.
 _MOST_BLOCKS = 4096

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
-from ..machines import Accelerator
-from .number_formats import NUMBER_FORMATS
-from .operations import Operation, Product
+from repro_mlir.roofline.machines import Accelerator
+from repro_mlir.roofline.transformer.number_formats import NUMBER_FORMATS
+from repro_mlir.roofline.transformer.operations import Operation, Product
 
 # Rows and columns of a tile, and the multiprocessors that share its operands.
 _TILES = ((64, 64, 1), (128, 64, 1), (64, 128, 1), (128, 128, 1), (256, 128, 1), (128, 256, 1), (256, 256, 2))

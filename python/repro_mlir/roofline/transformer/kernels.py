@@ -13,11 +13,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from .attention import Attention
-from .config import TransformerConfig
-from .number_formats import NUMBER_FORMATS
-from .operations import SOFTMAX_FLOPS, Operation, Product, moved, vector
-from .share import Share, Sizes
+from repro_mlir.roofline.transformer.attention import Attention
+from repro_mlir.roofline.transformer.config import TransformerConfig
+from repro_mlir.roofline.transformer.number_formats import NUMBER_FORMATS
+from repro_mlir.roofline.transformer.operations import SOFTMAX_FLOPS, Operation, Product, moved, vector
+from repro_mlir.roofline.transformer.share import Share, Sizes
 
 # Bytes of an element, read and written: of one kernel, and of the chain of kernels that PyTorch runs without fusion
 # for a norm of the mean square in f32, complex rotations in f32, and a gate that is not multiplied at once.

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .config import TransformerConfig
-from .number_formats import NUMBER_FORMATS
-from .parallelism import Training
+from repro_mlir.roofline.transformer.config import TransformerConfig
+from repro_mlir.roofline.transformer.number_formats import NUMBER_FORMATS
+from repro_mlir.roofline.transformer.parallelism import Training
 
 
 @dataclass(frozen=True)

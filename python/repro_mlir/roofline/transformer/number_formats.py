@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..machines import Accelerator
+from repro_mlir.roofline.machines import Accelerator
 
 _WIDER = ("f16_matrix_flops", "tf32_matrix_flops", "f32_flops")
 

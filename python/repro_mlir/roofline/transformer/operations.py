@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .number_formats import NUMBER_FORMATS
+from repro_mlir.roofline.transformer.number_formats import NUMBER_FORMATS
 
 # Vector operations of an element of a softmax, beside its exponential.
 SOFTMAX_FLOPS = 5

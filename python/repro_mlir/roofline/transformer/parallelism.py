@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...errors import ReproError
-from ...field_checks import check_among, check_flag, check_whole
-from ..machines import Accelerator
-from .collectives import Group
-from .config import TransformerConfig
-from .number_formats import NUMBER_FORMATS
+from repro_mlir.errors import ReproError
+from repro_mlir.field_checks import check_among, check_flag, check_whole
+from repro_mlir.roofline.machines import Accelerator
+from repro_mlir.roofline.transformer.collectives import Group
+from repro_mlir.roofline.transformer.config import TransformerConfig
+from repro_mlir.roofline.transformer.number_formats import NUMBER_FORMATS
 
 SHARDINGS = ("none", "optimizer", "full")
 """What devices of the same weights share: nothing, the optimizer's state, or weights and gradients too."""

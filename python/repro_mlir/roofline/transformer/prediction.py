@@ -8,18 +8,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from ...errors import ReproError
-from ...field_checks import check_among, check_flag, check_whole
-from ..causes import added_causes
-from ..machines import Accelerator
-from .config import TransformerConfig
-from .kernel_time import operation_seconds, total_seconds
-from .kernels import Kernels
-from .memory import DeviceParameters, TrainingMemory, device_parameters, stage_layers, training_memory
-from .number_formats import NUMBER_FORMATS
-from .operations import Operation
-from .parallelism import Parallelism, Training
-from .share import Share
+from repro_mlir.errors import ReproError
+from repro_mlir.field_checks import check_among, check_flag, check_whole
+from repro_mlir.roofline.causes import added_causes
+from repro_mlir.roofline.machines import Accelerator
+from repro_mlir.roofline.transformer.config import TransformerConfig
+from repro_mlir.roofline.transformer.kernel_time import operation_seconds, total_seconds
+from repro_mlir.roofline.transformer.kernels import Kernels
+from repro_mlir.roofline.transformer.memory import (
+    DeviceParameters,
+    TrainingMemory,
+    device_parameters,
+    stage_layers,
+    training_memory,
+)
+from repro_mlir.roofline.transformer.number_formats import NUMBER_FORMATS
+from repro_mlir.roofline.transformer.operations import Operation
+from repro_mlir.roofline.transformer.parallelism import Parallelism, Training
+from repro_mlir.roofline.transformer.share import Share
 
 CAUSES = (
     "projection", "attention", "vector", "head", "recomputation", "tensor", "context", "expert", "pipeline", "bubble",

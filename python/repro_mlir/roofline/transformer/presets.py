@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...errors import ReproError
-from ...field_checks import check_among
-from ...files import json_text
-from ...files.regular import read_regular
-from .config import TransformerConfig, config_of
+from repro_mlir.errors import ReproError
+from repro_mlir.field_checks import check_among
+from repro_mlir.files import json_text
+from repro_mlir.files.regular import read_regular
+from repro_mlir.roofline.transformer.config import TransformerConfig, config_of
 
 _LIMIT = 1 << 16
 

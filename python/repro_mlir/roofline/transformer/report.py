@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from .prediction import DecodingPrediction, TrainingPrediction
+from repro_mlir.roofline.transformer.prediction import DecodingPrediction, TrainingPrediction
 
 _GIB = 1 << 30
 

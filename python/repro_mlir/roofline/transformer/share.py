@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from .config import TransformerConfig
-from .number_formats import NUMBER_FORMATS
+from repro_mlir.roofline.transformer.config import TransformerConfig
+from repro_mlir.roofline.transformer.number_formats import NUMBER_FORMATS
 
 # Of attention and of the last projection, whose operands recipes of narrow formats leave alone.
 _UNQUANTIZED = {"f32": "f32", "tf32": "tf32"}
