@@ -66,7 +66,7 @@ def capture(name: str, steps: int) -> tuple[Example, Any, Callable[[dict[str, np
     import importlib
 
     from repro_mlir.frontends.interface import CaptureOptions
-    from repro_mlir.frontends.torch.programs import training_program
+    from repro_mlir.frontends.torch.capture.programs import training_program
 
     module = importlib.import_module(name)
     model, loss_fn, optimizer, batches, *rest = module.training(steps)

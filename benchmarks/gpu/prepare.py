@@ -36,8 +36,8 @@ from repro_mlir.compilation.assembler import assemble, find_assembler
 from repro_mlir.compilation.device_code import compile_for
 from repro_mlir.errors import ReproError
 from repro_mlir.frontends.interface import CaptureOptions
-from repro_mlir.frontends.torch.programs import training_program
-from repro_mlir.frontends.torch.script import load_training
+from repro_mlir.frontends.torch.capture.programs import training_program
+from repro_mlir.frontends.torch.capture.scripts import load_training
 from repro_mlir.numerics.hashing import tensor_hash
 from repro_mlir.precision import NAMED_RECIPES, Recipe, RolePrecision, by_blocks
 from repro_mlir.program import Program

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from repro_mlir.errors import ReproError
     from repro_mlir.execute.executable import Executable, targets
     from repro_mlir.execute.symbolic import SymbolicExecutable
-    from repro_mlir.frontends.torch.initialization import initialize
-    from repro_mlir.frontends.torch.programs import capture
+    from repro_mlir.frontends.torch.capture.initialization import initialize
+    from repro_mlir.frontends.torch.capture.programs import capture
     from repro_mlir.generation.generator import Generator
     from repro_mlir.generation.sampling import Sampling
     from repro_mlir.inference import compile
@@ -62,14 +62,14 @@ _HOMES = {
     "apply_precision": "precision.apply",
     "backend": "torch_compile",
     "batches": "train.data",
-    "capture": "frontends.torch.programs",
+    "capture": "frontends.torch.capture.programs",
     "compile": "inference",
     "compile_optimizer": "train.compiled_optimizer",
     "contractions": "program.contractions",
     "cosine_with_warmup": "train.schedules",
     "diff": "audit.difference.find",
     "exact_contractions": "program.exact",
-    "initialize": "frontends.torch.initialization",
+    "initialize": "frontends.torch.capture.initialization",
     "permutation": "train.data",
     "precision_summary": "precision.summary",
     "set_accumulators": "program.accumulators",

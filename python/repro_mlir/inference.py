@@ -114,11 +114,11 @@ def compile(
         raise ReproError("sizes belongs to ONNX models and SavedModels")
     if isinstance(model, str | os.PathLike):
         try:
-            from repro_mlir.frontends.torch.exported import load
+            from repro_mlir.frontends.torch.capture.exported_files import load
         except ImportError as error:
             raise ReproError(f"a .pt2 file needs PyTorch: pip install 'repro-mlir[torch]' ({error})") from None
         model = load(model)
-    from repro_mlir.frontends.torch.programs import capture, is_exported
+    from repro_mlir.frontends.torch.capture.programs import capture, is_exported
 
     if inputs is None and not is_exported(model):
         raise ReproError(

@@ -19,7 +19,7 @@ from repro_mlir.program.exact import exact_contractions
 
 if TYPE_CHECKING:
     from repro_mlir.frontends.interface import ImportedProgram
-    from repro_mlir.frontends.torch.graphs import CapturedGraph
+    from repro_mlir.frontends.torch.compile_backend.graphs import CapturedGraph
 
 
 class Backend(ConstantAttributes):
@@ -62,14 +62,14 @@ class Backend(ConstantAttributes):
 
     def __call__(self, module: Any, arguments: Sequence[Any]) -> Callable[..., Any]:
         """What torch.compile calls with a graph and examples of its arguments."""
-        from repro_mlir.frontends.torch.aot import GraphOptions, compile_graph
+        from repro_mlir.frontends.torch.compile_backend.aot import GraphOptions, compile_graph
 
         require_default_environment()
         options = GraphOptions(self._prepare, self._seeds, self._fallback == "eager")
         return compile_graph(module, arguments, options)
 
     def _prepare(self, imported: ImportedProgram[CapturedGraph]) -> Callable[[Sequence[Any]], list[Any]]:
-        from repro_mlir.frontends.torch.calls import Calls
+        from repro_mlir.frontends.torch.compile_backend.graph_calls import Calls
 
         program = program_of(imported)
         if self._exact_digits is not None:
@@ -80,7 +80,7 @@ class Backend(ConstantAttributes):
         return Calls(executable, program.state, program.inputs, program.outputs, imported.bindings)
 
     def _seeds(self) -> tuple[int, int]:
-        from repro_mlir.frontends.torch.aot import draw_seed
+        from repro_mlir.frontends.torch.compile_backend.aot import draw_seed
 
         if self._seed is None:
             return draw_seed(), 0

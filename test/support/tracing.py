@@ -6,7 +6,7 @@
 from collections.abc import Callable, Sequence
 
 import torch
-from repro_mlir.frontends.torch.tracing import first_stage, second_stage
+from repro_mlir.frontends.torch.trace.tracing import first_stage, second_stage
 
 
 def trace(

@@ -29,7 +29,7 @@ import repro_mlir
 from repro_mlir.compilation import cpu
 from repro_mlir.execute import qemu
 from repro_mlir.frontends.interface import CaptureOptions
-from repro_mlir.frontends.torch.programs import training_program
+from repro_mlir.frontends.torch.capture.programs import training_program
 from repro_mlir.numerics.hashing import state_hash
 from repro_mlir.precision import Format, Recipe, RolePrecision
 from repro_mlir.progress import Progress

@@ -35,7 +35,7 @@ from repro_mlir.program import Program
 from repro_mlir.progress import Progress
 
 if TYPE_CHECKING:
-    from repro_mlir.frontends.torch.script import Training
+    from repro_mlir.frontends.torch.capture.scripts import Training
 
 Steps = Sequence[Sequence[np.ndarray]]
 """The inputs of each step, hyper-parameters first."""

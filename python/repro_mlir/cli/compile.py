@@ -90,7 +90,7 @@ def _compile(options: argparse.Namespace) -> int:
     start = time.perf_counter()
     steps: list[list[np.ndarray]] = []
     if is_script:
-        from repro_mlir.frontends.torch.script import load_training
+        from repro_mlir.frontends.torch.capture.scripts import load_training
 
         program, steps = capture_steps(
             load_training(options.script, options.exact_digits, options.precision), options.steps or 1

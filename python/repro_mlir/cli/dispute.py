@@ -17,7 +17,7 @@ from repro_mlir.cli.options import Commands, add_command, add_numerics
 from repro_mlir.cli.target import add_target
 from repro_mlir.command_line import Status, positive
 from repro_mlir.errors import ReproError
-from repro_mlir.frontends.torch.script import allow_numerics
+from repro_mlir.frontends.torch.capture.scripts import allow_numerics
 from repro_mlir.printing import tell
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ def register(commands: Commands) -> None:
 def _inputs(options: argparse.Namespace) -> int:
     from repro_mlir.bundle.writer import capture_steps
     from repro_mlir.files.npz import write_arrays
-    from repro_mlir.frontends.torch.script import load_training
+    from repro_mlir.frontends.torch.capture.scripts import load_training
 
     expect(options.script, SCRIPT)
     given = load_training(options.script, options.exact_digits, options.precision)

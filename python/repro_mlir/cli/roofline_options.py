@@ -112,7 +112,7 @@ def read_step(options: argparse.Namespace, precision: str | None) -> tuple[Progr
             return Bundle(options.program), None
         return read_program(options.program, options.size), None
     from repro_mlir.bundle.writer import capture_steps
-    from repro_mlir.frontends.torch.script import load_training
+    from repro_mlir.frontends.torch.capture.scripts import load_training
     from repro_mlir.precision.report.compare import F32
 
     if options.size:

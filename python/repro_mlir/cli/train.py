@@ -54,7 +54,7 @@ def register(commands: Commands) -> None:
 def _train(options: argparse.Namespace) -> int:
     from repro_mlir.execute.executable import check_runs
     from repro_mlir.files.tensor_file import write_tensors
-    from repro_mlir.frontends.torch.script import load_training
+    from repro_mlir.frontends.torch.capture.scripts import load_training
     from repro_mlir.train.trainer import Trainer
 
     expect(options.script, SCRIPT)

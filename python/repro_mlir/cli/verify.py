@@ -18,7 +18,7 @@ from repro_mlir.cli.target import add_target
 from repro_mlir.command_line import Status
 from repro_mlir.errors import ReceiptWrong, ReproError
 from repro_mlir.files import canonical_json
-from repro_mlir.frontends.torch.script import allow_numerics
+from repro_mlir.frontends.torch.capture.scripts import allow_numerics
 from repro_mlir.printing import foreign, tell
 
 _STATUS = """exit status:

@@ -3,7 +3,7 @@
 
 """Tensors of the frameworks that have a frontend, where the user gives them in place of NumPy arrays.
 
-A module that knows the tensors of a package, such as `frontends/torch/tensors.py`, is loaded where the process has
+A module that knows the tensors of a package, such as `frontends/torch/base/tensors.py`, is loaded where the process has
 imported that package.
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 if TYPE_CHECKING:
     from repro_mlir.numerics.tensors import TensorType
 
-_MODULES = {"torch": ".torch.tensors", "ml_dtypes": ".typed_arrays"}
+_MODULES = {"torch": ".torch.base.tensors", "ml_dtypes": ".typed_arrays"}
 """By the package that is imported, the module that knows its tensors."""
 
 

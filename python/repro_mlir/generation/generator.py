@@ -121,7 +121,7 @@ class Generator(ConstantAttributes):
           ReproError: a model that is none for generation, with the reason; numbers below 1; a format of blocks that are
             not of one token alone.
         """
-        from repro_mlir.frontends.torch.cached_attention import capture_generation
+        from repro_mlir.frontends.torch.generation.cached_attention import capture_generation
 
         for name, value in (("capacity", capacity), ("slots", slots), ("chunk", chunk)):
             if type(value) is not int or value < 1:

@@ -112,7 +112,7 @@ def programs_of(
     model: torch.nn.Module, capacity: int, cache: Format | str | Mapping[str, Any] | None = None
 ) -> ModelPrograms:
     """The programs and the tensors that the identity of a model names. Arguments and errors as `identity_of`."""
-    from repro_mlir.frontends.torch.cached_attention import capture_one_request
+    from repro_mlir.frontends.torch.generation.cached_attention import capture_one_request
 
     format = None if cache is None else cache_format(cache)
     program, names = capture_one_request(model, capacity, format)

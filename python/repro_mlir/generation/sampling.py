@@ -91,6 +91,6 @@ def sampling_program(vocabulary: int) -> Program:
     Its inputs are the logits f32 [vocabulary], temperature f32, top_k i64, top_p f32, seed i64 and step i64, which is
     the token's position; its output is the token, i64.
     """
-    from repro_mlir.frontends.torch.sampling import capture_sampling
+    from repro_mlir.frontends.torch.generation.sampling import capture_sampling
 
     return program_of(capture_sampling(vocabulary))

@@ -25,7 +25,7 @@ from repro_mlir.errors import ReproError
 from repro_mlir.files.canonical_json import LIMIT
 from repro_mlir.files.json_text import parse
 from repro_mlir.files.regular import read_regular
-from repro_mlir.frontends.torch.defined_construction import DefinedConstruction, is_whole
+from repro_mlir.frontends.torch.objects.defined_construction import DefinedConstruction, is_whole
 from repro_mlir.integrations.chat_template import TemplateRenderer
 from repro_mlir.integrations.decoder import Decoder
 from repro_mlir.printing import foreign

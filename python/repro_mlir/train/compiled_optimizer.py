@@ -22,7 +22,7 @@ class _OptimizerStep:
         self._make()
 
     def _make(self) -> None:
-        from repro_mlir.frontends.torch.given_gradients import GivenGradients
+        from repro_mlir.frontends.torch.optimizers.given_gradients import GivenGradients
 
         self._model = GivenGradients(self._optimizer)
         self._trainer = Trainer(self._model, None, self._optimizer, **self._options)
@@ -63,7 +63,7 @@ def compile_optimizer(
     Raises:
       ReproError: an unknown target, or no optimizer. The function raises what a step of `Trainer` does.
     """
-    from repro_mlir.frontends.torch.arguments import require_optimizer
+    from repro_mlir.frontends.torch.base.user_objects import require_optimizer
 
     check_target(target)
     require_optimizer(optimizer)

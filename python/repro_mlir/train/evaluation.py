@@ -15,7 +15,7 @@ import numpy as np
 from repro_mlir.errors import ReproError
 from repro_mlir.frontends import torch as frontend
 from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram
-from repro_mlir.frontends.torch.programs import evaluation_program
+from repro_mlir.frontends.torch.capture.programs import evaluation_program
 from repro_mlir.program import Program
 from repro_mlir.train.captured_step import Known, KnownForms, Step
 

@@ -31,7 +31,7 @@ from repro_mlir.frontends import torch as frontend
 from repro_mlir.frontends.arrays import as_array
 from repro_mlir.frontends.batches import as_arguments, repeated
 from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram, Microbatches
-from repro_mlir.frontends.torch.programs import microbatch_program, training_program
+from repro_mlir.frontends.torch.capture.programs import microbatch_program, training_program
 from repro_mlir.gradient_compression.chosen import compression_of
 from repro_mlir.numerics.hashing import state_hash
 from repro_mlir.numerics.philox import signed_seed

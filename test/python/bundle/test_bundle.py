@@ -17,7 +17,7 @@ from repro_mlir.bundle.runner.manifest import MANIFEST, STATE
 from repro_mlir.bundle.runner.plan import write_plan
 from repro_mlir.bundle.writer import expect, write_bundle
 from repro_mlir.errors import ReproError
-from repro_mlir.frontends.torch.initialization import initialize
+from repro_mlir.frontends.torch.capture.initialization import initialize
 from repro_mlir.numerics.hashing import state_hash
 from repro_mlir.numerics.tensors import TensorType
 from repro_mlir.program import Program

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 import torch.fx
 import torch.utils._pytree as pytree
-from repro_mlir.frontends.torch.lowering import lower
-from repro_mlir.frontends.torch.random_sites import RandomSites
-from repro_mlir.frontends.torch.representation import represented
+from repro_mlir.frontends.torch.lower.lowering import lower
+from repro_mlir.frontends.torch.trace.random_sites import RandomSites
+from repro_mlir.frontends.torch.trace.representation import represented
 from support.tracing import trace
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import OpInfo

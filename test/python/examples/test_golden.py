@@ -17,7 +17,7 @@ import repro_mlir
 from repro_mlir.bundle.writer import Steps, capture_steps
 from repro_mlir.compilation import cpu
 from repro_mlir.compilation import gpu as device_code
-from repro_mlir.frontends.torch.script import Training
+from repro_mlir.frontends.torch.capture.scripts import Training
 from repro_mlir.numerics.hashing import state_hash
 from support import assembling
 

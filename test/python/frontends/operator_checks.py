@@ -10,7 +10,7 @@ import numpy as np
 import repro_mlir
 import torch
 import torch.utils._pytree as pytree
-from repro_mlir.frontends.torch.representation import represented
+from repro_mlir.frontends.torch.trace.representation import represented
 from repro_mlir.reference.interpreter import Interpreter
 from support import kit
 

@@ -14,8 +14,8 @@ import torch
 from operator_checks import Function, check, gradients
 from repro_mlir.errors import ReproError
 from repro_mlir.frontends.torch import CaptureError
-from repro_mlir.frontends.torch.complex_functions import RULES, Pair
-from repro_mlir.frontends.torch.fourier import _table
+from repro_mlir.frontends.torch.operators.complex_functions import RULES, Pair
+from repro_mlir.frontends.torch.operators.fourier import _table
 
 
 def _complex(*shape: int) -> torch.Tensor:

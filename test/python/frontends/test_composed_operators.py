@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from operator_checks import check, gradients
 from repro_mlir.frontends.torch import CaptureError
-from repro_mlir.frontends.torch.running import DECOMPOSITIONS as RUNNING
-from repro_mlir.frontends.torch.special_functions import DECOMPOSITIONS as SPECIAL_FUNCTIONS
-from repro_mlir.frontends.torch.special_polynomials import DECOMPOSITIONS as POLYNOMIALS
+from repro_mlir.frontends.torch.operators.scans import DECOMPOSITIONS as RUNNING
+from repro_mlir.frontends.torch.operators.special_functions import DECOMPOSITIONS as SPECIAL_FUNCTIONS
+from repro_mlir.frontends.torch.operators.special_polynomials import DECOMPOSITIONS as POLYNOMIALS
 
 aten = torch.ops.aten
 NAN, INF = float("nan"), float("inf")
@@ -132,7 +132,7 @@ def test_pooling_resampling_and_losses() -> None:
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 def test_ctc_loss_of_targets_in_one_row(reduction: str) -> None:
-    from repro_mlir.frontends.torch.ctc import ctc_loss
+    from repro_mlir.frontends.torch.operators.ctc import ctc_loss
 
     scores = _normal(6, 3, 4).log_softmax(2)
     # The last one has no path.

@@ -11,9 +11,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 from repro_mlir.frontends.interface import CaptureOptions
-from repro_mlir.frontends.torch import contents, lowering
-from repro_mlir.frontends.torch.capture import capture_inference, capture_training
-from repro_mlir.frontends.torch.tracing import record
+from repro_mlir.frontends.torch.capture.capture import capture_inference, capture_training
+from repro_mlir.frontends.torch.lower import graph_hash, lowering
+from repro_mlir.frontends.torch.trace.tracing import record
 from repro_mlir.program import program, program_of
 from torch import nn
 
@@ -132,21 +132,23 @@ def test_operators_of_the_user() -> None:
     library.define("twice(Tensor x) -> Tensor")
     library.impl("twice", lambda x: x * 2.0, "CompositeExplicitAutograd")
     x = torch.rand(3)
-    assert contents.contents_of(record(lambda x: x * 2.0, [x])) is not None
-    assert contents.contents_of(record(torch.ops.contents_test.twice.default, [x])) is None
+    assert graph_hash.contents_of(record(lambda x: x * 2.0, [x])) is not None
+    assert graph_hash.contents_of(record(torch.ops.contents_test.twice.default, [x])) is None
 
 
 def test_another_frontend(lowered: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     capture(Net())
-    monkeypatch.setattr("repro_mlir.frontends.torch.capture.frontend_identity", lambda: b"changed")
+    monkeypatch.setattr("repro_mlir.frontends.torch.capture.capture.frontend_identity", lambda: b"changed")
     capture(Net())
     assert len(lowered) == 2
 
 
 def test_a_frontend_that_was_replaced_meanwhile(lowered: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """What is imported is the former one: nothing is kept in the name of the new one."""
-    monkeypatch.setattr(contents, "_IMPORTED", 0.0)
-    monkeypatch.setattr("repro_mlir.frontends.torch.capture.frontend_identity", contents.frontend_identity.__wrapped__)
+    monkeypatch.setattr(graph_hash, "_IMPORTED", 0.0)
+    monkeypatch.setattr(
+        "repro_mlir.frontends.torch.capture.capture.frontend_identity", graph_hash.frontend_identity.__wrapped__
+    )
     assert capture(Net()).text == capture(Net()).text
     assert len(lowered) == 2
 

@@ -9,8 +9,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 from graph_running import parse_with_llvm
-from repro_mlir.frontends.torch import CaptureError, convolutions
-from repro_mlir.frontends.torch.lowering import lower
+from repro_mlir.frontends.torch import CaptureError
+from repro_mlir.frontends.torch.lower.lowering import lower
+from repro_mlir.frontends.torch.operators import convolutions
 from support.convolutions import FORMS
 from support.tracing import trace
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from repro_mlir import ReproError
-from repro_mlir.frontends.torch.tracing import first_stage, second_stage
+from repro_mlir.frontends.torch.trace.tracing import first_stage, second_stage
 
 _generator = torch.Generator().manual_seed(3)
 X = torch.randn(6, 4, generator=_generator)

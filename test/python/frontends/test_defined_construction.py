@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import repro_mlir
 import torch
-from repro_mlir.frontends.torch.defined_construction import DefinedConstruction, is_plain, is_whole
+from repro_mlir.frontends.torch.objects.defined_construction import DefinedConstruction, is_plain, is_whole
 
 
 def rotary(theta: float, size: int) -> torch.Tensor:

@@ -13,8 +13,9 @@ import torch.nn.functional as F
 from frontend_models import MLP
 from graph_running import GraphTrainer, initial_state
 from repro_mlir.errors import ReproError
-from repro_mlir.frontends.torch import CaptureError, capture_inference, capture_training, lowering_process
-from repro_mlir.frontends.torch.optimizer_rules import RULES, SGD
+from repro_mlir.frontends.torch import CaptureError, capture_inference, capture_training
+from repro_mlir.frontends.torch.lower import lowering_process
+from repro_mlir.frontends.torch.optimizers.optimizer_rules import RULES, SGD
 from torch import nn
 from torch.nn.utils.parametrizations import orthogonal
 

@@ -10,7 +10,7 @@ import repro_mlir
 import torch
 import torch.nn.functional as F
 from repro_mlir.frontends.torch import CaptureError
-from repro_mlir.frontends.torch.lowering import lower
+from repro_mlir.frontends.torch.lower.lowering import lower
 from support.tracing import trace
 
 SPECIAL = torch.tensor([math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.5, 1e-40, -3e38, 0.1, 7.25])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from repro_mlir import ReproError
-from repro_mlir.frontends.torch.tracing import first_stage, second_stage
+from repro_mlir.frontends.torch.trace.tracing import first_stage, second_stage
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pack_sequence, pad_packed_sequence
 

@@ -14,7 +14,7 @@ from frontend_models import GPT, MLP, token_loss
 from graph_running import GraphTrainer, initial_state, parse_with_llvm
 from repro_mlir.frontends.interface import CaptureOptions
 from repro_mlir.frontends.torch import CaptureError, capture_inference, capture_training
-from repro_mlir.frontends.torch.random_sites import philox_bits
+from repro_mlir.frontends.torch.trace.random_sites import philox_bits
 from torch import nn
 
 

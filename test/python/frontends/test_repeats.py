@@ -10,8 +10,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from repro_mlir.frontends.interface import CaptureOptions
-from repro_mlir.frontends.torch.capture import capture_inference, capture_training
-from repro_mlir.frontends.torch.repeats import Repeats
+from repro_mlir.frontends.torch.capture.capture import capture_inference, capture_training
+from repro_mlir.frontends.torch.trace.repeated_calls import Repeats
 from torch import nn
 
 WIDTH = 8
@@ -52,7 +52,7 @@ def without_copies(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], st
 
     def run(function: Callable[[], str]) -> str:
         with monkeypatch.context() as patched:
-            patched.setattr("repro_mlir.frontends.torch.repeats.only_computes", lambda nodes: False)
+            patched.setattr("repro_mlir.frontends.torch.trace.repeated_calls.only_computes", lambda nodes: False)
             return function()
 
     return run

@@ -13,7 +13,7 @@ import repro_mlir
 import torch
 import torch.nn.functional as F
 from repro_mlir import ReproError, Trainer
-from repro_mlir.frontends.torch.tracing import first_stage, second_stage
+from repro_mlir.frontends.torch.trace.tracing import first_stage, second_stage
 from torch import nn
 
 _NAN = float("nan")

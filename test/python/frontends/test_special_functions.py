@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from repro_mlir.frontends.torch.lowering import lower
-from repro_mlir.frontends.torch.special_functions import DECOMPOSITIONS
+from repro_mlir.frontends.torch.lower.lowering import lower
+from repro_mlir.frontends.torch.operators.special_functions import DECOMPOSITIONS
 from repro_mlir.program import canonicalize
 from repro_mlir.program.canonical import to_bytes
 from repro_mlir.program.differentiation import differentiate

@@ -21,7 +21,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")
 nn, F = torch.nn, torch.nn.functional
 
-from repro_mlir.frontends.torch.cached_attention import capture_generation  # noqa: E402
+from repro_mlir.frontends.torch.generation.cached_attention import capture_generation  # noqa: E402
 from support.small_decoder import CAPACITY, VOCABULARY, WIDTH, Model, model  # noqa: E402
 
 REQUESTS = int(os.environ.get("REPRO_REQUESTS", "40"))

@@ -28,9 +28,9 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")
 nn, F = torch.nn, torch.nn.functional
 
-from repro_mlir.frontends.torch.attention import ReplacedAttention  # noqa: E402
-from repro_mlir.frontends.torch.blocks import dequantize, quantize  # noqa: E402
-from repro_mlir.frontends.torch.cached_attention import capture_generation  # noqa: E402
+from repro_mlir.frontends.torch.generation.cached_attention import capture_generation  # noqa: E402
+from repro_mlir.frontends.torch.operators.blocks import dequantize, quantize  # noqa: E402
+from repro_mlir.frontends.torch.trace.attention import ReplacedAttention  # noqa: E402
 from support.small_decoder import CAPACITY, HEADS, VOCABULARY, WIDTH, Model, model  # noqa: E402
 
 FORMATS: dict[str, Any] = {

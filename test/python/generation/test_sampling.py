@@ -10,7 +10,7 @@ from repro_mlir.generation.sampling import Sampler
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")
-philox_bits = pytest.importorskip("repro_mlir.frontends.torch.random_sites").philox_bits
+philox_bits = pytest.importorskip("repro_mlir.frontends.torch.trace.random_sites").philox_bits
 
 VOCABULARY = 50
 

@@ -16,7 +16,7 @@ import pytest
 import repro_mlir
 from repro_mlir import ReproError
 from repro_mlir.files import json_text
-from repro_mlir.frontends.torch.checkpoint import load_checkpoint
+from repro_mlir.frontends.torch.objects.checkpoint import load_checkpoint
 from repro_mlir.programs import ProgramTrainer
 from support.float_environments import ENVIRONMENTS
 

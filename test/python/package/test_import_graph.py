@@ -199,8 +199,8 @@ def test_imports_are_found() -> None:
     found = set(imports())
     assert Import("train.trainer", "torch", False, "types") in found
     assert Import("train.trainer", "frontends.torch", True, "module") in found
-    assert Import("audit.difference.find", "frontends.torch.eager", True, "function") in found
-    assert Import("frontends.torch.lowering", "torch_mlir", False, "module") in found
+    assert Import("audit.difference.find", "frontends.torch.compile_backend.eager", True, "function") in found
+    assert Import("frontends.torch.lower.lowering", "torch_mlir", False, "module") in found
     assert Import("frontends.interface", "frontends.arrays", True, "module") in found
     assert Import("reference.stored", "errors", True, "module") in found
 
@@ -279,12 +279,12 @@ def test_nobody_else_names_torch() -> None:
     """No name or key of the code; documentation and messages may."""
     allowed = {
         # Public names by their module.
-        ("", "frontends.torch.initialization"),
-        ("", "frontends.torch.programs"),
+        ("", "frontends.torch.capture.initialization"),
+        ("", "frontends.torch.capture.programs"),
         ("", "torch_compile"),
         # By which the frontend of a tensor is found.
         ("frontends.tensors", "torch"),
-        ("frontends.tensors", ".torch.tensors"),
+        ("frontends.tensors", ".torch.base.tensors"),
         # Keras' name of its backend.
         ("frontends.keras.backends", "torch"),
         # Distributions whose versions the command prints.
@@ -293,7 +293,8 @@ def test_nobody_else_names_torch() -> None:
         # Libraries that are kept from TensorFlow's LLVM.
         ("shared_libraries", "torch_mlir._mlir_libs"),
         ("shared_libraries", "libTorchMLIRAggregateCAPI.so"),
-        ("bundle.runner.packing", "frontends/torch/tensors.py"),
+        ("bundle.runner.packing", "frontends/torch/base/__init__.py"),
+        ("bundle.runner.packing", "frontends/torch/base/tensors.py"),
         ("bundle.runner.packing", "repro_mlir/frontends/torch/__init__.py"),
     }
     for name, path in sources().items():
@@ -338,7 +339,7 @@ def test_the_reference_knows_nothing_else() -> None:
     users = {each.importer for each in imports() if each.own and within(each.module, "reference")}
     assert {name for name in users if not within(name, "reference")} == {
         "audit.operators.graph", "audit.operators.tracing", "certification.certify", "execute.reference",
-        "frontends.torch.defined_construction", "precision.report.statistics",
+        "frontends.torch.objects.defined_construction", "precision.report.statistics",
     }  # fmt: skip
     code = """
 import sys
@@ -363,7 +364,7 @@ def test_the_runner_imports_what_it_is_packed_with() -> None:
             # They do without, or nobody imports them where there is none.
             optional = (
                 ("numerics.digest", "blake3"),
-                ("frontends.torch.tensors", "torch"),
+                ("frontends.torch.base.tensors", "torch"),
                 ("frontends.typed_arrays", "ml_dtypes"),
             )
             assert known or each.module == "numpy" or (each.importer, each.module) in optional, each
@@ -429,7 +430,7 @@ def test_everything_else_can_be_imported_without_frameworks() -> None:
         # Each needs its package.
         and not name.startswith("integrations.")
     ]
-    modules += [f"repro_mlir.frontends.torch{name}" for name in ("", ".programs", ".script")]
+    modules += [f"repro_mlir.frontends.torch{name}" for name in ("", ".capture.programs", ".capture.scripts")]
     modules += [f"repro_mlir.frontends.onnx{name}" for name in ("", ".programs")]
     modules += [f"repro_mlir.frontends.{each}{name}" for each in ("jax", "tensorflow") for name in ("", ".programs")]
     modules.append("repro_mlir.frontends.keras")
@@ -475,8 +476,8 @@ def test_a_pickled_hook_needs_no_torch_mlir() -> None:
 
 
 def test_the_public_names_are_those_of_their_modules() -> None:
-    assert repro_mlir.capture.__module__ == "repro_mlir.frontends.torch.programs"
-    assert repro_mlir.initialize.__module__ == "repro_mlir.frontends.torch.initialization"
+    assert repro_mlir.capture.__module__ == "repro_mlir.frontends.torch.capture.programs"
+    assert repro_mlir.initialize.__module__ == "repro_mlir.frontends.torch.capture.initialization"
 
 
 def test_no_name_that_is_loaded_on_first_use_is_that_of_a_module() -> None:

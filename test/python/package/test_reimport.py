@@ -63,8 +63,8 @@ for _ in range(2):
 def test_reload() -> None:
     run("""
 import repro_mlir
-import repro_mlir.frontends.torch.operations
-for module in (repro_mlir, repro_mlir.errors, repro_mlir.frontends.torch.operations):
+import repro_mlir.frontends.torch.base.repro_operations
+for module in (repro_mlir, repro_mlir.errors, repro_mlir.frontends.torch.base.repro_operations):
     importlib.reload(module)
 assert train() == first
 """)
@@ -82,9 +82,9 @@ assert train() == first
 def test_operators_of_another_version() -> None:
     run("""
 forget()
-import repro_mlir.frontends.torch.operations as operations
+import repro_mlir.frontends.torch.base.repro_operations as operations
 from repro_mlir import ReproError
-import repro_mlir.frontends.torch.programs
+import repro_mlir.frontends.torch.capture.programs
 name = next(iter(operations._writers))._schema.name.removeprefix("repro::")
 try:
     operations.define(f"{name}(Tensor x, int other) -> Tensor", meta=None, write=None)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from repro_mlir.execute.executable import compile
-from repro_mlir.frontends.torch.programs import capture
+from repro_mlir.frontends.torch.capture.programs import capture
 from repro_mlir.precision import apply_precision
 from repro_mlir.program import Program
 

@@ -397,7 +397,7 @@ def test_equal_operands_of_smooth_functions_share_the_gradient(name: str) -> Non
     torch = pytest.importorskip("torch")
     pytest.importorskip("torch_mlir")
     from repro_mlir.frontends.interface import CaptureOptions
-    from repro_mlir.frontends.torch import capture
+    from repro_mlir.frontends.torch.capture import capture
 
     class Model(torch.nn.Module):  # type: ignore[misc,name-defined]
         def forward(self, x: object, y: object) -> object:

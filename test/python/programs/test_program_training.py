@@ -30,7 +30,7 @@ def _model() -> Any:
 
 
 def _imported(model: Any, *inputs: Any) -> ImportedProgram[Any]:
-    from repro_mlir.frontends.torch import capture
+    from repro_mlir.frontends.torch.capture import capture
 
     return capture.capture_inference(model, inputs, CaptureOptions())
 

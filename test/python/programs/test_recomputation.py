@@ -18,7 +18,7 @@ ROWS, WIDTH, LAYERS = 64, 16, 4
 
 
 def _step(recompute: list[str]) -> Program:
-    from repro_mlir.frontends.torch import capture
+    from repro_mlir.frontends.torch.capture import capture
 
     torch.manual_seed(0)
     layers = ((torch.nn.Linear(WIDTH, WIDTH), torch.nn.GELU()) for _ in range(LAYERS))

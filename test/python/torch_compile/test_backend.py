@@ -23,7 +23,7 @@ from repro_mlir.errors import ReproError
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")
 
-from repro_mlir.frontends.torch import aot  # noqa: E402
+from repro_mlir.frontends.torch.compile_backend import aot  # noqa: E402
 
 F = torch.nn.functional
 nn = torch.nn
@@ -602,7 +602,7 @@ def test_memory_of_large_results_is_used_again_when_nobody_has_them() -> None:
 
 def test_memory_of_several_large_results_is_used_again() -> None:
     """What they had is there still: new memory of the system is zero."""
-    from repro_mlir.frontends.torch.large_results import empty
+    from repro_mlir.frontends.torch.objects.large_results import empty
 
     for step in range(3):
         made = [empty(((rows, 1024), (1024, 1), torch.float32), rows << 12) for rows in (8192, 8193, 8192)]

@@ -15,7 +15,7 @@ from support.guarded import Guarded
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")
 
-from repro_mlir.frontends.torch import calls  # noqa: E402
+from repro_mlir.frontends.torch.compile_backend import graph_calls  # noqa: E402
 
 F = torch.nn.functional
 
@@ -48,7 +48,7 @@ def memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[Memory]:
     torch._dynamo.reset()
     torch.manual_seed(0)
     made = Memory()
-    monkeypatch.setattr(calls, "empty", made.empty)
+    monkeypatch.setattr(graph_calls, "empty", made.empty)
     yield made
     torch._dynamo.reset()
 
@@ -127,14 +127,14 @@ def _run(function: Callable[..., Any], arguments: list[Any]) -> list[Any]:
 
 def test_results_of_another_size_than_torch_compile_allocates_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     torch._dynamo.reset()
-    layouts = calls.Calls.__init__
+    layouts = graph_calls.Calls.__init__
 
     def shrink(self: Any, executable: Any, state: Any, inputs: Any, outputs: Any, graph: Any) -> None:
         (shape, strides, dtype) = graph.layouts[0]
         smaller = dataclasses.replace(graph, layouts=(((shape[0] - 1, *shape[1:]), strides, dtype),))
         layouts(self, executable, state, inputs, outputs, smaller)
 
-    monkeypatch.setattr(calls.Calls, "__init__", shrink)
+    monkeypatch.setattr(graph_calls.Calls, "__init__", shrink)
     message = r"result0: the program gives f32 of shape \[3, 2\], torch.compile expects float32 of shape \[2, 2\]"
     with pytest.raises((ReproError, torch._dynamo.exc.BackendCompilerFailed), match=message):
         torch.compile(lambda x: x * 2, backend=repro_mlir.backend(threads=1))(torch.randn(3, 2))

@@ -30,7 +30,7 @@ from repro_mlir import ReproError
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")
 from repro_mlir.frontends.torch import capture_training  # noqa: E402
-from repro_mlir.frontends.torch.binding import Binding  # noqa: E402
+from repro_mlir.frontends.torch.objects.binding import Binding  # noqa: E402
 from torch.optim.optimizer import register_optimizer_step_post_hook  # noqa: E402
 
 cross_entropy = torch.nn.functional.cross_entropy

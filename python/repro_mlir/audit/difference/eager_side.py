@@ -24,7 +24,7 @@ from repro_mlir.program import Program
 from repro_mlir.program.canonical import read_module
 
 if TYPE_CHECKING:
-    from repro_mlir.frontends.torch.eager import EagerGraph
+    from repro_mlir.frontends.torch.compile_backend.eager import EagerGraph
 
 _NAMED = re.compile(r'loc\("([^"]*)"(?:\("|\)$)')
 

@@ -18,7 +18,7 @@ from repro_mlir.audit.operators import OperatorGraph
 from repro_mlir.audit.receipts.script_inputs import ScriptBatches
 from repro_mlir.errors import ReproError
 from repro_mlir.execute.executable import check_target
-from repro_mlir.frontends.torch.script import allow_numerics
+from repro_mlir.frontends.torch.capture.scripts import allow_numerics
 from repro_mlir.program.microbatches import MicrobatchProgram
 from repro_mlir.progress import Progress
 
@@ -75,7 +75,7 @@ def _diff_script(
     graph = OperatorGraph(step)
     program = graph.program
     if EAGER in targets:
-        from repro_mlir.frontends.torch.eager import EagerGraph, with_node_names
+        from repro_mlir.frontends.torch.compile_backend.eager import EagerGraph, with_node_names
 
         captured = batches.imported.bindings
         eager = EagerGraph(program, captured)

@@ -16,7 +16,7 @@ from repro_mlir.audit.receipts.form import NUMERICS, ListedProgram, Signature, t
 from repro_mlir.audit.receipts.receipt import Receipt
 from repro_mlir.errors import ReceiptWrong, ReproError
 from repro_mlir.frontends import torch as frontend
-from repro_mlir.frontends.torch.script import load_training
+from repro_mlir.frontends.torch.capture.scripts import load_training
 from repro_mlir.program.microbatches import StepProgram
 
 

@@ -19,7 +19,7 @@ from repro_mlir.frontends.arrays import as_array
 from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram
 from repro_mlir.frontends.keras.backends import Pure
 from repro_mlir.frontends.tensors import module_of
-from repro_mlir.frontends.torch.capture import capture_function
+from repro_mlir.frontends.torch.capture.capture import capture_function
 from repro_mlir.numerics.tensors import TensorType
 
 SHARES_MEMORY = True

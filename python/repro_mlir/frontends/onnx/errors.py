@@ -3,7 +3,7 @@
 
 """The exception of the ONNX frontend."""
 
-from repro_mlir.frontends.torch.errors import CaptureError
+from repro_mlir.frontends.torch.base.errors import CaptureError
 
 
 class OnnxError(CaptureError):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from repro_mlir.errors import ReproError
 from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram
-from repro_mlir.frontends.torch.programs import canonical_program
+from repro_mlir.frontends.torch.capture.programs import canonical_program
 from repro_mlir.numerics.environment import require_default_environment
 from repro_mlir.program import Program
 from repro_mlir.progress import working
@@ -19,7 +19,7 @@ from repro_mlir.progress import working
 if TYPE_CHECKING:
     import onnx
 
-    from repro_mlir.frontends.torch.captured import Captured
+    from repro_mlir.frontends.torch.objects.captured_program import Captured
     from repro_mlir.precision.recipe import Recipe
 
 

@@ -13,31 +13,29 @@ from typing import TYPE_CHECKING
 from repro_mlir.lazy_imports import load_on_first_use
 
 if TYPE_CHECKING:
-    from repro_mlir.frontends.torch.arguments import check_objects, unwrapped
-    from repro_mlir.frontends.torch.averages import check_average
-    from repro_mlir.frontends.torch.binding import Binding, Stale
-    from repro_mlir.frontends.torch.capture import capture_inference, capture_training, check_compression
-    from repro_mlir.frontends.torch.captured import Captured
-    from repro_mlir.frontends.torch.checkpoint import (
+    from repro_mlir.frontends.torch.base.errors import CaptureError
+    from repro_mlir.frontends.torch.base.hooks import refuse_hooks
+    from repro_mlir.frontends.torch.base.model_modes import evaluation_mode, outside_inference_mode
+    from repro_mlir.frontends.torch.base.tensors import to_tensor
+    from repro_mlir.frontends.torch.base.user_objects import check_objects, unwrapped
+    from repro_mlir.frontends.torch.capture.capture import capture_inference, capture_training, check_compression
+    from repro_mlir.frontends.torch.capture.microbatches import first_microbatch
+    from repro_mlir.frontends.torch.capture.step_results import check_returns, fill_gradients, read_results, returned_by
+    from repro_mlir.frontends.torch.objects.binding import Binding, Stale
+    from repro_mlir.frontends.torch.objects.captured_program import Captured
+    from repro_mlir.frontends.torch.objects.checkpoint import (
         CHECKPOINT_FORMAT,
         check_fits,
         load_checkpoint,
         save_checkpoint,
     )
-    from repro_mlir.frontends.torch.errors import CaptureError
-    from repro_mlir.frontends.torch.flat_batch import FlatBatch
-    from repro_mlir.frontends.torch.hooks import refuse_hooks
-    from repro_mlir.frontends.torch.loss_scaling import check_scaler
-    from repro_mlir.frontends.torch.microbatches import first_microbatch
-    from repro_mlir.frontends.torch.modes import evaluation_mode, outside_inference_mode
-    from repro_mlir.frontends.torch.module_calls import Refresh
-    from repro_mlir.frontends.torch.own_state import own_arrays, own_entries
-    from repro_mlir.frontends.torch.reads import Contents
-    from repro_mlir.frontends.torch.resident import bring_others_back
-    from repro_mlir.frontends.torch.results import check_returns, fill_gradients, read_results, returned_by
-    from repro_mlir.frontends.torch.subject import Subject
-    from repro_mlir.frontends.torch.tensors import to_tensor
-    from repro_mlir.frontends.torch.watch import (
+    from repro_mlir.frontends.torch.objects.device_tensors import bring_others_back
+    from repro_mlir.frontends.torch.objects.flat_batch import FlatBatch
+    from repro_mlir.frontends.torch.objects.module_calls import Refresh
+    from repro_mlir.frontends.torch.objects.read_values import Contents
+    from repro_mlir.frontends.torch.objects.subject import Subject
+    from repro_mlir.frontends.torch.objects.trainer_state import own_arrays, own_entries
+    from repro_mlir.frontends.torch.objects.watch import (
         Form,
         Watch,
         changed_values,
@@ -45,45 +43,47 @@ if TYPE_CHECKING:
         difference,
         form_of,
     )
+    from repro_mlir.frontends.torch.optimizers.averages import check_average
+    from repro_mlir.frontends.torch.optimizers.loss_scaling import check_scaler
 
 _HOMES = {
-    "check_objects": "arguments",
-    "Binding": "binding",
-    "CHECKPOINT_FORMAT": "checkpoint",
-    "CaptureError": "errors",
-    "Captured": "captured",
-    "Contents": "reads",
-    "FlatBatch": "flat_batch",
-    "Form": "watch",
-    "Refresh": "module_calls",
-    "Stale": "binding",
-    "Subject": "subject",
-    "Watch": "watch",
-    "bring_others_back": "resident",
-    "capture_inference": "capture",
-    "capture_training": "capture",
-    "changed_values": "watch",
-    "check_average": "averages",
-    "check_compression": "capture",
-    "check_environment": "watch",
-    "check_fits": "checkpoint",
-    "check_returns": "results",
-    "check_scaler": "loss_scaling",
-    "difference": "watch",
-    "evaluation_mode": "modes",
-    "fill_gradients": "results",
-    "first_microbatch": "microbatches",
-    "form_of": "watch",
-    "load_checkpoint": "checkpoint",
-    "own_arrays": "own_state",
-    "outside_inference_mode": "modes",
-    "own_entries": "own_state",
-    "read_results": "results",
-    "returned_by": "results",
-    "refuse_hooks": "hooks",
-    "save_checkpoint": "checkpoint",
-    "to_tensor": "tensors",
-    "unwrapped": "arguments",
+    "check_objects": "base.user_objects",
+    "Binding": "objects.binding",
+    "CHECKPOINT_FORMAT": "objects.checkpoint",
+    "CaptureError": "base.errors",
+    "Captured": "objects.captured_program",
+    "Contents": "objects.read_values",
+    "FlatBatch": "objects.flat_batch",
+    "Form": "objects.watch",
+    "Refresh": "objects.module_calls",
+    "Stale": "objects.binding",
+    "Subject": "objects.subject",
+    "Watch": "objects.watch",
+    "bring_others_back": "objects.device_tensors",
+    "capture_inference": "capture.capture",
+    "capture_training": "capture.capture",
+    "changed_values": "objects.watch",
+    "check_average": "optimizers.averages",
+    "check_compression": "capture.capture",
+    "check_environment": "objects.watch",
+    "check_fits": "objects.checkpoint",
+    "check_returns": "capture.step_results",
+    "check_scaler": "optimizers.loss_scaling",
+    "difference": "objects.watch",
+    "evaluation_mode": "base.model_modes",
+    "fill_gradients": "capture.step_results",
+    "first_microbatch": "capture.microbatches",
+    "form_of": "objects.watch",
+    "load_checkpoint": "objects.checkpoint",
+    "own_arrays": "objects.trainer_state",
+    "outside_inference_mode": "base.model_modes",
+    "own_entries": "objects.trainer_state",
+    "read_results": "capture.step_results",
+    "returned_by": "capture.step_results",
+    "refuse_hooks": "base.hooks",
+    "save_checkpoint": "objects.checkpoint",
+    "to_tensor": "base.tensors",
+    "unwrapped": "base.user_objects",
 }
 
 __all__ = [

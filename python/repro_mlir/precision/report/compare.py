@@ -20,7 +20,7 @@ from repro_mlir.execute.executable import Executable, compile
 from repro_mlir.frontends import torch as frontend
 from repro_mlir.frontends.arrays import as_array
 from repro_mlir.frontends.batches import as_arguments
-from repro_mlir.frontends.torch.script import Training, load_training
+from repro_mlir.frontends.torch.capture.scripts import Training, load_training
 from repro_mlir.numerics.hashing import combine_digests, state_hash, tensor_digest
 from repro_mlir.precision.apply import apply_precision
 from repro_mlir.precision.recipe import Recipe

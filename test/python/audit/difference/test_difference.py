@@ -22,8 +22,8 @@ from repro_mlir.audit.operators import Operator, OperatorGraph, Tracer
 from repro_mlir.audit.receipts.script_inputs import ScriptBatches
 from repro_mlir.cli import main as cli
 from repro_mlir.errors import ReproError
-from repro_mlir.frontends.torch import eager
-from repro_mlir.frontends.torch.source_lines import module_of
+from repro_mlir.frontends.torch.base.source_lines import module_of
+from repro_mlir.frontends.torch.compile_backend import eager
 from repro_mlir.numerics.tensors import TensorType
 from support.dispute_runs import faulty_tracer, graph, honest
 from support.small_receipts import CHEATED, SCRIPT

@@ -31,7 +31,7 @@ from repro_mlir.audit.receipts.writer import ReceiptWriter
 from repro_mlir.cli.main import main
 from repro_mlir.errors import ReceiptWrong, StepFailed
 from repro_mlir.files import canonical_json
-from repro_mlir.frontends.torch.script import load_training
+from repro_mlir.frontends.torch.capture.scripts import load_training
 from repro_mlir.limits import VARIABLE
 from repro_mlir.program import read_untrusted
 

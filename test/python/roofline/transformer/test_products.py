@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from repro_mlir import Program, ir
 from repro_mlir._mlir_libs import _repro
-from repro_mlir.frontends.torch.cached_attention import capture_generation
+from repro_mlir.frontends.torch.generation.cached_attention import capture_generation
 from repro_mlir.program.canonical import read_module
 from repro_mlir.roofline.transformer import Kernels, Share, TransformerConfig, training_products
 from torch import nn

@@ -1,0 +1,81 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""What the user gives as model, loss function and optimizer: objects, not their classes."""
+
+import inspect
+from typing import Any
+
+import torch
+
+from repro_mlir.frontends.torch.base.errors import CaptureError
+
+
+def check_objects(model: Any, loss_fn: Any, optimizer: Any) -> None:
+    """CaptureError for anything but a model, a loss function and an optimizer that has a program."""
+    require_model(model)
+    require_loss(loss_fn)
+    require_optimizer(optimizer)
+    check_class(optimizer)
+
+
+def check_class(optimizer: torch.optim.Optimizer) -> None:
+    """CaptureError for an optimizer whose `step` no program can follow."""
+    name = f"optimizer {type(optimizer).__name__}"
+    step = inspect.signature(type(optimizer).step)
+    for parameter in [*step.parameters.values()][1:]:
+        if parameter.default is parameter.empty and parameter.kind not in (
+            parameter.VAR_POSITIONAL,
+            parameter.VAR_KEYWORD,
+        ):
+            raise CaptureError(
+                f"{name} is not supported: its step needs the argument {parameter.name}, and a "
+                "compiled step is one forward and one backward pass; expected its own step in a loop, with the loss "
+                "compiled by torch.compile(loss, backend=repro_mlir.backend())"
+            )
+    for key, value in vars(optimizer).items():
+        inner = value.values() if isinstance(value, dict) else value if isinstance(value, tuple | list) else [value]
+        for each in inner:
+            if isinstance(each, torch.optim.Optimizer):
+                raise CaptureError(
+                    f"{name} is not supported: its attribute {key} is an optimizer itself, or "
+                    f"has one; expected that one ({type(each).__name__}) in Trainer and the rest between its steps, or "
+                    "one class whose step does both"
+                )
+    if "_optimizer_step_pre_hooks" not in vars(optimizer):
+        raise CaptureError(f"{name} lacks what Optimizer.__init__ makes: expected a call of it")
+
+
+def unwrapped(optimizer: Any) -> Any:
+    """The optimizer that accelerate has prepared, which is what its AcceleratedOptimizer calls; any other as it is."""
+    is_prepared = type(optimizer).__name__ == "AcceleratedOptimizer"
+    if not is_prepared or type(optimizer).__module__.split(".")[0] != "accelerate":
+        return optimizer
+    if optimizer.scaler is not None:
+        raise CaptureError("accelerate scales the loss: expected mixed_precision='no', and loss_scale= of Trainer")
+    return optimizer.optimizer
+
+
+def require_model(model: Any) -> None:
+    """CaptureError for anything but a torch.nn.Module."""
+    _require(model, torch.nn.Module, "torch.nn.Module", "the model", "...")
+
+
+def require_optimizer(optimizer: Any) -> None:
+    """CaptureError for anything but a torch.optim.Optimizer."""
+    _require(optimizer, torch.optim.Optimizer, "torch.optim.Optimizer", "the optimizer", "model.parameters(), ...")
+
+
+def require_loss(loss_fn: Any) -> None:
+    """CaptureError for a class of modules: calling it would make a module, and no loss."""
+    if isinstance(loss_fn, type) and issubclass(loss_fn, torch.nn.Module):
+        name = loss_fn.__name__
+        raise CaptureError(f"the loss function is the class {name}, expected an object: {name}()")
+
+
+def _require(value: Any, kind: type, known: str, what: str, arguments: str) -> None:
+    if isinstance(value, kind):
+        return
+    if isinstance(value, type):
+        raise CaptureError(f"{what} is the class {value.__name__}, expected an object: {value.__name__}({arguments})")
+    raise CaptureError(f"{what} is a {type(value).__name__}, expected an object of {known}")

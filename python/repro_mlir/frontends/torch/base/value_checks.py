@@ -1,0 +1,106 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Checks of values, `torch._assert_async`, which torch.compile also makes of `assert`: checks of the step (E1)."""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.distributions
+import torch.fx
+
+from repro_mlir.frontends.torch.base.repro_operations import Builder, define
+from repro_mlir.frontends.torch.base.source_lines import is_user_file
+
+_UNNAMED = "an assertion failed"
+_ASSERTS = (torch.ops.aten._assert_async.default, torch.ops.aten._assert_async.msg)
+
+
+def is_assert(function: Any) -> bool:
+    """Whether `function` fails where its tensor of one element is false."""
+    return function in _ASSERTS
+
+
+def is_all_true(tensor: torch.Tensor) -> Any:
+    """`torch._is_all_true`: true where a distribution validates its arguments, which the step then checks."""
+    caller = sys._getframe(1)
+    while caller.f_code.co_name == "__torch_function__" and caller.f_back is not None:
+        # The frame of a mode of the trace.
+        caller = caller.f_back
+    if caller.f_code.co_filename != torch.distributions.distribution.__file__:
+        return torch._is_all_true(tensor)
+    known = caller.f_locals
+    what = f"parameter {known['param']} of" if "param" in known else "a value is not in the support of"
+    constraint = f": expected {_shown(known['constraint'])}" if "param" in known else f" ({_shown(known['support'])})"
+    torch._assert_async(tensor.all(), f"{what} the distribution {type(known['self']).__name__}{constraint}")
+    return True
+
+
+def _shown(constraint: Any) -> str:
+    """A constraint as PyTorch shows it; its name alone where a bound is a tensor, which has no values yet."""
+    has_tensor = any(isinstance(each, torch.Tensor) for each in vars(constraint).values())
+    return type(constraint).__name__.lstrip("_") if has_tensor else repr(constraint)
+
+
+@contextmanager
+def checked_numbers() -> Iterator[None]:
+    """Lets `torch._check` of the user's code be a check of the step where its number depends on tensor values."""
+    module: Any = torch
+    former = module._check_with
+
+    def check(error: Any, condition: Any, message: Callable[[], str] | None) -> None:
+        # The frame between is that of `torch._check` itself.
+        if isinstance(condition, torch.SymBool) and is_user_file(sys._getframe(2).f_code.co_filename):
+            torch.ops.aten._assert_scalar(condition, _UNNAMED if message is None else str(message()))
+        former(error, condition, message)
+
+    module._check_with = check
+    try:
+        yield
+    finally:
+        module._check_with = former
+
+
+@contextmanager
+def checked_matrices() -> Iterator[None]:
+    """Lets `constraints.positive_definite` be a tensor: PyTorch's check decides by a value in between."""
+    kind: Any = type(torch.distributions.constraints.positive_definite)
+    former = kind.check
+    kind.check = _is_positive_definite
+    try:
+        yield
+    finally:
+        kind.check = former
+
+
+def _is_positive_definite(constraint: Any, value: torch.Tensor) -> torch.Tensor:
+    symmetric = torch.isclose(value, value.mT, atol=1e-6).flatten(-2).all(-1)
+    # Where the matrix is not positive definite its factor has a NaN.
+    return symmetric & (torch.linalg.cholesky(value.detach()).diagonal(dim1=-2, dim2=-1) > 0).all(-1)
+
+
+def call_assert(condition: torch.Tensor, message: str = "") -> None:
+    """A check of the step: it fails where `condition`, of one element of any type, is zero or false."""
+    _CHECK(condition.reshape(()) != 0, " ".join(message.split()) or _UNNAMED)
+
+
+def _check_eager(condition: torch.Tensor, message: str) -> None:
+    torch._assert_async(condition, message)
+
+
+def _write(build: Builder, condition: Any, message: str) -> Sequence[Any]:
+    return build.create("cf.assert", [[build.scalar(condition)]], [], {"msg": build.string(message)})
+
+
+_CHECK = define(
+    "check(Tensor condition, str message) -> ()",
+    eager=_check_eager,
+    meta=lambda condition, message: None,
+    write=_write,
+)
+for _operator in (*_ASSERTS, _CHECK):
+    # They have no result that anything would use, and PyTorch's own list has only one of them.
+    torch.fx.node.has_side_effect(_operator)

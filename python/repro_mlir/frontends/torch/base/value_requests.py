@@ -1,0 +1,83 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Requests of Python for the values of a traced tensor, which has none: one line says what to write instead."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import DataDependentOutputException
+from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+from repro_mlir.errors import ReproError
+from repro_mlir.frontends.torch.base.errors import CaptureError, one_line
+from repro_mlir.frontends.torch.base.source_lines import origin_of_node
+
+_DEPENDS = "control flow or a shape depends on tensor values"
+PAGE = "docs/decisions.md"
+_Tensor: Any = torch.Tensor
+
+_REQUESTS: dict[Any, str] = {
+    _Tensor.__bool__: f"{_DEPENDS}: if, while, and, or, not and assert take a tensor; expected torch.where(condition, "
+    f"a, b), or torch._assert_async for a check ({PAGE})",
+    _Tensor.__int__: f"{_DEPENDS}: int() takes a tensor; expected the tensor itself, as in x[index], or masks over all "
+    f"rows ({PAGE})",
+    _Tensor.__index__: f"{_DEPENDS}: range() or a slice takes a tensor; expected a fixed number of steps and "
+    f"torch.where(step < count, new, old) ({PAGE})",
+    _Tensor.__float__: f"{_DEPENDS}: float() takes a tensor; expected the tensor itself, x.detach() where it has "
+    f"no gradient ({PAGE})",
+    _Tensor.__len__: f"{_DEPENDS}: len() takes rows that a mask selects; expected x[mask].shape[0] or mask.sum() "
+    f"({PAGE})",
+    _Tensor.tolist: f"{_DEPENDS}: .tolist() has no value here; expected operations on the tensor ({PAGE})",
+    _Tensor.numpy: f"{_DEPENDS}: .numpy() has no value here; expected operations of torch ({PAGE})",
+    _Tensor.__array__: f"{_DEPENDS}: NumPy takes a tensor, whose values are not known here; expected operations of "
+    f"torch ({PAGE})",
+}
+
+
+def reason_of(error: Exception) -> str:
+    """One line for an error in a trace; PyTorch's own errors about values that a trace does not have get another."""
+    if isinstance(error, ReproError):
+        return str(error)
+    if isinstance(error, DataDependentOutputException):
+        name = str(error.func).removeprefix("aten.").partition(".")[0]
+        return f"{_DEPENDS} ({name}): expected operations on tensors, without a decision of Python ({PAGE})"
+    if isinstance(error, GuardOnDataDependentSymNode):
+        return (
+            f"{_DEPENDS}: Python decides by a number that was computed; expected torch.where(condition, a, b) of "
+            f"tensors, without .item() or .shape of a selection ({PAGE})"
+        )
+    if isinstance(error, IndexError) and "SymInt" in str(error):
+        return f"{_DEPENDS}: an index of Python is a number; expected a tensor, as in x[index] without .item() ({PAGE})"
+    return one_line(error)
+
+
+def no_tensor(what: str, value: Any) -> str:
+    """Why a result that is to be a tensor cannot be this number, or anything else."""
+    mode = get_proxy_mode()
+    if mode is None or not isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+        return f"{what} is a {type(value).__name__}, expected a tensor"
+    slot: Any = get_proxy_slot(value, mode.tracer, None)
+    origin = None if slot is None else origin_of_node(slot.force().node)
+    place = f"{origin}: " if origin else ""
+    return f"{place}{what} is a number of Python: expected a tensor, without .item() or float() ({PAGE})"
+
+
+def is_request(function: Any) -> bool:
+    """Whether a function of PyTorch gives Python the values of a tensor."""
+    return function in _REQUESTS
+
+
+def answered(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """The result of such a function. CaptureError where the values depend on those of a step."""
+    try:
+        return function(*args, **kwargs)
+    except (DataDependentOutputException, GuardOnDataDependentSymNode):
+        raise CaptureError(_REQUESTS[function]) from None
+    except RuntimeError as error:
+        # The messages of .numpy() and .tolist() are about PyTorch's own kinds of tensors.
+        if function not in (_Tensor.numpy, _Tensor.tolist, _Tensor.__array__) or args[0].requires_grad:
+            raise
+        raise CaptureError(_REQUESTS[function]) from error

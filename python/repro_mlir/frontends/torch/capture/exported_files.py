@@ -1,0 +1,56 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Files of torch.export."""
+
+import os
+import threading
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from repro_mlir.errors import ReproError
+from repro_mlir.files.regular import open_regular
+from repro_mlir.frontends.torch.base.errors import CaptureError
+
+
+def load(path: str | os.PathLike[str]) -> torch.export.ExportedProgram:
+    """The exported program of a file; its tensors are read without objects of other classes.
+
+    Raises:
+      ReproError: a file that cannot be read, or is none of torch.export.
+    """
+    try:
+        # PyTorch does not look at the checksums of an archive: a damaged weight would be another weight.
+        with open_regular(os.fspath(path), follow=True) as file, zipfile.ZipFile(file) as archive:
+            damaged = archive.testzip()
+        if damaged is not None:
+            raise CaptureError(f"{path}: {damaged} is damaged: its checksum is another one")
+        with _tensors_alone():
+            return torch.export.load(path)
+    except ReproError:
+        raise
+    except Exception as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise CaptureError(f"{path}: cannot be read as a file of torch.export.save: {reason}") from None
+
+
+_ENVIRONMENT = threading.Lock()
+_WEIGHTS_ONLY = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
+
+
+@contextmanager
+def _tensors_alone() -> Iterator[None]:
+    """torch.export.load takes pickles of anything for tensors, unless the environment says otherwise."""
+    with _ENVIRONMENT:
+        former = os.environ.get(_WEIGHTS_ONLY)
+        os.environ[_WEIGHTS_ONLY] = "1"
+        try:
+            yield
+        finally:
+            if former is None:
+                del os.environ[_WEIGHTS_ONLY]
+            else:
+                os.environ[_WEIGHTS_ONLY] = former

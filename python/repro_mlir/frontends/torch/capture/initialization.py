@@ -1,0 +1,90 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Initial parameters by defined arithmetic.
+
+torch.nn.init draws from generators and functions (log, cos) whose bits depend on the version and the platform: a run
+that starts there can be repeated only from its stored initial state.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import numpy as np
+
+from repro_mlir.numerics.environment import float_environment
+from repro_mlir.numerics.philox import random_uniform
+
+if TYPE_CHECKING:
+    import torch
+
+    Model = TypeVar("Model", bound=torch.nn.Module)
+
+
+def initialize(model: Model | Callable[[], Model], seed: int = 0) -> Model:
+    """(G3) Sets the parameters of a model: a function of their names, shapes and order and of the seed alone.
+
+    A parameter with two or more dimensions becomes (u - 0.5) * (2 * bound) in f32, where u is uniform by (R1), (R2)
+    with the parameter's position in `named_parameters()` as site and step 0, and bound = sqrt(1 / fan_in) with fan_in
+    the product of all dimensions but the first; both in f64, rounded once to f32. Of the others, those whose last name
+    is `bias` become zero; the rest (scales of normalisations) and all buffers stay as they are.
+
+    What stays and was computed by PyTorch, such as a table of positions, may have other bits on another machine. A
+    function that makes the model is called here, so that elementary functions are those of (G5). Tensors whose bits
+    are still not defined are named in a warning.
+
+    Args:
+      model: with parameters on the CPU; or a function without arguments that makes it.
+      seed: any 64-bit integer.
+    Returns:
+      the model.
+    Warns:
+      UserWarning: with the names of floating-point tensors that stay and that no rule defines.
+    """
+    import torch
+
+    from repro_mlir.frontends.torch.objects.defined_construction import DefinedConstruction, is_plain, is_whole
+
+    made: Any
+    if isinstance(model, torch.nn.Module):
+        made, advice = model, "; give initialize a function that makes the model"
+        kept = [(name, is_plain(tensor)) for name, tensor in _kept(made)]
+    else:
+        with DefinedConstruction() as construction:
+            made, advice = model(), ""
+        kept = [(name, is_whole(tensor) or construction.knows(tensor)) for name, tensor in _kept(made)]
+    if undefined := [name for name, is_defined in kept if not is_defined]:
+        warnings.warn(
+            f"initialize leaves {', '.join(undefined)} as PyTorch computed them, whose bits may be others on another "
+            f"machine{advice}",
+            stacklevel=2,
+        )
+    _set_parameters(made, seed)
+    return cast("Model", made)
+
+
+def _kept(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """The tensors that stay as they are."""
+    for name, parameter in model.named_parameters():
+        if parameter.dim() < 2 and name.rpartition(".")[2] != "bias":
+            yield name, parameter
+    yield from model.named_buffers()
+
+
+@float_environment()
+def _set_parameters(model: torch.nn.Module, seed: int) -> None:
+    import torch
+
+    with torch.no_grad():
+        for site, (name, parameter) in enumerate(model.named_parameters()):
+            if parameter.dim() >= 2:
+                fan_in = parameter.numel() // max(parameter.shape[0], 1)
+                bound = np.float32(np.sqrt(np.float64(1.0) / np.float64(max(fan_in, 1))))
+                uniform = random_uniform(tuple(parameter.shape), seed, site, 0)
+                values = (uniform - np.float32(0.5)) * (np.float32(2.0) * bound)
+                parameter.copy_(torch.from_numpy(values))
+            elif name.rpartition(".")[2] == "bias":
+                parameter.zero_()

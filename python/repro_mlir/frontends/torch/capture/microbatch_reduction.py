@@ -1,0 +1,73 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""What a step in microbatches reduces over them (B3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.fx
+
+from repro_mlir.frontends.torch.base.repro_operations import Builder, define
+from repro_mlir.frontends.torch.trace.unsigned import as_signed, is_unsigned
+
+
+def _write(build: Builder, x: Any, gradient: str) -> Sequence[Any]:
+    attributes = {"gradient": build.string(gradient)} if gradient else {}
+    return build.create("repro.reduce_microbatches", [[x]], build.types, attributes)
+
+
+_REDUCE = define(
+    "reduce_microbatches(Tensor x, str gradient) -> Tensor",
+    eager=lambda x, gradient: torch.clone(x),
+    meta=lambda x, gradient: torch.empty_like(x),
+    write=_write,
+)
+
+
+def reduce_microbatches(tensor: torch.Tensor, gradient: str = "") -> torch.Tensor:
+    """The value of the whole step of one for each microbatch: of floats the mean, of others what they all have.
+
+    Args:
+      tensor: of a microbatch.
+      gradient: the name of the parameter whose gradient it is, if it is one.
+    """
+    tensor = tensor.detach()
+    if tensor.is_complex():
+        return torch.view_as_complex(_REDUCE(torch.view_as_real(tensor), gradient))
+    if is_unsigned(tensor):
+        return _REDUCE(as_signed(tensor), gradient).view(tensor.dtype)
+    return _REDUCE(tensor, gradient)
+
+
+def statistics_of(model: torch.nn.Module) -> set[str]:
+    """The names of the buffers of a model that are running statistics of a normalization: their mean over microbatches
+    has a meaning."""
+    kinds = torch.nn.modules.batchnorm._NormBase
+    return {
+        f"{prefix}.{name}" if prefix else name
+        for prefix, module in model.named_modules()
+        if isinstance(module, kinds)
+        for name in ("running_mean", "running_var")
+    }
+
+
+def origin_of_values(node: torch.fx.Node) -> torch.fx.Node:
+    """The node whose values a node has, copied or not.
+
+    A reduction of it is a copy as well: the compiler drops one of what no microbatch decides.
+    """
+    while node.target in _COPIES:
+        node = node.args[0]  # type: ignore[assignment]
+    return node
+
+
+_COPIES = {
+    torch.ops.aten.clone.default,
+    torch.ops.aten.alias.default,
+    torch.ops.aten.detach.default,
+    _REDUCE,
+}

@@ -1,0 +1,61 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Batches that are cut into microbatches (B1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch.utils._pytree as pytree
+
+from repro_mlir.frontends.interface import Microbatches
+from repro_mlir.frontends.torch.base.batch_leaves import leaf_names
+from repro_mlir.frontends.torch.base.errors import CaptureError
+from repro_mlir.frontends.torch.objects.flat_batch import FlatBatch
+
+
+def first_microbatch(batch: FlatBatch, microbatches: Microbatches) -> FlatBatch:
+    """The first microbatch of a batch, which has the batch as its `whole`.
+
+    Raises:
+      CaptureError: tensors of which some may be meant to be cut and others not; an unknown name; a batch that the
+        microbatches do not divide.
+    """
+    names = leaf_names(batch.given)
+    tensors = {name: leaf for name, leaf in zip(names, batch.leaves, strict=True) if isinstance(leaf, torch.Tensor)}
+    for name, tensor in tensors.items():
+        if tensor.layout is not torch.strided:
+            raise CaptureError(f"{name} is a tensor of layout {tensor.layout}, expected a dense one")
+    chosen = _chosen(tensors, microbatches.inputs)
+    extent = tensors[chosen[0]].shape[0]
+    if extent == 0 or extent % microbatches.count:
+        raise CaptureError(
+            f"{chosen[0]} has {extent} rows, expected a number that {microbatches.count} microbatches divide"
+        )
+    size = extent // microbatches.count
+    leaves = [leaf[:size] if name in chosen else leaf for name, leaf in zip(names, batch.leaves, strict=True)]
+    first = FlatBatch(pytree.tree_unflatten(leaves, batch.spec))
+    first.whole = batch
+    first.cut = tuple(i for i, name in enumerate(tensors) if name in chosen)
+    return first
+
+
+def _chosen(tensors: dict[str, torch.Tensor], asked: Sequence[str] | None) -> list[str]:
+    """The names of the tensors that are cut."""
+    if asked is not None:
+        for name in asked:
+            if name not in tensors:
+                raise CaptureError(f"the batch has no tensor {name!r} to be cut, it has {', '.join(tensors)}")
+    chosen = [name for name, tensor in tensors.items() if (name in asked if asked is not None else tensor.dim() > 0)]
+    if not chosen:
+        raise CaptureError("the batch has no tensor that could be cut into microbatches")
+    extents = {name: tensors[name].shape[0] if tensors[name].dim() else None for name in chosen}
+    if len({*extents.values()}) > 1 or None in extents.values():
+        described = ", ".join(f"{name} of shape {list(tensors[name].shape)}" for name in chosen)
+        raise CaptureError(
+            f"expected tensors of one first extent to be cut into microbatches, got {described}: name those that are "
+            "cut by microbatch_inputs"
+        )
+    return chosen

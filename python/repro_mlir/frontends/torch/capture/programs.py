@@ -1,0 +1,296 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""`repro_mlir.capture`: canonical programs of PyTorch's training steps and inference."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, overload
+
+from repro_mlir.errors import ReproError
+from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram
+from repro_mlir.frontends.torch.base.errors import CaptureError
+from repro_mlir.numerics.environment import require_default_environment
+from repro_mlir.precision.apply import RANDOM, applied
+from repro_mlir.precision.recipe_json import recipe_of
+from repro_mlir.program import Program, SymbolicProgram, program_of, symbolic_program_of
+from repro_mlir.program.exact import exact_contractions
+from repro_mlir.program.microbatches import MicrobatchProgram, microbatch_program_of
+from repro_mlir.progress import working
+
+if TYPE_CHECKING:
+    import torch
+
+    from repro_mlir.frontends.torch.objects.captured_program import Captured
+    from repro_mlir.frontends.torch.objects.flat_batch import FlatBatch
+    from repro_mlir.precision.recipe import Recipe
+
+
+@overload
+def capture(
+    model: torch.nn.Module,
+    *arguments: Any,
+    clip_norm: float | None = None,
+    autocast: torch.dtype | None = None,
+    seed: int = 0,
+    exact_digits: int | None = None,
+    precision: Recipe | str | Mapping[str, Any] | None = None,
+    attention_block: int | None = None,
+    dynamic_shapes: None = None,
+) -> Program: ...
+
+
+@overload
+def capture(
+    model: torch.nn.Module, *arguments: Any, dynamic_shapes: Mapping[str, Any] | Sequence[Any]
+) -> SymbolicProgram: ...
+
+
+@overload
+def capture(
+    model: torch.export.ExportedProgram,
+    *arguments: Any,
+    exact_digits: int | None = None,
+    precision: Recipe | str | Mapping[str, Any] | None = None,
+    attention_block: int | None = None,
+) -> Program | SymbolicProgram: ...
+
+
+def capture(
+    model: torch.nn.Module | torch.export.ExportedProgram,
+    *arguments: Any,
+    clip_norm: float | None = None,
+    autocast: torch.dtype | None = None,
+    seed: int = 0,
+    exact_digits: int | None = None,
+    precision: Recipe | str | Mapping[str, Any] | None = None,
+    attention_block: int | None = None,
+    dynamic_shapes: Mapping[str, Any] | Sequence[Any] | None = None,
+) -> Program | SymbolicProgram:
+    """Captures a training step, `capture(model, loss_fn, optimizer, batch)`, or inference, `capture(model, inputs)`.
+
+    Args:
+      model: its parameters and buffers become state; its mode (train or eval) is part of the program. For inference
+        also a torch.export.ExportedProgram: with its own example inputs and its dynamic shapes, or with the sizes of
+        the inputs that are given.
+      arguments: for training `loss_fn` (loss_fn(output, target); None where the model gives the loss), an optimizer (as
+        for `Trainer`) and an example batch `(*inputs, target)`; for inference the example inputs, a tensor, tuple or
+        dict.
+      clip_norm: training only: clips all gradients together to this 2-norm.
+      autocast: training only: torch.bfloat16 or torch.float16 for forward and loss.
+      seed: training only: the initial seed of the program's random numbers.
+      exact_digits: 2 or 3 makes all contractions exact, see `exact_contractions`.
+      precision: a recipe for the operands of contractions, its name or its JSON, see
+        `repro_mlir.precision.apply_precision`.
+      attention_block: (K5) `scaled_dot_product_attention` goes by blocks of so many queries, or keys, and keeps no
+        whole matrix of weights (dropout keeps one of booleans): for long sequences, 128 say. Its bits are others.
+      dynamic_shapes: inference only: sizes that stay open, in the notation of torch.export: for each input, by name or
+        in their order, None or by dimension a torch.export.Dim, an expression of one, Dim.AUTO or None. A size is at
+        least 1.
+    Returns:
+      the canonical program, or with dynamic shapes a `SymbolicProgram`; the model and the optimizer stay as they are.
+    Raises:
+      ReproError: what cannot be captured, with the Python line where it is known; an optimizer of which no one program
+        is that of all steps, since its state decides which it is (a momentum that begins with the first gradient).
+    """
+    module: Any = model
+    is_own = False
+    if is_exported(model):
+        if len(arguments) > 1:
+            raise ReproError("expected a model for a training step, got an ExportedProgram, which is inference")
+        if dynamic_shapes is not None:
+            raise ReproError("an ExportedProgram has the dynamic shapes that it was exported with: expected no others")
+        is_own = not arguments
+        arguments = arguments or (_example_inputs(model),)
+        module = module.module()
+    if len(arguments) not in (1, 3):
+        raise ReproError(
+            "expected capture(model, loss_fn, optimizer, batch) or capture(model, inputs), "
+            f"got {len(arguments) + 1} arguments"
+        )
+    options = CaptureOptions(clip_norm, autocast, seed, exact_digits, attention_block, precision=precision)
+    if len(arguments) == 3:
+        if dynamic_shapes is not None:
+            raise ReproError("dynamic_shapes belongs to inference, not to training steps")
+        program, imported = training_program(module, *arguments, options)
+        if imported.bindings.depends_on_state:
+            raise ReproError(
+                f"the step of the optimizer {type(arguments[1]).__qualname__} is another one in another state of it "
+                "(its first step, or a number of steps that it compares): there is no one program; expected a Trainer"
+            )
+        return program
+    if clip_norm is not None or autocast is not None or seed != 0:
+        raise ReproError("clip_norm, autocast and seed belong to training steps, not to inference")
+    if is_own or dynamic_shapes is not None:
+        symbolic = _symbolic_program(model if is_own else None, module, arguments[0], dynamic_shapes, options)
+        if symbolic is not None:
+            return symbolic
+    return _program(lambda frontend: frontend.capture_inference(module, arguments[0], options), options)[0]
+
+
+def is_exported(model: Any) -> bool:
+    """Whether a model is a torch.export.ExportedProgram, which has example inputs of its own."""
+    export = sys.modules.get("torch.export")
+    return export is not None and isinstance(model, export.ExportedProgram)
+
+
+def _example_inputs(exported: Any) -> Any:
+    args, kwargs = exported.example_inputs or ((), {})
+    if bool(args) == bool(kwargs):
+        raise ReproError("expected capture(exported, inputs): its own are not all positional, or all by name")
+    return args or kwargs
+
+
+def training_program(
+    model: torch.nn.Module,
+    loss_fn: Callable[..., torch.Tensor] | None,
+    optimizer: torch.optim.Optimizer,
+    batch: Any,
+    options: CaptureOptions,
+) -> tuple[Program, ImportedProgram[Captured]]:
+    """As `capture`, and the imported program, which has what ties it to the user's objects."""
+    return _program(
+        lambda frontend: frontend.capture_training(model, loss_fn, optimizer, batch, options),
+        options,
+    )
+
+
+def microbatch_program(
+    model: torch.nn.Module,
+    loss_fn: Callable[..., torch.Tensor] | None,
+    optimizer: torch.optim.Optimizer,
+    batch: FlatBatch,
+    options: CaptureOptions,
+) -> tuple[MicrobatchProgram, ImportedProgram[Captured]]:
+    """As `training_program`, of a step in microbatches, of which `batch` is the first one."""
+    with _capturing() as frontend:
+        imported = frontend.capture_training(model, loss_fn, optimizer, batch.given, options)
+    assert options.microbatches is not None
+    cut = [imported.num_hyper_parameters + position for position in batch.cut]
+    with working("importing"):
+        try:
+            program = microbatch_program_of(imported, options.microbatches, cut, options.exact_digits)
+        except ReproError as error:
+            if found := _OF_A_MICROBATCH.search(str(error)):
+                kind = imported.state[int(found[1])]
+                raise CaptureError(
+                    f"(B3) {kind.name} changes by what each microbatch computes: expected of tensors of floats only "
+                    "statistics of a batch normalization to change in forward and backward pass, or no microbatches"
+                ) from None
+            raise
+    return program if options.precision is None else applied(program, recipe_of(options.precision)), imported
+
+
+def evaluation_program(
+    model: torch.nn.Module, loss_fn: Callable[..., torch.Tensor] | None, batch: Any, options: CaptureOptions
+) -> tuple[Program, ImportedProgram[Captured]]:
+    """The program of `capture_evaluation`, and the imported one."""
+    return _program(
+        lambda frontend: frontend.capture_evaluation(model, loss_fn, batch, options), options, is_evaluation=True
+    )
+
+
+def _symbolic_program(
+    exported: Any, model: torch.nn.Module, inputs: Any, dynamic_shapes: Any, options: CaptureOptions
+) -> SymbolicProgram | None:
+    """The program for the sizes that `dynamic_shapes` leaves open, or an exported program; None where it does not."""
+    with _capturing() as frontend:
+        from repro_mlir.frontends.torch.base.open_sizes import sizes_of_exported, sizes_of_shapes
+
+        make: Any
+        if exported is None:
+            make = functools.partial(sizes_of_shapes, model, inputs, dynamic_shapes)
+        else:
+            make = functools.partial(sizes_of_exported, exported, inputs)
+            if make() is None:
+                return None
+        if options.precision is not None:
+            raise ReproError("precision and dynamic shapes: expected apply_precision of the program of each size")
+        if options.exact_digits is not None:
+            raise ReproError("exact_digits and dynamic shapes: expected exact_contractions of the program of each size")
+        imported = frontend.capture_symbolic(model, inputs, lambda of_examples: make(of_examples=of_examples), options)
+    with working("importing"):
+        return symbolic_program_of(imported)
+
+
+@contextlib.contextmanager
+def _capturing() -> Iterator[ModuleType]:
+    """A block in which models are captured, with capture/capture.py."""
+    require_default_environment()
+    with working("capturing"):
+        try:
+            from repro_mlir.frontends.torch.capture import capture as frontend
+        except ImportError as error:
+            raise ReproError(
+                f"capture needs PyTorch and torch-mlir: pip install 'repro-mlir[torch]' ({error})"
+            ) from None
+        yield frontend
+
+
+def _program(
+    run: Callable[[ModuleType], ImportedProgram[Captured]], options: CaptureOptions, *, is_evaluation: bool = False
+) -> tuple[Program, ImportedProgram[Captured]]:
+    """The canonical program of what a function of capture/capture.py gives."""
+    with _capturing() as frontend:
+        imported = run(frontend)
+    return canonical_program(imported, options, is_evaluation=is_evaluation), imported
+
+
+_ADVICE = ": model.float() converts the model, x.float() a tensor"
+
+
+def canonical_program(
+    imported: ImportedProgram[Captured],
+    options: CaptureOptions,
+    advice: str = _ADVICE,
+    *,
+    is_evaluation: bool = False,
+) -> Program:
+    """The canonical program of a captured one.
+
+    Args:
+      options: `exact_digits` and `precision` have a meaning.
+      advice: follows the message for an operator that is defined for float32 alone.
+      is_evaluation: whether it is that of an evaluation, where a recipe for gradients alone changes nothing.
+    """
+    with working("importing"):
+        try:
+            program = program_of(imported)
+        except ReproError as error:
+            raise _with_advice(error, advice) from None
+    if options.exact_digits is not None:
+        program = exact_contractions(program, options.exact_digits)
+    return program if options.precision is None else in_precision(program, options.precision, is_evaluation)
+
+
+def in_precision(program: Program, precision: Any, is_evaluation: bool = False) -> Program:
+    """A captured program in the precision of a recipe: its state, and behind it (Q6) the scales of former steps."""
+    found = applied(program, recipe_of(precision), is_evaluation=is_evaluation)
+    if any(kind.name in RANDOM for kind in found.state[len(program.state) :]):
+        raise ReproError("stochastic rounding of the forward pass belongs to training steps: expected none elsewhere")
+    return found
+
+
+_OF_A_MICROBATCH = re.compile(r"the new state (\d+) depends on a microbatch")
+_F32_ALONE = re.compile(r"cannot import the program: (.*?): '(?:math|repro)\.(\w+)' op \(S5\) .*, got 'f64'")
+_NO_RULE = re.compile(r"cannot import the program: (.*?): '[\w.]+' op \(V1\) no rule converts to 'f8E8M0FNU'")
+
+
+def _with_advice(error: ReproError, advice: str) -> ReproError:
+    """An error of the compiler in words of PyTorch, where that helps."""
+    if found := _F32_ALONE.match(str(error)):
+        return CaptureError(f"{_place(found[1])}: {found[2]} is defined for float32, not for float64 (S5){advice}")
+    if found := _NO_RULE.match(str(error)):
+        return CaptureError(f"{_place(found[1])}: no rule converts to float8_e8m0fnu (V1)")
+    return error
+
+
+def _place(location: str) -> str:
+    """A location of MLIR as messages of the capture have it: without quotes and column."""
+    return re.sub(r":(\d+):\d+$", r":\1", location.replace('"', ""))

@@ -1,0 +1,170 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""What a step gives beside the loss: outputs of its program, and the structure in which the user gets them."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import enum
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.utils._pytree as pytree
+
+from repro_mlir.frontends.torch.base.errors import CaptureError
+from repro_mlir.frontends.torch.base.tensors import to_tensor
+from repro_mlir.numerics.tensors import TensorType
+
+_RETURNS = ("outputs", "gradient_norm", "gradients", "metrics")
+_OF_GRADIENTS = ("gradient_norm", "gradients")
+_CONSTANTS = bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size, enum.Enum
+
+
+def fill_gradients(model: torch.nn.Module, gradients: Mapping[str, torch.Tensor]) -> None:
+    """Sets `grad` of the parameters, as `loss.backward()` does after `zero_grad()`."""
+    for name, parameter in model.named_parameters():
+        parameter.grad = gradients.get(name)
+
+
+def check_returns(returns: Any, metrics: Any, is_evaluation: bool = False) -> tuple[str, ...]:
+    """What is asked for, in one order.
+
+    Raises:
+      CaptureError: an unknown name; gradients of an evaluation; metrics where there are none, or that are no functions.
+    """
+    if metrics is not None and not (
+        isinstance(metrics, Mapping) and all(isinstance(name, str) and callable(each) for name, each in metrics.items())
+    ):
+        raise CaptureError(f"expected metrics as a mapping from names to functions, got {metrics!r}")
+    known = [name for name in _RETURNS if not (is_evaluation and name in _OF_GRADIENTS)]
+    if isinstance(returns, str) or not isinstance(returns, Iterable):
+        raise CaptureError(f"expected returns as a tuple of names among {', '.join(known)}, got {returns!r}")
+    asked = [*returns]
+    for name in asked:
+        if name not in known:
+            raise CaptureError(f"expected returns among {', '.join(known)}, got {name!r}")
+    if "metrics" in asked and not metrics:
+        raise CaptureError('returns has "metrics", expected Trainer(..., metrics={name: function})')
+    return tuple(name for name in known if name in asked)
+
+
+def returned_by(names: Iterable[str]) -> tuple[str, ...]:
+    """What was asked for of a program with outputs of these names."""
+    kinds = {name.partition("[")[0].partition(".")[0] for name in names}
+    return tuple(name for name in _RETURNS if name in kinds or (name == "outputs" and "output" in kinds))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Place:
+    """Stands for a tensor: the output of the program at this position."""
+
+    position: int
+
+
+class Results:
+    """The outputs of a step while it is traced.
+
+    Attributes:
+      names, tensors: of the outputs.
+      structure: what was added by its name, with places in place of tensors: what `read_results` takes.
+    """
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.tensors: list[torch.Tensor] = []
+        self.structure: dict[str, Any] = {}
+
+    def append(self, name: str, tensor: torch.Tensor) -> _Place:
+        """Adds one output."""
+        self.names.append(name)
+        self.tensors.append(tensor)
+        return _Place(len(self.tensors) - 1)
+
+    def append_all(self, name: str, value: Any) -> None:
+        """Adds the tensors of a value, each named by its path behind the name."""
+        for path, tensor in _tensors(value):
+            self.append(name + pytree.keystr(path), tensor)
+
+    def add(self, key: str, value: Any, name: str | None = None) -> None:
+        """Adds a value with tensors; `name` is what the names of its outputs begin with, by default the key.
+
+        Raises:
+          CaptureError: something inside of it could be anything.
+        """
+
+        def place(path: tuple[Any, ...], tensor: torch.Tensor) -> _Place:
+            return self.append((name or key) + pytree.keystr(path), tensor)
+
+        self.structure[key] = _replace(value, torch.Tensor, place)
+
+
+def read_results(
+    structure: Mapping[str, Any], kinds: Sequence[TensorType], arrays: Sequence[np.ndarray]
+) -> dict[str, Any]:
+    """What the user gets: tensors of their own in their places.
+
+    Args:
+      structure: see `Results`.
+      kinds, arrays: of the outputs of the program.
+    """
+
+    def tensor(_: tuple[Any, ...], place: _Place) -> torch.Tensor:
+        return to_tensor(arrays[place.position].copy(), kinds[place.position])
+
+    return {key: _replace(value, _Place, tensor) for key, value in structure.items()}
+
+
+def _children(value: Any) -> tuple[list[tuple[tuple[Any, ...], Any]], pytree.TreeSpec | None]:
+    """What is directly inside of a container that PyTorch knows, with its keys, and how it is put together; no
+    structure where the value is none."""
+    children, spec = pytree.tree_flatten(value, is_leaf=lambda each: each is not value)
+    if len(children) == 1 and children[0] is value:
+        return [], None
+    try:
+        return pytree.tree_flatten_with_path(value, is_leaf=lambda each: each is not value)[0], spec
+    except ValueError:
+        # A class that is registered without its keys.
+        is_mapping = isinstance(value, Mapping) and len(value) == len(children)
+        keys: Iterable[Any] = (
+            map(pytree.MappingKey, value) if is_mapping else map(pytree.SequenceKey, range(len(children)))
+        )
+        return [((key,), each) for key, each in zip(keys, children, strict=True)], spec
+
+
+def _tensors(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], torch.Tensor]]:
+    """The tensors of a value with their paths."""
+    if isinstance(value, torch.Tensor):
+        yield path, value
+        return
+    for key, each in _children(value)[0]:
+        yield from _tensors(each, path + key)
+
+
+def _replace(
+    value: Any, kind: type, function: Callable[[tuple[Any, ...], Any], Any], path: tuple[Any, ...] = ()
+) -> Any:
+    """A value with others in the place of everything of a kind, in tuples, lists, mappings and dataclasses."""
+    if isinstance(value, kind):
+        return function(path, value)
+    if isinstance(value, _CONSTANTS):
+        return value
+    children, spec = _children(value)
+    if spec is not None:
+        return pytree.tree_unflatten([_replace(each, kind, function, path + key) for key, each in children], spec)
+    if isinstance(value, Mapping):
+        return {key: _replace(each, kind, function, (*path, pytree.MappingKey(key))) for key, each in value.items()}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        result = copy.copy(value)
+        for field in dataclasses.fields(value):
+            inner = (*path, pytree.GetAttrKey(field.name))
+            # The class may be a frozen one.
+            object.__setattr__(result, field.name, _replace(getattr(value, field.name), kind, function, inner))
+        return result
+    raise CaptureError(
+        f"the model returns a {type(value).__name__}, expected for outputs tensors and numbers in tuples, lists, "
+        "mappings and dataclasses"
+    )

@@ -1,0 +1,267 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The graphs of torch.compile: forward and backward as programs, one for each set of sizes that occurs."""
+
+import contextlib
+import dataclasses
+import operator
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+import torch.fx
+from torch._functorch._aot_autograd.schemas import MemoryFormatMeta
+from torch._functorch.aot_autograd import aot_module_simplified
+from torch._functorch.partitioners import default_partition, min_cut_rematerialization_partition
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils.checkpoint import CheckpointPolicy
+
+from repro_mlir.errors import ReproError
+from repro_mlir.frontends.interface import ImportedProgram
+from repro_mlir.frontends.torch.base.errors import CaptureError
+from repro_mlir.frontends.torch.base.source_lines import is_user_file, source_name
+from repro_mlir.frontends.torch.compile_backend.graphs import (
+    CapturedGraph,
+    capture_graph,
+    concrete,
+    draws,
+    errors_of_nodes,
+    is_random,
+    may_overlap,
+    name_origins,
+    reads_written,
+)
+from repro_mlir.frontends.torch.trace.compositions import Compositions
+from repro_mlir.frontends.torch.trace.control_flow import make_counters_known
+from repro_mlir.frontends.torch.trace.selections import has_selections, without_selections
+from repro_mlir.frontends.torch.trace.tracing import errors_with_lines, tracing_environment
+
+_DEFAULT_LIMIT = 8
+"""How many forms of a function Dynamo compiles where nobody asks for another number."""
+_SIZES = 64
+"""How many programs a graph keeps: a size that is a different one at each call would fill the memory."""
+
+
+class Runner(Protocol):
+    """A captured graph that is ready to run."""
+
+    def __call__(self, tensors: Sequence[torch.Tensor], /) -> list[torch.Tensor]:
+        """Runs the program on `CapturedGraph.tensors`, the first of which it updates, and gives its outputs: tensors of
+        their own, as `CapturedGraph.layouts` says."""
+
+
+@dataclass(frozen=True)
+class GraphOptions:
+    """What a graph of torch.compile is made with.
+
+    Attributes:
+      prepare: makes a captured graph ready to run.
+      seeds: seed and step of the random numbers (R1) of one call of a graph that draws some.
+      fallback: whether PyTorch runs a graph that cannot be captured or compiled, with a warning.
+    """
+
+    prepare: Callable[[ImportedProgram[CapturedGraph]], Runner]
+    seeds: Callable[[], tuple[int, int]]
+    fallback: bool
+
+
+def compile_graph(module: torch.fx.GraphModule, arguments: Sequence[Any], options: GraphOptions) -> Callable[..., Any]:
+    """What a backend of torch.compile gives for a graph of Dynamo.
+
+    Args:
+      module, arguments: as Dynamo hands them over.
+    Raises:
+      ReproError: a graph that cannot be captured or compiled.
+    """
+    if DistributedDataParallel._get_active_ddp_module() is not None:
+        raise CaptureError(
+            "the model is wrapped in DistributedDataParallel: the order in which its processes add gradients is not "
+            "defined; expected the model itself, in one process"
+        )
+    _warn_of_break(module)
+    make_counters_known(module)
+    if not options.fallback:
+        # Dynamo would run further forms in eager mode, with no more than a line in its log.
+        torch._dynamo.config.fail_on_recompile_limit_hit = True
+        if torch._dynamo.config.recompile_limit == _DEFAULT_LIMIT:
+            # So few are meant for a compiler that may stop there.
+            torch._dynamo.config.recompile_limit = _SIZES
+
+    def compiler(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
+        return _Graph(gm, example_inputs, options)
+
+    def compile_it(environment: contextlib.AbstractContextManager[Any]) -> Callable[..., Any]:
+        with errors_of_nodes(), _separate_gradients(), tracing_environment(), Compositions(), environment:
+            compiled: Callable[..., Any] = aot_module_simplified(
+                module,
+                arguments,
+                fw_compiler=compiler,
+                bw_compiler=compiler,
+                partition_fn=_partition,
+                # Tensors written in place are the program's state; AOTAutograd would copy them there from results.
+                keep_inference_input_mutations=True,
+            )
+        return compiled
+
+    mode = torch._guards.detect_fake_mode()
+    environment = None if mode is None else mode.shape_env
+    if environment is None:
+        return compile_it(contextlib.nullcontext())
+    known = environment.unbacked_symint_counter
+    try:
+        return compile_it(_selections(environment))
+    except CaptureError:
+        if environment.unbacked_symint_counter == known:
+            raise
+        # Without selections Dynamo divides the function at what made it trace one.
+        return compile_it(contextlib.nullcontext())
+
+
+@contextlib.contextmanager
+def _separate_gradients() -> Iterator[None]:
+    """Gives the gradient of a result whose elements overlap, as those of `unfold`, memory in which they do not.
+
+    PyTorch sees by itself only elements that are repeated, as those of `expand`.
+    """
+    meta: Any = MemoryFormatMeta
+    former = meta.from_tensor
+
+    def from_tensor(tensor: torch.Tensor, force_use_memory_format: bool = False) -> Any:
+        is_static = tensor.layout is torch.strided and not tensor._has_symbolic_sizes_strides
+        return former(tensor, force_use_memory_format or (is_static and may_overlap(tensor)))
+
+    meta.from_tensor = staticmethod(from_tensor)
+    try:
+        yield
+    finally:
+        meta.from_tensor = staticmethod(former)
+
+
+def draw_seed() -> int:
+    """A number of 64 bits from PyTorch's generator, which `torch.manual_seed` sets."""
+    return int(torch.randint(-(2**63), 2**63 - 1, ()))
+
+
+class _Graph:
+    """A graph of ATen operators, with a program for each set of sizes with which it is called."""
+
+    # By which AOTAutograd calls it with a list.
+    _boxed_call = True
+
+    def __init__(self, module: torch.fx.GraphModule, examples: Sequence[Any], options: GraphOptions) -> None:
+        self._module = module
+        self._options = options
+        # Where they are among the arguments is known from the first call: the example of a None can be a tensor.
+        self._sizes: list[int] | None = None
+        self._programs: dict[tuple[Any, ...], Callable[[Sequence[Any]], list[Any]]] = {}
+        if all(isinstance(value, torch.Tensor) for value in examples):
+            # Where there is one size only, what cannot be captured is refused before anything runs.
+            self._programs[()] = self._make(examples)
+
+    def __call__(self, arguments: Sequence[Any]) -> list[Any]:
+        if self._sizes is None:
+            self._sizes = [i for i, value in enumerate(arguments) if not isinstance(value, torch.Tensor)]
+        sizes = tuple([arguments[i] for i in self._sizes])
+        found = self._programs.get(sizes)
+        if found is None:
+            found = self._make(arguments)
+            if len(self._programs) == _SIZES:
+                del self._programs[next(iter(self._programs))]
+            self._programs[sizes] = found
+        return found(arguments)
+
+    def _make(self, arguments: Sequence[Any]) -> Callable[[Sequence[Any]], list[Any]]:
+        try:
+            imported = capture_graph(self._module, arguments)
+            run = self._options.prepare(imported)
+        except ReproError as error:
+            if not self._options.fallback:
+                raise
+            warnings.warn(f"PyTorch runs a graph, whose bits are not defined: {error}", RuntimeWarning, stacklevel=2)
+            interpreter = torch.fx.Interpreter(self._module)
+            return lambda given: interpreter.run(*given)
+        captured = imported.bindings
+
+        def call(given: Sequence[Any]) -> list[Any]:
+            tensors = captured.tensors(given)
+            if captured.draws:
+                tensors += [torch.tensor(number, dtype=torch.int64, device="cpu") for number in self._options.seeds()]
+            outputs = run(tensors)
+            captured.written(given, tensors)
+            return captured.results(given, outputs)
+
+        return call
+
+
+def _partition(joint: torch.fx.GraphModule, inputs: Any, **options: Any) -> Any:
+    """Forward and backward of a joint graph: the backward computes again what is cheap, but draws no random number."""
+    if has_selections(joint.graph):
+        # Nothing whose extent depends on values can go from one program to the other.
+        joint = _without_selections(joint)
+    for node in joint.graph.nodes:
+        if "recompute" in node.meta and is_random(node):
+            # Where checkpointing asks for it again, the generator would be set back: its tensors are kept.
+            parts = [user for user in node.users if user.target is operator.getitem]
+            for each in (node, *parts):
+                each.meta["recompute"] = CheckpointPolicy.MUST_SAVE
+    forward, backward = min_cut_rematerialization_partition(joint, inputs, **options)
+    if not draws(backward.graph) and not reads_written(forward.graph, backward.graph):
+        return forward, backward
+    # The backward would compute from what the forward has overwritten: it gets what was computed before.
+    forward, backward = default_partition(joint, inputs, **options)
+    if reads_written(forward.graph, backward.graph):
+        raise CaptureError(
+            "the backward reads an argument or buffer as it was before the function writes it: expected a copy of it, "
+            "made outside of what is checkpointed"
+        )
+    return forward, backward
+
+
+def _without_selections(joint: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """A joint graph with static shapes; its arguments have the names by which PyTorch knows them."""
+    former = [node for node in joint.graph.nodes if node.op in ("placeholder", "output")]
+    with torch._guards.tracing(None), _disable_current_modes(), errors_with_lines({}), tracing_environment():
+        arguments = [node.meta["val"] for node in former if node.op == "placeholder"]
+        name_origins(joint.graph)
+        found = without_selections(joint, [*map(concrete, arguments)])
+    for old, new in zip(
+        former, (node for node in found.graph.nodes if node.op in ("placeholder", "output")), strict=True
+    ):
+        if new.op == "placeholder":
+            new.target = old.target
+            new._rename(old.name)
+        new.meta = {**old.meta, **new.meta}
+    found.recompile()
+    return found
+
+
+@contextlib.contextmanager
+def _selections(environment: ShapeEnv) -> Iterator[None]:
+    """Lets PyTorch trace, within its block, gradients of what a mask selects, where Dynamo leaves the mask to us."""
+    former = environment.settings
+    environment.settings = dataclasses.replace(former, allow_dynamic_output_shape_ops=True)
+    try:
+        yield
+    finally:
+        environment.settings = former
+
+
+def _warn_of_break(module: torch.fx.GraphModule) -> None:
+    """A warning where Python runs between this graph and the next one."""
+    reason: Any = getattr(module, "compile_subgraph_reason", None)
+    if reason is None or not reason.graph_break:
+        return
+    lines = [frame for frame in reason.user_stack if is_user_file(frame.filename)]
+    place = f"{source_name(lines[-1].filename)}:{lines[-1].lineno}: " if lines else ""
+    what = " ".join(reason.reason.split("\n")[0].split())
+    warnings.warn(
+        f"{place}torch.compile divides the function here ({what}): the bits of what PyTorch computes between two "
+        "graphs are not defined; fullgraph=True refuses this",
+        RuntimeWarning,
+        stacklevel=2,
+    )

@@ -1,0 +1,186 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Calls of the program of a graph on tensors: states are updated and outputs written where they are, without a copy."""
+
+import itertools
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch._C._dynamo import guards
+
+from repro_mlir.errors import ReproError
+from repro_mlir.frontends.torch.base.tensors import dtype_of, element_of, share
+from repro_mlir.frontends.torch.compile_backend.graphs import CapturedGraph, in_order
+from repro_mlir.frontends.torch.objects.large_results import empty
+from repro_mlir.frontends.torch.trace.representation import represented
+from repro_mlir.numerics.tensors import TensorType, is_canonical
+
+# PyTorch and NumPy say something else of these in their types.
+_tensor_guards: Any = guards.TensorGuards
+_shares_memory: Any = np.shares_memory
+_address: Any = torch.Tensor.data_ptr
+# Whose elements NumPy can hold.
+_SAME_SIZE = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+# About a millisecond.
+_MOST_WORK = 10_000
+
+
+class Executable(Protocol):
+    """What runs a program (`execute.executable`)."""
+
+    @property
+    def takes_addresses(self) -> bool:
+        """Whether `write_at` is there."""
+
+    @property
+    def moved(self) -> frozenset[int]:
+        """The states and inputs of which elements may become elements of another result as they are."""
+
+    def write(self, states: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        """One step, with all checks."""
+
+    def write_at(self, addresses: Sequence[int]) -> None:
+        """One step on memory at these addresses, without a check."""
+
+
+class Calls:
+    """A program that is called with the tensors of a graph.
+
+    A step of a small model has hundreds of tensors: Python's checks of each would be a tenth of its time. So one call
+    of PyTorch's, with which Dynamo guards its code, says whether all are as those of a call before, which were checked.
+    """
+
+    def __init__(
+        self,
+        executable: Executable,
+        state: Sequence[TensorType],
+        inputs: Sequence[TensorType],
+        outputs: Sequence[TensorType],
+        graph: CapturedGraph,
+    ) -> None:
+        self._executable = executable
+        self._takes_addresses, self._moved = executable.takes_addresses, executable.moved
+        self._num_state = len(state)
+        self._kinds = (*state, *inputs)
+        self._orders = graph.orders
+        self._layouts = [(layout, kind.nbytes) for layout, kind in zip(graph.layouts, outputs, strict=True)]
+        for (shape, _, dtype), kind in zip(graph.layouts, outputs, strict=True):
+            # Dense, by what torch.compile says of the result; the program writes all of the output.
+            if element_of(dtype) != kind.element or math.prod(shape) * dtype.itemsize != kind.nbytes:
+                raise ReproError(
+                    f"{kind.name}: the program gives {kind.element} of shape {list(kind.shape)}, torch.compile expects "
+                    f"{str(dtype).removeprefix('torch.')} of shape {list(shape)}"
+                )
+        self._masks = [kind.dtype.itemsize - 1 for kind in self._kinds]
+        self._sizes = [kind.nbytes for kind in self._kinds]
+        self._sized = [i for i, size in enumerate(self._sizes) if size]
+        self._outputs = [(kind.shape, torch.empty(kind.shape, device="meta").stride()) for kind in outputs]
+        self._guards: Any = None
+        # Addresses of a call before, at which no state shares memory.
+        self._apart: list[int] = []
+
+    def __call__(self, tensors: Sequence[torch.Tensor], /) -> list[torch.Tensor]:
+        outputs = [empty(layout, size) for layout, size in self._layouts]
+        addresses = self._addresses(tensors)
+        if addresses is None:
+            self._write(tensors, outputs)
+        else:
+            self._executable.write_at([*addresses, *map(_address, outputs)])
+        return outputs
+
+    def _addresses(self, tensors: Sequence[torch.Tensor]) -> list[int] | None:
+        """The addresses of states and inputs for `write_at`; None where `write` has to look at them."""
+        if not self._takes_addresses:
+            return None
+        if self._guards is None or not self._guards.check(*tensors):
+            if not all(map(_fits, tensors, self._kinds, self._orders)):
+                return None
+            # None would leave an extent open. Dynamo knows some parameters by their identity alone.
+            sizes, strides = [[*each.shape] for each in tensors], [[*each.stride()] for each in tensors]
+            self._guards = _tensor_guards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides)
+        addresses = [*map(_address, tensors)]
+        if any(map(operator.and_, addresses, self._masks)):
+            return None
+        for i in self._moved:
+            kind = self._kinds[i]
+            if not is_canonical(share(in_order(tensors[i], self._orders[i]), kind, "input"), kind.element):
+                return None
+        if self._num_state and addresses != self._apart:
+            ends = [address + size for address, size in zip(addresses, self._sizes, strict=True)]
+            self._check_apart(tensors, addresses, ends)
+            self._apart = addresses
+        return addresses
+
+    def _check_apart(self, tensors: Sequence[torch.Tensor], starts: Sequence[int], ends: Sequence[int]) -> None:
+        """ReproError where a state shares memory with anything: torch.compile looks for that only when it compiles.
+
+        Args:
+          starts, ends: the addresses of the first element and behind the last one.
+        """
+        last = last_state = 0
+        for start, i in sorted((starts[i], i) for i in self._sized):
+            is_state = i < self._num_state
+            if start < (last if is_state else last_state):
+                break
+            last = max(last, ends[i])
+            if is_state:
+                last_state = last
+        else:
+            return
+        # With gaps, they may yet be apart.
+        for i, j in itertools.product(range(self._num_state), self._sized):
+            if i != j and starts[i] < ends[j] and starts[j] < ends[i] and _share_elements(tensors[i], tensors[j]):
+                shapes = " and ".join(str(list(tensors[each].shape)) for each in (i, j))
+                raise ReproError(
+                    f"two arguments of a compiled function, of shapes {shapes}, share memory that it writes, and did "
+                    "not when it was compiled: expected tensors of their own"
+                )
+
+    def _write(self, tensors: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> None:
+        if self._num_state:
+            self._check_apart(tensors, [*map(_address, tensors)], [*map(_end, tensors)])
+        values = [in_order(tensor, order) for tensor, order in zip(tensors, self._orders, strict=True)]
+        states, inputs = values[: self._num_state], values[self._num_state :]
+        updated = [*map(_dense, states)]
+        made = [represented(value).as_strided(*form) for value, form in zip(outputs, self._outputs, strict=True)]
+        self._executable.write(updated, [*map(_dense, inputs)], made)
+        for state, value in zip(states, updated, strict=True):
+            if value is not state:
+                # AOTAutograd counts the versions.
+                state.data.copy_(value)
+
+
+def _end(tensor: torch.Tensor) -> int:
+    """The address behind the last element."""
+    reach = sum(stride * (extent - 1) for extent, stride in zip(tensor.shape, tensor.stride(), strict=True)) + 1
+    return tensor.data_ptr() + reach * tensor.element_size()
+
+
+def _share_elements(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two tensors share an element, or it takes long to say."""
+    arrays = [each.detach().view(_SAME_SIZE[each.element_size()]).numpy() for each in (a, b)]
+    try:
+        return bool(_shares_memory(*arrays, max_work=_MOST_WORK))
+    except np.exceptions.TooHardError:
+        return True
+
+
+def _dense(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor, or a copy where its memory is not what a program takes."""
+    is_dense = tensor.is_contiguous() and not tensor.is_neg() and tensor.data_ptr() % tensor.element_size() == 0
+    return tensor if is_dense else tensor.resolve_neg().clone(memory_format=torch.contiguous_format)
+
+
+def _fits(tensor: torch.Tensor, kind: TensorType, order: tuple[int, ...] | None) -> bool:
+    """Whether the memory of a tensor is that of the program's."""
+    if tensor.dtype is not dtype_of(kind) or not tensor.is_cpu or tensor.layout is not torch.strided:
+        return False
+    if tensor.is_neg():
+        return False
+    value = tensor.detach() if order is None else tensor.detach().permute(order)
+    return value.shape == kind.shape and value.is_contiguous()

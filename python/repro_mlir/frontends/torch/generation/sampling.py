@@ -1,0 +1,34 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""(R3) The choice of a token in PyTorch's operators."""
+
+import math
+
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from repro_mlir.frontends.interface import ImportedProgram
+from repro_mlir.frontends.torch.compile_backend.graphs import CapturedGraph, capture_graph
+
+
+def capture_sampling(vocabulary: int) -> ImportedProgram[CapturedGraph]:
+    """The choice of one of so many tokens; inputs and output as those of `generation.sampling.sampling_program`."""
+    arguments = (torch.zeros(vocabulary), torch.ones(()), torch.ones((), dtype=torch.int64), torch.ones(()))
+    return capture_graph(make_fx(_choose)(*arguments), arguments)
+
+
+def _choose(
+    logits: torch.Tensor, temperature: torch.Tensor, top_k: torch.Tensor, top_p: torch.Tensor
+) -> list[torch.Tensor]:
+    ordered, tokens = torch.sort(logits, descending=True, stable=True)
+    ranks = torch.arange(len(logits))
+    scaled = torch.where(ranks < top_k, ordered / temperature, -math.inf)
+    # Those before a token decide on whether it is needed, so that the first one always is.
+    weights = torch.softmax(scaled, 0)
+    sums = torch.cumsum(weights, 0)
+    weights = torch.where(sums - weights < top_p, weights, 0.0)
+    sums = torch.cumsum(weights, 0)
+    below = (sums <= torch.rand(()) * sums[-1]).sum()
+    last = ((weights > 0).sum() - 1).clamp(min=0)
+    return [torch.gather(tokens, 0, torch.minimum(below, last)[None])[0]]

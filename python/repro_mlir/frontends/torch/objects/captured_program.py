@@ -1,0 +1,210 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""What ties a captured program to the user's model, optimizer and batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+import torch.fx
+import torch.utils._pytree as pytree
+
+from repro_mlir.frontends.arrays import as_array
+from repro_mlir.frontends.torch.base.batch_leaves import TENSOR_LEAF, leaf_names
+from repro_mlir.frontends.torch.base.errors import CaptureError
+from repro_mlir.frontends.torch.base.tensors import dtype_of, to_tensor
+from repro_mlir.frontends.torch.objects.flat_batch import FlatBatch
+from repro_mlir.numerics.tensors import TensorType
+
+if TYPE_CHECKING:
+    from repro_mlir.frontends.torch.objects.changing_values import ChangingValues
+    from repro_mlir.frontends.torch.optimizers.optimizers import OptimizerProgram
+    from repro_mlir.frontends.torch.optimizers.state_slots import Slot
+    from repro_mlir.frontends.torch.trace.recording import Recording
+
+Role = Literal["parameter", "buffer", "optimizer", "average", "loss_scale", "seed", "step", "gradient_compression"]
+
+
+@dataclass
+class Captured:
+    """The bindings of a captured program (`frontends.interface.Bindings`), and the graph that it was lowered from.
+
+    The names of state tensors are those that parameters and buffers have in the model, `optimizer.<parameter>.<key>`
+    or `optimizer.group<i>.<key>`, `average.<name>` as the average has them, `loss_scale.scale` and
+    `loss_scale.growth_tracker`, `seed` and `step`, and `gradient_compression.<kind>.<parameter>`.
+
+    The hyper-parameters are what the optimizer's update reads, and what torch.optim derives from it in f64; of a single
+    parameter group (of several, each name ends in `.0`, `.1`, ... and the groups follow one another):
+
+      SGD: `lr`; `weight_decay`, `momentum`, `one_minus_dampening`, each if it has an effect.
+      Adam, AdamW: `lr`; `weight_decay` unless it is 0; `beta1`, `one_minus_beta1`, `beta2`, `one_minus_beta2`, `eps`.
+      RMSprop: `lr`; `weight_decay` unless it is 0; `alpha`, `one_minus_alpha`, `eps`; `momentum` if it is above 0.
+
+    Last comes `clip_norm`, if gradients are clipped. They are f32, or f64 for groups with f64 parameters.
+
+    Of any other optimizer they are the numbers of its groups that its step computes with, f64, by their keys: `lr`,
+    `betas[0]`. What is derived from them is computed by the program.
+
+    What else the user may change in an optimizer asks for another program: a weight decay, momentum or dampening that
+    becomes zero or ceases to be, a flag (`nesterov`, `amsgrad`, `maximize`, `centered`, `decoupled_weight_decay`), a
+    parameter that joins or leaves a group. Of an optimizer that is traced it is any flag, attribute, and outcome of a
+    comparison in its step, which its state may decide too (`depends_on_state`). `optimizer_structure()` then
+    differs from `structure`, and `hyper_parameters()` raises. To go on, `write_state` and capture again: the new
+    program's state is what the optimizer holds. A slot that it has not starts as the optimizer starts it; one that no
+    step reads any more stays in the optimizer, where torch.optim leaves it too.
+
+    Attributes:
+      state: the state tensors.
+      roles: what each state tensor is. `seed` and `step` occur only if the program draws random numbers; of
+        `gradient_compression` the user's objects have nothing.
+      batch: the tensors of the batch, which are the inputs behind the hyper-parameters.
+      written: the names of the state tensors that a step changes.
+      constants: tensors that the step read beside its state and the batch; the program has their values.
+      results: where in what the user gets the outputs belong, see `results.Results`.
+      changing: values that may be others at later steps; numbers among them are inputs after the hyper-parameters.
+      recording: what ran in the trace; None where nobody looks whether the program is still the right one.
+    """
+
+    state: tuple[TensorType, ...]
+    roles: tuple[Role, ...]
+    batch: tuple[TensorType, ...]
+    written: frozenset[str] = field(repr=False)
+    constants: list[torch.Tensor] = field(repr=False)
+    results: dict[str, Any] = field(repr=False)
+    changing: ChangingValues = field(repr=False)
+    recording: Recording | None = field(repr=False)
+    _batch_spec: pytree.TreeSpec = field(repr=False)
+    _batch_constants: list[Any] = field(repr=False)
+    _optimizer: OptimizerProgram | None = field(repr=False)
+    _write_state: Callable[[Sequence[torch.Tensor]], None] = field(repr=False)
+    _graph: Callable[[], torch.fx.GraphModule] = field(repr=False)
+
+    @property
+    def graph(self) -> torch.fx.GraphModule:
+        """The functional ATen graph that is lowered; `graph(*state, *inputs)` runs it in eager mode."""
+        return self._graph()
+
+    @property
+    def structure(self) -> Hashable:
+        """The optimizer's structure at capture; None for inference."""
+        return self._optimizer and self._optimizer.structure
+
+    @property
+    def depends_on_state(self) -> bool:
+        """Whether the optimizer's state has a part in `structure`: another program may be needed after a step."""
+        return self._optimizer is not None and self._optimizer.depends_on_state
+
+    @property
+    def slots(self) -> list[Slot | None]:
+        """For each state tensor the optimizer's slot that it is; None for parameters, buffers, seed and step."""
+        slots = iter(self._optimizer.slots if self._optimizer else [])
+        return [next(slots) if role == "optimizer" else None for role in self.roles]
+
+    @property
+    def own(self) -> list[str]:
+        """The names of the state tensors that no object of the user's holds."""
+        roles = ("seed", "step", "gradient_compression")
+        return [kind.name for kind, role in zip(self.state, self.roles, strict=True) if role in roles]
+
+    @property
+    def optimizer_constants(self) -> Mapping[torch.Tensor, dict[Any, Any]]:
+        """What the optimizer's first step makes in its state that is no state of the program, by parameter."""
+        return self._optimizer.constants if self._optimizer else {}
+
+    def optimizer_structure(self) -> Hashable:
+        """The optimizer's present structure, which equals `structure` as long as the program is the right one.
+
+        It takes microseconds. It is meaningful as long as this object lives, and only beside its `structure`.
+
+        Raises:
+          CaptureError: an option that no program supports, such as `differentiable`.
+        """
+        return self._optimizer and self._optimizer.present_structure()
+
+    def hyper_parameters(self) -> list[torch.Tensor]:
+        """The present values of the hyper-parameters, read from the user's optimizer and rounded once.
+
+        Equal values come as the same tensors again, which must not be written.
+
+        Raises:
+          CaptureError: the optimizer needs another program, or a hyper-parameter is no number.
+        """
+        return [] if self._optimizer is None else self._optimizer.read_hyper_parameters()
+
+    def inputs(self, batch: FlatBatch) -> list[torch.Tensor]:
+        """All inputs of a step on this batch; CaptureError as `hyper_parameters` and `flatten_batch`."""
+        return [*self.hyper_parameters(), *self.changing.tensors(batch.leaves), *self.batch_tensors(batch)]
+
+    def takes(self, batch: FlatBatch) -> bool:
+        """Whether the program is that of the numbers and strings of a batch of its structure."""
+        pairs = enumerate(zip(batch.leaves, self._batch_constants, strict=True))
+        constants = ((leaf, each) for i, (leaf, each) in pairs if each is not TENSOR_LEAF and not self.changing.has(i))
+        return all(_is_same(leaf, each) for leaf, each in constants) and self.changing.fits(batch.leaves)
+
+    def flatten_batch(self, batch: Any) -> list[torch.Tensor]:
+        """The tensors of `batch` in the order of the inputs.
+
+        Raises:
+          CaptureError: structure, a shape, an element type or a constant differs from the captured batch.
+        """
+        return self.batch_tensors(FlatBatch(batch))
+
+    def batch_tensors(self, batch: FlatBatch) -> list[torch.Tensor]:
+        """As `flatten_batch`, of a batch that is flattened already; of a microbatch the tensors of the whole batch."""
+        leaves, spec = batch.leaves, batch.spec
+        if spec != self._batch_spec:
+            raise CaptureError(f"batch has the structure {_one_line(spec)}, expected {_one_line(self._batch_spec)}")
+        tensors = []
+        expected = iter(self.batch)
+        for index, (leaf, constant) in enumerate(zip(leaves, self._batch_constants, strict=True)):
+            if constant is not TENSOR_LEAF:
+                if not self.changing.has(index) and not _is_same(leaf, constant):
+                    name = leaf_names(batch.given)[index]
+                    raise CaptureError(
+                        f"{name} is {leaf!r}, captured as the constant {constant!r}: expected a tensor where batches "
+                        "differ"
+                    )
+                continue
+            want = next(expected)
+            if not isinstance(leaf, torch.Tensor):
+                raise CaptureError(f"{want.name} is a {type(leaf).__name__}, expected a tensor")
+            dtype, shape = dtype_of(want), want.shown_shape
+            if tuple(leaf.shape) != shape or leaf.dtype != dtype:
+                raise CaptureError(
+                    f"{want.name} has shape {list(leaf.shape)} of {leaf.dtype}, expected {list(shape)} of {dtype}"
+                )
+            tensors.append(leaf.detach().resolve_neg())
+        if batch.whole is not None:
+            return [leaf.detach().resolve_neg() for leaf in batch.whole.leaves if isinstance(leaf, torch.Tensor)]
+        return tensors
+
+    def write_state(self, values: Sequence[Any]) -> None:
+        """Stores state in the user's model and optimizer: afterwards their `state_dict` is that of the program.
+
+        Args:
+          values: one array, as `as_array` takes it, per entry of `state`, with its shape and element type.
+        Raises:
+          ReproError: other arrays; nothing has been written.
+        """
+        if len(values) != len(self.state):
+            raise CaptureError(f"got {len(values)} state tensors, expected {len(self.state)}")
+        pairs = [(as_array(value, kind, "state"), kind) for value, kind in zip(values, self.state, strict=True)]
+        self._write_state([to_tensor(np.require(array, requirements="C"), kind) for array, kind in pairs])
+
+
+def _is_same(leaf: Any, constant: Any) -> bool:
+    """Whether a step cannot tell two leaves apart: 1 is neither 1.0 nor True, 0.0 is not -0.0, and a NaN is a NaN."""
+    if type(leaf) is not type(constant):
+        return False
+    if isinstance(leaf, complex):
+        return _is_same(leaf.real, constant.real) and _is_same(leaf.imag, constant.imag)
+    return leaf.hex() == constant.hex() if isinstance(leaf, float) else bool(leaf == constant)
+
+
+def _one_line(spec: pytree.TreeSpec) -> str:
+    return " ".join(str(spec).split())

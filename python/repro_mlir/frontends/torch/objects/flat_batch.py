@@ -1,0 +1,57 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""A batch of a step, flattened."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import torch
+
+from repro_mlir.frontends.arrays import as_array
+from repro_mlir.frontends.torch.base.batch_leaves import flatten, leaf_names
+from repro_mlir.frontends.torch.base.tensors import kind_of
+from repro_mlir.frontends.torch.trace.representation import represented
+from repro_mlir.numerics.hashing import blake3_of, tensor_digest
+
+
+class FlatBatch:
+    """A batch of a step, flattened once for all that is asked about it.
+
+    Attributes:
+      given: the batch itself.
+      leaves, spec: see `flatten`.
+      kind: what a program depends on of the batch, beside its constants: the structure, and of each leaf whether it is
+        a tensor, with its shape and element type.
+      whole: of a microbatch, the batch that it is the first one of; None of a whole batch.
+      cut: of a microbatch, which of its tensors are slices of those of the whole batch.
+    """
+
+    whole: FlatBatch | None = None
+    cut: tuple[int, ...] = ()
+
+    def __init__(self, batch: Any) -> None:
+        """CaptureError as `flatten`."""
+        self.given = batch
+        self.leaves, self.spec = flatten(batch)
+        kinds = ((leaf.shape, leaf.dtype) if isinstance(leaf, torch.Tensor) else None for leaf in self.leaves)
+        self.kind: Hashable = (self.spec, tuple(kinds))
+
+    @property
+    def constants(self) -> list[tuple[str, Any]]:
+        """The leaves that are not tensors, with their names."""
+        if all(isinstance(leaf, torch.Tensor) for leaf in self.leaves):
+            return []
+        named = zip(leaf_names(self.given), self.leaves, strict=True)
+        return [(name, leaf) for name, leaf in named if not isinstance(leaf, torch.Tensor)]
+
+    def digest(self) -> bytes:
+        """The same for batches that no program can tell apart; ReproError for tensors that programs cannot hold."""
+        constants = repr([None if isinstance(leaf, torch.Tensor) else leaf for leaf in self.leaves])
+        tensors = [leaf for leaf in self.leaves if isinstance(leaf, torch.Tensor)]
+        kinds = [kind_of(f"tensor {number} of the batch", tensor) for number, tensor in enumerate(tensors)]
+        arrays = [as_array(represented(tensor), kind, "input") for tensor, kind in zip(tensors, kinds, strict=True)]
+        values = [tensor_digest(array, kind.element) for array, kind in zip(arrays, kinds, strict=True)]
+        return blake3_of(repr((self.kind, constants)).encode(), *values)

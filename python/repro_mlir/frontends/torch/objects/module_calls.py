@@ -1,0 +1,49 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Calls of a model whose state is on a device: its tensors are brought up to date first.
+
+Functions of torch do so by themselves (device_tensors.py), but `torch.func` looks at no class. (Nor does `torch.jit`,
+which calls no hook either: see `Trainer.sync`.)
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, Protocol
+
+import torch
+
+
+class Owner(Protocol):
+    """What keeps the state of a model on a device, such as a trainer."""
+
+    def bring_back(self) -> None:
+        """Brings the tensors of the model up to date."""
+
+
+class Refresh:
+    """A hook that brings the tensors of a trainer up to date as long as there is one; a copy of it does nothing.
+
+    A pickled model has it, so that unpickling it imports this package, but not torch-mlir.
+    """
+
+    def __init__(self, trainer: Owner | None = None) -> None:
+        self._trainer = weakref.ref(trainer) if trainer is not None else None
+        self._watched: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    @torch._disable_dynamo
+    def __call__(self, *_: Any) -> None:
+        trainer = self._trainer() if self._trainer is not None else None
+        if trainer is not None:
+            trainer.bring_back()
+
+    def __reduce__(self) -> tuple[type[Refresh], tuple[()]]:
+        return Refresh, ()
+
+    def watch(self, model: torch.nn.Module) -> None:
+        """Registers the hook at all modules."""
+        for module in model.modules():
+            if module not in self._watched:
+                self._watched.add(module)
+                module.register_forward_pre_hook(self)

@@ -1,0 +1,736 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The values that the user's functions read, in addition to the tensors of the model.
+
+A program has the values that `forward`, the loss function and the optimizer's step read while they were traced:
+globals, variables of enclosing functions, attributes, elements of containers, tensors that are not state. `find_reads`
+follows objects from the modules, the functions and the optimizer; a `Recording` says which functions ran and which
+names they asked for. Each object is of a kind of the table in `_Search._visit`, which says what of the kind can change;
+what is of no kind of the table, such as an iterator, is refused.
+"""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import functools
+import gc
+import importlib.util
+import itertools
+import operator
+import pickle
+import random
+import re
+import sys
+import threading
+import types
+import weakref
+from _abc import _get_dump  # type: ignore[import-not-found]
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Any, TypeGuard
+
+import blake3
+import numpy as np
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from repro_mlir.frontends.torch.base.code_names import Names, names_of
+from repro_mlir.frontends.torch.base.errors import CaptureError
+from repro_mlir.frontends.torch.base.hooks import MODULE_HOOKS
+from repro_mlir.frontends.torch.base.object_kinds import (
+    CONTAINERS,
+    GENERATORS,
+    HELD,
+    is_annotation,
+    is_atom,
+    is_extended,
+    is_log,
+    is_opaque,
+    is_python_object,
+    is_value,
+)
+from repro_mlir.frontends.torch.base.source_lines import is_package_file, is_user_file
+from repro_mlir.frontends.torch.trace.recording import Recording, computes
+
+PLUMBING = {
+    *MODULE_HOOKS,
+    "_parameters",
+    "_buffers",
+    "_modules",
+    "_non_persistent_buffers_set",
+    "_is_full_backward_hook",
+    "_forward_hooks_with_kwargs",
+    "_forward_hooks_always_called",
+    "_forward_pre_hooks_with_kwargs",
+    "_state_dict_hooks",
+    "_state_dict_pre_hooks",
+    "_load_state_dict_pre_hooks",
+    "_load_state_dict_post_hooks",
+}
+"""Attributes of modules that others look after, or that take no part in a step."""
+
+_ROOTS = ("model", "loss_fn", "optimizer", "metric", "average")
+"""How the names of what the user gives to a `Trainer` begin."""
+
+# Called without being named.
+_CALLED = {"forward", "__call__"}
+_FUNCTIONS = types.FunctionType, types.MethodType, functools.partial, property, classmethod, staticmethod
+_NOTHING_SAYS = {"__doc__", "__module__", "__annotations__", "__dict__", "__weakref__", "__abstractmethods__"}
+"""Entries of classes without a part in what a step computes."""
+
+_Held = torch.Tensor | np.ndarray | bytearray | memoryview | Any
+_ABSENT = object()
+
+
+@dataclass
+class Reads:
+    """What is read.
+
+    Attributes:
+      modules: torch modules that are no part of the model, by name.
+      tensors: tensors and arrays that are no state, by name.
+      unknown: what cannot be watched, by name.
+    """
+
+    modules: dict[str, torch.nn.Module] = field(default_factory=dict)
+    tensors: dict[str, _Held] = field(default_factory=dict)
+    unknown: dict[str, object] = field(default_factory=dict)
+    _noted: list[tuple[str, _View]] = field(default_factory=list)
+
+    def views(self) -> Iterator[Iterable[object]]:
+        """Live views of all values whose identity counts. Those of many small objects are joined, for speed."""
+        views = [view for _, view in self._noted]
+        names = [view for view in views if isinstance(view, _Names)]
+        # Many functions name the same globals.
+        calls = {(id(view._names), key): (view._names.get, key) for view in names for key in view._keys}
+        yield _Joined([*calls.values()])
+        yield _Keys([view._names for view in names if isinstance(view, _Attributes)])
+        yield _Results([view for view in views if isinstance(view, _Got)])
+        others: list[Any] = [view for view in views if not isinstance(view, _Names | _Got)]
+        empty = [each._container for each in others if isinstance(each, _Elements) and each.is_empty]
+        yield Looked(len, empty)
+        yield from (each for each in others if not isinstance(each, _Elements) or not each.is_empty)
+
+    def parts(self) -> Iterator[tuple[str, object]]:
+        """The present values with their names."""
+        for name, view in self._noted:
+            yield from view.parts(name)
+
+    def refuse_unknown(self, recording: Recording) -> None:
+        """CaptureError for the first of what cannot be watched, with the user's line that reads it.
+
+        What code of installed packages alone names is theirs to keep as it is.
+        """
+        for name, value in self.unknown.items():
+            last = re.split(r"[.\[]| of ", name.partition(" of ")[0])
+            line = next((line for each in reversed(last) if (line := recording.line_of(each))), "")
+            if not line and not last[0].startswith(_ROOTS):
+                continue
+            raise CaptureError(
+                f"{line}the step reads {name}, a {type(value).__name__}: a compiled step cannot see when that changes; "
+                "expected numbers, strings, tensors, containers or objects of Python classes"
+            )
+
+
+class _View:
+    """The part of an object that counts: its iterator gives the values whose identity counts."""
+
+    def __iter__(self) -> Iterator[object]:
+        raise NotImplementedError
+
+    def parts(self, name: str) -> Iterator[tuple[str, object]]:
+        """The values that a program depends on, with names."""
+        raise NotImplementedError
+
+
+class _Names(_View):
+    """Some names of a namespace, of which each may be there or not."""
+
+    def __init__(self, names: Mapping[str, Any], keys: Iterable[str]) -> None:
+        self._names = names
+        self._keys = tuple(keys)
+
+    def parts(self, name: str) -> Iterator[tuple[str, object]]:
+        prefix = f"{name}." if name else ""
+        return ((f"{prefix}{key}", self._names[key]) for key in self._keys if key in self._names)
+
+
+class _Attributes(_Names):
+    """Those names of an object's or class' namespace that are in a set; any name may be added."""
+
+    def __init__(self, names: Mapping[str, Any], counts: Callable[[str], bool]) -> None:
+        super().__init__(names, filter(counts, [*names]))
+        self._counts = counts
+
+    def parts(self, name: str) -> Iterator[tuple[str, object]]:
+        return ((f"{name}.{key}", value) for key, value in [*self._names.items()] if self._counts(key))
+
+
+class _Elements(_View):
+    """All that is in a container."""
+
+    def __init__(self, container: Any) -> None:
+        self._container = container
+        self.is_empty = type(container) in (*CONTAINERS, OrderedDict) and not container
+
+    def __iter__(self) -> Iterator[object]:
+        held = self._container
+        if isinstance(held, dict | types.MappingProxyType):
+            return itertools.chain([*held.keys()], [*held.values()])
+        if isinstance(held, type({}.items())):
+            return itertools.chain.from_iterable([*held])
+        return iter([*held])
+
+    def parts(self, name: str) -> Iterator[tuple[str, object]]:
+        held = self._container
+        yield name, held if isinstance(held, list | tuple | set | frozenset | dict) else [*self]
+
+
+class _Values(_View):
+    """All values of a class of a library; one that is added is the last."""
+
+    def __init__(self, names: Mapping[str, Any]) -> None:
+        self._names = names
+
+    def __iter__(self) -> Iterator[object]:
+        return iter(self._names.values())
+
+    def parts(self, name: str) -> Iterator[tuple[str, object]]:
+        return ((f"{name}.{key}", value) for key, value in self._names.items())
+
+
+class _Got(_View):
+    """A value that a function gets: of a variable, a slot, a reference."""
+
+    def __init__(self, get: Callable[[], object], gone: type[Exception] | tuple[()] = ()) -> None:
+        """`gone`: the exception of `get` before the first value."""
+        self._get = get
+        self._gone = gone
+
+    def get(self) -> Callable[[], object]:
+        """A function that gives the value, `_ABSENT` where there is none."""
+        return self._value if self._gone else self._get
+
+    def _value(self) -> object:
+        try:
+            return self._get()
+        except self._gone:
+            return _ABSENT
+
+    def parts(self, name: str) -> Iterator[tuple[str, object]]:
+        value = self._value()
+        return iter(()) if value is _ABSENT else iter([(name, value)])
+
+
+class _Namespace(_Got):
+    """The namespace of an object, which may get another one; a program depends on some of its names, noted apart."""
+
+    def parts(self, name: str) -> Iterator[tuple[str, object]]:
+        return iter(())
+
+
+class _Kept(_View):
+    """The entries of a functools.lru_cache, without the order of their use."""
+
+    def __init__(self, function: Any) -> None:
+        self._function = function
+
+    def __iter__(self) -> Iterator[object]:
+        return iter(gc.get_referents(self._function))
+
+    def parts(self, name: str) -> Iterator[tuple[str, object]]:
+        yield f"the cache of {name}", {id(each) if type(each).__hash__ is None else each for each in self}
+
+
+class _Registered(_View):
+    """The classes that an abstract one takes for its subclasses."""
+
+    def __init__(self, cls: Any) -> None:
+        self._cls = cls
+
+    def __iter__(self) -> Iterator[object]:
+        return iter(_get_dump(self._cls)[0])
+
+    def parts(self, name: str) -> Iterator[tuple[str, object]]:
+        yield f"classes registered with {name}", {each() for each in _get_dump(self._cls)[0]}
+
+
+_FUNCTION_PARTS = attrgetter("__code__"), attrgetter("__defaults__"), attrgetter("__kwdefaults__")
+
+
+class _Functions(_View):
+    """The code and defaults of functions."""
+
+    def __init__(self) -> None:
+        self.functions: list[types.FunctionType] = []
+
+    def __iter__(self) -> Iterator[object]:
+        return itertools.chain.from_iterable(map(part, self.functions) for part in _FUNCTION_PARTS)
+
+    def parts(self, name: str) -> Iterator[tuple[str, object]]:
+        for function in self.functions:
+            for part, get in zip(("code", "defaults", "keyword defaults"), _FUNCTION_PARTS, strict=True):
+                yield f"{part} of {function.__qualname__}", get(function)
+
+
+class Looked:
+    """The results of a function for some objects, such as their classes."""
+
+    def __init__(self, look: Callable[[Any], object], objects: Collection[object]) -> None:
+        self._look = look
+        self._objects = objects
+
+    def __iter__(self) -> Iterator[object]:
+        return map(self._look, self._objects)
+
+
+class _Joined:
+    """The values of functions for keys; `_ABSENT` for a key that does not exist."""
+
+    def __init__(self, calls: Sequence[tuple[Callable[[str, object], object], str]]) -> None:
+        self._functions = [function for function, _ in calls]
+        self._keys = [key for _, key in calls]
+
+    def __iter__(self) -> Iterator[object]:
+        return map(operator.call, self._functions, self._keys, itertools.repeat(_ABSENT))
+
+
+class _Keys:
+    """All keys of namespaces."""
+
+    def __init__(self, namespaces: Sequence[Mapping[str, Any]]) -> None:
+        self._namespaces = namespaces
+
+    def __iter__(self) -> Iterator[object]:
+        return itertools.chain.from_iterable(self._namespaces)
+
+
+class _Results:
+    """The values of variables, slots and references."""
+
+    def __init__(self, got: Sequence[_Got]) -> None:
+        self._functions = [each.get() for each in got]
+
+    def __iter__(self) -> Iterator[object]:
+        return map(operator.call, self._functions)
+
+
+def find_reads(
+    model: torch.nn.Module,
+    functions: Mapping[str, Any],
+    optimizer: torch.optim.Optimizer | None,
+    recording: Recording | None = None,
+) -> Reads:
+    """The reads of the functions of model and optimizer, and of other ones by name.
+
+    Args:
+      recording: what ran in a trace; None: all functions that are found count.
+    """
+    attributes = _CALLED.copy()
+    while True:
+        # A function that is found late may name attributes of objects that were passed.
+        search = _Search(model, attributes, recording)
+        for name, function in functions.items():
+            search.follow(name, function)
+        if optimizer is not None:
+            search.follow_step(optimizer)
+        search.follow_rest()
+        if search.attributes == attributes:
+            return search.reads
+        attributes = search.attributes
+
+
+class _Search:
+    def __init__(self, model: torch.nn.Module, attributes: Collection[str], recording: Recording | None) -> None:
+        self.reads = Reads()
+        self.attributes = set(attributes) | (recording.names if recording is not None else set())
+        self._known = frozenset(self.attributes)
+        self._recording = recording
+        self._everything = recording is not None and recording.everything
+        self._followed: set[types.CodeType] = set()
+        self._seen: dict[int, object] = {}
+        self._open: list[tuple[str, object]] = []
+        self._functions = _Functions()
+        self._note("", self._functions)
+        own = list(model.named_modules())
+        self._seen.update((id(module), module) for _, module in own)
+        # Nobody follows the tensors of the model: they are the state.
+        self._seen.update((id(tensor), tensor) for tensor in (*model.parameters(), *model.buffers()))
+        # The recording's own containers are not the user's.
+        self._seen[id(recording)] = recording
+        self._class(torch.Tensor)
+        for path, module in own:
+            self._module(f"model.{path}" if path else "model", module)
+        self._close()
+
+    def follow(self, name: str, value: object) -> None:
+        self._open.append((name, value))
+        self._close()
+
+    def follow_step(self, optimizer: torch.optim.Optimizer) -> None:
+        """Its attributes themselves are looked at elsewhere; here what is in them."""
+        self._class(type(optimizer))
+        own = vars(optimizer)
+        for key in self._known.intersection(own) - {"state", "param_groups", "step"}:
+            self._open.append((f"optimizer.{key}", own[key]))
+        home = sys.modules[type(optimizer).__module__]
+        if not is_made_by_user(home):
+            # A rule stands for its functions, none of which ran. torch.compile adds names with two underscores.
+            self._note(home.__name__, _Attributes(vars(home), lambda key: not key.startswith("__")))
+        self.follow("optimizer.step", type(optimizer).step)
+
+    def follow_rest(self) -> None:
+        """The code that ran of functions that were found nowhere."""
+        if self._recording is None:
+            return
+        for namespace in self._recording.asked:
+            # Which of its names counts is not known; those that the code has are followed.
+            self._note("globals()", _Attributes(namespace, lambda _: True))
+            self._open += ((key, namespace[key]) for key in self._known.intersection(namespace))
+        for key in self._known.intersection(sys.modules):
+            if is_made_by_user(sys.modules[key]):
+                self._names("sys.modules", _Names(sys.modules, [key]))
+        for code, namespace in self._recording.namespaces.items():
+            if code not in self._followed:
+                found = self._recording.functions_of(code)
+                self._open += ((each.__qualname__, each) for each in found)
+                if not found:
+                    self._globals(namespace, names_of(code))
+        self._close()
+
+    def _close(self) -> None:
+        while self._open:
+            name, value = self._open.pop()
+            if is_atom(value) or is_log(value) or id(value) in self._seen:
+                continue
+            self._seen[id(value)] = value
+            # Objects that this package keeps at the user's objects are not theirs.
+            if not str(type(value).__module__).startswith("repro_mlir."):
+                self._visit(name, value)
+
+    def _note(self, name: str, view: _View) -> None:
+        self.reads._noted.append((name, view))
+
+    def _visit(self, name: str, value: Any) -> None:
+        """The table of kinds. It asks for no attribute of the value, which may run code of the user's."""
+        kind = type(value)
+        if issubclass(kind, torch.jit.ScriptModule):
+            # Its code is fixed, its tensors are not.
+            self._open += ((f"{name}.{key}", tensor) for key, tensor in value.state_dict(keep_vars=True).items())
+        elif issubclass(kind, torch.nn.Module):
+            self.reads.modules[name] = value
+            self._module(name, value)
+            self._open += ((f"{name}.{key}", each) for key, each in value._modules.items())
+            for key, tensor in (*value._parameters.items(), *value._buffers.items()):
+                self._open.append((f"{name}.{key}", tensor))
+        elif issubclass(kind, (torch.Tensor, np.ndarray, *HELD)):
+            self._held(name, value)
+        elif issubclass(kind, CONTAINERS):
+            self._container(name, value)
+        elif issubclass(kind, types.ModuleType):
+            self._python_module(name, value, self._known.intersection(vars(value)))
+        elif issubclass(kind, type):
+            self._class(value)
+        elif issubclass(kind, weakref.ref):
+            # Nothing here keeps what it refers to.
+            self._note(name, _Got(lambda: value() is None))
+            self._open.append((name, value()))
+        elif issubclass(kind, ContextVar):
+            self._got(name, value.get, LookupError)
+        elif issubclass(kind, threading.local):
+            self._object(name, value)
+        elif issubclass(kind, GENERATORS):
+            self.reads.tensors[name] = value
+        elif issubclass(kind, slice):
+            self._open += ((name, each) for each in (value.start, value.stop, value.step))
+        elif issubclass(kind, BaseException):
+            self._open.append((f"{name}.args", value.args))
+            self._object(name, value)
+        elif issubclass(kind, types.BuiltinFunctionType | types.MethodWrapperType):
+            if not isinstance(value.__self__, (types.ModuleType, *GENERATORS)):
+                self._open.append((name, value.__self__))
+        elif is_annotation(value):
+            own = vars(value) if hasattr(value, "__dict__") else {}
+            self._open += ((name, own[key]) for key in ("__origin__", "__args__") if key in own)
+        elif self._callable(name, value):
+            if is_extended(kind):
+                self._object(name, value)
+        elif is_python_object(value) or is_value(value):
+            self._object(name, value)
+        elif not is_opaque(value):
+            self.reads.unknown[name] = value
+
+    def _held(self, name: str, value: _Held) -> None:
+        if isinstance(value, FakeTensor):
+            return
+        self.reads.tensors[name] = value
+        if isinstance(value, np.ndarray) and value.dtype.hasobject:
+            self._open += ((f"{name}.flat[{index}]", each) for index, each in enumerate(value.flat))
+        if isinstance(value, np.ma.MaskedArray):
+            self._open.append((f"{name}.mask", value.mask))
+        with contextlib.suppress(TypeError):
+            self._names(name, _Attributes(vars(value), self._counts_in(value)))
+
+    def _container(self, name: str, value: Any) -> None:
+        if not isinstance(value, tuple | frozenset):
+            self._note(name, _Elements(value))
+        items: list[tuple[str, Any]]
+        if isinstance(value, dict | types.MappingProxyType):
+            items = [(f"{name}[{key!r}]", each) for key, each in value.items()]
+            items += ((f"a key of {name}", key) for key in value)
+        elif isinstance(value, type({}.items())):
+            pairs: list[Any] = [*value]
+            items = [(f"{name}[{key!r}]", each) for key, each in pairs]
+        else:
+            items = [(f"{name}[{index}]", each) for index, each in enumerate(value)]
+        if isinstance(value, defaultdict):
+            self._got(f"{name}.default_factory", lambda: value.default_factory)
+        self._open += items
+        if type(value) not in CONTAINERS:
+            self._object(name, value)
+
+    def _got(self, name: str, get: Callable[[], object], gone: type[Exception] | tuple[()] = ()) -> None:
+        view = _Got(get, gone)
+        self._note(name, view)
+        self._open += view.parts(name)
+
+    def _python_module(self, name: str, module: types.ModuleType, names: Collection[str]) -> None:
+        if is_made_by_user(module):
+            self._names(name, _Attributes(vars(module), self._counts_in(module)))
+        else:
+            self._names(name, _Names(vars(module), sorted(key for key in names if not key.startswith("__"))))
+
+    def _module(self, name: str, module: torch.nn.Module) -> None:
+        self._class(type(module))
+        own = module.__dict__
+        # The attributes themselves are looked at elsewhere; here what is in them.
+        self._open += ((f"{name}.{key}", own[key]) for key in filter(self._counts_in(module), own.keys() - PLUMBING))
+        for kind, called in MODULE_HOOKS.items():
+            self._open += ((f"a {called} of {name}", hook) for hook in own[kind].values())
+        for key, parameter in module._parameters.items():
+            hooks = (parameter._backward_hooks or {}) if parameter is not None else {}
+            self._open += ((f"a hook of {name}.{key}", hook) for hook in hooks.values())
+
+    def _callable(self, name: str, value: Any) -> bool:
+        """Visits what is a function or made of some; False for anything else."""
+        kind = type(value)
+        if issubclass(kind, types.MethodType):
+            self._open += ((name, value.__self__), (name, value.__func__))
+        elif issubclass(kind, functools.partial):
+            for part in ("func", "args", "keywords"):
+                self._got(f"{name}.{part}", functools.partial(getattr, value, part))
+            self._names(name, _Attributes(vars(value), self._counts_in(value)))
+        elif issubclass(kind, property):
+            self._open.append((name, value.fget))
+        elif issubclass(kind, classmethod | staticmethod):
+            self._open.append((name, value.__func__))
+        elif issubclass(kind, functools._lru_cache_wrapper):
+            view = _Kept(value)
+            self._note(name, view)
+            self._open += ((name, each) for each in view)
+        elif issubclass(kind, operator.attrgetter | operator.itemgetter | operator.methodcaller):
+            _, arguments = value.__reduce__()[:2]
+            self.attributes.update(
+                word for each in arguments if isinstance(each, str) for word in each.split(".") if word.isidentifier()
+            )
+            self._open.append((name, arguments))
+        elif issubclass(kind, types.FunctionType):
+            self._function(name, value)
+        else:
+            return False
+        return True
+
+    def _function(self, name: str, function: types.FunctionType) -> None:
+        code, called = function.__code__, function.__qualname__
+        self._functions.functions.append(function)
+        is_idle = self._recording is not None and not self._recording.ran(code)
+        # Wrappers of packages keep what they need when they run, such as generators.
+        cells = () if is_idle and not _is_users(code) else function.__closure__ or ()
+        for variable, cell in zip(code.co_freevars, cells, strict=False):
+            self._got(f"{variable} of {called}", functools.partial(attrgetter("cell_contents"), cell), ValueError)
+        names = names_of(code)
+        if self._recording is None:
+            if not is_user_file(code.co_filename):
+                return
+            self.attributes |= names.attributes
+            if is_package_file(code.co_filename):
+                return
+        # Attributes are read of a function that nobody calls, too.
+        counts = self._counts_in(function)
+        if is_user_file(code.co_filename) or any(map(counts, vars(function))):
+            self._names(called, _Attributes(vars(function), counts))
+        if self._recording is not None:
+            if not self._recording.ran(code) or not (code in self._recording.namespaces or computes(code)):
+                return
+        self._follow_code(code)
+        defaults = function.__defaults__ or ()
+        last = code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount]
+        given = dict(zip(last, defaults, strict=False)) | (function.__kwdefaults__ or {})
+        self._open += ((f"{called}.{key}", value) for key, value in given.items())
+        if function.__kwdefaults__:
+            self._note(called, _Elements(function.__kwdefaults__))
+        self._globals(function.__globals__, names)
+
+    def _follow_code(self, code: types.CodeType) -> None:
+        """Notes that code is followed, and with it the functions inside of it."""
+        self._followed.add(code)
+        for constant in code.co_consts:
+            if isinstance(constant, types.CodeType):
+                self._follow_code(constant)
+
+    def _globals(self, namespace: dict[str, Any], names: Names) -> None:
+        """The globals that code names; what is not there is a builtin."""
+        view = _Names(namespace, sorted(names.variables))
+        self._note("", view)
+        value: Any
+        for name, value in view.parts(""):
+            if issubclass(type(value), types.ModuleType):
+                self._python_module(name, value, names.attributes)
+            self._open.append((name, value))
+        builtins = namespace.get("__builtins__", {})
+        held = vars(builtins) if isinstance(builtins, types.ModuleType) else builtins
+        self._note("builtins", _Names(held, sorted(names.variables - namespace.keys())))
+        for name, level in names.imports:
+            found = importlib.util.resolve_name("." * level + name, namespace.get("__package__")) if level else name
+            self._names("sys.modules", _Names(sys.modules, [found]))
+
+    def _class(self, cls: type) -> None:
+        if type(cls) not in (type, abc.ABCMeta):
+            self._open.append((type(cls).__qualname__, type(cls)))
+        self._note(cls.__qualname__, _Got(lambda: cls.__mro__))
+        for base in cls.__mro__:
+            if id(base) in self._seen and base is not cls:
+                continue
+            self._seen[id(base)] = base
+            own = vars(base)
+            if not is_extended(base):
+                continue
+            if _is_of_library(base):
+                self._note(base.__qualname__, _Values(own))
+                for function in filter(_is_function, own.values()):
+                    if self._recording is not None and self._recording.ran(function.__code__):
+                        self._open.append((function.__qualname__, function))
+                continue
+            if isinstance(arguments := own.get("__match_args__"), tuple):
+                # A class written in C may have a descriptor there.
+                self.attributes.update(arguments)
+            if "_abc_impl" in own:
+                self._note(base.__qualname__, _Registered(base))
+            self._names(base.__qualname__, _Attributes(own, self._counts_in_class))
+
+    def _counts_in_class(self, key: str) -> bool:
+        if key == "__init__":
+            return self._recording is not None
+        return self._everything or key in self._known or (key.startswith("__") and key not in _NOTHING_SAYS)
+
+    def _counts_in(self, value: object) -> Callable[[str], bool]:
+        """Which attributes of an object count: those that the user's code names, and methods of its class; all of those
+        that Python compares itself."""
+        if type(value) is types.SimpleNamespace or self._everything:
+            return lambda _: True
+        kind: Any = type(value)
+        return (self._known | _attributes_of_class(kind, self._recording)).__contains__
+
+    def _object(self, name: str, value: object) -> None:
+        self._class(type(value))
+        self._note(name, _Got(lambda: type(value)))
+        counts = self._counts_in(value)
+        for base in type(value).__mro__:
+            for key, slot in vars(base).items():
+                if isinstance(slot, types.MemberDescriptorType) and key != "__dict__" and counts(key):
+                    self._got(f"{name}.{key}", functools.partial(slot.__get__, value), AttributeError)
+        home = threading.local if issubclass(type(value), threading.local) else object
+        namespace = functools.partial(home.__getattribute__, value, "__dict__")
+        with contextlib.suppress(AttributeError):
+            own = namespace()
+            self._note(name, _Namespace(namespace))
+            self._names(name, _Attributes(own, counts))
+
+    def _names(self, name: str, view: _Names) -> None:
+        self._note(name, view)
+        self._open += view.parts(name)
+
+
+def _is_users(code: types.CodeType) -> bool:
+    """Whether code is of the user's own files."""
+    return is_user_file(code.co_filename) and not is_package_file(code.co_filename)
+
+
+def is_made_by_user(module: types.ModuleType) -> bool:
+    """Whether this is a module of the user's, also one without a file."""
+    path = vars(module).get("__file__")
+    if path:
+        return is_user_file(path) and not is_package_file(path)
+    package = sys.modules.get(module.__name__.partition(".")[0], module)
+    return vars(module).get("__spec__") is None and (package is module or is_made_by_user(package))
+
+
+def _is_function(value: object) -> TypeGuard[types.FunctionType]:
+    return type(value) is types.FunctionType
+
+
+def _is_of_library(cls: type) -> bool:
+    """Whether a class is of Python's or PyTorch's libraries, or of this package."""
+    module = sys.modules.get(cls.__module__)
+    path = None if module is None else vars(module).get("__file__")
+    return not is_user_file(path) if path else module is not None and not is_made_by_user(module)
+
+
+@functools.lru_cache(maxsize=4096)
+def _attributes_of_class(cls: type, recording: Recording | None) -> frozenset[str]:
+    """The attributes that methods of a class name which are not the user's, of those that ran."""
+    found = set[str]()
+    for base in cls.__mro__:
+        if base is torch.nn.Module:
+            break
+        for value in vars(base).values():
+            function = value.fget if type(value) is property else value
+            if _is_function(function) and not is_user_file(function.__code__.co_filename):
+                if recording is None or recording.ran(function.__code__):
+                    found |= names_of(function.__code__).attributes
+    return frozenset(found)
+
+
+class Contents:
+    """What tensors and arrays contain, to see whether somebody writes them."""
+
+    def __init__(self, values: Iterable[_Held]) -> None:
+        found = {id(value): value for value in values}
+        self._copies = {key: (value, _bytes(value).copy()) for key, value in found.items()}
+
+    def __contains__(self, value: object) -> bool:
+        return id(value) in self._copies
+
+    def unchanged(self) -> bool:
+        """Whether nobody has written since."""
+        return all(np.array_equal(_bytes(value), copy) for value, copy in self._copies.values())
+
+
+def contents(value: _Held) -> Hashable:
+    """Equal for equal contents."""
+    kind = (tuple(value.shape), str(value.dtype)) if isinstance(value, torch.Tensor | np.ndarray) else type(value)
+    return kind, blake3.blake3(_bytes(value).data).digest()
+
+
+def _bytes(value: _Held) -> np.ndarray:
+    """The elements as bytes, without a copy where they are together; of a tensor that NumPy cannot hold its version."""
+    if isinstance(value, torch.Tensor):
+        if value.layout is not torch.strided or value.device.type != "cpu" or value.is_quantized:
+            return np.array([0 if value.is_inference() else value._version]).view(np.uint8)
+        value = value.detach().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8).numpy()
+    if isinstance(value, random.SystemRandom):
+        # The system's numbers have no state.
+        return np.empty(0, np.uint8)
+    if isinstance(value, GENERATORS):
+        state = value.bit_generator.state if isinstance(value, np.random.Generator) else value.__reduce__()[2]
+        return np.frombuffer(pickle.dumps(state), np.uint8)
+    if not isinstance(value, np.ndarray):
+        return np.frombuffer(value, np.uint8)
+    if value.dtype.hasobject:
+        return np.array([id(each) for each in value.flat]).view(np.uint8)
+    return np.ascontiguousarray(value).reshape(-1).view(np.uint8)

@@ -1,0 +1,183 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""State of a trainer that no object of the user's holds: scales of former steps (Q6), what compressed gradients have
+lost (B5). A `Trainer.state_dict` has it in an entry for each of the two."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from repro_mlir.errors import ReproError
+from repro_mlir.files.regular import read_regular
+from repro_mlir.files.storage import write_file
+from repro_mlir.files.tensor_file import read_all_tensors, write_tensors
+from repro_mlir.frontends.arrays import as_array
+from repro_mlir.frontends.interface import CaptureOptions
+from repro_mlir.frontends.torch.base.tensors import is_tensor, kind_of, to_tensor
+from repro_mlir.gradient_compression.apply import PREFIX
+from repro_mlir.gradient_compression.chosen import compression_to_json
+from repro_mlir.limits import limits
+from repro_mlir.numerics.tensors import TensorType, canonical_of
+from repro_mlir.precision.apply import HISTORY, SCALE
+from repro_mlir.precision.recipe import OPERANDS, Recipe
+from repro_mlir.precision.recipe_json import recipe_to_json
+
+_PRECISION = "precision"
+OWN_ENTRIES = (_PRECISION, PREFIX)
+"""The keys of a `state_dict`, the options of the trainer that they are of."""
+
+_DEFINITION = "definition"
+"""The tensor of an entry that says of which recipe or method it is: the bytes of its JSON."""
+
+Expected = Callable[[str, Any], TensorType]
+
+
+def own_entries(own: Mapping[str, np.ndarray], options: CaptureOptions) -> dict[str, dict[str, torch.Tensor]]:
+    """The entries of a state: copies of arrays by the names of the program's state, those without an entry left out."""
+    found = {owner: {_DEFINITION: _definition(owner, options)} for owner in _owners(options)}
+    for name, array in own.items():
+        owner = _PRECISION if name.startswith((HISTORY, SCALE)) else name.partition(".")[0]
+        if owner in found:
+            found[owner][name.removeprefix(f"{owner}.")] = torch.from_numpy(array.copy())
+    return found
+
+
+def own_arrays(state: Mapping[str, Any], model: torch.nn.Module, options: CaptureOptions) -> dict[str, np.ndarray]:
+    """Copies of what the entries of a state have, by the names of the program's state.
+
+    What a layer has not begins anew, as it does where a layer was frozen so far.
+
+    Raises:
+      ReproError: an entry that the options do not ask for, of another recipe or method, or a name or tensor that no run
+        with them has.
+    """
+    owners = _owners(options)
+    found: dict[str, np.ndarray] = {}
+    for owner in OWN_ENTRIES:
+        if owner not in owners:
+            if owner in state:
+                raise ReproError(f"the state has {owner}, expected Trainer(..., {owner}=...) that keeps it")
+            continue
+        if owner not in state:
+            if state["steps"]:
+                raise ReproError(f"the state has no {owner}, which the trainer keeps: an empty dict begins anew")
+            continue
+        entry = state[owner]
+        if not isinstance(entry, Mapping):
+            raise ReproError(f"{owner}: expected a dict of tensors, got a {type(entry).__name__}")
+        if not entry:
+            continue
+        definition = entry.get(_DEFINITION)
+        if not is_tensor(definition) or not torch.equal(definition, _definition(owner, options)):
+            raise ReproError(f"{owner}: the state is of another one than the trainer's: an empty dict begins anew")
+        entry = {name: value for name, value in entry.items() if name != _DEFINITION}
+        expected = (_scales if owner == _PRECISION else _residuals)(entry, model, options)
+        for name, value in entry.items():
+            kind = expected(name, value)
+            array = canonical_of(as_array(value, kind, f"{owner}:").copy(), "f32")
+            if owner == _PRECISION:
+                _check_number(name, array)
+            found[name if owner == _PRECISION else f"{owner}.{name}"] = array
+    return found
+
+
+def _owners(options: CaptureOptions) -> list[str]:
+    """The entries that a state has by these options."""
+    found = [_PRECISION] if options.precision is not None and options.precision.is_delayed else []
+    compression = options.gradient_compression
+    return [*found, PREFIX] if compression is not None and compression.has_feedback else found
+
+
+def _definition(owner: str, options: CaptureOptions) -> torch.Tensor:
+    """The recipe, whatever its name, or the method."""
+    if owner == PREFIX:
+        text = compression_to_json(options.gradient_compression)
+    else:
+        text = recipe_to_json(dataclasses.replace(options.precision, name=_PRECISION))
+    return torch.tensor([*text.encode()], dtype=torch.uint8)
+
+
+def _scales(entry: Mapping[str, Any], model: torch.nn.Module, options: CaptureOptions) -> Expected:
+    """(Q6) What scales and histories are."""
+    recipe: Recipe = options.precision
+    layers = {name for named in (model.named_parameters, model.named_buffers) for name, _ in named("", True, False)}
+    operands = {operand for names in OPERANDS.values() for operand in names}
+    lengths = recipe.histories
+
+    def expected(name: str, value: Any) -> TensorType:
+        kind = next((each for each in (HISTORY, SCALE) if str(name).startswith(each)), None)
+        subject, _, operand = str(name).removeprefix(kind or "").rpartition(".")
+        layer, _, role = subject.rpartition(".")
+        is_known = not {subject, layer if role in OPERANDS else subject}.isdisjoint(layers)
+        is_product = re.fullmatch(r"product\.\d+(\.product)?", subject) is not None
+        if kind is None or operand not in operands or not (is_known or is_product):
+            raise ReproError(f"{_PRECISION}: unknown {name}")
+        other = {HISTORY: SCALE, SCALE: HISTORY}[kind] + f"{subject}.{operand}"
+        if other not in entry:
+            raise ReproError(f"{_PRECISION}: no {other}")
+        if kind == SCALE:
+            return TensorType(name, "f32", ())
+        length = len(value) if is_tensor(value) and value.dim() == 1 else -1
+        return TensorType(name, "f32", (length if length in lengths else min(lengths),))
+
+    return expected
+
+
+def _residuals(entry: Mapping[str, Any], model: torch.nn.Module, options: CaptureOptions) -> Expected:
+    """(B5) What the method of gradient compression keeps of each parameter: all of it, or nothing."""
+    assert options.microbatches is not None
+    count = options.microbatches.count
+    kinds: dict[str, TensorType] = {}
+    for parameter, tensor in model.named_parameters(remove_duplicate=False):
+        shape = tuple(tensor.shape)
+        kept = options.gradient_compression.kept(shape)
+        for each in kept:
+            name = f"{each.name}.{parameter}"
+            kinds[name] = TensorType(name, "f32", (count, *each.shape) if each.is_own else each.shape)
+        missing = [each.name for each in kept if f"{each.name}.{parameter}" not in entry]
+        if 0 < len(missing) < len(kept):
+            raise ReproError(f"{PREFIX}: no {missing[0]}.{parameter}")
+
+    def expected(name: str, value: Any) -> TensorType:
+        if name not in kinds:
+            raise ReproError(f"{PREFIX}: unknown {name}")
+        return kinds[name]
+
+    return expected
+
+
+def _check_number(name: str, array: np.ndarray) -> None:
+    """(Q6) A scale is a number from 0, a history has magnitudes."""
+    if name.startswith(SCALE) and not 0 <= float(array) < np.inf:
+        raise ReproError(f"{_PRECISION}: {name}: expected a number from 0, got {float(array)}")
+    if (array < 0).any():
+        raise ReproError(f"{_PRECISION}: {name}: expected magnitudes, got {float(array.min())}")
+
+
+def save_own_entries(path: str | Path, state: Mapping[str, Any]) -> None:
+    """Writes what `own_entries` gives, as far as a state has it, as a safetensors file. ReproError where it cannot be
+    written."""
+    tensors = {f"{owner}.{name}": value for owner in OWN_ENTRIES for name, value in state.get(owner, {}).items()}
+    kinds = [kind_of(name, value) for name, value in tensors.items()]
+    arrays = [as_array(value, kind, "state") for value, kind in zip(tensors.values(), kinds, strict=True)]
+    write_file(path, write_tensors(kinds, arrays, {owner: "" for owner in OWN_ENTRIES if owner in state}))
+
+
+def load_own_entries(path: str | Path) -> dict[str, dict[str, torch.Tensor]]:
+    """The entries that `save_own_entries` wrote. ReproError for another file."""
+    kinds, arrays, metadata = read_all_tensors(read_regular(path, limits().archive_bytes), str(path))
+    found: dict[str, dict[str, torch.Tensor]] = {owner: {} for owner in metadata if owner in OWN_ENTRIES}
+    for kind, array in zip(kinds, arrays, strict=True):
+        owner, _, name = kind.name.partition(".")
+        if owner not in found:
+            raise ReproError(f"{path}: expected the state of a trainer, got a tensor {kind.name}")
+        found[owner][name] = to_tensor(array, kind)
+    return found

@@ -1,0 +1,201 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""An optimizer as a tensor program: its hyper-parameters are arguments, its state is named state."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import struct
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from typing import Any, Protocol
+
+import torch
+
+from repro_mlir.frontends.torch.base.errors import CaptureError, one_line
+from repro_mlir.frontends.torch.base.source_lines import phase
+from repro_mlir.frontends.torch.base.tensors import dtype_of
+from repro_mlir.frontends.torch.optimizers.optimizer_rules import has_rule
+from repro_mlir.frontends.torch.optimizers.rule_updates import RuleUpdate
+from repro_mlir.frontends.torch.optimizers.state_slots import Slot
+from repro_mlir.frontends.torch.optimizers.traced_optimizers import TracedUpdate
+from repro_mlir.numerics.environment import float_environment
+from repro_mlir.numerics.tensors import TensorType
+
+
+class Update(Protocol):
+    """What an optimizer does to its parameters, ready to be traced.
+
+    It is made of the optimizer, the names of all parameters of the model, and the names of those that receive a
+    gradient; CaptureError for an optimizer or an option of which there is no program.
+
+    Attributes:
+      slots: state tensors in the order of the program's arguments.
+      constants: what the first step makes in `optimizer.state` by parameter that is no state: an empty entry, or None,
+        flags and strings by key.
+      numbers: names and element types of what is read from the optimizer before each step.
+      structure: what of the optimizer decides which program it needs, at capture.
+      depends_on_state: whether the optimizer's state has a part in that: a step may need another program than the one
+        before.
+    """
+
+    slots: list[Slot]
+    numbers: list[TensorType]
+
+    @property
+    def constants(self) -> Mapping[torch.Tensor, dict[Any, Any]]: ...
+    @property
+    def depends_on_state(self) -> bool: ...
+    @property
+    def structure(self) -> Hashable: ...
+
+    def present_structure(self) -> Hashable:
+        """`structure` as it is now; CaptureError for an option that no program supports."""
+
+    def explain(self) -> str:
+        """In what the present structure is another than at capture."""
+
+    def read(self) -> Sequence[float]:
+        """The present values of `numbers`; CaptureError or OverflowError where one is none."""
+
+    def update(
+        self,
+        parameters: dict[str, torch.Tensor],
+        gradients: Mapping[str, torch.Tensor],
+        state: dict[str, torch.Tensor],
+        numbers: Sequence[torch.Tensor],
+        /,
+    ) -> None:
+        """One step: replaces the entries of `parameters`, by name, and `state`, by slot name."""
+
+
+class OptimizerProgram:
+    """The update of an optimizer with clipped gradients, ready to be traced.
+
+    Attributes:
+      slots: state tensors in the order of the program's arguments.
+      constants: as of `Update`.
+      hyper_parameters: names, shapes and element types of the hyper-parameters that are arguments.
+    """
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        names: Mapping[torch.Tensor, str],
+        updated: Collection[str],
+        clip_norm: float | None,
+    ) -> None:
+        """Reads groups and state of `optimizer`.
+
+        Args:
+          optimizer: of a class of RULES, or any other whose `step` can be traced.
+          names: names of all parameters of the model, among which the optimizer's are.
+          updated: names of those that receive a gradient; what happens to the others is up to the optimizer.
+          clip_norm: clips all gradients together to this 2-norm.
+        Raises:
+          CaptureError: an optimizer or an option without a program, or a hyper-parameter that is no number.
+        """
+        if clip_norm is not None and not (isinstance(clip_norm, numbers.Real) and 0 < float(clip_norm) < math.inf):
+            raise CaptureError(f"expected a number above 0 as clip_norm, got {clip_norm!r}")
+        self._clip_norm = None if clip_norm is None else float(clip_norm)
+        self._optimizer = optimizer
+        members = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        # The rules square elements; PyTorch's steps take real and imaginary parts by themselves.
+        by_rule = has_rule(optimizer) and not any(parameter.is_complex() for parameter in members)
+        make = RuleUpdate if by_rule else TracedUpdate
+        self._update: Update = make(optimizer, names, updated)
+        self.slots = self._update.slots
+        self.constants = self._update.constants
+        self.hyper_parameters = [*self._update.numbers]
+        if clip_norm is not None:
+            wide = any(parameter.dtype is torch.float64 for parameter in members)
+            self.hyper_parameters.append(TensorType("clip_norm", "f64" if wide else "f32", ()))
+        self._format = f"{len(self.hyper_parameters)}d"
+        self._packed = b""
+        self._tensors: list[torch.Tensor] = []
+
+    @property
+    def depends_on_state(self) -> bool:
+        """As of `Update`."""
+        return self._update.depends_on_state
+
+    @property
+    def structure(self) -> Hashable:
+        """What of the optimizer decides which program it needs, at capture; see `present_structure`."""
+        return self._update.structure
+
+    def present_structure(self) -> Hashable:
+        """What of the optimizer decides which program it needs, as it is now; cheap enough for every step.
+
+        Raises:
+          CaptureError: an option that no program supports.
+        """
+        return self._update.present_structure()
+
+    @float_environment()
+    def read_hyper_parameters(self) -> list[torch.Tensor]:
+        """The present values of `hyper_parameters`, each rounded once; equal numbers give the same tensors again.
+
+        Raises:
+          CaptureError: the structure is another than at capture, or a hyper-parameter is no number.
+        """
+        if self.present_structure() != self.structure:
+            raise CaptureError(f"{self._update.explain()}: capture the step again")
+        try:
+            values = [*self._update.read()]
+        except OverflowError as error:
+            raise CaptureError(f"a hyper-parameter: {one_line(error)}") from None
+        if self._clip_norm is not None:
+            values.append(self._clip_norm)
+        packed = struct.pack(self._format, *values)
+        if packed != self._packed:
+            self._tensors = [
+                torch.tensor(number, dtype=torch.float64).to(dtype_of(kind))
+                for number, kind in zip(values, self.hyper_parameters, strict=True)
+            ]
+            self._packed = packed
+        return list(self._tensors)
+
+    def update(
+        self,
+        parameters: dict[str, torch.Tensor],
+        gradients: Mapping[str, torch.Tensor],
+        state: dict[str, torch.Tensor],
+        hyper_parameters: Sequence[torch.Tensor],
+    ) -> None:
+        """One step: replaces the entries of `parameters` and `state`.
+
+        Args:
+          parameters, gradients: by parameter name.
+          state: by slot name.
+          hyper_parameters: one tensor per entry of the attribute.
+        """
+        count = len(self._update.numbers)
+        if self._clip_norm is not None:
+            with phase("gradient clipping"):
+                gradients = clip_by_global_norm(gradients, hyper_parameters[count])
+        self._update.update(parameters, gradients, state, hyper_parameters[:count])
+
+    def write_state(self, values: Sequence[torch.Tensor]) -> None:
+        """Stores the slots' `values` in the optimizer, as its own `step` would leave them."""
+        without_step = {
+            parameter
+            for slot, value in zip(self.slots, values, strict=True)
+            for parameter in slot.owners
+            if slot.kind == "count" and value == 0
+        }
+        for slot, value in zip(self.slots, values, strict=True):
+            if slot.kind != "count" and without_step.isdisjoint(slot.owners):
+                slot.store(self._optimizer, value)
+        for parameter, constants in self.constants.items():
+            self._optimizer.state[parameter].update(constants)
+
+
+def clip_by_global_norm(gradients: Mapping[str, torch.Tensor], limit: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Scales gradients as torch.nn.utils.clip_grad_norm_(parameters, limit) does (the 2-norm)."""
+    norms = [torch.linalg.vector_norm(gradient) for gradient in gradients.values()]
+    total = torch.linalg.vector_norm(torch.stack([norm.to(norms[0].dtype) for norm in norms]))
+    # PyTorch divides a Python number by a tensor so.
+    factor = torch.clamp((torch.reciprocal(total + 1e-6) * limit).to(total.dtype), max=1.0)
+    return {name: gradient * factor.to(gradient.dtype) for name, gradient in gradients.items()}

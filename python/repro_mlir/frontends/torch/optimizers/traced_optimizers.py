@@ -1,0 +1,767 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The update of any optimizer that is written in Python: what its class's own `step` does to a shadow of it.
+
+The shadow has the optimizer's attributes, and groups, state and parameters of its own: tensors of a trace, and numbers
+that are followed (`traced_numbers`). First runs on fake tensors find which state there is and how it begins, which
+numbers the step changes, and which it reads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import numbers
+import sys
+from collections import defaultdict, deque
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import _disable_current_modes
+
+from repro_mlir.frontends.torch.base.errors import CaptureError, one_line
+from repro_mlir.frontends.torch.base.hashable_values import hashable
+from repro_mlir.frontends.torch.base.source_lines import phase
+from repro_mlir.frontends.torch.base.user_objects import check_class
+from repro_mlir.frontends.torch.optimizers.number_calls import NumberCalls
+from repro_mlir.frontends.torch.optimizers.state_slots import Owner, Slot, held_by
+from repro_mlir.frontends.torch.optimizers.traced_numbers import (
+    Node,
+    Scalar,
+    Tape,
+    functions_on_numbers,
+    is_traced,
+    leaves_of,
+    node_of,
+    replaced,
+    traced_number,
+)
+from repro_mlir.frontends.torch.trace.compositions import Compositions
+from repro_mlir.frontends.torch.trace.recording import Recording
+from repro_mlir.frontends.torch.trace.tracing import errors_with_lines, without_other_random_numbers
+from repro_mlir.numerics.tensors import TensorType
+
+_COUNTED = (torch.float32, torch.float64, torch.int64)
+"""Element types of the tensors of shape [] in state that are followed as numbers."""
+
+_ATTEMPTS = 8
+"""How often a step is run until nothing new is found about its state."""
+
+_LOOKED_AFTER = {"state", "param_groups", "step", "_opt_called", "_step_count", "_optimizer_step_pre_hooks"}
+"""Attributes of optimizers that others look at, or of which no step depends."""
+
+_IMPLEMENTATIONS = ("foreach", "fused")
+"""Options that choose among implementations of the same step."""
+
+_ABSENT = object()
+
+
+class TracedUpdate:
+    """An `optimizers.Update` by tracing `step`.
+
+    Its structure is the identities of the parameters, the flags of the groups, the optimizer's attributes, whether
+    there is state that begins with the first gradient, and what the step decides by its numbers.
+    """
+
+    def __init__(
+        self, optimizer: torch.optim.Optimizer, names: Mapping[torch.Tensor, str], updated: Collection[str]
+    ) -> None:
+        """As `optimizers.Update`. CaptureError for what its step does that no program can do, with the user's line."""
+        check_class(optimizer)
+        _check_groups(optimizer)
+        self._optimizer = optimizer
+        # Kept alive, as the structure tells them apart by their identities.
+        self._members = [list(group["params"]) for group in optimizer.param_groups]
+        self._names: dict[torch.Tensor, str] = {each: names[each] for members in self._members for each in members}
+        self._updated = set(updated)
+        self._findings = _Findings()
+        self.slots: list[Slot] = []
+        self.constants: dict[torch.Tensor, dict[Any, Any]] = {}
+        self._slot_of: dict[Node, Slot] = {}
+        self._flags: list[tuple[torch.Tensor, Any, Any]] = []
+        with errors_with_lines({}), without_other_random_numbers():
+            self._tape, run = self._analyse()
+        # Entries of state that begin with the first gradient: as long as there is none, the step is another.
+        self._fresh = [(each.parameter, key) for each in run.states for key in each.dependent]
+        self._make_slots(run)
+        self._refuse_changing_numbers(run)
+        self._inputs = [leaf for leaf in run.hyper_parameters if leaf in self._tape.read]
+        self.numbers = [TensorType(self._number_name(node), "f64", ()) for node in self._inputs]
+        self._form = self._present_form()
+
+    @property
+    def structure(self) -> Hashable:
+        return self._form, self._tape.outcomes()
+
+    def present_structure(self) -> Hashable:
+        _check_groups(self._optimizer)
+        form = self._present_form()
+        if form != self._form:
+            return form, ()
+        try:
+            values = {leaf: self._value(leaf) for node in self._tape.guards for leaf in leaves_of(node)}
+            return form, self._tape.outcomes(values)
+        except (ArithmeticError, ValueError) as error:
+            # As for any other outcome: what the step itself does there is another form.
+            return form, one_line(error)
+
+    @property
+    def depends_on_state(self) -> bool:
+        guarding = {leaf for node in self._tape.guards for leaf in leaves_of(node)}
+        return bool(self._fresh) or not guarding.isdisjoint(self._slot_of)
+
+    def explain(self) -> str:
+        if self._present_form() != self._form:
+            return "flags, attributes, parameters or state of the optimizer are others than at capture"
+        return "what the optimizer's step decides by its numbers is another than at capture"
+
+    def read(self) -> list[float]:
+        return [float(self._value(leaf)) for leaf in self._inputs]
+
+    def _value(self, leaf: Node) -> Scalar:
+        """The present number of a leaf."""
+        slot = self._slot_of.get(leaf)
+        if slot is None:
+            _, index, path = leaf.operands[0]
+            value = self._optimizer.param_groups[index]
+            for key in path:
+                value = value[key]
+            return _number(value)
+        assert leaf.value is not None
+        return _number(held_by(self._optimizer, slot.owners[0]).get(slot.key, leaf.value))
+
+    def _number_name(self, leaf: Node) -> str:
+        _, index, (first, *rest) = leaf.operands[0]
+        name = str(first) + "".join(f"[{key}]" for key in rest)
+        return f"{name}.{index}" if len(self._members) > 1 else name
+
+    def _present_form(self) -> Hashable:
+        optimizer = self._optimizer
+        groups = tuple(
+            tuple((key, _form_of(f"{key} of parameter group {index}", value)) for key, value in _options(group))
+            for index, group in enumerate(optimizer.param_groups)
+        )
+        members = tuple(tuple(map(id, group["params"])) for group in optimizer.param_groups)
+        fresh = tuple(key in optimizer.state.get(parameter, ()) for parameter, key in self._fresh)
+        flags = tuple(hashable(optimizer.state.get(each, {}).get(key, value)) for each, key, value in self._flags)
+        return members, groups, _attributes(optimizer), fresh, flags
+
+    # --- Analysis ---
+
+    def _analyse(self) -> tuple[Tape, _Run]:
+        """Runs the step on fake tensors until nothing new is found; returns the last run."""
+        for _ in range(_ATTEMPTS):
+            tape, size = Tape(), self._findings.size
+            with FakeTensorMode(), Compositions(), torch.no_grad():
+                run = _Run(self._optimizer, self._names, self._findings, tape, _Fakes(self._names, self._updated))
+                # A queue or a pipe is refused before the next run, which could wait for it.
+                with Recording().recorded():
+                    run.step()
+            self._findings.learn(run)
+            if self._findings.size == size:
+                return tape, run
+        raise CaptureError(
+            f"the step of {_name(self._optimizer)} makes other state each time, expected the same at each step"
+        )
+
+    def _make_slots(self, run: _Run) -> None:
+        run.refuse_shared_memory()
+        shared: dict[Hashable, Slot] = {}
+        for index, key in sorted(self._findings.stepped, key=str):
+            value = self._optimizer.param_groups[index][key]
+            initial = torch.tensor(float(value), dtype=torch.float64)
+            slot = Slot(f"optimizer.param_groups.{index}.{key}", [index], key, "number", initial, None, type(value))
+            self._add_slot(slot, run.leaves[index, key])
+        for entries in run.states:
+            for key in entries.before.keys() - entries.keys():
+                raise CaptureError(f"the optimizer's step removes {entries.place(key)}: expected state that stays")
+            if entries.parameter not in self._optimizer.state and run.has_touched(entries):
+                self.constants[entries.parameter] = {}
+            # Not in the order in which the step makes them: one that finds them has another.
+            for key in sorted(entries, key=str):
+                self._make_slot(run, entries, key, shared)
+
+    def _make_slot(self, run: _Run, entries: _Entries, key: Any, shared: dict[Hashable, Slot]) -> None:
+        value, before = entries[key], entries.before.get(key, _ABSENT)
+        index, parameter = entries.index, entries.parameter
+        kind = run.kind(entries, key, value)
+        held = self._optimizer.state.get(parameter, {})
+        if before is not _ABSENT and kind != run.kind(entries, key, before):
+            raise CaptureError(f"the optimizer's step makes {entries.place(key)} a {type(value).__name__}")
+        if kind == "constant":
+            if before is not _ABSENT and hashable(value) != hashable(before):
+                raise CaptureError(
+                    f"the optimizer's step changes {entries.place(key)} from {before!r} to {value!r}: "
+                    "expected tensors and numbers"
+                )
+            self._flags.append((parameter, key, value))
+            if key not in held:
+                self.constants.setdefault(parameter, {})[key] = value
+            return
+        if isinstance(value, torch.Tensor):
+            like = before if isinstance(before, torch.Tensor) else value
+            if value.shape != like.shape or value.dtype != like.dtype:
+                raise CaptureError(
+                    f"the optimizer's step makes {entries.place(key)} one of shape {list(value.shape)} of "
+                    f"{value.dtype}, expected {list(like.shape)} of {like.dtype} as it was"
+                )
+            initial = torch.zeros(value.shape, dtype=value.dtype) if before is _ABSENT else before.detach().clone()
+            number: Any = float
+        else:
+            node = node_of(run.tape, value)
+            assert node is not None
+            number = node.kind if before is _ABSENT else type(before)
+            if number is int and node.kind is not int:
+                raise CaptureError(
+                    f"the optimizer's step makes {entries.place(key)} a float, expected an int as it was"
+                )
+            initial = torch.tensor(0.0 if before is _ABSENT else float(before), dtype=torch.float64)
+        start = None if key in held else initial
+        name = f"optimizer.{self._names[parameter]}.{key}"
+        leaf = entries.leaves.get(key)
+        if kind != "tensor" and (index, key) not in self._findings.apart:
+            same = leaf or (index, key, kind, initial.dtype, number)
+            if same in shared:
+                shared[same].owners.append(parameter)
+                return
+            name = f"optimizer.group{index}.{key}"
+            count = sum(slot.name == name or slot.name.startswith(f"{name}.") for slot in self.slots)
+            name = f"{name}.{count}" if count else name
+            shared[same] = slot = Slot(name, [parameter], key, kind, initial, start, number)
+        else:
+            slot = Slot(name, [parameter], key, kind, initial, start, number)
+        self._add_slot(slot, leaf)
+
+    def _add_slot(self, slot: Slot, leaf: Node | None) -> None:
+        self.slots.append(slot)
+        if leaf is not None:
+            self._slot_of[leaf] = slot
+
+    def _refuse_changing_numbers(self, run: _Run) -> None:
+        """CaptureError where the step asks for a number that it changes itself: each step would need a program."""
+        changing = {leaf for leaf, slot in self._slot_of.items() if run.node(slot.owners[0], slot.key) is not leaf}
+        for node, guard in self._tape.guards.items():
+            if guard.exact and not changing.isdisjoint(leaves_of(node)):
+                line = f"{guard.line}: " if guard.line else ""
+                raise CaptureError(
+                    f"{line}the optimizer's step asks for the value of a number that changes at each step "
+                    "(float(), int(), a string, an argument that is no tensor): expected arithmetic, comparisons, "
+                    "math.sqrt, exp, log or pow of it, or a tensor in its place"
+                )
+
+    # --- The program ---
+
+    def update(
+        self,
+        parameters: dict[str, torch.Tensor],
+        gradients: Mapping[str, torch.Tensor],
+        state: dict[str, torch.Tensor],
+        numbers: Sequence[torch.Tensor],
+    ) -> None:
+        given = dict(zip(self._inputs, numbers, strict=True))
+
+        def number(leaf: Node) -> torch.Tensor:
+            return given[leaf] if leaf in given else state[self._slot_of[leaf].name].to(torch.float64)
+
+        slots: dict[torch.Tensor, dict[Any, str]] = defaultdict(dict)
+        for slot in self.slots:
+            for owner in slot.owners:
+                if not isinstance(owner, int):
+                    slots[owner][slot.key] = slot.name
+        tensors = _Traced(self._names, dict(parameters), gradients, state, slots, number)
+        with phase(f"update of {_name(self._optimizer)}"):
+            run = _Run(self._optimizer, self._names, self._findings, self._tape, tensors)
+            run.step()
+            for parameter, value in run.parameters.items():
+                parameters[self._names[parameter]] = value
+            new = {}
+            for slot in self.slots:
+                for owner in slot.owners:
+                    if isinstance(owner, int) or self._names[owner] in gradients:
+                        new[slot.name] = run.final(owner, slot.key, slot.initial.dtype)
+                        break
+            state.update(new)
+        self._tape.end()
+
+
+# --- One run of a step ---
+
+
+class _Tensors(Protocol):
+    """Where the tensors of a run come from."""
+
+    def parameter(self, parameter: torch.Tensor) -> torch.Tensor:
+        """A new tensor with the parameter's value, which the step may write."""
+
+    def gradient(self, parameter: torch.Tensor) -> torch.Tensor | None: ...
+
+    def state(self, parameter: torch.Tensor, key: Any, value: torch.Tensor) -> torch.Tensor:
+        """A new tensor with the value of an entry of state, at capture `value`, which the step may write."""
+
+    def number(self, leaf: Node) -> torch.Tensor: ...
+
+
+@dataclass
+class _Fakes:
+    """Tensors without elements, within a FakeTensorMode."""
+
+    names: Mapping[torch.Tensor, str]
+    updated: Collection[str]
+
+    def parameter(self, parameter: torch.Tensor) -> torch.Tensor:
+        return self._like(parameter)
+
+    def gradient(self, parameter: torch.Tensor) -> torch.Tensor | None:
+        return self._like(parameter) if self.names[parameter] in self.updated else None
+
+    def state(self, parameter: torch.Tensor, key: Any, value: torch.Tensor) -> torch.Tensor:
+        return self._like(value)
+
+    def _like(self, tensor: torch.Tensor) -> torch.Tensor:
+        return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+
+    def number(self, leaf: Node) -> torch.Tensor:
+        return torch.empty((), dtype=torch.float64)
+
+
+@dataclass
+class _Traced:
+    """Tensors of a trace."""
+
+    names: Mapping[torch.Tensor, str]
+    parameters: Mapping[str, torch.Tensor]
+    gradients: Mapping[str, torch.Tensor]
+    values: Mapping[str, torch.Tensor]
+    slots: Mapping[torch.Tensor, Mapping[Any, str]]
+    number: Callable[[Node], torch.Tensor]
+
+    def parameter(self, parameter: torch.Tensor) -> torch.Tensor:
+        return self.parameters[self.names[parameter]].detach().clone()
+
+    def gradient(self, parameter: torch.Tensor) -> torch.Tensor | None:
+        found = self.gradients.get(self.names[parameter])
+        return None if found is None else found.detach().to(parameter.dtype)
+
+    def state(self, parameter: torch.Tensor, key: Any, value: torch.Tensor) -> torch.Tensor:
+        return self.values[self.slots[parameter][key]].clone()
+
+
+_DEPENDENT = object()
+
+
+@dataclass(frozen=True)
+class _Uniform:
+    """The first value of an entry of state: a tensor of one number."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: torch.dtype
+    number: Scalar
+
+    def make(self) -> torch.Tensor:
+        return torch.empty_strided(self.shape, self.strides, dtype=self.dtype).fill_(self.number)
+
+
+def _start(first: Any, last: Any) -> Any:
+    """The initial value of an entry of state that the first step makes as `first` and leaves as `last`."""
+    if isinstance(first, _Uniform):
+        return first.make()
+    if type(first) in (int, float) and isinstance(last, torch.Tensor):
+        # A number that becomes a tensor is one from the beginning.
+        return torch.full(tuple(last.shape), first, dtype=last.dtype)
+    return first
+
+
+class _Entries(dict[Any, Any]):
+    """What the shadow's state has for a parameter.
+
+    Attributes:
+      index: of the parameter group.
+      before: the entries as they were, of the optimizer or as a first step begins them.
+      leaves: of the entries that are followed as numbers, by key.
+      made: the first values of the entries that the step has made, `_DEPENDENT` where more than one number decides.
+    """
+
+    def __init__(self, index: int, parameter: torch.nn.Parameter, name: str, begin: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.index = index
+        self.parameter = parameter
+        self.name = name
+        self.before: dict[Any, Any] = {}
+        self.leaves: dict[Any, Node] = {}
+        self.made: dict[Any, Any] = {}
+        self._begin = begin
+
+    @property
+    def dependent(self) -> list[Any]:
+        """The entries of which the first value is no number of the code's."""
+        return [key for key, value in self.made.items() if value is _DEPENDENT]
+
+    def place(self, key: Any) -> str:
+        """The name of an entry in messages."""
+        return f"state {key!r} of parameter {self.name}"
+
+    def enter(self, key: Any, value: Any) -> None:
+        """Sets an entry that was there before the step."""
+        super().__setitem__(key, value)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if key not in self.before and key not in self.made:
+            self.made[key] = self._begin(value)
+        super().__setitem__(key, value)
+
+    def setdefault(self, key: Any, default: Any = None) -> Any:
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def update(self, *others: Any, **values: Any) -> None:
+        for key, value in dict(*others, **values).items():
+            self[key] = value
+
+
+class _States(defaultdict[Any, Any]):
+    """The shadow's state."""
+
+    def __init__(self, entries: Mapping[torch.Tensor, _Entries]) -> None:
+        super().__init__(dict)
+        self._entries = entries
+        for parameter, own in entries.items():
+            if own.before:
+                super().__setitem__(parameter, own)
+
+    def __missing__(self, key: Any) -> Any:
+        own = self._entries.get(key) if isinstance(key, torch.Tensor) else None
+        found: Any = {} if own is None else own
+        super().__setitem__(key, found)
+        return found
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        own = self[key]
+        for name in [*own]:
+            del own[name]
+        own.update(value)
+
+    def refuse_others(self) -> None:
+        """CaptureError for state of anything but a parameter with a gradient."""
+        for key, value in self.items():
+            if value and not isinstance(value, _Entries):
+                whose = "a parameter without a gradient" if isinstance(key, torch.Tensor) else repr(key)
+                raise CaptureError(f"the optimizer's step keeps state for {whose}: expected state of its parameters")
+
+
+class _Findings:
+    """What the runs of a step have found.
+
+    Attributes:
+      starts: how state begins that the first step makes, by parameter and key.
+      stepped: entries of groups that the step changes, by group and key.
+      apart: entries of state that are numbers and differ between the parameters of a group.
+      unfollowed: entries of state that are tensors of shape [] and no numbers.
+    """
+
+    def __init__(self) -> None:
+        self.starts: dict[torch.Tensor, dict[Any, Any]] = defaultdict(dict)
+        self.stepped: set[tuple[int, Any]] = set()
+        self.apart: set[tuple[int, Any]] = set()
+        self.unfollowed: set[tuple[int, Any]] = set()
+
+    @property
+    def size(self) -> int:
+        """Grows with what is found."""
+        return sum(map(len, (*self.starts.values(), self.stepped, self.apart, self.unfollowed)))
+
+    def learn(self, run: _Run) -> None:
+        self.stepped |= run.stepped
+        shared: dict[Hashable, set[Node]] = defaultdict(set)
+        for entries in run.states:
+            if not entries.dependent:
+                for key, value in entries.made.items():
+                    self.starts[entries.parameter][key] = _start(value, entries.get(key))
+            for key, value in entries.items():
+                place = entries.index, key
+                if run.kind(entries, key, value) in ("number", "counter"):
+                    node = run.node(entries.parameter, key)
+                    if node is None:
+                        self.unfollowed.add(place)
+                    else:
+                        shared[place, entries.leaves.get(key)].add(node)
+        for (place, _), nodes in shared.items():  # type: ignore[misc]
+            if len(nodes) > 1:
+                self.apart.add(place)
+
+
+class _Run:
+    """A shadow of an optimizer, and what a step has done to it.
+
+    Attributes:
+      tape: the numbers.
+      parameters: the shadow's tensor for each of the optimizer's parameters.
+      states: what the shadow has for each parameter with a gradient.
+      leaves: of the entries of groups that the step changes.
+      hyper_parameters: the other numbers of the groups.
+      stepped: entries of groups that the step has changed, which are no state yet.
+    """
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        names: Mapping[torch.Tensor, str],
+        findings: _Findings,
+        tape: Tape,
+        tensors: _Tensors,
+    ) -> None:
+        self.tape = tape
+        self.leaves: dict[tuple[int, Any], Node] = {}
+        self.hyper_parameters: list[Node] = []
+        self.stepped: set[tuple[int, Any]] = set()
+        self._findings = findings
+        self._calls = NumberCalls(tape)
+        tape.begin(tensors.number)
+        self.parameters = {parameter: tensors.parameter(parameter) for parameter in names}
+        own: dict[torch.Tensor, _Entries] = {}
+        self._groups = []
+        for index, group in enumerate(optimizer.param_groups):
+            for parameter in group["params"]:
+                tensor = self.parameters[parameter]
+                tensor.grad = tensors.gradient(parameter)
+                if tensor.grad is not None:
+                    own[tensor] = _Entries(index, parameter, names[parameter], self._first_value)
+                    before = {**findings.starts.get(parameter, {}), **optimizer.state.get(parameter, {})}
+                    self._enter(own[tensor], before, tensors)
+            self._groups.append({key: self._option(index, (key,), value) for key, value in _options(group)})
+        self.states = [*own.values()]
+        self._state = _States(own)
+        self._shadow = object.__new__(type(optimizer))
+        attributes = {key: _copied(value) for key, value in vars(optimizer).items() if key != "step"}
+        self._shadow.__dict__.update(attributes)
+        self._shadow.state = self._state
+        self._shadow.param_groups = [
+            _copied(options)
+            | {key: False for key in _IMPLEMENTATIONS if key in options}
+            | {"params": [self.parameters[parameter] for parameter in group["params"]]}
+            for options, group in zip(self._groups, optimizer.param_groups, strict=True)
+        ]
+
+    def _enter(self, entries: _Entries, before: Mapping[Any, Any], tensors: _Tensors) -> None:
+        entries.before.update(before)
+        for key, value in before.items():
+            kind = self.kind(entries, key, value)
+            if kind == "tensor":
+                entries.enter(key, tensors.state(entries.parameter, key, value))
+                continue
+            if kind == "constant":
+                entries.enter(key, value)
+                continue
+            place = entries.index, key
+            whose = entries.name if place in self._findings.apart else None
+            dtype = value.dtype if kind == "counter" else None
+            leaf = self.tape.leaf(("state", *place, whose, dtype), _number(value))
+            entries.leaves[key] = leaf
+            entries.enter(key, traced_number(self.tape, leaf) if dtype is None else self._counter(leaf, value))
+
+    def _counter(self, leaf: Node, value: torch.Tensor) -> torch.Tensor:
+        """A tensor of its own that is known to hold a number."""
+        tensor = self.tape.tensor(leaf).to(value.dtype, copy=True).reshape(value.shape)
+        self._calls.note(tensor, leaf)
+        return tensor
+
+    def _option(self, index: int, path: tuple[Any, ...], value: Any) -> Any:
+        """An entry of a group as the shadow has it."""
+        if isinstance(value, tuple | list | dict):
+            return _rebuilt(value, lambda key, item: self._option(index, (*path, key), item))
+        if not _is_number(value):
+            return value
+        if path in [(key,) for group, key in self._findings.stepped if group == index]:
+            leaf = self.leaves[index, path[0]] = self.tape.leaf(("state", index, path[0], "group"), value)
+        else:
+            leaf = self.tape.leaf(("group", index, path), _number(value))
+            self.hyper_parameters.append(leaf)
+        return self._counter(leaf, value) if isinstance(value, torch.Tensor) else traced_number(self.tape, leaf)
+
+    def _first_value(self, value: Any) -> Any:
+        if is_traced(value):
+            return _DEPENDENT
+        if not isinstance(value, torch.Tensor):
+            return value
+        node = self._calls.known(value)
+        if node is None or node.operation != "constant":
+            return _DEPENDENT
+        assert node.value is not None
+        return _Uniform(tuple(value.shape), tuple(value.stride()), value.dtype, node.value)
+
+    def step(self) -> None:
+        """Runs the step of the optimizer's class."""
+        kind = type(self._shadow)
+        modules = {sys.modules[base.__module__] for base in kind.__mro__ if base.__module__ in sys.modules}
+        before = dict(vars(self._shadow)), _attributes(self._shadow)
+        profiler = replaced(torch.autograd.profiler, "record_function", contextlib.nullcontext)
+        with functions_on_numbers(modules, self._calls.known), profiler, self._calls:
+            kind.step(self._shadow)
+        if _attributes(self._shadow) != before[1]:
+            now = dict(_attributes(self._shadow))
+            name = next(key for key in {**now, **dict(before[1])} if now.get(key) != dict(before[1]).get(key))
+            raise CaptureError(
+                f"the optimizer's step changes the attribute {name} of the optimizer: expected what changes in "
+                "optimizer.state[parameter] or in the parameter groups"
+            )
+        self._state.refuse_others()
+        self._see_groups()
+
+    def _see_groups(self) -> None:
+        if len(self._shadow.param_groups) != len(self._groups):
+            raise CaptureError("the optimizer's step changes the parameter groups")
+        for index, (group, was) in enumerate(zip(self._shadow.param_groups, self._groups, strict=True)):
+            for key in {**group, **was}:
+                if key == "params" or (key in _IMPLEMENTATIONS and key in was):
+                    continue
+                value, former = group.get(key, _ABSENT), was.get(key, _ABSENT)
+                if self._is_same(value, former) or (index, key) in self.leaves:
+                    continue
+                if not is_traced(former) or not (is_traced(value) or type(value) in (int, float)):
+                    raise CaptureError(
+                        f"the optimizer's step changes {key!r} of parameter group {index}: expected it to change "
+                        "numbers, which are there from the beginning"
+                    )
+                self.stepped.add((index, key))
+
+    def _is_same(self, one: Any, other: Any) -> bool:
+        if isinstance(one, torch.Tensor):
+            return one is other and self._calls.known(one) is not None
+        if is_traced(one) or is_traced(other):
+            return is_traced(one) and is_traced(other) and one.number is other.number
+        if isinstance(one, tuple | list | dict) and type(one) is type(other) and len(one) == len(other):
+            pairs = ((one[key], other[key]) for key in (one if isinstance(one, dict) else range(len(one))))
+            return all(self._is_same(*pair) for pair in pairs)
+        return one is other or hashable(one) == hashable(other)
+
+    def kind(self, entries: _Entries, key: Any, value: Any) -> Any:
+        """What an entry of state is: `number`, `counter`, `tensor` or `constant`; CaptureError for anything else."""
+        if is_traced(value) or type(value) in (int, float):
+            return "number"
+        if isinstance(value, bool | str | None):
+            return "constant"
+        if not isinstance(value, torch.Tensor):
+            raise CaptureError(f"{entries.place(key)} is a {type(value).__name__}, expected tensors and numbers")
+        if value.layout is not torch.strided:
+            raise CaptureError(f"{entries.place(key)} is a tensor of layout {value.layout}, expected a dense one")
+        followed = value.dim() == 0 and value.dtype in _COUNTED
+        return "counter" if followed and (entries.index, key) not in self._findings.unfollowed else "tensor"
+
+    def _value(self, owner: Owner, key: Any) -> Any:
+        if isinstance(owner, int):
+            return self._shadow.param_groups[owner][key]
+        return self._state[self.parameters[owner]][key]
+
+    def node(self, owner: Owner, key: Any) -> Node | None:
+        """The number that the step has left in an entry; None where it is none that is followed."""
+        value = self._value(owner, key)
+        return self._calls.known(value) if isinstance(value, torch.Tensor) else node_of(self.tape, value)
+
+    def final(self, owner: Owner, key: Any, dtype: torch.dtype) -> torch.Tensor:
+        """What the step has left in an entry, in the program."""
+        node = self.node(owner, key)
+        value = self._value(owner, key)
+        if node is None or (isinstance(value, torch.Tensor) and value.dim() > 0):
+            return value
+        return self.tape.tensor(node).to(dtype)
+
+    def has_touched(self, entries: _Entries) -> bool:
+        """Whether the step has looked at the state of a parameter, which then is there."""
+        return self.parameters[entries.parameter] in self._state
+
+    def refuse_shared_memory(self) -> None:
+        """CaptureError where the step leaves two entries, or an entry and a parameter, in the same memory."""
+        places: dict[int, str] = {}
+        for entries in self.states:
+            places[_memory(self.parameters[entries.parameter])] = f"parameter {entries.name}"
+        for entries in self.states:
+            for key, value in entries.items():
+                if isinstance(value, torch.Tensor) and value.numel():
+                    place = entries.place(key)
+                    other = places.setdefault(_memory(value), place)
+                    if other != place:
+                        raise CaptureError(
+                            f"the optimizer's step lets {place} share memory with {other}: expected a tensor of its own"
+                        )
+
+
+def _memory(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage()._cdata
+
+
+# --- The user's optimizer ---
+
+
+def _name(optimizer: torch.optim.Optimizer) -> str:
+    return type(optimizer).__qualname__
+
+
+def _check_groups(optimizer: torch.optim.Optimizer) -> None:
+    for index, group in enumerate(optimizer.param_groups):
+        if group.get("differentiable"):
+            raise CaptureError(f"optimizer parameter group {index}: differentiable=True is not supported")
+
+
+def _attributes(optimizer: torch.optim.Optimizer) -> tuple[tuple[str, Hashable], ...]:
+    return tuple((key, hashable(value)) for key, value in vars(optimizer).items() if key not in _LOOKED_AFTER)
+
+
+def _options(group: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The entries of a group but its parameters; not in their order, which is another one after load_state_dict."""
+    return [(key, group[key]) for key in sorted(group) if key != "params"]
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return value.numel() == 1 and value.dtype in _COUNTED
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def _number(value: Any) -> Scalar:
+    """The Python number; ValueError where it is none."""
+    if isinstance(value, torch.Tensor):
+        # The user's tensor, also within a trace.
+        with _disable_current_modes():
+            return value.item()
+    if not _is_number(value):
+        raise ValueError(f"expected a number, got {value!r}")
+    return int(value) if isinstance(value, numbers.Integral) else float(value)
+
+
+def _form_of(what: str, value: Any) -> Hashable:
+    """What of an entry of a group decides about the program; the numbers themselves are inputs."""
+    if isinstance(value, torch.Tensor):
+        if not _is_number(value):
+            raise CaptureError(
+                f"{what} is a tensor of shape {list(value.shape)} of {value.dtype}, expected a number or one element"
+            )
+        return value.dtype, value.shape
+    if _is_number(value):
+        return "number", isinstance(value, numbers.Integral)
+    if isinstance(value, tuple | list):
+        return type(value), tuple(_form_of(what, item) for item in value)
+    if isinstance(value, dict):
+        return type(value), tuple((hashable(key), _form_of(what, item)) for key, item in value.items())
+    return hashable(value)
+
+
+def _rebuilt(value: Any, function: Callable[[Any, Any], Any]) -> Any:
+    """A tuple, list or dict with other items: `function` of key and item."""
+    if isinstance(value, dict):
+        return {key: function(key, item) for key, item in value.items()}
+    items = [function(key, item) for key, item in enumerate(value)]
+    if isinstance(value, list):
+        return items
+    return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+
+
+def _copied(value: Any) -> Any:
+    """Containers copied, what is in them not."""
+    if type(value) in (tuple, list, dict):
+        return _rebuilt(value, lambda _, item: _copied(item))
+    return copy.copy(value) if isinstance(value, list | dict | set | deque) else value

@@ -1,0 +1,199 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""A branch of a choice that depends on values: it is computed whether or not it is taken.
+
+Where it is not, nothing is seen of it but its time: the caller leaves out its results, its gradients are zeros that are
+selected, its indices are 0, and its assertions hold. Its random numbers have sites of their own either way.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+import torch.utils._pytree as pytree
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from repro_mlir.frontends.torch.base.errors import CaptureError
+from repro_mlir.frontends.torch.base.recomputation import is_checkpointed
+from repro_mlir.frontends.torch.base.value_checks import is_assert
+from repro_mlir.frontends.torch.trace.written_tensors import written_by
+
+aten = torch.ops.aten
+_autograd: Any = torch._C._autograd  # The stubs lack some of it.
+
+_CHOOSE_ELEMENTS = ("index", "indices", "target", "sorter", "pivots", "LU_pivots")
+"""What PyTorch's operators call the arguments that choose elements, whose bounds are checked (E1)."""
+
+Operators = Mapping[Any, Callable[..., Any]]
+"""What is called instead of operators that call functions."""
+
+
+def run_branch(function: Callable[..., Any], operands: Sequence[Any], taken: torch.Tensor, operators: Operators) -> Any:
+    """What a branch returns.
+
+    Args:
+      taken: bool, shape []: whether the branch counts.
+    Raises:
+      CaptureError: the branch writes to a tensor that it has not made, or a gradient goes around what is selected.
+    """
+    if torch.is_grad_enabled() and not _autograd._saved_tensors_hooks_is_enabled():
+        raise CaptureError("a choice that depends on tensor values is not supported inside of torch.func.grad")
+    own = _OwnMemory()
+    gradients = _SelectedGradients(taken, own, operators)
+    with _saved_in_bounds(taken), _Checks(taken, own), gradients:
+        results = function(*pytree.tree_map_only(torch.Tensor, gradients.select, operands))
+    gradients.require_all(each for each in pytree.tree_leaves(results) if isinstance(each, torch.Tensor))
+    return results
+
+
+def _in_bounds(tensor: torch.Tensor, taken: torch.Tensor) -> torch.Tensor:
+    """The tensor; where the branch is not taken and these are integers, zeros."""
+    if tensor.dtype not in (torch.int64, torch.int32):
+        return tensor
+    return torch.where(taken, tensor, torch.zeros([], dtype=tensor.dtype))
+
+
+@contextlib.contextmanager
+def _saved_in_bounds(taken: torch.Tensor) -> Iterator[None]:
+    """Lets autograd keep indices of a branch for its gradients as the branch itself uses them."""
+    # AOTAutograd would leave hooks for the time at which its graph runs.
+    former = _autograd._saved_tensors_hooks_set_tracing(False)
+    try:
+        with torch.autograd.graph.saved_tensors_hooks(lambda saved: _in_bounds(saved, taken), lambda kept: kept):
+            yield
+    finally:
+        _autograd._saved_tensors_hooks_set_tracing(former)
+
+
+class _OwnMemory:
+    """The memory of the tensors that a branch makes, by address; it lives as long as this."""
+
+    def __init__(self) -> None:
+        self._storages: dict[int, torch.UntypedStorage] = {}
+
+    def add(self, results: Any, arguments: Any) -> None:
+        """Adds that of results which are no views of arguments."""
+        given = {each.untyped_storage()._cdata for each in _tensors(arguments)}
+        for each in _tensors(results):
+            storage = each.untyped_storage()
+            if storage._cdata not in given:
+                self._storages[storage._cdata] = storage
+
+    def remove(self, tensor: torch.Tensor) -> None:
+        self._storages.pop(tensor.untyped_storage()._cdata, None)
+
+    def has(self, tensor: torch.Tensor) -> bool:
+        return tensor.untyped_storage()._cdata in self._storages
+
+
+class _SelectedGradients(TorchFunctionMode):
+    """Gives a branch what it reads from outside with gradients of zero where it is not taken.
+
+    A gradient of zero that went through the branch could become NaN, as 0 * infinity.
+    """
+
+    def __init__(self, taken: torch.Tensor, own: _OwnMemory, operators: Operators) -> None:
+        super().__init__()
+        self._taken = taken
+        self._own = own
+        self._operators = operators
+        self._first = torch.autograd._get_sequence_nr()
+        # By the object's id; the tensors live as long.
+        self._inside: dict[int, torch.Tensor] = {}
+        self._selected: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        args, kwargs = pytree.tree_map_only(torch.Tensor, self.select, (args, kwargs or {}))
+        if function in self._operators:
+            # Its functions are called as what is inside of this branch.
+            with self:
+                results = self._operators[function](*args, **kwargs)
+        else:
+            results = function(*args, **kwargs)
+        for each in _tensors(results):
+            self._inside[id(each)] = each
+        return results
+
+    def select(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A tensor as the branch reads it."""
+        if id(tensor) in self._inside or not tensor.requires_grad or not torch.is_grad_enabled():
+            return tensor
+        if id(tensor) not in self._selected:
+            selected = torch.where(self._taken, tensor, tensor.detach())
+            self._own.remove(selected)
+            self._selected[id(tensor)] = tensor, selected
+            self._inside[id(selected)] = selected
+        return self._selected[id(tensor)][1]
+
+    def require_all(self, results: Iterable[torch.Tensor]) -> None:
+        """CaptureError where a gradient of results goes to what is outside by another way."""
+        seen = {selected.grad_fn for _, selected in self._selected.values()}
+        rest = [each.grad_fn for each in results if each.grad_fn is not None]
+        rest = [node for node in rest if node._sequence_nr() >= self._first]
+        while rest:
+            node: Any = rest.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            leaf = getattr(node, "variable", None)
+            if node._sequence_nr() < self._first or (leaf is not None and id(leaf) not in self._inside):
+                raise CaptureError(
+                    "a branch that depends on tensor values gives a tensor from outside to an autograd function: "
+                    "expected one of its operands"
+                )
+            rest += [each for each, _ in node.next_functions if each is not None]
+
+
+class _Checks(TorchDispatchMode):
+    """Keeps the checks of a branch that is not taken from failing, and refuses to write to what is outside of it."""
+
+    def __init__(self, taken: torch.Tensor, own: _OwnMemory) -> None:
+        super().__init__()
+        self._taken = taken
+        self._own = own
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        # Modes for functions are called for operators as well, here below autograd.
+        with torch._C.DisableTorchFunction():
+            return self._call(function, args, kwargs or {})
+
+    def _call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if is_checkpointed(run_branch.__code__):
+            # What it computes again would not know that the branch is not taken.
+            raise CaptureError(
+                "torch.utils.checkpoint within a branch that depends on tensor values is not supported: expected it "
+                "outside of the choice"
+            )
+        if is_assert(function):
+            return function((args[0] != 0) | ~self._taken, *args[1:], **kwargs)
+        for each in written_by(function, args, kwargs):
+            if not self._own.has(each):
+                raise CaptureError(
+                    f"{function} writes to a tensor from outside of a branch that depends on tensor values: expected "
+                    "the new value as a result of the branch"
+                )
+        given = zip((argument.name for argument in function._schema.arguments), args, strict=False)
+        guarded = tuple(self._guarded(name, function, value) for name, value in given)
+        kwargs = {name: self._guarded(name, function, value) for name, value in kwargs.items()}
+        results = function(*guarded, **kwargs)
+        self._own.add(results, (args, kwargs))
+        return results
+
+    def _guarded(self, name: str, function: Any, value: Any) -> Any:
+        if name in _CHOOSE_ELEMENTS:
+            return pytree.tree_map_only(torch.Tensor, lambda index: _in_bounds(index, self._taken), value)
+        if name == "mask" and function.overloadpacket in (aten.masked_scatter, aten.masked_scatter_):
+            # It takes as many elements of its source as are true.
+            return value & self._taken
+        return value
+
+
+def _tensors(values: Any) -> list[torch.Tensor]:
+    return [each for each in pytree.tree_leaves(values) if isinstance(each, torch.Tensor)]

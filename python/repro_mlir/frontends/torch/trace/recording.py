@@ -1,0 +1,329 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""A recording of the Python code that ran while a step was traced, and of the names that it asked for.
+
+Python's profiler tells of each call. It is off within operators, which take most of the time and call nothing of the
+user's. The names of attributes are those in the code that ran, and those that `getattr` and `hasattr` were given.
+"""
+
+from __future__ import annotations
+
+import _socket
+import builtins
+import contextlib
+import copy
+import cProfile
+import datetime
+import functools
+import gc
+import importlib
+import io
+import os
+import queue
+import random
+import re
+import sys
+import threading
+import types
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from repro_mlir.frontends.torch.base.code_names import line_of, names_of
+from repro_mlir.frontends.torch.base.errors import CaptureError
+from repro_mlir.frontends.torch.base.object_kinds import is_opaque
+from repro_mlir.frontends.torch.base.source_lines import is_package_file, is_standard_file, is_user_file, source_name
+
+_LIBRARY, _COMPUTING, _PACKAGE, _USER, _STANDARD, _ACTION = range(6)
+_ACTIONS = re.compile(
+    r"^<frozen importlib|/(logging|importlib)/|/(warnings|traceback|linecache|inspect|tokenize|typing)\.py$"
+)
+"""Files of the standard library that act, and give no value to a step."""
+
+_TORCH = tuple(os.path.join(os.path.dirname(torch.__file__), each) for each in ("nn", "optim", "distributions"))
+
+_PURE = {
+    *("builtins", "math", "cmath", "_operator", "itertools", "_functools", "_collections", "_bisect", "_heapq"),
+    *("_struct", "binascii", "zlib", "_json", "_sre", "_string", "unicodedata", "array", "_abc", "_weakref"),
+    *("_warnings", "_thread", "_codecs", "_statistics", "_decimal", "_contextvars", "_hashlib", "_md5", "_sha1"),
+    *("_sha256", "_sha512", "_sha3", "_blake2", "_pickle", "_typing", "_datetime", "atexit", "_ast", "_imp", "marshal"),
+}
+"""Modules written in C of which a function gives the same for the same arguments, and reads nothing else."""
+
+_PURE_PACKAGES = ("torch", "numpy", "repro_mlir")
+_IMPURE = {"open", "input", "breakpoint", "getrefcount", "get_ident"}
+_PURE_OF_SYS = {"_getframe", "exc_info", "intern", "getsizeof", "getrecursionlimit", "getdefaultencoding", "audit"}
+_NOW = {"now", "utcnow", "today"}
+_OF_ALL_ATTRIBUTES = frozenset({"__dict__", "__getattribute__", "__reduce_ex__", "__getstate__"})
+_ALL_ATTRIBUTES = {id(function.__code__) for function in (copy.copy, copy.deepcopy)}
+
+
+class Recording:
+    """The code that ran in a trace.
+
+    Attributes:
+      names: the attributes that code of the user's, and what it called, asked for.
+      everything: whether code asked for all attributes of some object, as `vars` does.
+      namespaces: the globals of each code of the user's that ran, by the code.
+      asked: globals that code asked for as a whole.
+    """
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+        self.everything = False
+        self.namespaces: dict[types.CodeType, dict[str, Any]] = {}
+        self.asked: list[dict[str, Any]] = []
+        self._ran: dict[int, types.CodeType] = {}
+        self._functions: dict[types.CodeType, list[types.FunctionType]] | None = None
+        self._kinds: dict[int, int] = {}
+        self._refusal: str | None = None
+
+    def ran(self, code: types.CodeType) -> bool:
+        """Whether code ran."""
+        return id(code) in self._ran
+
+    def functions_of(self, code: types.CodeType) -> list[types.FunctionType]:
+        """The functions that have code of `namespaces`, as far as they outlived the trace."""
+        if self._functions is None:
+            # One pass over all objects of the process for all code together.
+            found = (each for each in gc.get_referrers(*self.namespaces) if isinstance(each, types.FunctionType))
+            self._functions = {each: [] for each in self.namespaces}
+            for function in found:
+                if function.__code__ in self._functions:
+                    self._functions[function.__code__].append(function)
+        return self._functions.get(code, [])
+
+    def line_of(self, name: str) -> str:
+        """`file:line: ` of a name in code of the user's that ran; empty where no such code has it."""
+        for code in self.namespaces:
+            line = line_of(code, name)
+            if line is not None and self._kinds[id(code)] == _USER:
+                return f"{source_name(code.co_filename)}:{line}: "
+        return ""
+
+    @contextlib.contextmanager
+    def recorded(self) -> Iterator[None]:
+        """Records what its block calls. CaptureError where it calls what gives another value each time."""
+        with _paused_profiler(), self._dynamic_names(), _without_garbage_collection(), _Suspended():
+            former = sys.getprofile()
+
+            def profile(frame: types.FrameType, event: Any, argument: Any) -> None:
+                self._see(frame, event, argument)
+                former(frame, event, argument)  # type: ignore[misc]  # where there is one
+
+            sys.setprofile(self._see if former is None else profile)
+            try:
+                yield
+            finally:
+                sys.setprofile(former)
+        if self._refusal is not None:
+            raise CaptureError(self._refusal)
+
+    def _see(self, frame: types.FrameType, event: Any, argument: Any) -> None:
+        if event == "call":
+            code = frame.f_code
+            key = id(code)
+            kind = self._kinds.get(key)
+            if kind is None:
+                kind = self._kinds[key] = _kind_of_file(_file_of(code, frame.f_globals))
+                if kind != _ACTION:
+                    self._ran[key] = code
+                if kind in (_USER, _PACKAGE):
+                    self._add(code, frame.f_globals)
+            if kind == _STANDARD or code is importlib.import_module.__code__:
+                self._see_library(frame, code)
+        elif event == "c_call":
+            # Code without a kind was running before the recording.
+            kind = self._kinds.get(id(frame.f_code))
+            if kind == _USER or (kind is None and _kind_of(frame.f_code) == _USER):
+                self._see_builtin(frame, argument)
+
+    def _see_library(self, frame: types.FrameType, code: types.CodeType) -> None:
+        """Code of the standard library that the user's code calls counts as the user's."""
+        caller = frame.f_back
+        if caller is None or self._kinds.get(id(caller.f_code)) not in (_USER, _PACKAGE) or _is_callback(code):
+            return
+        if code is threading.Condition.wait.__code__:
+            raise self._waiting(frame)
+        if id(code) in _ALL_ATTRIBUTES:
+            self.everything = True
+        if code is importlib.import_module.__code__:
+            self.names.add(frame.f_locals["name"])
+        if self._kinds[id(caller.f_code)] == _USER:
+            self._kinds[id(code)] = _USER
+        self._add(code, frame.f_globals)
+
+    def _reads_of_users(self, code: types.CodeType) -> bool:
+        """Whether code reads objects of the user's: of PyTorch's own code the modules, optimizers and distributions."""
+        kind = self._kinds.get(id(code))
+        return (_kind_of(code) if kind is None else kind) not in (_LIBRARY, _STANDARD, _ACTION)
+
+    def _add(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
+        if code not in self.namespaces:
+            self.namespaces[code] = namespace
+            self.names |= names_of(code).attributes
+            if names_of(code).attributes & _OF_ALL_ATTRIBUTES:
+                self.everything = True
+
+    def _see_builtin(self, frame: types.FrameType, function: Any) -> None:
+        owner, name = getattr(function, "__self__", None), function.__name__
+        if isinstance(owner, types.ModuleType) or owner is None:
+            home = function.__module__ or ""
+            if name in ("vars", "dir", "repr", "locals"):
+                self.everything = True
+            elif name == "globals" and not any(each is frame.f_globals for each in self.asked):
+                self.asked.append(frame.f_globals)
+            is_pure = home in _PURE or home.split(".")[0] in _PURE_PACKAGES or (home == "sys" and name in _PURE_OF_SYS)
+            if (is_pure and name not in _IMPURE) or name == "sleep":
+                return
+            what = f"{home}.{name}" if home and home != "builtins" else name
+        elif isinstance(owner, type):
+            if not issubclass(owner, datetime.date) or name not in _NOW:
+                return
+            what = f"{owner.__name__}.{name}"
+        elif (isinstance(owner, queue.SimpleQueue) and name.startswith("get")) or (
+            isinstance(owner, _socket.socket) and name.startswith(("recv", "accept"))
+        ):
+            raise self._waiting(frame)
+        elif isinstance(owner, random.Random) and name != "getstate" and owner is not random._inst:
+            what = f"{type(owner).__name__}.{name}"
+        elif isinstance(owner, io.IOBase) and not isinstance(owner, io.StringIO | io.BytesIO) and not is_opaque(owner):
+            what = f"{type(owner).__name__}.{name}"
+        else:
+            if isinstance(owner, str) and name in ("format", "format_map"):
+                self.names.update(re.findall(r"\w+", owner))
+            return
+        if self._refusal is None:
+            self._refusal = (
+                f"{_user_line(frame)}the step calls {what}, which may give another value each time: a compiled step "
+                "has the value that it gave at the capture; expected the value in the batch or in a buffer of the model"
+            )
+
+    def _waiting(self, frame: types.FrameType) -> CaptureError:
+        """The error of a call that may wait for ever, as a trace runs a step more than once; raised before the call."""
+        self._refusal = (
+            f"{_user_line(frame)}the step waits for another thread, or takes a value from a queue or a socket: a "
+            "compiled step has the value that it got at the capture; expected the value in the batch"
+        )
+        return CaptureError(self._refusal)
+
+    @contextlib.contextmanager
+    def _dynamic_names(self) -> Iterator[None]:
+        """Notes the names that the user's code, and what it called, gives to getattr and hasattr."""
+        held = (getattr, hasattr)
+
+        def noting(function: Callable[..., Any]) -> Callable[..., Any]:
+            def call(value: Any, name: str, *default: Any) -> Any:
+                if self._reads_of_users(sys._getframe(1).f_code):
+                    self.names.add(name)
+                    self.everything = self.everything or name in _OF_ALL_ATTRIBUTES
+                return function(value, name, *default)
+
+            return call
+
+        builtins.getattr, builtins.hasattr = map(noting, held)
+        try:
+            yield
+        finally:
+            builtins.getattr, builtins.hasattr = held
+
+
+@contextlib.contextmanager
+def _paused_profiler() -> Iterator[None]:
+    """Python has one profiler at a time; what is written in C cannot be called from the recording's."""
+    former: Any = sys.getprofile()
+    if former is None or callable(former):
+        yield
+        return
+    if not isinstance(former, cProfile.Profile):
+        raise CaptureError(
+            f"a step is captured under a profiler of C, a {type(former).__name__}: expected cProfile, or one that "
+            "starts after the first step"
+        )
+    warnings.warn(
+        "cProfile pauses while a step is captured, and counts the functions around the capture up to it alone",
+        RuntimeWarning,
+        stacklevel=3,
+    )
+    former.disable()
+    try:
+        yield
+    finally:
+        former.enable()
+
+
+@contextlib.contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """The callbacks and finalizers of a collection, as JAX has them, are not a part of the step."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+class _Suspended(TorchDispatchMode):
+    """No operator is recorded: it runs far more code of PyTorch's than all else of a trace."""
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function.namespace not in ("aten", "prims", "prim"):
+            return function(*args, **(kwargs or {}))
+        return unrecorded(function, *args, **(kwargs or {}))
+
+
+def unrecorded(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Calls `function`, which calls nothing of the user's. The recording does not see its calls, which saves time."""
+    former = sys.getprofile()
+    sys.setprofile(None)
+    try:
+        return function(*args, **kwargs)
+    finally:
+        sys.setprofile(former)
+
+
+def _is_callback(code: types.CodeType) -> bool:
+    """Whether Python calls this code when an object dies, in whichever function that happens."""
+    file = os.path.basename(code.co_filename)
+    return code.co_name in ("remove", "_remove") and file in ("weakref.py", "_weakrefset.py")
+
+
+def computes(code: types.CodeType) -> bool:
+    """Whether this is code of PyTorch's that computes with functions that a user may replace, as of torch.nn."""
+    return _kind_of(code) == _COMPUTING
+
+
+def _kind_of(code: types.CodeType) -> int:
+    return _kind_of_file(code.co_filename)
+
+
+def _file_of(code: types.CodeType, namespace: dict[str, Any]) -> str:
+    """The file of code; of code made from a string, such as a dataclass' `__init__`, the file of its globals."""
+    path = code.co_filename
+    return str(namespace.get("__file__") or path) if path.startswith("<") and not path.startswith("<frozen") else path
+
+
+@functools.cache
+def _kind_of_file(path: str) -> int:
+    if path.startswith(_TORCH):
+        return _COMPUTING
+    if is_standard_file(path):
+        return _ACTION if _ACTIONS.search(path) else _STANDARD
+    if not is_user_file(path):
+        return _LIBRARY
+    return _PACKAGE if is_package_file(path) else _USER
+
+
+def _user_line(frame: types.FrameType | None) -> str:
+    """`file:line: ` of the innermost frame of the user's."""
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if not path.startswith("<") and is_user_file(path) and not is_package_file(path):
+            return f"{source_name(path)}:{frame.f_lineno}: "
+        frame = frame.f_back
+    return ""

@@ -1,0 +1,41 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Replaces everything that a program cannot have: complex (Z1) and unsigned (V1) tensors, operators that quantize (I2),
+shapes that depend on values."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch.fx
+
+from repro_mlir.frontends.torch.operators.filled_numbers import refuse_overflows
+from repro_mlir.frontends.torch.operators.quantization import has_quantizing, without_quantizing
+from repro_mlir.frontends.torch.trace.complex_pairs import as_real, has_complex, without_complex
+from repro_mlir.frontends.torch.trace.selections import has_selections, without_selections
+from repro_mlir.frontends.torch.trace.unsigned import as_signed, has_unsigned, without_unsigned
+
+
+def represented(value: Any) -> Any:
+    """The tensor that a program has for a tensor, in its memory; everything else as it is."""
+    return as_signed(as_real(value))
+
+
+def represent(graph: torch.fx.GraphModule, arguments: Sequence[Any]) -> torch.fx.GraphModule:
+    """A graph of ATen operators on the tensors that programs have; the caller's trace environment keeps the lines.
+
+    Args:
+      arguments: tensors that give shapes and element types, as the graph has them.
+    Returns:
+      a graph whose arguments and results are as `represented` makes them.
+    Raises:
+      CaptureError: an operator is not defined for complex or unsigned numbers, or a number does not fit its type.
+    """
+    refuse_overflows(graph)
+    if has_selections(graph.graph):
+        graph = without_selections(graph, arguments)
+    if has_quantizing(graph.graph):
+        graph = without_quantizing(graph, arguments)
+    if has_complex(graph.graph):
+        graph, arguments = without_complex(graph, arguments), [*map(as_real, arguments)]
+    return without_unsigned(graph, arguments) if has_unsigned(graph.graph) else graph

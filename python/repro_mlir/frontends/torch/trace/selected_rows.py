@@ -1,0 +1,222 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Tensors whose extent depends on tensor values, such as `x[mask]`, as tensors over all rows and which rows count.
+
+A program has no such extent. `x[mask]` keeps all rows of `x` in their places; the rows that the mask leaves out hold
+arbitrary values, NaN among them, so that whatever combines rows has to replace them first (`Selected.filled`).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from repro_mlir.frontends.torch.base.errors import CaptureError
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """A choice among the rows of a dimension.
+
+    Attributes:
+      which: bool, shape [rows]: the rows that are selected.
+      key: equal for choices that are always the same.
+      origin: the user's line that selects them, if known.
+      parts: the dimensions that are joined to this one, each with what the graph calls its number of rows.
+    """
+
+    which: torch.Tensor
+    key: Hashable
+    origin: str | None
+    parts: tuple[tuple[Dim, Any], ...] = ()
+
+    @functools.cached_property
+    def count(self) -> torch.Tensor:
+        """The number of rows that are selected, i64 of shape []."""
+        return self.which.sum()
+
+    def reversed(self) -> Rows:
+        """The same choice, the last row first."""
+        key = self.key
+        turned = key[1] if isinstance(key, tuple) and key and key[0] == "reversed" else ("reversed", key)
+        return Rows(self.which.flip(0), turned, self.origin)
+
+
+Dim = tuple["int | Rows", ...]
+"""A dimension as a product, outermost factor first: extents, and choices with as many rows as they choose from."""
+
+
+def static(extent: int) -> Dim:
+    return () if extent == 1 else (extent,)
+
+
+def extent_of(dim: Dim) -> int:
+    """The number of elements along a dimension of the tensor over all rows."""
+    return math.prod(each.which.shape[0] if isinstance(each, Rows) else each for each in dim)
+
+
+def chosen(dim: Dim) -> list[Rows]:
+    return [each for each in dim if isinstance(each, Rows)]
+
+
+def same(one: Dim, other: Dim) -> bool:
+    """Whether two dimensions have the same elements."""
+    return [*map(_identity, one)] == [*map(_identity, other)]
+
+
+def _identity(factor: int | Rows) -> Hashable:
+    return factor.key if isinstance(factor, Rows) else factor
+
+
+def _normal(dim: Sequence[int | Rows]) -> Dim:
+    """The same product without ones, and with neighbouring extents as one."""
+    factors: list[int | Rows] = []
+    for each in dim:
+        if isinstance(each, int) and factors and isinstance(factors[-1], int):
+            factors[-1] *= each
+        elif not (isinstance(each, int) and each == 1):
+            factors.append(each)
+    return tuple(factors)
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """That integers are the places at which a mask is true.
+
+    Attributes:
+      mask: bool, over all rows.
+      rows: the choice that it makes.
+      axis: the dimension of the mask along which the places are; None: all, along the last dimension.
+    """
+
+    mask: torch.Tensor
+    rows: Rows
+    axis: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class Selected:
+    """A tensor, over all rows, of which some rows count.
+
+    Attributes:
+      dims: of each dimension of `tensor`, in which rows count.
+      coordinates: the mask whose places the elements are.
+      numbers: the rows whose numbers the elements are, counted among those that are selected.
+    """
+
+    tensor: torch.Tensor
+    dims: tuple[Dim, ...]
+    coordinates: Coordinates | None = None
+    numbers: Rows | None = None
+
+    def counts(self, only: Sequence[int] | None = None) -> torch.Tensor | None:
+        """Bool, of one extent for each dimension, 1 or that of `tensor`: the elements that count.
+
+        Args:
+          only: the dimensions that are looked at; None: all.
+        Returns:
+          None where all elements count.
+        """
+        found: torch.Tensor | None = None
+        for position, dim in enumerate(self.dims):
+            if chosen(dim) and (only is None or position in only):
+                shape = [1] * len(self.dims)
+                shape[position] = extent_of(dim)
+                along = _counts_along(dim).reshape(shape)
+                found = along if found is None else found & along
+        return found
+
+    def filled(self, value: float, only: Sequence[int] | None = None) -> torch.Tensor:
+        """The tensor with `value` in what does not count along the dimensions `only`; None: along all."""
+        counts = self.counts(only)
+        return self.tensor if counts is None else self.tensor.masked_fill(~counts, value)
+
+
+def _counts_along(dim: Dim) -> torch.Tensor:
+    """Bool, shape [extent]: the elements of a dimension that count."""
+    sizes = [extent_of((each,)) for each in dim]
+    found: torch.Tensor | None = None
+    for position, each in enumerate(dim):
+        if isinstance(each, Rows):
+            which = each.which.reshape([size if i == position else 1 for i, size in enumerate(sizes)]).expand(sizes)
+            found = which if found is None else found & which
+    assert found is not None
+    return found.reshape([math.prod(sizes)])
+
+
+def regrouped(dims: Sequence[Dim], shape: Sequence[Dim | None]) -> tuple[Dim, ...] | None:
+    """The dimensions of a tensor as those of another shape with the same elements in their order.
+
+    Args:
+      shape: products whose factors may be in any order; None, once at most, for what is left.
+    Returns:
+      None where a dimension of the new shape is not a product of neighbouring factors.
+    """
+    left = [each for dim in dims for each in dim]
+    unknown = shape.index(None) if None in shape else len(shape)
+    groups, left = _taken(left, shape[:unknown])
+    backwards, left = _taken(left[::-1], shape[:unknown:-1])
+    found = [*groups, left[::-1], *(group[::-1] for group in backwards[::-1])]
+    if unknown == len(shape):
+        found.pop(len(groups))
+    if len(found) != len(shape) or (left and unknown == len(shape)):
+        return None
+    return tuple(map(_normal, found))
+
+
+def _taken(
+    factors: Sequence[int | Rows], shape: Sequence[Dim | None]
+) -> tuple[list[list[int | Rows]], list[int | Rows]]:
+    """The first factors in groups with these products, as far as there are any, and what is left."""
+    left = [*factors]
+    groups: list[list[int | Rows]] = []
+    for wanted in shape:
+        assert wanted is not None
+        extent = math.prod(each for each in wanted if isinstance(each, int))
+        keys = [each.key for each in chosen(wanted)]
+        group: list[int | Rows] = []
+        while extent > 1 or keys:
+            if not left:
+                return groups, left
+            first = left.pop(0)
+            if isinstance(first, Rows) and first.key in keys:
+                keys.remove(first.key)
+                group.append(first)
+            elif isinstance(first, int) and extent % first == 0:
+                extent //= first
+                group.append(first)
+            elif isinstance(first, int) and extent > 1 and first % extent == 0:
+                group.append(extent)
+                left.insert(0, first // extent)
+                extent = 1
+            else:
+                return groups, left
+        groups.append(group)
+    return groups, left
+
+
+def broadcast(shapes: Sequence[Sequence[Dim]]) -> tuple[Dim, ...]:
+    """The dimensions of a result of tensors element by element. CaptureError where those do not fit."""
+    rank = max(map(len, shapes))
+    aligned = [[()] * (rank - len(shape)) + [*shape] for shape in shapes]
+    return tuple(functools.reduce(_one_of, column) for column in zip(*aligned, strict=True))
+
+
+def _one_of(one: Dim, other: Dim) -> Dim:
+    if not one or not other or same(one, other):
+        return one or other
+    raise CaptureError(mismatch(one, other))
+
+
+def mismatch(one: Dim, other: Dim) -> str:
+    """Why two dimensions are not the same."""
+    if chosen(one) and chosen(other):
+        return "rows that two masks select are combined row by row: expected the same mask for both"
+    extent = extent_of(one if chosen(other) else other)
+    return f"rows that a mask selects are combined with a dimension of {extent}: expected rows of the same mask"

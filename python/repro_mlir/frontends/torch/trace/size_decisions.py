@@ -1,0 +1,62 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Decisions of PyTorch by an extent that depends on tensor values, such as the number of rows of `x[mask]`.
+
+PyTorch's own code has special ways for no row, for one, and for few: all give what the general way gives, which is
+traced. A decision of the user's code is an error.
+"""
+
+import contextlib
+import os
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import sympy
+import torch
+from torch.fx.experimental import sym_node
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
+
+from repro_mlir.frontends.torch.base.source_lines import is_user_file
+
+_MANY = 1_000_003
+"""A number of rows that is not the extent of another tensor."""
+
+_ASKING = (os.path.realpath(sym_node.__file__), os.path.realpath(torch.__file__))
+"""Where Python's comparisons of numbers are, below the code that decides by them."""
+
+
+@contextlib.contextmanager
+def general_sizes() -> Iterator[None]:
+    """Lets PyTorch, within its block, decide by the number of rows of a selection as if there were many."""
+    environments: Any = ShapeEnv
+    former = environments.evaluate_sym_node
+
+    def evaluate(environment: Any, node: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return former(environment, node, *args, **kwargs)
+        except GuardOnDataDependentSymNode:
+            symbols = node.expr.free_symbols
+            found = node.expr.xreplace(dict.fromkeys(symbols, sympy.Integer(_MANY)))
+            if symbols - environment.size_like or found not in (sympy.true, sympy.false) or _asked_by_user():
+                raise
+            return found
+
+    environments.evaluate_sym_node = evaluate
+    try:
+        yield
+    finally:
+        environments.evaluate_sym_node = former
+
+
+def _asked_by_user() -> bool:
+    """Whether it is a frame of the user that decides: not one of PyTorch, in Python or below it."""
+    frame: types.FrameType | None = sys._getframe(2)
+    last = None
+    while frame is not None and os.path.realpath(frame.f_code.co_filename) in _ASKING:
+        last, frame = frame, frame.f_back
+    # Below Python nothing but the last step asks.
+    is_python = last is not None and last.f_code.co_filename == torch.__file__
+    return frame is not None and is_python and is_user_file(frame.f_code.co_filename)

@@ -1,0 +1,470 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""A Python function on tensors as a functional ATen graph, in two stages.
+
+Stage 1 runs the function on fake tensors and records the mutable ATen operators below autograd: forward, backward
+and update in one graph. Stage 2 runs that graph through functionalization, f32 arithmetic for low precision, and
+the decomposition table. (torch.export takes no gradients, and decomposing during stage 1 would decompose only
+what autograd has not seen yet.)
+"""
+
+import contextlib
+import logging
+import operator
+import pickle
+import random
+import sys
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.fx
+import torch.fx.traceback
+import torch.utils._pytree as pytree
+from torch._dispatch.python import enable_python_dispatcher
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx._lazy_graph_module import _use_lazy_graph_module
+from torch.fx.experimental import proxy_tensor
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from repro_mlir.frontends.torch.base import value_checks
+from repro_mlir.frontends.torch.base.errors import CaptureError, located
+from repro_mlir.frontends.torch.base.interpreters import NodeInterpreter, require_declared
+from repro_mlir.frontends.torch.base.recomputation import insert_barriers
+from repro_mlir.frontends.torch.base.source_lines import SourceLines, origin_of_node, origin_of_traceback
+from repro_mlir.frontends.torch.base.value_requests import reason_of
+from repro_mlir.frontends.torch.operators import pool_indices
+from repro_mlir.frontends.torch.operators.decompositions import decomposition_table
+from repro_mlir.frontends.torch.trace import foreach, fused, opmath
+from repro_mlir.frontends.torch.trace.attention import BlockedAttention
+from repro_mlir.frontends.torch.trace.compositions import Compositions
+from repro_mlir.frontends.torch.trace.constant_indices import bound_indices
+from repro_mlir.frontends.torch.trace.control_flow import calls_of_operators
+from repro_mlir.frontends.torch.trace.known_values import follows_from_constants
+from repro_mlir.frontends.torch.trace.repeated_calls import Repeats, only_computes
+from repro_mlir.frontends.torch.trace.representation import represent, represented
+from repro_mlir.frontends.torch.trace.size_decisions import general_sizes
+from repro_mlir.frontends.torch.trace.written_indices import with_positive_indices
+
+
+@contextlib.contextmanager
+def _without_mkldnn() -> Iterator[None]:
+    """With this library an LSTM is one operator. (`torch.backends.mkldnn.flags` warns about other devices.)"""
+    enabled = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(enabled)
+
+
+@contextlib.contextmanager
+def tracing_environment() -> Iterator[None]:
+    with (
+        # The other attention kernels have a forward decomposition whose saved values their gradient misreads.
+        sdpa_kernel(SDPBackend.MATH),
+        _without_mkldnn(),
+        torch.fx.traceback.preserve_node_meta(),
+        _without_log(),
+        _known_elements(),
+        general_sizes(),
+        # Python code for each graph would be a third of the time of a capture, and most graphs are only read.
+        _use_lazy_graph_module(True),
+    ):
+        yield
+
+
+_MOST_KNOWN = 64
+
+
+@contextlib.contextmanager
+def _known_elements() -> Iterator[None]:
+    """Lets a trace know the elements of small constants, such as sizes in a tensor.
+
+    PyTorch's limit is one element, and it takes no notice of what is written by another view.
+    """
+    module: Any = proxy_tensor
+    limit, call = module.CONSTANT_NUMEL_LIMIT, module.proxy_call
+
+    def checked(mode: Any, function: Any, *rest: Any) -> Any:
+        if torch.Tag.data_dependent_output in function.tags:
+            for tensor in filter(torch.is_tensor, pytree.tree_leaves(rest)):
+                slot: Any = proxy_tensor.get_proxy_slot(tensor, mode.tracer, None)
+                if slot is not None and slot.constant is not None and not follows_from_constants(slot.proxy.node):
+                    slot.constant = None
+        return call(mode, function, *rest)
+
+    module.CONSTANT_NUMEL_LIMIT, module.proxy_call = _MOST_KNOWN, checked
+    try:
+        yield
+    finally:
+        module.CONSTANT_NUMEL_LIMIT, module.proxy_call = limit, call
+
+
+@contextlib.contextmanager
+def _without_log() -> Iterator[None]:
+    """PyTorch logs the traceback of an error of a shape, which is raised as well."""
+
+    def is_shown(record: logging.LogRecord) -> bool:
+        return record.exc_info is None
+
+    log = logging.getLogger(FakeTensor.__module__)
+    log.addFilter(is_shown)
+    try:
+        yield
+    finally:
+        log.removeFilter(is_shown)
+
+
+_PRODUCTS = {
+    torch.ops.aten.addbmm.default,
+    torch.ops.aten.addmm.default,
+    torch.ops.aten.addmv.default,
+    torch.ops.aten.baddbmm.default,
+    torch.ops.aten.bmm.default,
+    torch.ops.aten.convolution.default,
+    torch.ops.aten.dot.default,
+    torch.ops.aten.mm.default,
+    torch.ops.aten.mv.default,
+    torch.ops.aten.vdot.default,
+}
+"""Operators that PyTorch refuses on several element types, but not while they are traced."""
+
+
+def _require_one_type(operator: Any, arguments: Sequence[Any]) -> None:
+    types = {value.dtype for value in arguments if isinstance(value, torch.Tensor)}
+    if len(types) > 1:
+        found = " and ".join(sorted(str(each).removeprefix("torch.") for each in types))
+        name = str(operator).removesuffix(".default")
+        raise CaptureError(f"{name} takes tensors of {found}, expected one element type: x.float() is float32")
+
+
+_SQUEEZES = {torch.ops.aten.squeeze.default, torch.ops.aten.squeeze.dim, torch.ops.aten.squeeze.dims}
+
+
+def _require_kept(tensor: torch.Tensor, dims: Any = None) -> None:
+    """Notes that the dimensions that a squeeze is asked for, and whose extents are symbols, are not of extent 1."""
+    asked = range(tensor.dim()) if dims is None else [dims] if isinstance(dims, int) else dims
+    # A scalar may be asked for dimension 0.
+    for dim in asked if tensor.dim() else ():
+        if isinstance(tensor.shape[dim], torch.SymInt):
+            torch._check(tensor.shape[dim] != 1)
+
+
+def _gives_nothing(operator: Any, results: Any) -> bool:
+    """Whether an operator that writes nothing gives tensors without elements alone."""
+    if not isinstance(operator, torch._ops.OpOverload) or operator._schema.is_mutable:
+        return False
+    found = pytree.tree_leaves(results)
+    return all(isinstance(each, torch.Tensor) and _is_static(each) and not each.numel() for each in found)
+
+
+def _used(node: torch.fx.Node, values: Any) -> Any:
+    """The results of a node, None for those of a tuple that nothing reads: no rule makes them."""
+    if not isinstance(values, tuple | list):
+        return values
+    read = {user.args[1] for user in node.users if user.target is operator.getitem and user.users}
+    return [None if i not in read and isinstance(value, torch.Tensor) else value for i, value in enumerate(values)]
+
+
+class _SecondStage(NodeInterpreter):
+    """Runs the first stage's graph with its list operators expanded and low precision computed in f32."""
+
+    def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if target is torch.ops.aten._linalg_check_errors.default:
+            # What a factorization of a singular matrix gives is infinite or NaN; a program has no exceptions.
+            return None
+        if target is torch.ops.higher_order.with_effects:
+            # A token that orders effects, which a program does not have, then an operator and its arguments.
+            token, operator, *rest = args
+            result = self.call_function(operator, tuple(rest), kwargs)
+            return (token, *result) if isinstance(result, tuple) else (token, result)
+        if foreach.is_foreach(target):
+            return foreach.call_foreach(target, args, kwargs)
+        if fused.is_fma(target):
+            return fused.call_fma(*args)
+        if value_checks.is_assert(target):
+            return value_checks.call_assert(*args)
+        if target in _PRODUCTS:
+            _require_one_type(target, args)
+        if target in _SQUEEZES:
+            _require_kept(*args)
+        args = with_positive_indices(target, args)
+        expected = self.current.meta.get("val")
+        if _gives_nothing(target, expected):
+            # Some crash the lowering, or divide by the number of elements.
+            return pytree.tree_map(lambda each: torch.zeros(each.shape, dtype=each.dtype), expected)
+        if pool_indices.is_pool(target):
+            return pool_indices.call_pool(
+                lambda *args, **kwargs: opmath.call_in_f32(target, args, kwargs, expected), target, args, kwargs
+            )
+        result = opmath.call_in_f32(target, args, kwargs, expected)
+        require_declared(target, result, _used(self.current, expected))
+        return result
+
+
+class _SecondStageOfPure(_SecondStage):
+    """The same for a graph without mutation, whose values are nodes of the trace's graph between the operators."""
+
+    def run(self, *arguments: Any, **options: Any) -> Any:
+        self._repeats = Repeats()
+        results = super().run(*arguments, **options)
+        return pytree.tree_map_only(torch.fx.Node, self._repeats.tensor_of, results)
+
+    def placeholder(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return self._value(super().placeholder(target, args, kwargs))
+
+    def get_attr(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return self._value(super().get_attr(target, args, kwargs))
+
+    def _value(self, given: Any) -> Any:
+        node = self._repeats.node_of(given) if isinstance(given, torch.Tensor) else None
+        return given if node is None else node
+
+    def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        traced = super().call_function
+        if target is operator.getitem:
+            return traced(target, args, kwargs)
+        leaves, spec = pytree.tree_flatten((args, kwargs))
+
+        # Each by itself, as a whole graph is: PyTorch's functionalization decomposes operators too.
+        @torch.func.functionalize
+        def call(*values: Any) -> Any:
+            args, kwargs = pytree.tree_unflatten(values, spec)
+            if target is torch.ops.aten.view.default:
+                # Strides may be others than in the first stage, as those of the gradient of a convolution's kernel.
+                return torch.reshape(*args)
+            return traced(target, args, kwargs)
+
+        if not all(isinstance(leaf, _PLAIN) for leaf in leaves):
+            return self._repeats.uncopied(call, leaves)
+        expected = pytree.tree_map_only(torch.Tensor, _element_type, self.current.meta.get("val"))
+        exact = tuple(map(_exact, leaves))
+        return self._repeats.call((target, spec, exact, str(expected)), call, leaves)
+
+
+_PLAIN = (
+    *(torch.fx.Node, bool, int, float, str, type(None)),
+    *(torch.dtype, torch.device, torch.layout, torch.memory_format),
+)
+"""Arguments of operators that can be compared."""
+
+
+def _element_type(tensor: torch.Tensor) -> torch.dtype:
+    return tensor.dtype
+
+
+def _exact(value: Any) -> Hashable:
+    """An argument of an operator; 0.0 and -0.0, 1 and True are different."""
+    if isinstance(value, torch.fx.Node):
+        return None
+    return type(value), value.hex() if isinstance(value, float) else value
+
+
+def first_stage(
+    function: Callable[..., Sequence[torch.Tensor]],
+    arguments: Sequence[torch.Tensor],
+    attention_block: int | None = None,
+    modules: Mapping[int, str] | None = None,
+) -> torch.fx.GraphModule:
+    """The operators that a function calls below autograd.
+
+    Args:
+      function: takes tensors like `arguments`, returns a sequence of tensors; may take gradients and mutate.
+      arguments: tensors that give shapes and element types.
+      attention_block: (K5) queries, or keys, of a block of attention; None: attention is not divided.
+      modules: names of the model's modules (`source_lines.module_names`), for operators without a line of the user.
+    Returns:
+      a graph module with the arguments as placeholders. Its `meta["constants"]` are the tensors that the function read
+      beside its arguments.
+    Raises:
+      CaptureError: the function has data-dependent control flow or an operator that cannot be traced, or draws random
+        numbers of Python or NumPy.
+    """
+    modules = {} if modules is None else modules
+    with errors_with_lines(modules), tracing_environment():
+        with (
+            _through_compiled_functions(),
+            calls_of_operators(),
+            value_checks.checked_matrices(),
+            value_checks.checked_numbers(),
+            enable_python_dispatcher(),
+            without_other_random_numbers(),
+        ):
+            first = make_fx(
+                _with_modes(function, attention_block, modules), tracing_mode="fake", _allow_non_fake_inputs=True
+            )(*arguments)
+    _drop_profiling(first.graph)
+    bound_indices(first.graph)
+    first.meta["constants"] = _constants(first)
+    first.meta["default_dtype"] = torch.get_default_dtype()
+    return first
+
+
+def _drop_profiling(graph: torch.fx.Graph) -> None:
+    """Removes the marks of `torch.profiler.record_function`, such as those of nn.DataParallel."""
+    for node in reversed(graph.nodes):
+        if getattr(node.target, "namespace", None) == "profiler":
+            graph.erase_node(node)
+
+
+def second_stage(first: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """What is lowered of the graph of `first_stage`: a functional graph with the same arguments and `meta`.
+
+    Without attention by blocks it runs on real tensors too. CaptureError: an operator that cannot be decomposed.
+    """
+    former = torch.get_default_dtype()
+    torch.set_default_dtype(first.meta["default_dtype"])
+    try:
+        with errors_with_lines({}), tracing_environment(), torch.autocast("cpu", enabled=False):
+            arguments = [node.meta["val"] for node in first.graph.nodes if node.op == "placeholder"]
+            second = _functional(represent(first, arguments), [*map(represented, arguments)])
+            insert_barriers(second.graph)
+            second.recompile()
+    finally:
+        torch.set_default_dtype(former)
+    second.meta.update(first.meta)
+    return second
+
+
+def record(function: Callable[..., Any], arguments: Sequence[torch.Tensor]) -> torch.fx.GraphModule:
+    """The ATen operators that a function calls on tensors like the arguments. CaptureError as `first_stage`."""
+    with errors_with_lines({}), tracing_environment():
+        return make_fx(function, tracing_mode="fake", _allow_non_fake_inputs=True)(*arguments)
+
+
+def decompose(
+    graph: torch.fx.GraphModule,
+    arguments: Sequence[torch.Tensor],
+    call: Callable[..., Sequence[torch.Tensor]] = lambda run, *values: run(*values),
+) -> torch.fx.GraphModule:
+    """The second stage alone, of a functional graph of ATen operators that was recorded below autograd.
+
+    Args:
+      graph: its nodes' `stack_trace` are those of `source_lines`.
+      arguments: tensors that give shapes and element types.
+      call: `call(run, *values)` is what is traced: it calls `run`, which has the arguments and results of the graph.
+    Returns:
+      as `second_stage`.
+    Raises:
+      CaptureError: as `first_stage`.
+    """
+    with errors_with_lines({}), tracing_environment():
+        return _functional(graph, arguments, call)
+
+
+def _functional(
+    first: torch.fx.GraphModule,
+    arguments: Sequence[Any],
+    call: Callable[..., Sequence[torch.Tensor]] = lambda run, *values: run(*values),
+) -> torch.fx.GraphModule:
+    """What the second stage makes of a graph: a functional graph of the operators that are lowered."""
+    graph = None
+    if only_computes(first.graph.nodes) and all(_is_static(each) for each in arguments):
+        graph = _second(lambda *values: call(_SecondStageOfPure(first).run, *values), arguments)
+    if graph is None or not only_computes(graph.graph.nodes):
+        # Some operators write to arguments though their signatures say nothing of it.
+        graph = _second(torch.func.functionalize(lambda *values: call(_SecondStage(first).run, *values)), arguments)
+        _drop_argument_writes(graph.graph)
+    _broadcast_equal_choices(graph.graph)
+    graph.graph.eliminate_dead_code()
+    graph.recompile()
+    return graph
+
+
+def _broadcast_equal_choices(graph: torch.fx.Graph) -> None:
+    """Writes `where(condition, x, x)` as x in the shape of the result: torch-mlir takes x, whatever its shape."""
+    for node in graph.find_nodes(op="call_function", target=torch.ops.aten.where.self):
+        _, x, other = node.args
+        shape = node.meta["val"].shape
+        if x is other and x.meta["val"].shape != shape:
+            with graph.inserting_before(node):
+                made = graph.call_function(torch.ops.aten.expand.default, (x, [*shape]))
+            made.meta = {**node.meta}
+            node.replace_all_uses_with(made)
+
+
+def _second(function: Callable[..., Any], arguments: Sequence[Any]) -> torch.fx.GraphModule:
+    with torch.no_grad():
+        return make_fx(
+            function,
+            decomposition_table=decomposition_table(),
+            tracing_mode="fake",
+            _allow_non_fake_inputs=True,
+        )(*arguments)
+
+
+def _is_static(value: Any) -> bool:
+    extents = value.shape if isinstance(value, torch.Tensor) else [value]
+    return not any(isinstance(extent, torch.SymInt) for extent in extents)
+
+
+def _through_compiled_functions() -> contextlib.AbstractContextManager[Any]:
+    """Lets functions of torch.compile be traced as what they were made of."""
+    if "torch._dynamo" not in sys.modules:
+        # There are none, and its import takes a second.
+        return contextlib.nullcontext()
+    patched: contextlib.AbstractContextManager[Any] = torch._dynamo.config.patch(error_on_nested_fx_trace=False)
+    return patched
+
+
+@contextlib.contextmanager
+def errors_with_lines(modules: Mapping[int, str]) -> Iterator[None]:
+    """Every exception of the block, which runs functions of the user, as a CaptureError with the user's line."""
+    try:
+        yield
+    except CaptureError as error:
+        origin = origin_of_traceback(error.__traceback__, modules)
+        # An error of a replaced operator is raised without its line.
+        if origin and not str(error).startswith(f"{origin.partition(': ')[0]}: "):
+            raise located(origin, str(error)) from None
+        raise
+    except Exception as error:
+        # Nobody looks for a mistake in a hundred frames of PyTorch.
+        raise located(origin_of_traceback(error.__traceback__, modules), reason_of(error)) from None
+
+
+@contextlib.contextmanager
+def without_other_random_numbers() -> Iterator[None]:
+    """CaptureError for what would be drawn once, when the step is traced."""
+    python, numpy = random.getstate(), pickle.dumps(np.random.get_state(legacy=False))
+    yield
+    if python != random.getstate():
+        raise CaptureError("the step draws random numbers of Python's module random: expected those of torch")
+    if numpy != pickle.dumps(np.random.get_state(legacy=False)):
+        raise CaptureError("the step draws random numbers of numpy.random: expected those of torch")
+
+
+def _constants(graph: torch.fx.GraphModule) -> list[torch.Tensor]:
+    """The tensors that a graph has. CaptureError where it reads one that an earlier trace has left somewhere."""
+    found = []
+    for node in graph.graph.nodes:
+        value = getattr(graph, node.target) if node.op == "get_attr" else None
+        if isinstance(value, FakeTensor) and node.users:
+            reason = "the step reads a tensor that an earlier call of it has kept: expected a buffer of the model"
+            raise located(origin_of_node(next(iter(node.users))), reason)
+        if isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor):
+            found.append(value)
+    return found
+
+
+def _drop_argument_writes(graph: torch.fx.Graph) -> None:
+    """Removes the copies into mutated arguments that functionalization ends with: a program's arguments are values."""
+    for node in list(graph.nodes):
+        if node.target is torch.ops.aten.copy_.default and node.args[0].op == "placeholder":
+            node.replace_all_uses_with(node.args[1])
+            graph.erase_node(node)
+
+
+def _with_modes(
+    function: Callable[..., Any], attention_block: int | None, modules: Mapping[int, str]
+) -> Callable[..., Any]:
+    def traced(*arguments: torch.Tensor) -> Any:
+        attention = contextlib.nullcontext() if attention_block is None else BlockedAttention(attention_block)
+        with SourceLines(traced.__code__, modules), Compositions(), attention:
+            return function(*arguments)
+
+    return traced

@@ -1,0 +1,67 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The tensors that operators write in place."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+import torch.fx
+import torch.utils._pytree as pytree
+
+from repro_mlir.frontends.torch.base.errors import CaptureError
+from repro_mlir.frontends.torch.base.source_lines import origin_of_node
+from repro_mlir.frontends.torch.trace.known_values import root_of
+
+
+def written_by(function: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    """The arguments of a call to which the operator writes: tensors, or what stands for them in a graph."""
+    schema = function._schema.arguments
+    given = dict(zip((each.name for each in schema), args, strict=False)) | dict(kwargs)
+    names = [each.name for each in schema if each.alias_info is not None and each.alias_info.is_write]
+    if function is torch.ops.aten.native_batch_norm.default and given["training"]:
+        # Its schema does not say so.
+        names = ["running_mean", "running_var"]
+    return [leaf for name in names for leaf in pytree.tree_leaves(given.get(name)) if leaf is not None]
+
+
+def refuse_writes(graph: torch.fx.Graph, names: Sequence[str]) -> None:
+    """CaptureError where the graph of a step writes to constants, or to its last arguments, the inputs of these names.
+
+    A program leaves these tensors of its caller as they are, where PyTorch would change them.
+    """
+    arguments = [node for node in graph.nodes if node.op == "placeholder"]
+    inputs = dict(zip(map(_memory, arguments[len(arguments) - len(names) :]), names, strict=True))
+    for node in graph.nodes:
+        if not isinstance(node.target, torch._ops.OpOverload):
+            continue
+        for root in map(root_of, written_by(node.target, node.args, node.kwargs)):
+            if root.op == "get_attr":
+                what, expected = "a tensor that is not a state of the model", "a buffer of the model"
+            elif _memory(root) in inputs:
+                what, expected = inputs[_memory(root)], "a copy of it to be written, as of clone()"
+            else:
+                continue
+            raise CaptureError(
+                f"{origin_of_node(node)}: the step writes to {what}, which a compiled step leaves as it is: "
+                f"expected {expected}"
+            )
+
+
+def _memory(node: torch.fx.Node) -> object:
+    """The memory of a node's tensor, the node itself where that is not known."""
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+        return node
+    return value.untyped_storage()._cdata
+
+
+def refuse_new_entries(former: Mapping[str, Any], present: Mapping[str, Any]) -> None:
+    """CaptureError where a step has put something into the lists and dicts of its batch, whose leaves these are."""
+    for name, value in present.items():
+        if name not in former or value is not former[name]:
+            raise CaptureError(
+                f"the step puts another value into {name}, which a compiled step leaves as it is: expected it in a "
+                "list or dict of the step's own"
+            )
