@@ -20,7 +20,7 @@ from pathlib import Path
 
 import repro_mlir
 from repro_mlir.distributed import Ranks
-from repro_mlir.frontends.torch.capture.scripts import load_training
+from repro_mlir.frontends.torch.scripts import load_training
 from repro_mlir.gradient_compression import (
     QSGD,
     Blocks,

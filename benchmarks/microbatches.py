@@ -21,7 +21,7 @@ import numpy as np
 import repro_mlir
 import torch
 from loops import MODELS
-from repro_mlir.numerics.tensors import start_of
+from repro_mlir.base.numerics.tensors import start_of
 from timing import interleaved
 from training_models import GPT
 

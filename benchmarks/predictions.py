@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 from held_out_models import HELD_OUT
 from host import describe_host
+from repro_mlir.base.progress import Progress
 from repro_mlir.bundle.writer import capture_steps
 from repro_mlir.compilation import cpu
-from repro_mlir.frontends.torch.capture.scripts import Training, load_training
+from repro_mlir.frontends.torch.scripts import Training, load_training
 from repro_mlir.program.program import Program
-from repro_mlir.progress import Progress
 from repro_mlir.roofline import CpuMachine, Ledger, calibrate, measure, predict, read_code
 from training_models import Step
 

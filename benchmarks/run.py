@@ -22,8 +22,8 @@ import worker
 from case import SampledCase
 from host import describe_host
 from report import add_percentages, line, summary
+from repro_mlir.base.progress import Progress
 from repro_mlir.compilation import cpu
-from repro_mlir.progress import Progress
 
 # What holds PyTorch, oneDNN and MKL to a level; nothing for the best one.
 _LIMITS = {

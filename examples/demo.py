@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 import repro_mlir
+from repro_mlir.base.numerics.hashing import state_hash
+from repro_mlir.base.progress import Progress
 from repro_mlir.compilation import cpu
 from repro_mlir.execute import qemu
-from repro_mlir.numerics.hashing import state_hash
-from repro_mlir.progress import Progress
 
 EXAMPLES = ("names_gpt", "digits_cnn")
 SLOW_STEPS = {"cpu:x86-64-v2": 5, "cpu:aarch64": 5, "ptx-emulator": 3, "reference": 3}
@@ -65,8 +65,8 @@ def capture(name: str, steps: int) -> tuple[Example, Any, Callable[[dict[str, np
     """An example with its first `steps` batches, its module, and how good a state is by it."""
     import importlib
 
-    from repro_mlir.frontends.interface import CaptureOptions
     from repro_mlir.frontends.torch.capture.programs import training_program
+    from repro_mlir.program.imported import CaptureOptions
 
     module = importlib.import_module(name)
     model, loss_fn, optimizer, batches, *rest = module.training(steps)

@@ -29,7 +29,7 @@ from repro_mlir import ReceiptOptions, ReproError
 from repro_mlir.audit import dispute
 from repro_mlir.audit.dispute import LocalChannel, Prover, ReceiptRun, Verdict
 from repro_mlir.audit.receipts.recorder import Recorder
-from repro_mlir.errors import ReceiptWrong
+from repro_mlir.base.errors import ReceiptWrong
 
 EXAMPLES = ("digits_cnn", "names_gpt")
 # Slow targets get a sample.

@@ -22,7 +22,7 @@ import subprocess
 import sys
 import numpy as np
 import repro_mlir
-from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.bundle.writer import write_bundle
 from repro_mlir.compilation.device_code import compile_for
 from repro_mlir.program import Program

@@ -75,10 +75,10 @@ def _cases(tiny: bool) -> list[Case]:
 
 def _prepare(case: Case, architecture: str, with_ptx: bool) -> tuple[str, dict[str, bytes]]:
     """Compiles a program and runs it on the reference interpreter; gives the files' contents by suffix."""
+    from repro_mlir.base.errors import StepFailed
+    from repro_mlir.base.numerics.formats import canonical, to_bits
     from repro_mlir.compilation import gpu
     from repro_mlir.compilation.assembler import assemble, find_assembler
-    from repro_mlir.errors import StepFailed
-    from repro_mlir.numerics.formats import canonical, to_bits
     from repro_mlir.reference.interpreter import import_array
     from support import kit
 

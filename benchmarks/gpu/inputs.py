@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 from cases import Argument
+from repro_mlir.base.numerics.philox import random_bits
 from repro_mlir.bundle.runner.initial import centred_uniform
-from repro_mlir.numerics.philox import random_bits
 
 _SEED = 20
 

@@ -25,9 +25,9 @@ from pathlib import Path
 import tensor_cores
 from cases import calls, trainings
 from prepare import call_program, product_program, step_program
+from repro_mlir.base.errors import ReproError
 from repro_mlir.bundle.runner.certificates import TENSOR_CORES
 from repro_mlir.compilation.device_code import compile_for
-from repro_mlir.errors import ReproError
 from repro_mlir.program import Program
 from repro_mlir.roofline import (
     Accelerator,

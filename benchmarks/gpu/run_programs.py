@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from cases import trainings
 from inputs import arrays
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.hashing import tensor_hash
 from repro_mlir.bundle.runner import Bundle, Device, Session
 from repro_mlir.bundle.runner.execution import choose_architecture
-from repro_mlir.errors import ReproError
-from repro_mlir.numerics.hashing import tensor_hash
 from results import Results
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from machine import torch_on_gpu
+from repro_mlir.base.numerics.hashing import tensor_hash
 from repro_mlir.bundle.runner import Device, Session
 from repro_mlir.bundle.runner.certificates import (
     TENSOR_CORES,
@@ -20,7 +21,6 @@ from repro_mlir.bundle.runner.certificates import (
 )
 from repro_mlir.bundle.runner.execution import choose_architecture
 from repro_mlir.bundle.runner.tensor_cores import compare_tensor_cores
-from repro_mlir.numerics.hashing import tensor_hash
 from results import Results
 from run_programs import facts_of
 from run_speed import interleaved, timed

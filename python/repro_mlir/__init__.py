@@ -10,16 +10,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from repro_mlir.lazy_imports import load_on_first_use
-from repro_mlir.reimport import share_bindings
-from repro_mlir.shared_libraries import load_apart
+from repro_mlir.base.lazy_imports import load_on_first_use
+from repro_mlir.base.reimport import share_bindings
+from repro_mlir.base.shared_libraries import load_apart
 
 if TYPE_CHECKING:
     from repro_mlir.audit.difference.find import diff
     from repro_mlir.audit.receipts.options import ReceiptOptions
     from repro_mlir.audit.receipts.receipt import Receipt
     from repro_mlir.audit.receipts.verification import verify
-    from repro_mlir.errors import ReproError
+    from repro_mlir.base.errors import ReproError
+    from repro_mlir.base.numerics.tensors import TensorType
     from repro_mlir.execute.executable import Executable, targets
     from repro_mlir.execute.symbolic import SymbolicExecutable
     from repro_mlir.frontends.torch.capture.initialization import initialize
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from repro_mlir.generation.generator import Generator
     from repro_mlir.generation.sampling import Sampling
     from repro_mlir.inference import compile
-    from repro_mlir.numerics.tensors import TensorType
     from repro_mlir.precision import apply_precision, precision_summary
     from repro_mlir.precision.stored_codes import store_codes
     from repro_mlir.program import Program, SymbolicProgram
@@ -51,12 +51,12 @@ _HOMES = {
     "Program": "program",
     "Receipt": "audit.receipts.receipt",
     "ReceiptOptions": "audit.receipts.options",
-    "ReproError": "errors",
+    "ReproError": "base.errors",
     "Sampling": "generation.sampling",
     "StepResult": "train.result",
     "SymbolicExecutable": "execute.symbolic",
     "SymbolicProgram": "program",
-    "TensorType": "numerics.tensors",
+    "TensorType": "base.numerics.tensors",
     "Trainer": "train.trainer",
     "__version__": "_mlir_libs._repro",
     "apply_precision": "precision.apply",

@@ -7,8 +7,8 @@ import os
 import sys
 from pathlib import Path
 
-from repro_mlir.errors import ReproError
-from repro_mlir.printing import tell
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.printing import tell
 
 
 def _execute(tool: str) -> None:

@@ -9,8 +9,8 @@ import os
 from collections.abc import Mapping
 from typing import Any, overload
 
+from repro_mlir.base.errors import ReproError
 from repro_mlir.distributed import Ranks
-from repro_mlir.errors import ReproError
 from repro_mlir.execute.executable import Executable, check_runs
 from repro_mlir.execute.executable import compile as compile_program
 from repro_mlir.execute.partitioned import PartitionedExecutable
@@ -64,7 +64,7 @@ def compile(
 ) -> Executable | SymbolicExecutable | PartitionedExecutable:
     """Makes a program ready to run; the result has the same bits on every target and with any number of threads.
 
-    Compiled code is kept on disk and found there the next time (see files/cache.py). The state that a model had,
+    Compiled code is kept on disk and found there the next time (see base/files/cache.py). The state that a model had,
     its parameters and buffers, is `executable.program.initial_state()`.
 
     Args:

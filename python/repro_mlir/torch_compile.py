@@ -9,17 +9,17 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from repro_mlir.constant_attributes import ConstantAttributes
-from repro_mlir.errors import ReproError
+from repro_mlir.base.constant_attributes import ConstantAttributes
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.environment import require_default_environment
+from repro_mlir.base.numerics.philox import signed_seed
 from repro_mlir.execute.executable import check_target, compile
-from repro_mlir.numerics.environment import require_default_environment
-from repro_mlir.numerics.philox import signed_seed
 from repro_mlir.program import Program, program_of
 from repro_mlir.program.exact import exact_contractions
 
 if TYPE_CHECKING:
-    from repro_mlir.frontends.interface import ImportedProgram
     from repro_mlir.frontends.torch.compile_backend.graphs import CapturedGraph
+    from repro_mlir.program.imported import ImportedProgram
 
 
 class Backend(ConstantAttributes):

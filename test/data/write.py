@@ -15,7 +15,7 @@ from pathlib import Path
 
 from repro_mlir.bundle.writer import capture_steps, expect, write_bundle
 from repro_mlir.compilation.device_code import compile_for
-from repro_mlir.frontends.torch.capture.scripts import load_training
+from repro_mlir.frontends.torch.scripts import load_training
 
 HERE = Path(__file__).parent
 STEPS = 2

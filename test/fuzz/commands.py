@@ -27,10 +27,10 @@ from repro_mlir.audit.dispute import Prover
 from repro_mlir.audit.dispute.addresses import connect, listen
 from repro_mlir.audit.dispute.connection import Stranger, accept
 from repro_mlir.audit.dispute.connection import connect as shake_hands
+from repro_mlir.base.files.tensor_file import write_tensors
 from repro_mlir.bundle.runner.driver import LIBRARY_VARIABLE
 from repro_mlir.bundle.stub_driver import LIBRARY
 from repro_mlir.cli.main import main
-from repro_mlir.files.tensor_file import write_tensors
 from seeds import (
     Reader,
     change_archive,

@@ -35,14 +35,14 @@ from repro_mlir import ReproError
 from repro_mlir.audit.dispute import LocalChannel, Prover, settle
 from repro_mlir.audit.receipts.consistency import check_consistency
 from repro_mlir.audit.receipts.receipt import Receipt
+from repro_mlir.base.errors import ProgramError
+from repro_mlir.base.files.tensor_file import read_tensors, write_tensors
 from repro_mlir.bundle.runner import Bundle
 from repro_mlir.bundle.runner.plan import PROCESSORS, read_plan, write_plan
 from repro_mlir.compilation import cpu
 from repro_mlir.compilation import gpu as device_code
-from repro_mlir.errors import ProgramError
 from repro_mlir.execute import emulator
 from repro_mlir.execute.artifact import checksum, read_artifact
-from repro_mlir.files.tensor_file import read_tensors, write_tensors
 from repro_mlir.program import Program
 from repro_mlir.program.canonical import from_bytes, to_bytes
 from repro_mlir.reference.stored import read_program

@@ -23,8 +23,8 @@ import forked
 import numpy as np
 from journal import Journal
 from repro_mlir import ReproError, ir
+from repro_mlir.base.errors import CompileError, ProgramError, StepFailed
 from repro_mlir.compilation import cpu
-from repro_mlir.errors import CompileError, ProgramError, StepFailed
 from repro_mlir.execute import qemu
 from repro_mlir.passmanager import PassManager
 from repro_mlir.untrusted import admit_text

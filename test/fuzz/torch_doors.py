@@ -13,11 +13,11 @@ import numpy as np
 import repro_mlir
 import torch
 from repro_mlir.execute.executable import compile as compile_program
-from repro_mlir.frontends.interface import ImportedProgram
 from repro_mlir.frontends.torch.compile_backend.graph_calls import Calls
 from repro_mlir.frontends.torch.compile_backend.graphs import CapturedGraph
 from repro_mlir.program import Program as CanonicalProgram
 from repro_mlir.program import program_of
+from repro_mlir.program.imported import ImportedProgram
 from repro_mlir.torch_compile import Backend
 from torch_programs import Program, functions
 

@@ -26,8 +26,8 @@ import forked
 import torch
 import torch_programs
 from journal import Journal
+from repro_mlir.base.errors import ReproError
 from repro_mlir.compilation import cpu
-from repro_mlir.errors import ReproError
 from torch._dynamo.exc import BackendCompilerFailed, TorchDynamoException
 from torch_doors import DOORS, Case, Mismatch, Results, eager
 from torch_nearness import verdict

@@ -5,8 +5,8 @@
 
 import numpy as np
 import pytest
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.execute.executable import Executable
-from repro_mlir.numerics.tensors import TensorType
 from repro_mlir.program import Program
 from repro_mlir.program.canonical import to_bytes
 

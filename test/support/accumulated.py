@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 from repro_mlir import Accumulator
-from repro_mlir.numerics.formats import element_type, round_to_format, to_bits
+from repro_mlir.base.numerics.formats import element_type, round_to_format, to_bits
 
 from support import inputs as values
 from support.builder import Builder

@@ -18,7 +18,7 @@ from repro_mlir.audit.dispute.bounds import Bound, bound
 from repro_mlir.audit.dispute.terms import Terms
 from repro_mlir.audit.operators import Operator, OperatorGraph, Tracer
 from repro_mlir.audit.operators.commitments import OperatorTree
-from repro_mlir.errors import StepFailed
+from repro_mlir.base.errors import StepFailed
 from repro_mlir.program import read_signature
 from repro_mlir.program.canonical import to_bytes
 from repro_mlir.program.microbatches import StepProgram

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from repro_mlir.base.errors import StepFailed
+from repro_mlir.base.numerics.formats import canonical, element_type, to_bits
 from repro_mlir.compilation import cpu
-from repro_mlir.errors import StepFailed
 from repro_mlir.execute.cpu import CpuBackend
 from repro_mlir.execute.qemu import QemuBackend
-from repro_mlir.numerics.formats import canonical, element_type, to_bits
 from repro_mlir.program.canonical import to_bytes
 from repro_mlir.reference.interpreter import Interpreter, import_array
 from repro_mlir.reference.program import ParsedProgram, ValueType

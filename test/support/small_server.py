@@ -182,7 +182,7 @@ def main(settings: dict[str, Any]) -> int:
       fails_after: after so many steps the engine has a fault.
       options: of `ServerOptions`.
     """
-    from repro_mlir.command_line import run_command
+    from repro_mlir.base.command_line import run_command
     from repro_mlir.generation.identity import ModelIdentity
     from repro_mlir.serving.options import ServerOptions
     from repro_mlir.serving.server import bind, listen, serve

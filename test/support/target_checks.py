@@ -6,7 +6,7 @@
 import numpy as np
 import pytest
 import repro_mlir
-from repro_mlir.errors import StepFailed
+from repro_mlir.base.errors import StepFailed
 
 from support import handmade
 

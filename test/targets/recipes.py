@@ -26,13 +26,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
 
 import names_gpt
 import repro_mlir
+from repro_mlir.base.numerics.hashing import state_hash
+from repro_mlir.base.progress import Progress
 from repro_mlir.compilation import cpu
 from repro_mlir.execute import qemu
-from repro_mlir.frontends.interface import CaptureOptions
 from repro_mlir.frontends.torch.capture.programs import training_program
-from repro_mlir.numerics.hashing import state_hash
 from repro_mlir.precision import Format, Recipe, RolePrecision
-from repro_mlir.progress import Progress
+from repro_mlir.program.imported import CaptureOptions
 
 _TF32 = Format("tf32")
 HOPPER = Recipe(

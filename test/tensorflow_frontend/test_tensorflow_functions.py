@@ -16,9 +16,9 @@ import pytest
 import repro_mlir
 import tensorflow as tf
 from repro_mlir import ReproError
-from repro_mlir.frontends.interface import ImportedProgram
 from repro_mlir.frontends.tensorflow import capture, import_function
 from repro_mlir.program import program_of
+from repro_mlir.program.imported import ImportedProgram
 
 TARGETS = ("reference", "cpu", "cpu:x86-64-v2", "ptx-emulator")
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from repro_mlir.numerics.environment import float_environment
-from repro_mlir.numerics.formats import ElementType, element_type, from_bits, to_bits
-from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.base.numerics.environment import float_environment
+from repro_mlir.base.numerics.formats import ElementType, element_type, from_bits, to_bits
+from repro_mlir.base.numerics.tensors import TensorType
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class ElementDifference:
 
 @float_environment()
 def bits_of(array: np.ndarray, kind: TensorType) -> np.ndarray:
-    """The elements of an array, held as numerics/tensors.py says, as unsigned integers; NaNs canonical (V4)."""
+    """The elements of an array, held as base/numerics/tensors.py says, as unsigned integers; NaNs canonical (V4)."""
     element = element_type(kind.element)
     return to_bits(_held(array, element), element)
 
@@ -116,7 +116,7 @@ def ulp_distances(first: np.ndarray, second: np.ndarray, kind: TensorType) -> np
 
 
 def _held(array: np.ndarray, element: ElementType) -> np.ndarray:
-    """An array of numerics/tensors.py as the interpreter holds it."""
+    """An array of base/numerics/tensors.py as the interpreter holds it."""
     array = np.asarray(array)
     if element.is_storage:
         return from_bits(np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}").reshape(array.shape), element)

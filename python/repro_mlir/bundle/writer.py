@@ -16,26 +16,26 @@ import numpy as np
 
 from repro_mlir._mlir_libs import _repro
 from repro_mlir.audit.receipts.signing import WEAK, PrivateKey, holds, is_strong
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.files.archive import archive_of
+from repro_mlir.base.files.storage import write_file
+from repro_mlir.base.files.tensor_file import write_tensors
+from repro_mlir.base.numerics.digest import blake3_of
+from repro_mlir.base.numerics.hashing import state_hash, tensor_hash
+from repro_mlir.base.numerics.tensors import TensorType
+from repro_mlir.base.progress import Progress
+from repro_mlir.base.tensors.arrays import as_array
 from repro_mlir.bundle.runner.bundle import Bundle, Expected, signed_bytes
 from repro_mlir.bundle.runner.execution import TargetCode
 from repro_mlir.bundle.runner.initial import describe_initial
 from repro_mlir.bundle.runner.manifest import FORMAT, INPUTS, MANIFEST, NUMERICS, PLANS, PROGRAMS, SIGNATURE, STATE
 from repro_mlir.bundle.runner.packing import runner_members
 from repro_mlir.bundle.runner.plan import write_plan
-from repro_mlir.errors import ReproError
 from repro_mlir.execute.executable import compile
-from repro_mlir.files.archive import archive_of
-from repro_mlir.files.storage import write_file
-from repro_mlir.files.tensor_file import write_tensors
-from repro_mlir.frontends.arrays import as_array
-from repro_mlir.numerics.digest import blake3_of
-from repro_mlir.numerics.hashing import state_hash, tensor_hash
-from repro_mlir.numerics.tensors import TensorType
 from repro_mlir.program import Program
-from repro_mlir.progress import Progress
 
 if TYPE_CHECKING:
-    from repro_mlir.frontends.torch.capture.scripts import Training
+    from repro_mlir.frontends.torch.scripts import Training
 
 Steps = Sequence[Sequence[np.ndarray]]
 """The inputs of each step, hyper-parameters first."""

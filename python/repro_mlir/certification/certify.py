@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from repro_mlir.base.numerics.formats import element_type, from_bits, to_bits
+from repro_mlir.base.progress import Progress
 from repro_mlir.bundle.runner.certificates import TENSOR_CORES, Certificate, matrix_instructions, unit_of
 from repro_mlir.bundle.runner.device import Device
 from repro_mlir.bundle.runner.execution import TargetCode, choose_architecture
@@ -18,8 +20,6 @@ from repro_mlir.bundle.runner.tensor_cores import Case, Vectors, compare_tensor_
 from repro_mlir.certification.vectors import PRODUCTS, SIDE, make_vectors
 from repro_mlir.compilation import gpu
 from repro_mlir.compilation.assembler import assemble, find_assembler
-from repro_mlir.numerics.formats import element_type, from_bits, to_bits
-from repro_mlir.progress import Progress
 from repro_mlir.reference.low_precision.accumulators import ACCUMULATORS, Fdpa, LateFdpa, accumulate
 from repro_mlir.reference.low_precision.binary_formats import BF16, F8E4M3FN, F8E5M2, F16, TF32, BinaryFormat
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from repro_mlir.base.numerics.philox import random_bits
 from repro_mlir.bundle.runner.tensor_cores import Vectors
-from repro_mlir.numerics.philox import random_bits
 
 SIDE = 64
 """Rows and columns of a product of matrices."""

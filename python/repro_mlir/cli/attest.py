@@ -8,10 +8,10 @@ from __future__ import annotations
 import argparse
 import json
 
+from repro_mlir.base.files.storage import write_file
+from repro_mlir.base.printing import tell
 from repro_mlir.cli.file_kinds import RECEIPT, expect
 from repro_mlir.cli.options import Commands, add_command
-from repro_mlir.files.storage import write_file
-from repro_mlir.printing import tell
 
 
 def register(commands: Commands) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import argparse
 import json
 
+from repro_mlir.base.printing import tell
 from repro_mlir.cli.options import Commands, add_command
-from repro_mlir.printing import tell
 
 
 def register(commands: Commands) -> None:
@@ -19,7 +19,7 @@ def register(commands: Commands) -> None:
 
 
 def _cache(options: argparse.Namespace) -> int:
-    from repro_mlir.files.cache import OFF, VARIABLE, clear, usage
+    from repro_mlir.base.files.cache import OFF, VARIABLE, clear, usage
 
     removed = clear() if options.clear else 0
     found = usage()

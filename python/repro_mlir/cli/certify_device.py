@@ -9,9 +9,9 @@ import argparse
 import json
 import sys
 
+from repro_mlir.base.command_line import Status
+from repro_mlir.base.printing import tell
 from repro_mlir.cli.options import Commands, add_command
-from repro_mlir.command_line import Status
-from repro_mlir.printing import tell
 
 _NOTES = """exit status:
   0  every result has the bits of the class; code with tensor cores runs on such devices with this driver

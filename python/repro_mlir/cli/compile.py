@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from repro_mlir.base.command_line import positive
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.files.storage import check_can_write
+from repro_mlir.base.printing import tell
 from repro_mlir.cli.file_kinds import MODULE, ONNX, SAVED_MODEL, SCRIPT, expect
 from repro_mlir.cli.options import Commands, add_command, add_no_cache, add_numerics, add_sizes, read_program
-from repro_mlir.command_line import positive
-from repro_mlir.errors import ReproError
-from repro_mlir.files.storage import check_can_write
-from repro_mlir.printing import tell
 
 if TYPE_CHECKING:
     from repro_mlir.audit.receipts.signing import PrivateKey
@@ -90,7 +90,7 @@ def _compile(options: argparse.Namespace) -> int:
     start = time.perf_counter()
     steps: list[list[np.ndarray]] = []
     if is_script:
-        from repro_mlir.frontends.torch.capture.scripts import load_training
+        from repro_mlir.frontends.torch.scripts import load_training
 
         program, steps = capture_steps(
             load_training(options.script, options.exact_digits, options.precision), options.steps or 1
@@ -122,7 +122,7 @@ def _compile(options: argparse.Namespace) -> int:
 
 def _import(options: argparse.Namespace) -> Program:
     """The program of an ONNX model, a SavedModel, or an MLIR module with the initial state of --state."""
-    from repro_mlir.files.tensor_file import load_tensors
+    from repro_mlir.base.files.tensor_file import load_tensors
     from repro_mlir.precision.apply import apply_precision
     from repro_mlir.program.exact import exact_contractions
 

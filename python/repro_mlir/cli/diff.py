@@ -8,12 +8,12 @@ from __future__ import annotations
 import argparse
 import json
 
+from repro_mlir.base.command_line import Status, positive
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.files.storage import write_file
+from repro_mlir.base.printing import tell
 from repro_mlir.cli.file_kinds import RECEIPT, SCRIPT, expect
 from repro_mlir.cli.options import Commands, add_command, add_no_cache, add_numerics, add_threads
-from repro_mlir.command_line import Status, positive
-from repro_mlir.errors import ReproError
-from repro_mlir.files.storage import write_file
-from repro_mlir.printing import tell
 
 _NOTES = """examples:
   repro diff RECEIPT RECEIPT

@@ -12,13 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from repro_mlir.base.command_line import Status, positive
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.printing import tell
 from repro_mlir.cli.file_kinds import RECEIPT, expect
 from repro_mlir.cli.options import Commands, add_command, add_numerics
 from repro_mlir.cli.target import add_target
-from repro_mlir.command_line import Status, positive
-from repro_mlir.errors import ReproError
-from repro_mlir.frontends.torch.capture.scripts import allow_numerics
-from repro_mlir.printing import tell
+from repro_mlir.frontends.torch.scripts import allow_numerics
 
 if TYPE_CHECKING:
     from repro_mlir.audit.dispute import Channel, Published, ReceiptRun, Terms

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from repro_mlir.audit.receipts.form import HEADER, INPUTS, SEAL, STEPS
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.files.archive import member_names
+from repro_mlir.base.files.regular import open_regular
 from repro_mlir.bundle.runner.manifest import MANIFEST
-from repro_mlir.errors import ReproError
-from repro_mlir.files.archive import member_names
-from repro_mlir.files.regular import open_regular
 from repro_mlir.program.modules import is_module
 
 _BEGINNING = 4096

@@ -8,10 +8,10 @@ from __future__ import annotations
 import argparse
 import json
 
+from repro_mlir.base.command_line import positive
+from repro_mlir.base.printing import tell
 from repro_mlir.cli.file_kinds import SCRIPT, expect
 from repro_mlir.cli.options import Commands, add_command, add_script
-from repro_mlir.command_line import positive
-from repro_mlir.printing import tell
 
 
 def register(commands: Commands) -> None:
@@ -23,9 +23,9 @@ def register(commands: Commands) -> None:
 
 
 def _inputs(options: argparse.Namespace) -> int:
+    from repro_mlir.base.files.npz import write_arrays
     from repro_mlir.bundle.writer import capture_steps
-    from repro_mlir.files.npz import write_arrays
-    from repro_mlir.frontends.torch.capture.scripts import load_training
+    from repro_mlir.frontends.torch.scripts import load_training
 
     expect(options.script, SCRIPT)
     given = load_training(options.script, options.exact_digits, options.precision)

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.printing import tell
 from repro_mlir.cli.file_kinds import BUNDLE, MODULE, ONNX, PROGRAM, RECEIPT, SAVED_MODEL, expect
 from repro_mlir.cli.options import Commands, add_command, add_public_key, add_sizes, read_program
-from repro_mlir.errors import ReproError
-from repro_mlir.printing import tell
 
 
 def register(commands: Commands) -> None:

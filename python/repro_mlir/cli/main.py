@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     See `run_command` for what is returned where a command has no answer.
     """
     try:
-        from repro_mlir.command_line import run_command
+        from repro_mlir.base.command_line import run_command
     except Exception as error:
         # Too little memory or too few files even for this.
         with contextlib.suppress(OSError):
@@ -65,8 +65,8 @@ def _parser() -> argparse.ArgumentParser:
     import argparse
     import importlib
 
+    from repro_mlir.base.command_line import Parser
     from repro_mlir.cli.versions import PrintVersions
-    from repro_mlir.command_line import Parser
 
     parser = Parser(
         prog="repro",

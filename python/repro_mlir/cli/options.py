@@ -11,8 +11,8 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from repro_mlir.command_line import positive
-from repro_mlir.errors import ReproError
+from repro_mlir.base.command_line import positive
+from repro_mlir.base.errors import ReproError
 
 if TYPE_CHECKING:
     from repro_mlir.program import Program
@@ -66,7 +66,7 @@ def add_no_cache(command: argparse.ArgumentParser) -> None:
 
 
 class _NoCache(argparse.Action):
-    """Turns the cache off for the whole process (files/cache.py)."""
+    """Turns the cache off for the whole process (base/files/cache.py)."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
         super().__init__(option_strings, dest, nargs=0, **options)

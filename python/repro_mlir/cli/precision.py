@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from repro_mlir.base.command_line import positive
+from repro_mlir.base.printing import tell
 from repro_mlir.cli.file_kinds import SCRIPT, expect
 from repro_mlir.cli.options import SCRIPT_HELP, Commands, add_command
 from repro_mlir.cli.target import add_target
-from repro_mlir.command_line import positive
-from repro_mlir.printing import tell
 
 if TYPE_CHECKING:
     from repro_mlir.precision.report import Report

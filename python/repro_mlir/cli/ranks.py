@@ -9,7 +9,7 @@ import argparse
 import re
 from typing import TYPE_CHECKING
 
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
 
 if TYPE_CHECKING:
     from repro_mlir.distributed import Ranks

@@ -9,12 +9,12 @@ import argparse
 import json
 from pathlib import Path
 
+from repro_mlir.base.command_line import positive
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.printing import tell
 from repro_mlir.cli import roofline_sweep, roofline_transformer
 from repro_mlir.cli.options import Commands, add_command
 from repro_mlir.cli.roofline_options import add_step, read_machines, read_step
-from repro_mlir.command_line import positive
-from repro_mlir.errors import ReproError
-from repro_mlir.printing import tell
 
 _NOTES = """examples:
   repro roofline calibrate -o here.json
@@ -49,7 +49,7 @@ def register(commands: Commands) -> None:
 
 
 def _predict(options: argparse.Namespace) -> int:
-    from repro_mlir.files.storage import write_file
+    from repro_mlir.base.files.storage import write_file
     from repro_mlir.program import Program
     from repro_mlir.roofline import (
         Accelerator,

@@ -9,10 +9,10 @@ import argparse
 import dataclasses
 from typing import TYPE_CHECKING
 
+from repro_mlir.base.command_line import positive
+from repro_mlir.base.errors import ReproError
 from repro_mlir.cli.file_kinds import BUNDLE, MODULE, ONNX, PROGRAM, SAVED_MODEL, SCRIPT, expect
 from repro_mlir.cli.options import add_no_cache, add_numerics, add_sizes, read_program
-from repro_mlir.command_line import positive
-from repro_mlir.errors import ReproError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -112,7 +112,7 @@ def read_step(options: argparse.Namespace, precision: str | None) -> tuple[Progr
             return Bundle(options.program), None
         return read_program(options.program, options.size), None
     from repro_mlir.bundle.writer import capture_steps
-    from repro_mlir.frontends.torch.capture.scripts import load_training
+    from repro_mlir.frontends.torch.scripts import load_training
     from repro_mlir.precision.report.compare import F32
 
     if options.size:

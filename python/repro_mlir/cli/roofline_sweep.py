@@ -9,13 +9,13 @@ import argparse
 import json
 from pathlib import Path
 
+from repro_mlir.base.command_line import positive
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.field_checks import shown
+from repro_mlir.base.printing import tell
 from repro_mlir.cli.file_kinds import SCRIPT, expect
 from repro_mlir.cli.options import Commands, add_command
 from repro_mlir.cli.roofline_options import KINDS, add_step, read_machines, read_step
-from repro_mlir.command_line import positive
-from repro_mlir.errors import ReproError
-from repro_mlir.field_checks import shown
-from repro_mlir.printing import tell
 
 
 def register(parts: Commands) -> None:
@@ -29,7 +29,7 @@ def register(parts: Commands) -> None:
 
 
 def _sweep(options: argparse.Namespace) -> int:
-    from repro_mlir.files.storage import write_file
+    from repro_mlir.base.files.storage import write_file
     from repro_mlir.roofline.report import sweep_as_json, sweep_lines, sweep_page
     from repro_mlir.roofline.sweep_points import count_points, sweep
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import argparse
 import json
 
+from repro_mlir.base.command_line import positive
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.printing import tell
 from repro_mlir.cli.options import Commands, add_command
 from repro_mlir.cli.roofline_options import add_change, add_set
-from repro_mlir.command_line import positive
-from repro_mlir.errors import ReproError
-from repro_mlir.printing import tell
 
 
 def register(parts: Commands) -> None:

@@ -10,13 +10,13 @@ import json
 
 import numpy as np
 
+from repro_mlir.base.command_line import positive
+from repro_mlir.base.files.npz import load_inputs, write_arrays
+from repro_mlir.base.files.storage import check_can_write, write_file
+from repro_mlir.base.printing import tell
 from repro_mlir.cli.file_kinds import BUNDLE, MODULE, ONNX, PROGRAM, SAVED_MODEL, expect
 from repro_mlir.cli.options import Commands, add_command, add_sizes, read_program
 from repro_mlir.cli.target import add_target
-from repro_mlir.command_line import positive
-from repro_mlir.files.npz import load_inputs, write_arrays
-from repro_mlir.files.storage import check_can_write, write_file
-from repro_mlir.printing import tell
 
 
 def register(commands: Commands) -> None:
@@ -35,9 +35,9 @@ def register(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from repro_mlir.base.files.tensor_file import load_tensors, write_tensors
+    from repro_mlir.base.numerics.hashing import state_hash, tensor_hash
     from repro_mlir.execute.executable import check_runs, compile
-    from repro_mlir.files.tensor_file import load_tensors, write_tensors
-    from repro_mlir.numerics.hashing import state_hash, tensor_hash
 
     expect(options.program, PROGRAM, BUNDLE, MODULE, ONNX, SAVED_MODEL)
     check_runs(options.target)

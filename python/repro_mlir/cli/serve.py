@@ -12,11 +12,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from repro_mlir.base.command_line import positive
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.printing import tell
 from repro_mlir.cli.options import Commands, add_command, needed_packages
 from repro_mlir.cli.target import add_target
-from repro_mlir.command_line import positive
-from repro_mlir.errors import ReproError
-from repro_mlir.printing import tell
 
 if TYPE_CHECKING:
     from repro_mlir.generation.generator import Generator

@@ -9,8 +9,8 @@ import argparse
 import dataclasses
 import json
 
+from repro_mlir.base.printing import tell
 from repro_mlir.cli.options import Commands, add_command
-from repro_mlir.printing import tell
 
 
 def register(commands: Commands) -> None:

@@ -10,15 +10,15 @@ import json
 import time
 
 from repro_mlir.audit.receipts.options import NONFINITE_LOSS, ReceiptOptions
+from repro_mlir.base.command_line import positive
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.files.storage import check_can_write, write_file
+from repro_mlir.base.numerics.tensors import canonical_of
+from repro_mlir.base.printing import tell
 from repro_mlir.cli.file_kinds import SCRIPT, expect
 from repro_mlir.cli.options import Commands, add_command, add_script
 from repro_mlir.cli.ranks import add_ranks, ranks_of, target_of
 from repro_mlir.cli.target import add_target
-from repro_mlir.command_line import positive
-from repro_mlir.errors import ReproError
-from repro_mlir.files.storage import check_can_write, write_file
-from repro_mlir.numerics.tensors import canonical_of
-from repro_mlir.printing import tell
 
 
 def register(commands: Commands) -> None:
@@ -52,9 +52,9 @@ def register(commands: Commands) -> None:
 
 
 def _train(options: argparse.Namespace) -> int:
+    from repro_mlir.base.files.tensor_file import write_tensors
     from repro_mlir.execute.executable import check_runs
-    from repro_mlir.files.tensor_file import write_tensors
-    from repro_mlir.frontends.torch.capture.scripts import load_training
+    from repro_mlir.frontends.torch.scripts import load_training
     from repro_mlir.train.trainer import Trainer
 
     expect(options.script, SCRIPT)

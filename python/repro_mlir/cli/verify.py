@@ -12,14 +12,14 @@ import re
 import time
 from typing import Any
 
+from repro_mlir.base.command_line import Status
+from repro_mlir.base.errors import ReceiptWrong, ReproError
+from repro_mlir.base.files import canonical_json
+from repro_mlir.base.printing import foreign, tell
 from repro_mlir.cli.file_kinds import ANSWER, RECEIPT, expect
 from repro_mlir.cli.options import Commands, add_command, add_numerics, add_public_key, needed_packages
 from repro_mlir.cli.target import add_target
-from repro_mlir.command_line import Status
-from repro_mlir.errors import ReceiptWrong, ReproError
-from repro_mlir.files import canonical_json
-from repro_mlir.frontends.torch.capture.scripts import allow_numerics
-from repro_mlir.printing import foreign, tell
+from repro_mlir.frontends.torch.scripts import allow_numerics
 
 _STATUS = """exit status:
   0    right  the receipt agrees with itself, and the chosen steps, or the model, give what it says; what was not
@@ -175,8 +175,8 @@ _OF_STEPS = {
 
 
 def _verify_answer(options: argparse.Namespace) -> int:
-    from repro_mlir.files.json_text import parse
-    from repro_mlir.files.regular import read_regular
+    from repro_mlir.base.files.json_text import parse
+    from repro_mlir.base.files.regular import read_regular
     from repro_mlir.generation.generator import Generator
     from repro_mlir.generation.identity import programs_of
     from repro_mlir.serving.verification import check_itself, check_model, find_receipt, recompute

@@ -10,7 +10,7 @@ import importlib.metadata
 from collections.abc import Sequence
 from typing import Any
 
-from repro_mlir.printing import tell
+from repro_mlir.base.printing import tell
 
 
 class PrintVersions(argparse.Action):

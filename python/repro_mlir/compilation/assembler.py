@@ -12,8 +12,8 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from repro_mlir.child_processes import ending_with_this
-from repro_mlir.errors import ReproError
+from repro_mlir.base.child_processes import ending_with_this
+from repro_mlir.base.errors import ReproError
 
 
 @cache

@@ -1,12 +1,12 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Compiled code that is kept on disk (files/cache.py)."""
+"""Compiled code that is kept on disk (base/files/cache.py)."""
 
 from collections.abc import Callable
 
+from repro_mlir.base.files.cache import cached
 from repro_mlir.compilation.cpu import Analysis, analyze, compile, native_level
-from repro_mlir.files.cache import cached
 from repro_mlir.program.canonical import compiler_identity
 from repro_mlir.untrusted import analyze_native, compile_native
 

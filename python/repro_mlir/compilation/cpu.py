@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from repro_mlir import ir
 from repro_mlir._mlir_libs import _repro
-from repro_mlir.errors import CompileError, ReproError
+from repro_mlir.base.errors import CompileError, ReproError
 from repro_mlir.program.canonical import read_module
 
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from repro_mlir._mlir_libs import _repro
+from repro_mlir.base.errors import CompileError
 from repro_mlir.compilation.cpu import module_of
-from repro_mlir.errors import CompileError
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from repro_mlir.base.errors import ReproError, StepFailed
 from repro_mlir.distributed.failures import FORM, pack_failure, unpack_failure
 from repro_mlir.distributed.ranks import Agreed, Ranks
-from repro_mlir.errors import ReproError, StepFailed
 
 _FORM = struct.Struct(f"<{'32s' * 7}{FORM}")
 

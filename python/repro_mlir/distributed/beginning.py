@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from repro_mlir.base.errors import ReproError
 from repro_mlir.distributed.failures import FORM, describe, pack_failure, unpack_failure
 from repro_mlir.distributed.ranks import Agreed, Ranks
-from repro_mlir.errors import ReproError
 
 _SAID = struct.Struct(f"<B32s{FORM}")
 _POSITION = struct.Struct(f"<QQQ{FORM}")

@@ -14,10 +14,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.digest import blake3_of
 from repro_mlir.distributed.ranks import Agreed, Ranks
 from repro_mlir.distributed.tree import maximal_nodes
-from repro_mlir.errors import ReproError
-from repro_mlir.numerics.digest import blake3_of
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from repro_mlir.base.errors import StepFailed
 from repro_mlir.distributed.failures import FORM, describe, pack_failure, unpack_failure
 from repro_mlir.distributed.ranks import Agreed, Ranks
-from repro_mlir.errors import StepFailed
 
 _FORM = struct.Struct(f"<{FORM}")
 

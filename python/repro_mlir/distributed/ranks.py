@@ -14,9 +14,9 @@ from typing import Literal
 
 import numpy as np
 
-from repro_mlir.constant_attributes import ConstantAttributes
+from repro_mlir.base.constant_attributes import ConstantAttributes
+from repro_mlir.base.errors import RankLost, ReproError
 from repro_mlir.distributed.transport import Transport
-from repro_mlir.errors import RankLost, ReproError
 
 Shares = Sequence[int] | Literal["measured"] | None
 """As `connect` takes shares of the work."""

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from repro_mlir.base.numerics.elements import ELEMENTS
 from repro_mlir.distributed.ranks import Ranks
 from repro_mlir.distributed.sums import Slice, SumLayout, Sums
 from repro_mlir.distributed.transport import Message
 from repro_mlir.distributed.tree import join, maximal_nodes
-from repro_mlir.numerics.elements import ELEMENTS
 
 Add = Callable[[str, np.ndarray, np.ndarray], None]
 """Adds a bucket of an element type to another one, in the place of the first."""

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from repro_mlir.numerics.elements import ELEMENTS
-from repro_mlir.numerics.tensors import TensorType, start_of
+from repro_mlir.base.numerics.elements import ELEMENTS
+from repro_mlir.base.numerics.tensors import TensorType, start_of
 
 
 @dataclass(frozen=True)

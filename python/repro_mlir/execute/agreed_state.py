@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from repro_mlir.base.numerics.hashing import combine_digests, tensor_digest
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.execute.executable import Executable
-from repro_mlir.numerics.hashing import combine_digests, tensor_digest
-from repro_mlir.numerics.tensors import TensorType
 
 
 class AgreedState(ABC):

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from repro_mlir.errors import ReproError
-from repro_mlir.frontends.arrays import as_array
-from repro_mlir.numerics.tensors import TensorType, is_canonical, make_canonical, start_of
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.tensors import TensorType, is_canonical, make_canonical, start_of
+from repro_mlir.base.tensors.arrays import as_array
 from repro_mlir.program import Program
 from repro_mlir.program.canonical import examine
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
+from repro_mlir.base.errors import ReproError
 from repro_mlir.bundle.runner.plan import Plan, read_plan
-from repro_mlir.errors import ReproError
 
 MACHINES = ("x86-64", "aarch64")
 _MAGIC, _VERSION = b"reproart", 2

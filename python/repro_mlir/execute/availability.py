@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from repro_mlir.base.errors import ReproError
 from repro_mlir.bundle.runner.device import Device
 from repro_mlir.bundle.runner.execution import choose_architecture
 from repro_mlir.compilation.cpu import native_level, runnable_levels
-from repro_mlir.errors import ReproError
 from repro_mlir.execute import qemu
 from repro_mlir.execute.executable import targets
 from repro_mlir.execute.ptx import DEFAULT_ARCHITECTURE

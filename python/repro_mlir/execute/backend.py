@@ -17,7 +17,7 @@ class Backend(Protocol):
     def run(self, states: Sequence[np.ndarray], inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> Any:
         """One step: replaces the contents of `states` and `outputs`.
 
-        All arrays are C-contiguous and as numerics/tensors.py holds them. StepFailed where a check of
+        All arrays are C-contiguous and as base/numerics/tensors.py holds them. StepFailed where a check of
         the program fails; the states are unchanged then.
         """
 

@@ -14,9 +14,9 @@ from typing import Protocol
 
 import numpy as np
 
-from repro_mlir.errors import ReproError, StepFailed
+from repro_mlir.base.errors import ReproError, StepFailed
+from repro_mlir.base.signals import deferred_signals
 from repro_mlir.execute.backend import Backend, InPlaceBackend, ResidentBackend
-from repro_mlir.signals import deferred_signals
 
 
 class BoundState(Protocol):

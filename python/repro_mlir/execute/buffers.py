@@ -12,9 +12,9 @@ from functools import cached_property
 
 import numpy as np
 
-from repro_mlir.numerics.elements import ELEMENTS
-from repro_mlir.numerics.overlap import find_overlap
-from repro_mlir.numerics.tensors import Described, TensorType, require_same, start_of
+from repro_mlir.base.numerics.elements import ELEMENTS
+from repro_mlir.base.numerics.overlap import find_overlap
+from repro_mlir.base.numerics.tensors import Described, TensorType, require_same, start_of
 from repro_mlir.program import Program
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from repro_mlir._mlir_libs import _repro
-from repro_mlir.errors import StepFailed
+from repro_mlir.base.errors import StepFailed
 from repro_mlir.execute.buffers import Tensor, address, check_disjoint
 
 _LOADED: weakref.WeakSet[CpuBackend] = weakref.WeakSet()

@@ -13,8 +13,8 @@ from functools import cached_property
 import numpy as np
 
 from repro_mlir._mlir_libs import _repro
-from repro_mlir.numerics.hashing import plain_bytes, tensor_bytes, tensor_header
-from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.base.numerics.hashing import plain_bytes, tensor_bytes, tensor_header
+from repro_mlir.base.numerics.tensors import TensorType
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from repro_mlir._mlir_libs import _repro
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
 
 
 class PtxError(ReproError):

@@ -13,19 +13,19 @@ from typing import Any, NoReturn, SupportsIndex
 
 import numpy as np
 
+from repro_mlir.base.constant_attributes import ConstantAttributes
+from repro_mlir.base.errors import CompileError, ReproError
+from repro_mlir.base.numerics.tensors import start_of
+from repro_mlir.base.progress import working
+from repro_mlir.base.tensors.arrays import as_array, as_given
+from repro_mlir.base.tensors.frameworks import tensor_module_of
 from repro_mlir.bundle.runner.certificates import TENSOR_CORES
-from repro_mlir.constant_attributes import ConstantAttributes
-from repro_mlir.errors import CompileError, ReproError
 from repro_mlir.execute.arguments import Arguments, updatable
 from repro_mlir.execute.backend import Backend, InPlaceBackend, ResidentBackend
 from repro_mlir.execute.bound_state import bind
 from repro_mlir.execute.buffers import check_signature
-from repro_mlir.frontends.arrays import as_array, as_given
-from repro_mlir.frontends.tensors import module_of
-from repro_mlir.numerics.tensors import start_of
 from repro_mlir.program import Program
 from repro_mlir.program.program import import_program, read_signature
-from repro_mlir.progress import working
 
 
 def targets() -> list[str]:
@@ -212,7 +212,7 @@ class Executable(ConstantAttributes):
         with step_errors(self.target):
             outputs = [np.empty(kind.shape, kind.dtype) for kind in program.outputs]
             self._backend.run(states, read, outputs)
-        framework = next(filter(None, map(module_of, (*state.values(), *inputs))), None)
+        framework = next(filter(None, map(tensor_module_of, (*state.values(), *inputs))), None)
         results: dict[str, Any] = {
             kind.name: as_given(array, kind, framework) for array, kind in zip(outputs, program.outputs, strict=True)
         }

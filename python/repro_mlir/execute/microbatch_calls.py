@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from repro_mlir.base.numerics.tensors import canonical_of, start_of
 from repro_mlir.distributed.sums import Sums
 from repro_mlir.execute.executable import Executable
-from repro_mlir.numerics.tensors import canonical_of, start_of
 from repro_mlir.program.microbatches import MicrobatchProgram
 
 

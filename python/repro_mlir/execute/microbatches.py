@@ -13,7 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from repro_mlir.constant_attributes import ConstantAttributes
+from repro_mlir.base.constant_attributes import ConstantAttributes
+from repro_mlir.base.errors import ReproError, StepFailed
+from repro_mlir.base.numerics.digest import blake3_of
+from repro_mlir.base.numerics.hashing import combine_digests, tensor_digest
+from repro_mlir.base.numerics.tensors import TensorType, require_same, start_of
+from repro_mlir.base.tensors.arrays import as_array
 from repro_mlir.distributed.agreement import Report, require_agreement
 from repro_mlir.distributed.checking import Checks, checker_of, digest_of, require_right
 from repro_mlir.distributed.failures import describe
@@ -21,16 +26,11 @@ from repro_mlir.distributed.ranks import Agreed, Ranks
 from repro_mlir.distributed.reduction import combine, lengths
 from repro_mlir.distributed.sums import SumLayout, Sums
 from repro_mlir.distributed.tree import fold, maximal_nodes, split
-from repro_mlir.errors import ReproError, StepFailed
 from repro_mlir.execute.agreed_state import AgreedState, ReplicatedState
 from repro_mlir.execute.executable import Executable, Kept, compile, step_errors
 from repro_mlir.execute.microbatch_calls import MicrobatchCalls
 from repro_mlir.execute.payloads import chosen_payload, pack, unpack
 from repro_mlir.execute.sharded_state import ShardedState, ShardedUpdate, divides_own, microbatches_of
-from repro_mlir.frontends.arrays import as_array
-from repro_mlir.numerics.digest import blake3_of
-from repro_mlir.numerics.hashing import combine_digests, tensor_digest
-from repro_mlir.numerics.tensors import TensorType, require_same, start_of
 from repro_mlir.program.microbatches import MicrobatchProgram, StepProgram, sum_program
 from repro_mlir.program.payload import packed_bytes
 

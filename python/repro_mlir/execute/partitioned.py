@@ -10,19 +10,19 @@ from typing import Any, NoReturn, SupportsIndex
 
 import numpy as np
 
-from repro_mlir.constant_attributes import ConstantAttributes
+from repro_mlir.base.constant_attributes import ConstantAttributes
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.digest import blake3_of
+from repro_mlir.base.numerics.hashing import tensor_digest
+from repro_mlir.base.numerics.tensors import TensorType, canonical_of, make_canonical
+from repro_mlir.base.tensors.arrays import as_array, as_given
+from repro_mlir.base.tensors.frameworks import tensor_module_of
 from repro_mlir.distributed.agreement import Report, require_agreement
 from repro_mlir.distributed.failures import describe
 from repro_mlir.distributed.ranks import Agreed, Ranks
-from repro_mlir.errors import ReproError
 from repro_mlir.execute.arguments import Arguments, check_names
 from repro_mlir.execute.executable import Executable, check_target, check_threads, compile, step_errors
 from repro_mlir.execute.segments import Values, run_steps
-from repro_mlir.frontends.arrays import as_array, as_given
-from repro_mlir.frontends.tensors import module_of
-from repro_mlir.numerics.digest import blake3_of
-from repro_mlir.numerics.hashing import tensor_digest
-from repro_mlir.numerics.tensors import TensorType, canonical_of, make_canonical
 from repro_mlir.program import Program
 from repro_mlir.program.partition import LEAST, Call, RankProgram, partition
 
@@ -110,7 +110,7 @@ class PartitionedExecutable(ConstantAttributes):
             for i, (array, kind) in enumerate(zip(arrays, kinds, strict=True))
         ]
         outputs = KeptParts(self, self._parts(given), blake3_of(*digests)).step(*inputs)
-        framework = next(filter(None, map(module_of, (*state.values(), *inputs))), None)
+        framework = next(filter(None, map(tensor_module_of, (*state.values(), *inputs))), None)
         given_back = {kind.name: as_given(outputs[kind.name], kind, framework) for kind in self.program.outputs}
         return {kind.name: state[kind.name] for kind in kinds}, given_back
 

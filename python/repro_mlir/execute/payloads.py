@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from repro_mlir.base.numerics.elements import ELEMENTS
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.distributed.ranks import Ranks
 from repro_mlir.distributed.reduction import bytes_of_all
 from repro_mlir.distributed.sums import SumLayout
-from repro_mlir.numerics.elements import ELEMENTS
-from repro_mlir.numerics.tensors import TensorType
 from repro_mlir.program.microbatches import MicrobatchProgram
 from repro_mlir.program.payload import Payload, packed_bytes, payload_of
 

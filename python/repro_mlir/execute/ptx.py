@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from repro_mlir.base.errors import StepFailed
 from repro_mlir.bundle.runner.execution import TargetCode
 from repro_mlir.compilation.device_code import compile_for
-from repro_mlir.errors import StepFailed
 from repro_mlir.execute import emulator
 from repro_mlir.execute.backend import ResidentBackend
 from repro_mlir.execute.buffers import check_signature

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
+from repro_mlir.base.child_processes import ending_with_this
+from repro_mlir.base.errors import StepFailed
 from repro_mlir.bundle.runner.plan import Plan
-from repro_mlir.child_processes import ending_with_this
-from repro_mlir.errors import StepFailed
 from repro_mlir.execute.artifact import read_artifact
 from repro_mlir.execute.buffers import Tensor, address
 

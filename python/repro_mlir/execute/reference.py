@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from repro_mlir.errors import ReproError
-from repro_mlir.numerics.environment import float_environment
-from repro_mlir.numerics.formats import element_type, to_bits
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.environment import float_environment
+from repro_mlir.base.numerics.formats import element_type, to_bits
 from repro_mlir.program import Program
 from repro_mlir.program.canonical import examine
 from repro_mlir.reference.interpreter import Interpreter

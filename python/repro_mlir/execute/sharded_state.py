@@ -15,19 +15,19 @@ from typing import Any
 
 import numpy as np
 
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.digest import blake3_of
+from repro_mlir.base.numerics.hashing import combine_digests, tensor_digest
+from repro_mlir.base.numerics.tensors import make_canonical, start_of
 from repro_mlir.distributed.agreement import Report, require_agreement
 from repro_mlir.distributed.failures import describe
 from repro_mlir.distributed.gathering import exchange_parts
 from repro_mlir.distributed.ranks import Agreed, Ranks
-from repro_mlir.errors import ReproError
 from repro_mlir.execute.agreed_state import AgreedState
 from repro_mlir.execute.arguments import Arguments
 from repro_mlir.execute.divided_tensor import DividedTensor
 from repro_mlir.execute.executable import check_threads, compile
 from repro_mlir.execute.segments import run_steps
-from repro_mlir.numerics.digest import blake3_of
-from repro_mlir.numerics.hashing import combine_digests, tensor_digest
-from repro_mlir.numerics.tensors import make_canonical, start_of
 from repro_mlir.program.canonical import examine
 from repro_mlir.program.microbatches import MicrobatchProgram
 from repro_mlir.program.partition import Broadcast, Call, RankProgram, assign_owners

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, SupportsIndex
 
-from repro_mlir.constant_attributes import ConstantAttributes
-from repro_mlir.errors import ReproError
+from repro_mlir.base.constant_attributes import ConstantAttributes
+from repro_mlir.base.errors import ReproError
 from repro_mlir.execute.executable import Executable, check_target, check_threads, compile
 from repro_mlir.program import PerSize, SymbolicProgram
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from repro_mlir.constant_attributes import ConstantAttributes
-from repro_mlir.errors import ReproError
+from repro_mlir.base.constant_attributes import ConstantAttributes
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.signals import deferred_signals
 from repro_mlir.execute.executable import Kept, compile
 from repro_mlir.generation.sampling import Sampler, Sampling
 from repro_mlir.precision.cache_format import cache_format
 from repro_mlir.program import Program
 from repro_mlir.program.canonical import examine
-from repro_mlir.signals import deferred_signals
 
 if TYPE_CHECKING:
     import torch

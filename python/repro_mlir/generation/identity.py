@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repro_mlir.errors import ReproError
-from repro_mlir.files.storage import write_file
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.files.storage import write_file
+from repro_mlir.base.numerics.hashing import combine_digests, tensor_digest
 from repro_mlir.generation.sampling import sampling_program
-from repro_mlir.numerics.hashing import combine_digests, tensor_digest
 from repro_mlir.precision.cache_format import cache_format, format_text
 from repro_mlir.program import Program
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.environment import float_environment
+from repro_mlir.base.numerics.philox import signed_seed
 from repro_mlir.execute.executable import compile
-from repro_mlir.numerics.environment import float_environment
-from repro_mlir.numerics.philox import signed_seed
 from repro_mlir.program import Program, program_of
 
 

@@ -12,13 +12,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from repro_mlir.errors import ReproError
-from repro_mlir.frontends.interface import ImportedProgram
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.philox import random_uniform
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.gradient_compression.arithmetic import GradientWriter, Random, compressed, low_rank, with_feedback
 from repro_mlir.gradient_compression.chosen import compression_of
 from repro_mlir.gradient_compression.methods import GradientCompression, Kept, PowerSGD
-from repro_mlir.numerics.philox import random_uniform
-from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.program.imported import ImportedProgram
 from repro_mlir.program.importing import run_prepared_passes
 from repro_mlir.program.signatures import named, set_arguments, set_results, signed_arguments, signed_results
 from repro_mlir.programs.writer import Tensor, quoted, text_of

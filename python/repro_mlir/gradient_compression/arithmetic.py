@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.gradient_compression.methods import QSGD, Blocks, GradientCompression, OneBit, PowerSGD, Shape, TopK
-from repro_mlir.numerics.tensors import TensorType
 from repro_mlir.programs.writer import Number, Tensor, Writer, text_of
 
 _EPSILON = 1e-8

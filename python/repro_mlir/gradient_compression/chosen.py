@@ -10,9 +10,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from repro_mlir.errors import ReproError
-from repro_mlir.field_checks import shown
-from repro_mlir.files.json_text import parse
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.field_checks import shown
+from repro_mlir.base.files.json_text import parse
 from repro_mlir.gradient_compression.methods import QSGD, Blocks, GradientCompression, OneBit, PowerSGD, TopK
 from repro_mlir.precision.recipe_json import format_as_json, format_from_json
 

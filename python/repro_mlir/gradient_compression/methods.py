@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-from repro_mlir.errors import ReproError
-from repro_mlir.field_checks import check_flag, check_whole, shown
-from repro_mlir.numerics.elements import ELEMENTS
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.field_checks import check_flag, check_whole, shown
+from repro_mlir.base.numerics.elements import ELEMENTS
 from repro_mlir.precision.formats import F32, Format
 from repro_mlir.precision.named import named_recipe
 

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from threading import Lock, Timer
 from typing import Any
 
-from repro_mlir.errors import ReproError
-from repro_mlir.printing import foreign
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.printing import foreign
 
 TEXT_LIMIT = 1 << 22
 """The most characters of a conversation: a template can write more than the memory holds tokens of."""

@@ -12,7 +12,7 @@ import transformers
 from torch.nn.functional import scaled_dot_product_attention
 from transformers.masking_utils import sdpa_mask
 
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
 
 _ATTENTION = "repro_causal"
 """The name of our attention among those of transformers."""

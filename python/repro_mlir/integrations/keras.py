@@ -13,7 +13,7 @@ from typing import Any
 import keras
 
 from repro_mlir.audit.receipts.options import ReceiptOptions
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
 from repro_mlir.frontends import keras as frontend
 from repro_mlir.program import Program, program_of
 from repro_mlir.programs.trainer import ProgramTrainer

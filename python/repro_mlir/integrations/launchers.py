@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 
+from repro_mlir.base.errors import ReproError
 from repro_mlir.distributed.ranks import Ranks, Shares
-from repro_mlir.errors import ReproError
 
 _TORCHRUN = "TORCHELASTIC_RUN_ID"
 _SIZES = {_TORCHRUN: "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE": "OMPI_COMM_WORLD_SIZE", "PMI_SIZE": "PMI_SIZE"}

@@ -21,14 +21,14 @@ import transformers
 from safetensors import safe_open
 from torch.utils._pytree import tree_leaves
 
-from repro_mlir.errors import ReproError
-from repro_mlir.files.canonical_json import LIMIT
-from repro_mlir.files.json_text import parse
-from repro_mlir.files.regular import read_regular
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.files.canonical_json import LIMIT
+from repro_mlir.base.files.json_text import parse
+from repro_mlir.base.files.regular import read_regular
+from repro_mlir.base.printing import foreign
 from repro_mlir.frontends.torch.objects.defined_construction import DefinedConstruction, is_whole
 from repro_mlir.integrations.chat_template import TemplateRenderer
 from repro_mlir.integrations.decoder import Decoder
-from repro_mlir.printing import foreign
 
 _POSITIONS = 1 << 17
 """Of a model whose configuration does not say how many it has: a receipt may name any capacity."""

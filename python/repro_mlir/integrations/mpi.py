@@ -11,9 +11,9 @@ from typing import Any
 
 from mpi4py import MPI
 
+from repro_mlir.base.errors import RankLost
 from repro_mlir.distributed.ranks import Ranks, Shares, shares_of
 from repro_mlir.distributed.transport import Message, Transport
-from repro_mlir.errors import RankLost
 
 
 def connect(shares: Shares = None, check_share: float = 0.0, shard_optimizer: bool = False) -> Ranks:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 import torch
 import torch.distributed as dist
 
+from repro_mlir.base.errors import RankLost, ReproError
 from repro_mlir.distributed.ranks import Ranks, Shares, shares_of
 from repro_mlir.distributed.transport import Message, Transport
-from repro_mlir.errors import RankLost, ReproError
 
 
 def connect(shares: Shares = None, check_share: float = 0.0, shard_optimizer: bool = False) -> Ranks:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from repro_mlir.printing import printable
+from repro_mlir.base.printing import printable
 
 _FOLDER = Path(__file__).parent
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from repro_mlir.errors import ReproError
-from repro_mlir.numerics.environment import float_environment
-from repro_mlir.numerics.philox import signed_seed
-from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.environment import float_environment
+from repro_mlir.base.numerics.philox import signed_seed
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.precision.formats import ELEMENTS, F32, FORWARD, NUMBERS, Format
 from repro_mlir.precision.recipe import OPERANDS, Recipe, RolePrecision
 from repro_mlir.precision.recipe_json import recipe_of

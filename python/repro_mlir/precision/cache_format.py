@@ -9,12 +9,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from repro_mlir.errors import ReproError
-from repro_mlir.files.json_text import parse
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.files.json_text import parse
+from repro_mlir.base.printing import foreign
 from repro_mlir.precision.formats import Format
 from repro_mlir.precision.named import NAMED_RECIPES, named_recipe
 from repro_mlir.precision.recipe_json import LIMIT, format_as_json, format_from_json
-from repro_mlir.printing import foreign
 
 
 def cache_format(given: Format | str | Mapping[str, Any]) -> Format:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from repro_mlir.errors import ReproError
-from repro_mlir.field_checks import check_among, check_flag, check_kind, check_whole, shown
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.field_checks import check_among, check_flag, check_kind, check_whole, shown
 
 NUMBERS = ("bf16", "f16", "tf32")
 """Formats without scales."""

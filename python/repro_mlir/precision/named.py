@@ -9,8 +9,8 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from repro_mlir.errors import ReproError
-from repro_mlir.field_checks import check_among
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.field_checks import check_among
 from repro_mlir.precision.formats import DELAYED, REUSED, Format, Hadamard, blocks
 from repro_mlir.precision.recipe import BLOCK_STEPS, BlockAccumulator, Recipe, RolePrecision, Rule
 from repro_mlir.program.accumulators import SCALED_CLASSES

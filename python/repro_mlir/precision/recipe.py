@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from repro_mlir.errors import ReproError
-from repro_mlir.field_checks import check_among, check_flag, check_kind, check_text, check_whole, shown
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.field_checks import check_among, check_flag, check_kind, check_text, check_whole, shown
 from repro_mlir.precision.formats import F32, FORWARD, NUMBERS, Format
 from repro_mlir.program.accumulators import CLASSES, SCALED_CLASSES, Accumulator
 

@@ -10,10 +10,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from repro_mlir.errors import ReproError
-from repro_mlir.field_checks import shown
-from repro_mlir.files.json_text import parse
-from repro_mlir.files.regular import read_regular
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.field_checks import shown
+from repro_mlir.base.files.json_text import parse
+from repro_mlir.base.files.regular import read_regular
 from repro_mlir.precision.formats import ELEMENTS, FORWARD, NUMBERS, UNTOUCHED, Format, Hadamard, Rounding, Scale
 from repro_mlir.precision.named import NAMED_RECIPES, named_recipe
 from repro_mlir.precision.recipe import MOST_RULES, OPERANDS, BlockAccumulator, Recipe, RolePrecision, Rule

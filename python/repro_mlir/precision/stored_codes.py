@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from repro_mlir import ir
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.environment import float_environment
 from repro_mlir.execute.executable import compile
-from repro_mlir.numerics.environment import float_environment
 from repro_mlir.program import Program
 from repro_mlir.program.canonical import examine, read_module, write_module
 from repro_mlir.program.program import read_signature

@@ -9,8 +9,8 @@ import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from repro_mlir.errors import ReproError
-from repro_mlir.field_checks import check_among, check_flag, check_kind, check_whole, shown
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.field_checks import check_among, check_flag, check_kind, check_whole, shown
 from repro_mlir.program.contractions import Contraction, contractions, with_sums
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from repro_mlir import ir, passmanager
-from repro_mlir.errors import ReproError
-from repro_mlir.numerics.environment import float_environment
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.environment import float_environment
 from repro_mlir.program.canonical import from_bytes
 
 VARIABLE = "REPRO_DUMP"

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from repro_mlir.errors import ReproError
-from repro_mlir.field_checks import shown
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.field_checks import shown
 from repro_mlir.program.contractions import Contraction, contractions, with_sums
 
 if TYPE_CHECKING:

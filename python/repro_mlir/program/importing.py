@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from repro_mlir.errors import ReproError
-from repro_mlir.numerics.environment import float_environment
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.environment import float_environment
 from repro_mlir.program.passes import collect_errors
 
 if TYPE_CHECKING:

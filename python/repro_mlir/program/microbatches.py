@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from repro_mlir.errors import ReproError
-from repro_mlir.frontends.interface import ImportedProgram, Microbatches
-from repro_mlir.numerics.digest import blake3_of
-from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.digest import blake3_of
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.program.canonical import examine
 from repro_mlir.program.exact import exact_contractions
+from repro_mlir.program.imported import ImportedProgram, Microbatches
 from repro_mlir.program.program import Program, cached_import, initial_of, read_signature
 
 _MAGIC = b"repro-microbatches-v1\0"

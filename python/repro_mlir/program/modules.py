@@ -13,11 +13,11 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repro_mlir.errors import ReproError
-from repro_mlir.files.regular import open_regular, read_regular
-from repro_mlir.frontends.entry_point import entry_point
-from repro_mlir.limits import limits
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.files.regular import open_regular, read_regular
+from repro_mlir.base.limits import limits
 from repro_mlir.program.canonical import write_module
+from repro_mlir.program.entry_point import entry_point
 from repro_mlir.program.importing import run_prepared_passes
 from repro_mlir.program.program import IMPORT
 

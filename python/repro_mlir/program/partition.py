@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from repro_mlir.errors import ReproError
-from repro_mlir.numerics.digest import blake3_of
-from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.digest import blake3_of
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.program.canonical import from_bytes, write_module
 from repro_mlir.program.importing import run_prepared_passes
 from repro_mlir.program.program import Program, read_signature

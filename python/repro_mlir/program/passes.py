@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
 
 if TYPE_CHECKING:
     from repro_mlir import ir

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from repro_mlir.numerics.elements import ELEMENTS
-from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.base.numerics.elements import ELEMENTS
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.program.canonical import from_bytes, write_module
 from repro_mlir.program.importing import run_prepared_passes
 from repro_mlir.program.microbatches import MicrobatchProgram

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from repro_mlir.errors import ReproError
-from repro_mlir.files.archive import archive_of, read_archive
-from repro_mlir.files.cache import cached
-from repro_mlir.files.storage import write_file
-from repro_mlir.files.tensor_file import read_tensors, write_tensors
-from repro_mlir.frontends.interface import ImportedProgram
-from repro_mlir.numerics.tensors import TensorType, canonical_of
-from repro_mlir.printing import foreign
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.files.archive import archive_of, read_archive
+from repro_mlir.base.files.cache import cached
+from repro_mlir.base.files.storage import write_file
+from repro_mlir.base.files.tensor_file import read_tensors, write_tensors
+from repro_mlir.base.numerics.tensors import TensorType, canonical_of
+from repro_mlir.base.printing import foreign
 from repro_mlir.program.canonical import compiler_identity, examine, from_bytes, write_module
+from repro_mlir.program.imported import ImportedProgram
 from repro_mlir.program.importing import run_passes
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ def canonicalize(text: str) -> str:
 
 
 def cached_import(text: str, passes: str = IMPORT) -> bytes:
-    """As `import_program`; what it gave before is found on disk (files/cache.py)."""
+    """As `import_program`; what it gave before is found on disk (base/files/cache.py)."""
     from repro_mlir.program import debugging
 
     if debugging.is_dumping():

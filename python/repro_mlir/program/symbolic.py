@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from repro_mlir.errors import ReproError
-from repro_mlir.frontends.interface import Symbol, SymbolicImport
-from repro_mlir.numerics.tensors import canonical_of
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.tensors import canonical_of
+from repro_mlir.program.imported import Symbol, SymbolicImport
 from repro_mlir.program.program import IMPORT, Program, cached_import, read_signature
 
 

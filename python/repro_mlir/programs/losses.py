@@ -9,8 +9,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from repro_mlir.errors import ReproError
-from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.programs.writer import Number, Tensor, Writer
 
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
 from repro_mlir.programs.writer import Number, Tensor, Writer
 
 Slots = Mapping[str, Tensor]

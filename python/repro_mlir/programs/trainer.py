@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from repro_mlir.constant_attributes import ConstantAttributes
-from repro_mlir.errors import ReproError
+from repro_mlir.base.constant_attributes import ConstantAttributes
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.environment import float_environment
+from repro_mlir.base.numerics.hashing import state_hash
+from repro_mlir.base.signals import deferred_signals
+from repro_mlir.base.tensors.arrays import as_array
 from repro_mlir.execute.executable import compile
-from repro_mlir.frontends.arrays import as_array
-from repro_mlir.numerics.environment import float_environment
-from repro_mlir.numerics.hashing import state_hash
 from repro_mlir.program import Program
-from repro_mlir.signals import deferred_signals
 
 if TYPE_CHECKING:
     from repro_mlir.audit.receipts.options import ReceiptOptions

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from repro_mlir.errors import ReproError
-from repro_mlir.frontends.interface import ImportedProgram
-from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.program import Program
 from repro_mlir.program.differentiation import differentiate
+from repro_mlir.program.imported import ImportedProgram
 from repro_mlir.program.importing import run_passes
 from repro_mlir.program.program import import_program
 from repro_mlir.programs.losses import Loss

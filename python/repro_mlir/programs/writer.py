@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.base.numerics.tensors import TensorType
 
 
 def text_of(kind: TensorType) -> str:

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from repro_mlir.numerics.formats import ElementType, round_to_format, sign_extend
+from repro_mlir.base.numerics.formats import ElementType, round_to_format, sign_extend
 
 # The smallest normal f32. A result of at most this size may be rounded at another place than the 24th bit.
 _F32_TINY = np.float32(2.0**-126)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from repro_mlir.numerics.formats import F32, ElementType, from_bits, to_bits
+from repro_mlir.base.numerics.formats import F32, ElementType, from_bits, to_bits
 from repro_mlir.reference.low_precision.accumulators import Fdpa
 from repro_mlir.reference.low_precision.binary_formats import (
     ELEMENT_FORMATS,

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from repro_mlir.errors import StepFailed
-from repro_mlir.numerics.formats import ElementType, from_bits, sign_extend, to_bits
+from repro_mlir.base.errors import StepFailed
+from repro_mlir.base.numerics.formats import ElementType, from_bits, sign_extend, to_bits
 from repro_mlir.reference import arithmetic, functions, integers
 from repro_mlir.reference.program import Operation
 

@@ -16,7 +16,7 @@ from typing import cast
 
 import numpy as np
 
-from repro_mlir.errors import ProgramError
+from repro_mlir.base.errors import ProgramError
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from repro_mlir.errors import ProgramError
-from repro_mlir.numerics.environment import float_environment
-from repro_mlir.numerics.formats import ElementType, canonical, from_bits, is_exact
+from repro_mlir.base.errors import ProgramError
+from repro_mlir.base.numerics.environment import float_environment
+from repro_mlir.base.numerics.formats import ElementType, canonical, from_bits, is_exact
 from repro_mlir.reference.elementwise import evaluator
 from repro_mlir.reference.movement import MOVEMENTS
 from repro_mlir.reference.program import Operation, ParsedProgram, ValueType

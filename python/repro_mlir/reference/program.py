@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from repro_mlir.errors import ProgramError, StepFailed
-from repro_mlir.numerics.formats import ElementType
+from repro_mlir.base.errors import ProgramError, StepFailed
+from repro_mlir.base.numerics.formats import ElementType
 
 
 @dataclass(frozen=True)

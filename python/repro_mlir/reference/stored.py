@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from repro_mlir.errors import ProgramError
-from repro_mlir.numerics.elements import ELEMENTS
-from repro_mlir.numerics.environment import float_environment
-from repro_mlir.numerics.formats import ElementType, element_type, from_bits
+from repro_mlir.base.errors import ProgramError
+from repro_mlir.base.numerics.elements import ELEMENTS
+from repro_mlir.base.numerics.environment import float_environment
+from repro_mlir.base.numerics.formats import ElementType, element_type, from_bits
 from repro_mlir.reference.folds import Accumulated, AnyOrder, Exact, FoldOrder, Order, Sequential
 from repro_mlir.reference.indexing import Division, IndexMap, IndexSum
 from repro_mlir.reference.low_precision.accumulators import Fdpa, LateFdpa

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from repro_mlir.numerics.formats import ElementType, element_type
+from repro_mlir.base.numerics.formats import ElementType, element_type
 from repro_mlir.reference.low_precision.binary_formats import (
     ELEMENT_FORMATS,
     F4E2M1FN,

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from repro_mlir.numerics import philox as random
-from repro_mlir.numerics.formats import ElementType, round_to_format, sign_extend
+from repro_mlir.base.numerics import philox as random
+from repro_mlir.base.numerics.formats import ElementType, round_to_format, sign_extend
 from repro_mlir.reference import arithmetic, blocks, folds, ordering
 from repro_mlir.reference.bodies import CompiledBody
 from repro_mlir.reference.elementwise import evaluator

@@ -10,10 +10,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.progress import Progress
 from repro_mlir.bundle.runner.bundle import Bundle
-from repro_mlir.errors import ReproError
 from repro_mlir.program.program import Program
-from repro_mlir.progress import Progress
 from repro_mlir.roofline.machines import Accelerator, CpuMachine
 from repro_mlir.roofline.prediction import Codes, predict, threads_of
 

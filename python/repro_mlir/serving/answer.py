@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from repro_mlir.errors import ReceiptWrong, ReproError
-from repro_mlir.printing import foreign
+from repro_mlir.base.errors import ReceiptWrong, ReproError
+from repro_mlir.base.printing import foreign
 from repro_mlir.serving.receipt import text_hash
 
 Receipt = Mapping[str, Any]

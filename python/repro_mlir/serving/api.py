@@ -21,10 +21,10 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from repro_mlir.errors import ReproError
-from repro_mlir.files.json_text import parse
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.files.json_text import parse
+from repro_mlir.base.printing import foreign, tell
 from repro_mlir.generation.identity import ModelIdentity
-from repro_mlir.printing import foreign, tell
 from repro_mlir.serving.answer import completion_object, system_fingerprint, token_counts
 from repro_mlir.serving.engine import Answer, Engine, EngineFailed, Full
 from repro_mlir.serving.fields import Fields, Refused, read_fields

@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.hashing import tensor_digest
 from repro_mlir.generation.generator import Generator, Request
-from repro_mlir.numerics.hashing import tensor_digest
 from repro_mlir.serving.receipt import Question
 
 _Given: TypeAlias = "tuple[Answer, list[tuple[int, bytes]], Exception | None]"

@@ -13,9 +13,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.printing import foreign
 from repro_mlir.generation.sampling import Sampling
-from repro_mlir.printing import foreign
 from repro_mlir.serving.receipt import MOST_STOPS, check_stop
 
 _ROLES = ("system", "developer", "user", "assistant")

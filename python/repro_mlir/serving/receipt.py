@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from repro_mlir.errors import ReproError
-from repro_mlir.files import canonical_json
-from repro_mlir.files import json_shapes as shapes
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.files import canonical_json
+from repro_mlir.base.files import json_shapes as shapes
+from repro_mlir.base.numerics.digest import blake3_of
+from repro_mlir.base.printing import foreign
 from repro_mlir.generation.identity import ModelIdentity
 from repro_mlir.generation.sampling import Sampling
-from repro_mlir.numerics.digest import blake3_of
-from repro_mlir.printing import foreign
 from repro_mlir.serving.transcript import Transcript
 
 FORMAT, VERSION = "repro-answer", 1

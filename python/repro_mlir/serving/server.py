@@ -15,10 +15,10 @@ from types import FrameType
 
 import uvicorn
 
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.printing import foreign
 from repro_mlir.generation.generator import Generator
 from repro_mlir.generation.identity import ModelIdentity
-from repro_mlir.printing import foreign
 from repro_mlir.serving.api import Api
 from repro_mlir.serving.connections import OwnHosts, protocol_of
 from repro_mlir.serving.engine import Engine

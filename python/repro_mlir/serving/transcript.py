@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from repro_mlir.numerics.hashing import combine_digests
+from repro_mlir.base.numerics.hashing import combine_digests
 from repro_mlir.serving.text import GrowingText, StopStrings
 from repro_mlir.serving.tokenizer import Tokenizer
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from repro_mlir.errors import ReceiptWrong, ReproError
+from repro_mlir.base.errors import ReceiptWrong, ReproError
+from repro_mlir.base.numerics.hashing import tensor_digest
+from repro_mlir.base.printing import foreign
 from repro_mlir.generation.generator import Generator
 from repro_mlir.generation.identity import ModelIdentity
-from repro_mlir.numerics.hashing import tensor_digest
-from repro_mlir.printing import foreign
 from repro_mlir.serving.answer import check_answer, read_answer
 from repro_mlir.serving.receipt import content_hash, outcome, read_receipt
 from repro_mlir.serving.tokenizer import Tokenizer

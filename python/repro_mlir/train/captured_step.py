@@ -9,14 +9,14 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.tensors import TensorType
+from repro_mlir.base.signals import deferred_signals
 from repro_mlir.execute.executable import Executable, Kept, check_runs
 from repro_mlir.execute.microbatches import KeptMicrobatches, MicrobatchExecutable, compile_step
 from repro_mlir.frontends import torch as frontend
-from repro_mlir.frontends.interface import ImportedProgram
-from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.program.imported import ImportedProgram
 from repro_mlir.program.microbatches import StepProgram
-from repro_mlir.signals import deferred_signals
 
 if TYPE_CHECKING:
     from repro_mlir.distributed import Ranks

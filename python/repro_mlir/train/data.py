@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from repro_mlir.errors import ReproError
-from repro_mlir.numerics.philox import random_bits
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.philox import random_bits
 
 
 def permutation(size: int, seed: int = 0, epoch: int = 0) -> np.ndarray:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
 from repro_mlir.frontends import torch as frontend
-from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram
 from repro_mlir.frontends.torch.capture.programs import evaluation_program
 from repro_mlir.program import Program
+from repro_mlir.program.imported import CaptureOptions, ImportedProgram
 from repro_mlir.train.captured_step import Known, KnownForms, Step
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from decimal import Context, Decimal
 
-from repro_mlir.numerics.environment import float_environment
+from repro_mlir.base.numerics.environment import float_environment
 
 # A context of our own: its results do not depend on the caller's settings.
 _CONTEXT = Context(prec=60)

@@ -21,25 +21,25 @@ from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, overload
 import numpy as np
 
 from repro_mlir.audit.receipts.options import NONFINITE_LOSS, ReceiptOptions
-from repro_mlir.constant_attributes import ConstantAttributes
+from repro_mlir.base.constant_attributes import ConstantAttributes
+from repro_mlir.base.errors import BatchesEnded, NonFiniteLoss, ReproError, StepFailed
+from repro_mlir.base.numerics.hashing import state_hash
+from repro_mlir.base.numerics.philox import signed_seed
+from repro_mlir.base.progress import Progress
+from repro_mlir.base.signals import deferred_signals
+from repro_mlir.base.tensors.arrays import as_array
+from repro_mlir.base.tensors.batches import as_arguments, repeated
 from repro_mlir.distributed import Ranks
 from repro_mlir.distributed.beginning import begin_without_receipt
-from repro_mlir.errors import BatchesEnded, NonFiniteLoss, ReproError, StepFailed
 from repro_mlir.execute.executable import Executable, check_target
 from repro_mlir.execute.microbatches import KeptMicrobatches, MicrobatchExecutable
 from repro_mlir.frontends import torch as frontend
-from repro_mlir.frontends.arrays import as_array
-from repro_mlir.frontends.batches import as_arguments, repeated
-from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram, Microbatches
 from repro_mlir.frontends.torch.capture.programs import microbatch_program, training_program
 from repro_mlir.gradient_compression.chosen import compression_of
-from repro_mlir.numerics.hashing import state_hash
-from repro_mlir.numerics.philox import signed_seed
 from repro_mlir.precision.apply import HISTORY, RANDOM, SCALE
 from repro_mlir.precision.recipe_json import recipe_of
+from repro_mlir.program.imported import CaptureOptions, ImportedProgram, Microbatches
 from repro_mlir.program.microbatches import StepProgram
-from repro_mlir.progress import Progress
-from repro_mlir.signals import deferred_signals
 from repro_mlir.train.captured_step import Known, KnownForms, Step
 from repro_mlir.train.changes import Changes
 from repro_mlir.train.evaluation import Evaluation

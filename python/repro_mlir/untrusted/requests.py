@@ -18,9 +18,9 @@ import threading
 import time
 from typing import Any
 
-from repro_mlir.errors import ReproError, StepFailed
-from repro_mlir.limits import VARIABLE, Limits, limits
-from repro_mlir.printing import foreign
+from repro_mlir.base.errors import ReproError, StepFailed
+from repro_mlir.base.limits import VARIABLE, Limits, limits
+from repro_mlir.base.printing import foreign
 from repro_mlir.untrusted.server import ENDING, HEADER, OUT_OF_MEMORY
 from repro_mlir.untrusted.text import check_size, check_text
 

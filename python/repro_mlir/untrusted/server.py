@@ -18,7 +18,7 @@ import struct
 from collections.abc import Callable
 from typing import NoReturn
 
-from repro_mlir.child_processes import end_with_parent
+from repro_mlir.base.child_processes import end_with_parent
 
 HEADER = struct.Struct("<QQQQ")
 """Before a request: its bytes, seconds of processor time, bytes of memory, bytes of the result or of a file."""

@@ -9,8 +9,8 @@ import re
 
 import numpy as np
 
-from repro_mlir.errors import ReproError
-from repro_mlir.limits import Limits
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.limits import Limits
 
 _STRING_OR_COMMENT = re.compile(rb'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"|//[^\n]*+')
 _ARROW = re.compile(rb"->|[<>]=")

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from repro_mlir import ir
-from repro_mlir.errors import ReproError, StepFailed
-from repro_mlir.files import tensor_record
+from repro_mlir.base.errors import ReproError, StepFailed
+from repro_mlir.base.files import tensor_record
 from repro_mlir.program import modules, read_signature
 from repro_mlir.program.canonical import read_module, to_bytes
 

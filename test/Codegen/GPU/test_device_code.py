@@ -9,10 +9,10 @@ import re
 
 import numpy as np
 import pytest
+from repro_mlir.base.errors import CompileError
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.bundle.runner.plan import read_plan
 from repro_mlir.compilation import gpu as device_code
-from repro_mlir.errors import CompileError
-from repro_mlir.numerics.tensors import TensorType
 from support import device_kit
 
 STEP = """

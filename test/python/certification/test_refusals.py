@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import repro_mlir
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.bundle.runner import Bundle, Device, Session
 from repro_mlir.bundle.runner import certificates as known
 from repro_mlir.bundle.runner import driver as driver_module
@@ -22,8 +24,6 @@ from repro_mlir.bundle.stub_driver import LIBRARY
 from repro_mlir.bundle.writer import expect, write_bundle
 from repro_mlir.compilation import gpu
 from repro_mlir.compilation.device_code import architectures_of, compile_for
-from repro_mlir.errors import ReproError
-from repro_mlir.numerics.tensors import TensorType
 from repro_mlir.program import Program, accumulators
 from repro_mlir.program.canonical import to_bytes
 from repro_mlir.reference.low_precision.accumulators import ACCUMULATORS, Fdpa

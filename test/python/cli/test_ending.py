@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from repro_mlir import ReproError
+from repro_mlir.base.command_line import Status, run_command
 from repro_mlir.cli.main import main
-from repro_mlir.command_line import Status, run_command
 
 
 class Panic(BaseException):
@@ -69,7 +69,7 @@ def test_a_script_that_ends_the_process(capsys, tmp_path: Path) -> None:
 
 PROGRAM = """
 import argparse, sys
-from repro_mlir.command_line import Status, run_command
+from repro_mlir.base.command_line import Status, run_command
 def command(options):
     if {finding!r} == "fails":
         raise KeyError("x")

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from repro_mlir.base.files.tensor_file import write_tensors
 from repro_mlir.cli.file_kinds import RECEIPT, kind_of
 from repro_mlir.cli.main import main
 from repro_mlir.compilation.device_code import compile_for
-from repro_mlir.files.tensor_file import write_tensors
 from repro_mlir.program import Program
 
 COMMANDS = {

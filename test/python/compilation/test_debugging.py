@@ -123,7 +123,7 @@ def test_error_of_a_pass_says_how_to_repeat_it(target: str, monkeypatch: pytest.
 
 def test_error_behind_the_passes_keeps_the_program(monkeypatch: pytest.MonkeyPatch, dumps: Path) -> None:
     def fail(*arguments: object, **options: object) -> bytes:
-        raise repro_mlir.errors.CompileError("no object")
+        raise repro_mlir.base.errors.CompileError("no object")
 
     monkeypatch.setattr("repro_mlir.compilation.cache.cached_compile", fail)
     program = _program()

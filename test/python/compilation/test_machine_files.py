@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from repro_mlir.base.errors import CompileError
 from repro_mlir.bundle.runner.plan import read_plan
 from repro_mlir.compilation import cpu
 from repro_mlir.compilation import gpu as device_code
-from repro_mlir.errors import CompileError
 from repro_mlir.execute.cpu import CpuBackend
 from support import device_kit, kit
 

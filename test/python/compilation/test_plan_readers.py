@@ -7,10 +7,10 @@ import random
 import struct
 
 import pytest
+from repro_mlir.base.errors import ReproError
 from repro_mlir.bundle.runner.plan import read_plan, write_plan
 from repro_mlir.compilation import cpu
 from repro_mlir.compilation import gpu as device_code
-from repro_mlir.errors import ReproError
 from repro_mlir.execute.artifact import checksum, read_artifact
 from repro_mlir.execute.cpu import CpuBackend
 from support import random_programs

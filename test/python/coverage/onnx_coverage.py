@@ -145,7 +145,7 @@ def _compare(got: Any, want: Any, kind: Any, case: Any) -> None:
     """AssertionError unless an output is as close as the suite's own runner asks for."""
     import ml_dtypes
     import numpy as np
-    from repro_mlir.numerics.elements import ELEMENTS
+    from repro_mlir.base.numerics.elements import ELEMENTS
 
     element = ELEMENTS[kind.element]
     if element.is_bits:

@@ -10,7 +10,7 @@ import re
 import pytest
 from hypothesis import HealthCheck, given, settings
 from repro_mlir import ir, passmanager
-from repro_mlir.errors import StepFailed
+from repro_mlir.base.errors import StepFailed
 from support import block_programs, catalogue, kit, random_programs
 
 _VERIFY = "builtin.module(repro-verify-canonical)"

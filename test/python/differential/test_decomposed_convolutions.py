@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from repro_mlir.base.numerics.formats import element_type, from_bits
+from repro_mlir.base.numerics.hashing import tensor_hash
 from repro_mlir.compilation import cpu
 from repro_mlir.compilation.cache import cached_compile
 from repro_mlir.execute.cpu import CpuBackend
-from repro_mlir.numerics.formats import element_type, from_bits
-from repro_mlir.numerics.hashing import tensor_hash
 from repro_mlir.program.canonical import to_bytes
 from support import convolutions, kit
 from support import inputs as values

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from repro_mlir.numerics.philox import random_bits, random_uniform
+from repro_mlir.base.numerics.philox import random_bits, random_uniform
 from repro_mlir.reference.functions import evaluate
 from support import imported, kit
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from repro_mlir.errors import StepFailed
+from repro_mlir.base.errors import StepFailed
 from support import catalogue, kit
 
 SOFTMAX = next(case for case in catalogue.whole_programs() if case.name == "softmax")

@@ -10,8 +10,8 @@ import threading
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from repro_mlir.base.errors import RankLost
 from repro_mlir.distributed.transport import Message, Transport
-from repro_mlir.errors import RankLost
 
 _SECONDS = 0.05
 """Between two looks at whether a rank is gone."""

@@ -13,9 +13,9 @@ import numpy as np
 import repro_mlir
 import torch
 from loopback import make_loopback, run_ranks
+from repro_mlir.base.numerics.hashing import state_hash
 from repro_mlir.distributed import Ranks
 from repro_mlir.execute.microbatches import KeptMicrobatches, MicrobatchExecutable
-from repro_mlir.numerics.hashing import state_hash
 from repro_mlir.program.microbatches import MicrobatchProgram
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 from loopback import make_loopback, run_ranks
+from repro_mlir.base.numerics.digest import blake3_of
 from repro_mlir.distributed import Ranks
 from repro_mlir.execute.executable import compile
 from repro_mlir.execute.partitioned import PartitionedExecutable
-from repro_mlir.numerics.digest import blake3_of
 from repro_mlir.program import Program
 
 Between = Callable[[int, dict[str, np.ndarray], list[np.ndarray]], None]

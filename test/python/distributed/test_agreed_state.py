@@ -13,7 +13,7 @@ import pytest
 import repro_mlir
 import torch
 from loopback_runs import Run, captured, hash_of, run
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
 from repro_mlir.execute.agreed_state import ReplicatedState
 from repro_mlir.execute.microbatch_calls import MicrobatchCalls
 from repro_mlir.execute.microbatches import MicrobatchExecutable

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 from loopback import make_loopback, run_ranks
+from repro_mlir.base.errors import ReproError
 from repro_mlir.distributed import Ranks
 from repro_mlir.distributed.beginning import Position, begin_together, begin_without_receipt
-from repro_mlir.errors import ReproError
 
 Begin = Callable[[Ranks, Mapping[str, np.ndarray]], Any]
 

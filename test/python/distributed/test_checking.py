@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from loopback import make_loopback, run_ranks
 from loopback_runs import alone, run
+from repro_mlir.base.errors import ReproError
 from repro_mlir.distributed import Ranks
 from repro_mlir.distributed.checking import Checks
 from repro_mlir.distributed.sums import Sums
-from repro_mlir.errors import ReproError
 from repro_mlir.execute.microbatch_calls import MicrobatchCalls
 from repro_mlir.execute.microbatches import MicrobatchExecutable
 from test_ranks import flip, normalized

@@ -17,13 +17,13 @@ import torch
 from loopback_runs import Run, alone, captured, run
 from loopback_trainers import Trainers, capture_alone
 from repro_mlir.audit.receipts.options import ReceiptOptions
+from repro_mlir.base.errors import RankLost, ReproError
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.distributed import Ranks
 from repro_mlir.distributed.tree import maximal_nodes
-from repro_mlir.errors import RankLost, ReproError
 from repro_mlir.execute.microbatches import KeptMicrobatches
 from repro_mlir.execute.payloads import pack, unpack
 from repro_mlir.gradient_compression import TopK
-from repro_mlir.numerics.tensors import TensorType
 from repro_mlir.program.payload import packed_bytes
 from support.compression_methods import METHODS
 

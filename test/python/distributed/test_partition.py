@@ -15,8 +15,8 @@ import repro_mlir
 import torch
 from loopback import make_loopback
 from partitioned_runs import alone, run
+from repro_mlir.base.errors import ReproError, StepFailed
 from repro_mlir.distributed import Ranks
-from repro_mlir.errors import ReproError, StepFailed
 from repro_mlir.program import Program
 from repro_mlir.program.canonical import examine, to_bytes
 from repro_mlir.program.partition import Gather, partition

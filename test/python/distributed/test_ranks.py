@@ -12,9 +12,9 @@ import repro_mlir
 import torch
 from loopback import make_loopback, run_ranks
 from loopback_runs import Run, alone, captured, hash_of, run
+from repro_mlir.base.errors import RankLost, ReproError, StepFailed
 from repro_mlir.distributed import Ranks
 from repro_mlir.distributed.tree import maximal_nodes
-from repro_mlir.errors import RankLost, ReproError, StepFailed
 from repro_mlir.execute.executable import Executable
 from repro_mlir.execute.microbatches import MicrobatchExecutable
 

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 from loopback import make_loopback
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.distributed import Ranks, reduction
 from repro_mlir.distributed.sums import SumLayout, Sums
 from repro_mlir.distributed.transport import Message
 from repro_mlir.distributed.tree import fold, maximal_nodes
-from repro_mlir.numerics.tensors import TensorType
 
 KINDS = [
     TensorType("a", "f32", (5, 3)),

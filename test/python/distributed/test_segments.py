@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 from loopback import make_loopback, run_ranks
+from repro_mlir.base.numerics.tensors import canonical_of
 from repro_mlir.distributed import Ranks
 from repro_mlir.execute.executable import compile
 from repro_mlir.execute.segments import run_steps
-from repro_mlir.numerics.tensors import canonical_of
 from repro_mlir.program.canonical import examine, to_bytes
 from repro_mlir.program.partition import Call, assign_owners
 from repro_mlir.program.program import read_signature

@@ -8,9 +8,9 @@ import random
 
 import pytest
 from loopback import make_loopback
+from repro_mlir.base.errors import ReproError
 from repro_mlir.distributed import Ranks
 from repro_mlir.distributed.tree import fold, join, maximal_nodes
-from repro_mlir.errors import ReproError
 
 
 def add(left: str, right: str) -> str:

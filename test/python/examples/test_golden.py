@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 import repro_mlir
+from repro_mlir.base.numerics.hashing import state_hash
 from repro_mlir.bundle.writer import Steps, capture_steps
 from repro_mlir.compilation import cpu
 from repro_mlir.compilation import gpu as device_code
-from repro_mlir.frontends.torch.capture.scripts import Training
-from repro_mlir.numerics.hashing import state_hash
+from repro_mlir.frontends.torch.scripts import Training
 from support import assembling
 
 pytest.importorskip("torch_mlir")

@@ -11,8 +11,8 @@ import threading
 import numpy as np
 import pytest
 from repro_mlir._mlir_libs import _repro
+from repro_mlir.base.errors import CompileError, StepFailed
 from repro_mlir.compilation import cpu
-from repro_mlir.errors import CompileError, StepFailed
 from repro_mlir.execute import qemu
 from repro_mlir.execute.artifact import read_artifact
 from repro_mlir.execute.buffers import Tensor, check_disjoint

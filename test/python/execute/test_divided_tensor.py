@@ -10,10 +10,10 @@ import itertools
 import numpy as np
 import pytest
 from repro_mlir._mlir_libs import _repro
+from repro_mlir.base.numerics.digest import blake3_of
+from repro_mlir.base.numerics.hashing import tensor_digest
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.execute.divided_tensor import DividedTensor
-from repro_mlir.numerics.digest import blake3_of
-from repro_mlir.numerics.hashing import tensor_digest
-from repro_mlir.numerics.tensors import TensorType
 
 DATA = np.random.default_rng(0).integers(0, 256, 40_000, np.uint8)
 

@@ -6,8 +6,8 @@
 import numpy as np
 import pytest
 import repro_mlir
+from repro_mlir.base.errors import StepFailed
 from repro_mlir.compilation import gpu as device_code
-from repro_mlir.errors import StepFailed
 from support import handmade
 from support.target_checks import check_target
 

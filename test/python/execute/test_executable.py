@@ -11,12 +11,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from repro_mlir import ReproError
+from repro_mlir.base.numerics.tensors import TensorType
+from repro_mlir.base.tensors.arrays import as_array
 from repro_mlir.compilation import cache, cpu
 from repro_mlir.compilation.device_code import compile_data
 from repro_mlir.execute.executable import Executable, compile
 from repro_mlir.execute.reference import ReferenceBackend
-from repro_mlir.frontends.arrays import as_array
-from repro_mlir.numerics.tensors import TensorType
 from repro_mlir.program import Program
 from repro_mlir.program.canonical import to_bytes
 

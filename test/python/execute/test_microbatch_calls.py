@@ -5,8 +5,8 @@
 
 import numpy as np
 import pytest
+from repro_mlir.base.numerics.hashing import state_hash
 from repro_mlir.execute.microbatches import MicrobatchExecutable
-from repro_mlir.numerics.hashing import state_hash
 from repro_mlir.program.microbatches import MicrobatchProgram
 from support.microbatch_steps import program_of, values_of
 

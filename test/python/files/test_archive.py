@@ -12,8 +12,8 @@ import zlib
 from pathlib import Path
 
 import pytest
-from repro_mlir.errors import ReproError
-from repro_mlir.files.archive import member_names, read_archive
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.files.archive import member_names, read_archive
 
 WHAT = "a box"
 

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from repro_mlir.base.files import cache
+from repro_mlir.base.files.cache import cached
 from repro_mlir.cli.main import main
 from repro_mlir.compilation.cache import cached_compile
 from repro_mlir.execute.cpu import CpuBackend
-from repro_mlir.files import cache
-from repro_mlir.files.cache import cached
 from repro_mlir.program.canonical import to_bytes
 
 TEXT = """

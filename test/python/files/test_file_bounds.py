@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from repro_mlir import ReproError
+from repro_mlir.base.files.tensor_file import read_all_tensors, write_tensors
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.cli.main import main
-from repro_mlir.files.tensor_file import read_all_tensors, write_tensors
 from repro_mlir.frontends.torch import load_checkpoint
-from repro_mlir.numerics.tensors import TensorType
 from repro_mlir.program import read_signature
 from repro_mlir.program.canonical import to_bytes
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from repro_mlir import ReproError
+from repro_mlir.base.files.regular import open_regular, read_regular
 from repro_mlir.cli.main import main
-from repro_mlir.files.regular import open_regular, read_regular
 
 pytestmark = pytest.mark.timeout(20)
 

@@ -5,7 +5,7 @@
 
 import pytest
 from repro_mlir import ReproError
-from repro_mlir.files.json_text import parse
+from repro_mlir.base.files.json_text import parse
 
 
 def test_any_layout() -> None:

@@ -11,8 +11,8 @@ import struct
 import numpy as np
 import pytest
 from repro_mlir import ReproError
-from repro_mlir.files.tensor_file import read_all_tensors, read_tensors, write_tensors
-from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.base.files.tensor_file import read_all_tensors, read_tensors, write_tensors
+from repro_mlir.base.numerics.tensors import TensorType
 
 
 def test_bytes() -> None:

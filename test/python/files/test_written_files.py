@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 from repro_mlir import ReproError
-from repro_mlir.command_line import run_command
-from repro_mlir.files.storage import check_can_write, write_file
+from repro_mlir.base.command_line import run_command
+from repro_mlir.base.files.storage import check_can_write, write_file
 
 
 def test_a_former_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
     path.write_bytes(b"precious")
     program = f"""
 import resource
-from repro_mlir.files.storage import write_file
+from repro_mlir.base.files.storage import write_file
 resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))
 write_file({str(path)!r}, bytes(5000))
 """

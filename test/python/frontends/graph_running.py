@@ -11,8 +11,8 @@ from typing import Any
 
 import mlir
 import torch
-from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram
 from repro_mlir.frontends.torch import Captured, capture_training, to_tensor
+from repro_mlir.program.imported import CaptureOptions, ImportedProgram
 
 MLIR_OPT = Path(mlir.__path__[0]) / "bin" / "mlir-opt"
 

@@ -12,7 +12,7 @@ import pytest
 import repro_mlir
 import torch
 from operator_checks import Function, check, gradients
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
 from repro_mlir.frontends.torch import CaptureError
 from repro_mlir.frontends.torch.operators.complex_functions import RULES, Pair
 from repro_mlir.frontends.torch.operators.fourier import _table

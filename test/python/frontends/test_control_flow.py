@@ -12,7 +12,7 @@ import repro_mlir
 import torch
 import torch.nn.functional as F
 from operator_checks import check, gradients
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
 from repro_mlir.frontends.torch.trace.control_flow import calls_of_operators
 from torch._higher_order_ops import associative_scan, scan, while_loop
 from torch._higher_order_ops.map import map as map_rows

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 import repro_mlir
 import torch
-from repro_mlir.errors import StepFailed
+from repro_mlir.base.errors import StepFailed
 from torch import distributions as d
 from torch import nn
 

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from frontend_models import MLP
 from graph_running import GraphTrainer, initial_state
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
 from repro_mlir.frontends.torch import CaptureError, capture_inference, capture_training
 from repro_mlir.frontends.torch.lower import lowering_process
 from repro_mlir.frontends.torch.optimizers.optimizer_rules import RULES, SGD

@@ -10,8 +10,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from graph_running import compare_training, initial_state
-from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram
 from repro_mlir.frontends.torch import Captured, CaptureError, capture_inference, capture_training
+from repro_mlir.program.imported import CaptureOptions, ImportedProgram
 from torch import nn
 from torch.optim.lr_scheduler import CyclicLR, OneCycleLR
 

@@ -12,7 +12,7 @@ import repro_mlir
 import torch
 import torch.nn.functional as F
 from operator_checks import check, gradients
-from repro_mlir.errors import StepFailed
+from repro_mlir.base.errors import StepFailed
 from repro_mlir.frontends.torch import CaptureError
 
 

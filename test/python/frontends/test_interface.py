@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 import repro_mlir
-from repro_mlir.frontends.interface import Bindings, ImportedProgram
-from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.program import program_of
+from repro_mlir.program.imported import Bindings, ImportedProgram
 
 TEXT = """
 #id = affine_map<(d0) -> (d0)>
@@ -97,8 +97,8 @@ def test_random_state_that_is_none(positions: tuple[int, int]) -> None:
 def test_random_state_by_position() -> None:
     torch = pytest.importorskip("torch")
     pytest.importorskip("torch_mlir")
-    from repro_mlir.frontends.interface import CaptureOptions
     from repro_mlir.frontends.torch import capture_inference, capture_training
+    from repro_mlir.program.imported import CaptureOptions
 
     class Model(torch.nn.Module):
         def __init__(self) -> None:

@@ -19,9 +19,9 @@ import jax.numpy as jnp
 import optax
 import repro_mlir
 from repro_mlir import ReproError
-from repro_mlir.frontends.interface import ImportedProgram
 from repro_mlir.frontends.jax import capture, import_function
 from repro_mlir.program import program_of
+from repro_mlir.program.imported import ImportedProgram
 
 TARGETS = ("reference", "cpu", "cpu:x86-64-v2", "ptx-emulator")
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 import repro_mlir
+from repro_mlir.base.errors import ReproError
 from repro_mlir.cli.main import main
-from repro_mlir.errors import ReproError
 from repro_mlir.frontends.onnx import load
 
 onnx = pytest.importorskip("onnx")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import repro_mlir
 from repro_mlir import ReproError
-from repro_mlir.frontends.interface import GREATEST_SIZE
+from repro_mlir.program.imported import GREATEST_SIZE
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")

@@ -11,9 +11,9 @@ import torch
 import torch.nn.functional as F
 from frontend_models import CNN, GPT, MLP, token_loss
 from graph_running import parse_with_llvm
-from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram
 from repro_mlir.frontends.newer_mlir import for_llvm_22
 from repro_mlir.frontends.torch import Captured, capture_inference, capture_training
+from repro_mlir.program.imported import CaptureOptions, ImportedProgram
 from torch import nn
 from torch_mlir import ir
 

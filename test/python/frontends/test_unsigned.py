@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from operator_checks import check
 from repro_mlir import Program, ReproError
-from repro_mlir.files.tensor_file import read_all_tensors, write_tensors
+from repro_mlir.base.files.tensor_file import read_all_tensors, write_tensors
 
 TARGETS = ("reference", "cpu", "cpu:x86-64-v2", "ptx-emulator")
 

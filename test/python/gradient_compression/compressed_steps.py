@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from repro_mlir.frontends.interface import ImportedProgram, Microbatches
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.gradient_compression import compress_gradients
-from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.program.imported import ImportedProgram, Microbatches
 from repro_mlir.program.microbatches import MicrobatchProgram, microbatch_program_of
 
 SEED = 7

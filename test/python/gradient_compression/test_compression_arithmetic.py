@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from compressed_steps import SEED, compressed
 from compression_rules import F32, blocks, one_bit, power_sgd, qsgd, top_k, with_feedback
+from repro_mlir.base.numerics.philox import random_uniform
 from repro_mlir.execute.microbatches import compile_step
 from repro_mlir.gradient_compression import QSGD, Blocks, OneBit, PowerSGD, TopK
-from repro_mlir.numerics.philox import random_uniform
 from repro_mlir.program.microbatches import MicrobatchProgram
 
 COUNT, STEPS = 4, 3

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import repro_mlir
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
 from repro_mlir.gradient_compression import Blocks, OneBit, PowerSGD, TopK
 from support.compression_methods import METHODS
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
 from repro_mlir.gradient_compression import (
     METHODS,
     QSGD,

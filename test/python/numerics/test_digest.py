@@ -9,8 +9,8 @@ import sys
 import blake3
 import numpy as np
 import pytest
-from repro_mlir.numerics import digest
-from repro_mlir.numerics.digest import blake3_of, numpy_blake3_of
+from repro_mlir.base.numerics import digest
+from repro_mlir.base.numerics.digest import blake3_of, numpy_blake3_of
 
 # Around blocks, chunks, full and ragged trees, and where threads share the work.
 SIZES = [0, 1, 3, 63, 64, 65, 1023, 1024, 1025, 2048, 2049, 3072, 4097, 5120, 31744, 102400, (9 << 20) + 17]
@@ -54,7 +54,7 @@ def test_threads_are_not_tried_where_memory_is_limited() -> None:
     program = """
 import resource
 resource.setrlimit(resource.RLIMIT_AS, (1 << 40, 1 << 40))
-from repro_mlir.numerics.digest import blake3_of
+from repro_mlir.base.numerics.digest import blake3_of
 data = bytes(1 << 22)
 pages = int(open("/proc/self/statm").read().split()[0])
 limit = pages * resource.getpagesize() + (1 << 20)

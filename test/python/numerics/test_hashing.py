@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import blake3
 import numpy as np
 import pytest
-from repro_mlir.numerics.hashing import state_hash, tensor_bytes, tensor_digests, tensor_hash
-from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.base.numerics.hashing import state_hash, tensor_bytes, tensor_digests, tensor_hash
+from repro_mlir.base.numerics.tensors import TensorType
 
 
 def digest(*parts: bytes) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from repro_mlir import ReproError
-from repro_mlir.numerics.philox import random_bits, signed_seed
+from repro_mlir.base.numerics.philox import random_bits, signed_seed
 
 
 @pytest.mark.parametrize(

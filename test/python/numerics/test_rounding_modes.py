@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import repro_mlir
 from repro_mlir import ReproError
-from repro_mlir.files import json_text
+from repro_mlir.base.files import json_text
 from repro_mlir.frontends.torch.objects.checkpoint import load_checkpoint
 from repro_mlir.programs import ProgramTrainer
 from support.float_environments import ENVIRONMENTS

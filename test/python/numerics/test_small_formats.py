@@ -12,13 +12,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 from repro_mlir import ReproError
-from repro_mlir.errors import ProgramError
-from repro_mlir.frontends.arrays import as_array
-from repro_mlir.numerics.elements import ELEMENTS
-from repro_mlir.numerics.environment import float_environment
-from repro_mlir.numerics.formats import element_type, from_bits, is_exact, round_to_format, to_bits
-from repro_mlir.numerics.hashing import tensor_bytes, tensor_hash
-from repro_mlir.numerics.tensors import TensorType, check_canonical, is_canonical, make_canonical
+from repro_mlir.base.errors import ProgramError
+from repro_mlir.base.numerics.elements import ELEMENTS
+from repro_mlir.base.numerics.environment import float_environment
+from repro_mlir.base.numerics.formats import element_type, from_bits, is_exact, round_to_format, to_bits
+from repro_mlir.base.numerics.hashing import tensor_bytes, tensor_hash
+from repro_mlir.base.numerics.tensors import TensorType, check_canonical, is_canonical, make_canonical
+from repro_mlir.base.tensors.arrays import as_array
 from repro_mlir.reference.arithmetic import from_integer
 from repro_mlir.reference.low_precision.binary_formats import decode
 from repro_mlir.reference.low_precision.block_rounding import Rounding, round_elements

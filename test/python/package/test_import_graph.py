@@ -25,76 +25,107 @@ PACKAGE = Path(__file__).resolve().parents[3] / "python" / "repro_mlir"
 # Made by nanobind and MLIR's build.
 FOREIGN = ("_mlir_libs", "dialects", "ir", "passmanager")
 
-GROUND = {
-    *("child_processes", "command_line", "constant_attributes", "errors", "field_checks", "lazy_imports", "limits"),
-    *("printing", "progress", "reimport", "shared_libraries", "signals"),
-}
-"""Modules beside the rooms, which every room may import; they import nothing but each other."""
+GROUND = {"base"}
+"""Modules that every room may import; they import nothing but each other."""
 
 ALLOWED = {
-    "numerics": set(),
+    "base.numerics": set(),
     "pages": set(),
-    "files": {"numerics"},
-    "reference": {"numerics"},
-    "frontends": {"numerics"},
-    "bundle.runner": {"files", "frontends", "numerics"},
-    "program": {"bundle.runner", "files", "frontends", "frontends.stablehlo", "numerics", "untrusted"},
-    "precision": {"files", "numerics", "program"},
-    "programs.writer": {"numerics"},
-    "gradient_compression": {"files", "frontends", "numerics", "precision", "program", "programs.writer"},
-    "untrusted": {"compilation", "execute", "files", "program"},
-    "compilation": {"bundle.runner", "files", "program", "untrusted"},
-    "distributed": {"numerics"},
-    "execute": {"bundle.runner", "compilation", "distributed", "frontends", "numerics", "program", "reference"},
-    "frontends.torch": {
-        "files", "frontends", "gradient_compression", "numerics", "precision", "program", "reference",
+    "base.files": {"base.numerics"},
+    "base.tensors": {"base.numerics"},
+    "reference": {"base.numerics"},
+    "bundle.runner": {"base.files", "base.numerics", "base.tensors"},
+    "program": {"base.files", "base.numerics", "base.tensors", "bundle.runner", "frontends.stablehlo", "untrusted"},
+    "precision": {"base.files", "base.numerics", "program"},
+    "programs.writer": {"base.numerics"},
+    "gradient_compression": {"base.files", "base.numerics", "precision", "program", "programs.writer"},
+    "untrusted": {"base.files", "compilation", "execute", "program"},
+    "compilation": {"base.files", "bundle.runner", "program", "untrusted"},
+    "distributed": {"base.numerics"},
+    "execute": {"base.numerics", "base.tensors", "bundle.runner", "compilation", "distributed", "program", "reference"},
+    "frontends": set(),
+    "frontends.torch.base": {"base.tensors", "frontends", "program"},
+    "frontends.torch.operators": {"frontends.torch.base", "precision"},
+    "frontends.torch.lower": {"frontends", "frontends.torch.base"},
+    "frontends.torch.trace": {"frontends.torch.base", "frontends.torch.operators"},
+    "frontends.torch.optimizers": {"base.numerics", "base.tensors", "frontends.torch.base", "frontends.torch.trace"},
+    "frontends.torch.objects": {
+        "base.files", "base.numerics", "base.tensors", "frontends.torch.base", "frontends.torch.lower",
+        "frontends.torch.optimizers", "frontends.torch.trace", "gradient_compression", "precision", "program",
+        "reference",
     },
-    "frontends.onnx": {"files", "frontends", "frontends.torch", "numerics", "precision", "program"},
-    "frontends.stablehlo": {"frontends", "numerics"},
-    "frontends.jax": {"frontends", "frontends.stablehlo", "numerics", "program"},
-    "frontends.tensorflow": {"frontends", "frontends.stablehlo", "numerics", "program"},
-    "frontends.keras": {"frontends", "frontends.jax", "frontends.torch", "numerics"},
-    "audit": {"numerics"},
-    "audit.operators": {"audit", "distributed", "execute", "numerics", "program", "reference"},
+    "frontends.torch.capture": {
+        "base.files", "base.numerics", "base.tensors", "frontends.torch.base", "frontends.torch.lower",
+        "frontends.torch.objects", "frontends.torch.optimizers", "frontends.torch.trace",
+        "gradient_compression", "precision", "program",
+    },
+    "frontends.torch.compile_backend": {
+        "base.files", "base.numerics", "base.tensors", "frontends.torch.base", "frontends.torch.capture",
+        "frontends.torch.lower", "frontends.torch.objects", "frontends.torch.trace", "program",
+    },
+    "frontends.torch.generation": {
+        "frontends.torch.base", "frontends.torch.capture", "frontends.torch.compile_backend",
+        "frontends.torch.operators", "frontends.torch.trace", "precision", "program",
+    },
+    "frontends.torch": {
+        "base.tensors", "frontends.torch.base", "frontends.torch.capture", "frontends.torch.objects",
+        "frontends.torch.optimizers", "program",
+    },
+    "frontends.onnx": {
+        "base.files", "base.numerics", "frontends.torch.base", "frontends.torch.capture",
+        "frontends.torch.objects", "precision", "program",
+    },
+    "frontends.stablehlo": {"base.numerics", "frontends", "program"},
+    "frontends.jax": {"base.numerics", "frontends.stablehlo", "program"},
+    "frontends.tensorflow": {"base.numerics", "frontends.stablehlo", "program"},
+    "frontends.keras": {"base.numerics", "base.tensors", "frontends.jax", "frontends.torch.capture", "program"},
+    "audit": {"base.numerics"},
+    "audit.operators": {"audit", "base.numerics", "distributed", "execute", "program", "reference"},
     "audit.receipts": {
-        "audit", "compilation", "distributed", "execute", "files", "frontends.torch", "numerics", "program",
-        "untrusted",
+        "audit", "base.files", "base.numerics", "compilation", "distributed", "execute", "frontends.torch",
+        "program", "untrusted",
     },
     "audit.dispute": {
-        "audit", "audit.operators", "audit.receipts", "execute", "files", "numerics", "program", "untrusted",
+        "audit", "audit.operators", "audit.receipts", "base.files", "base.numerics", "execute", "program",
+        "untrusted",
     },
     "audit.difference": {
-        "audit", "audit.dispute", "audit.operators", "audit.receipts", "execute", "frontends.torch", "numerics",
-        "program",
+        "audit", "audit.dispute", "audit.operators", "audit.receipts", "base.numerics", "execute",
+        "frontends.torch", "frontends.torch.compile_backend", "program",
     },
     "bundle": {
-        "audit.receipts", "bundle.runner", "execute", "files", "frontends", "frontends.torch", "numerics", "program",
+        "audit.receipts", "base.files", "base.numerics", "base.tensors", "bundle.runner", "execute",
+        "frontends.torch", "program",
     },
-    "certification": {"bundle.runner", "compilation", "numerics", "reference"},
-    "inference": {"distributed", "execute", "frontends.onnx", "frontends.tensorflow", "frontends.torch", "program"},
-    "generation": {"execute", "files", "frontends.torch", "numerics", "precision", "program"},
-    "serving": {"files", "generation", "numerics"},
-    "torch_compile": {"execute", "frontends", "frontends.torch", "numerics", "program"},
-    "programs": {"audit.receipts", "execute", "frontends", "numerics", "program", "programs.writer"},
+    "certification": {"base.numerics", "bundle.runner", "compilation", "reference"},
+    "inference": {
+        "distributed", "execute", "frontends.onnx", "frontends.tensorflow", "frontends.torch.capture",
+        "program",
+    },
+    "generation": {"base.files", "base.numerics", "execute", "frontends.torch.generation", "precision", "program"},
+    "serving": {"base.files", "base.numerics", "generation"},
+    "torch_compile": {"base.numerics", "execute", "frontends.torch.compile_backend", "program"},
+    "programs": {"audit.receipts", "base.numerics", "base.tensors", "execute", "program", "programs.writer"},
     "train": {
-        "audit.receipts", "distributed", "execute", "frontends", "frontends.torch", "gradient_compression", "numerics",
-        "precision", "program",
+        "audit.receipts", "base.numerics", "base.tensors", "distributed", "execute", "frontends.torch",
+        "frontends.torch.base", "frontends.torch.capture", "frontends.torch.optimizers",
+        "gradient_compression", "precision", "program",
     },
     "precision.report": {
-        "execute", "files", "frontends", "frontends.torch", "numerics", "pages", "precision", "program", "reference",
-        "train",
+        "base.files", "base.numerics", "base.tensors", "execute", "frontends.torch", "pages", "precision",
+        "program", "reference", "train",
     },
-    "precision.stored_codes": {"execute", "numerics", "program"},
-    "roofline": {"bundle.runner", "compilation", "execute", "files", "pages", "program"},
+    "precision.stored_codes": {"base.numerics", "execute", "program"},
+    "roofline": {"base.files", "bundle.runner", "compilation", "execute", "pages", "program"},
     "integrations": {
-        "audit.receipts", "distributed", "files", "frontends.keras", "frontends.torch", "precision", "program",
-        "programs", "train",
+        "audit.receipts", "base.files", "distributed", "frontends.keras", "frontends.torch.objects",
+        "precision", "program", "programs", "train",
     },
     "cli": {
-        "audit.difference", "audit.dispute", "audit.receipts", "bundle", "bundle.runner", "certification",
-        "compilation", "distributed", "execute", "files", "frontends.onnx", "frontends.tensorflow", "frontends.torch",
-        "generation", "integrations", "numerics", "precision", "precision.report",
-        "precision.stored_codes", "program", "roofline", "serving", "train",
+        "audit.difference", "audit.dispute", "audit.receipts", "base.files", "base.numerics", "bundle",
+        "bundle.runner", "certification", "compilation", "distributed", "execute", "frontends.onnx",
+        "frontends.tensorflow", "frontends.torch", "generation", "integrations", "precision",
+        "precision.report", "precision.stored_codes", "program", "roofline", "serving", "train",
     },
 }  # fmt: skip
 """What the rooms import of each other, lowest first. A part of a room that others import alone is a room of its own."""
@@ -201,8 +232,8 @@ def test_imports_are_found() -> None:
     assert Import("train.trainer", "frontends.torch", True, "module") in found
     assert Import("audit.difference.find", "frontends.torch.compile_backend.eager", True, "function") in found
     assert Import("frontends.torch.lower.lowering", "torch_mlir", False, "module") in found
-    assert Import("frontends.interface", "frontends.arrays", True, "module") in found
-    assert Import("reference.stored", "errors", True, "module") in found
+    assert Import("base.tensors.arrays", "base.tensors.frameworks", True, "module") in found
+    assert Import("reference.stored", "base.errors", True, "module") in found
 
 
 @pytest.mark.parametrize("room", ALLOWED)
@@ -238,9 +269,9 @@ def test_the_ground_imports_no_room() -> None:
 
 
 def test_only_the_frontend_imports_torch() -> None:
-    """Beside the trainers of packages that need it themselves."""
+    """Exceptions: trainers of packages that need it themselves, and the module that reads the user's tensors."""
     for each in imports():
-        if within(each.importer, "integrations"):
+        if within(each.importer, "integrations") or each.importer == "base.tensors.torch_tensors":
             continue
         if not each.own and each.module.split(".")[0] in ("torch", "torch_mlir", "functorch"):
             is_type = each.importer in USERS_OF_MODELS and each.kind == "types"
@@ -282,25 +313,23 @@ def test_nobody_else_names_torch() -> None:
         ("", "frontends.torch.capture.initialization"),
         ("", "frontends.torch.capture.programs"),
         ("", "torch_compile"),
-        # By which the frontend of a tensor is found.
-        ("frontends.tensors", "torch"),
-        ("frontends.tensors", ".torch.base.tensors"),
+        # By which the module for a tensor is found.
+        ("base.tensors.frameworks", "torch"),
+        ("base.tensors.frameworks", ".torch_tensors"),
         # Keras' name of its backend.
         ("frontends.keras.backends", "torch"),
         # Distributions whose versions the command prints.
         ("cli.versions", "torch"),
         ("cli.versions", "torch-mlir"),
         # Libraries that are kept from TensorFlow's LLVM.
-        ("shared_libraries", "torch_mlir._mlir_libs"),
-        ("shared_libraries", "libTorchMLIRAggregateCAPI.so"),
-        ("bundle.runner.packing", "frontends/torch/base/__init__.py"),
-        ("bundle.runner.packing", "frontends/torch/base/tensors.py"),
-        ("bundle.runner.packing", "repro_mlir/frontends/torch/__init__.py"),
+        ("base.shared_libraries", "torch_mlir._mlir_libs"),
+        ("base.shared_libraries", "libTorchMLIRAggregateCAPI.so"),
+        ("bundle.runner.packing", "base/tensors/torch_tensors.py"),
     }
     for name, path in sources().items():
         if within(name, "frontends.torch") or within(name, "integrations") or name in USERS_OF_MODELS:
             continue
-        if within(name, "frontends.onnx") or name == "frontends.keras.on_torch":
+        if within(name, "frontends.onnx") or name in ("frontends.keras.on_torch", "base.tensors.torch_tensors"):
             continue
         tree = ast.parse(path.read_text())
         for node in ast.walk(tree):
@@ -314,16 +343,13 @@ def test_nobody_else_names_torch() -> None:
 
 def test_the_program_knows_no_frontend() -> None:
     """But for modules in StableHLO, which come as files and of which that frontend makes linalg."""
-    found = {(each.importer, each.module) for each in imports() if within(each.importer, "program") and each.own}
-    # Of these, neither knows one.
-    known = ("frontends.interface", "frontends.entry_point")
-    others = {pair for pair in found if within(pair[1], "frontends") and pair[1] not in known}
-    assert others == {("program.modules", "frontends.stablehlo.modules")}
+    found = [each for each in imports() if within(each.importer, "program") and within(each.module, "frontends")]
+    assert {(each.importer, each.module) for each in found} == {("program.modules", "frontends.stablehlo.modules")}
     assert not any(each.module == "program.exact" for each in imports() if each.importer == "program.program")
 
 
 def test_what_frontends_have_in_common_is_small() -> None:
-    found = {each.module for each in imports() if each.importer == "frontends.interface" and not each.own}
+    found = {each.module for each in imports() if each.importer == "program.imported" and not each.own}
     assert found == {"__future__", "collections.abc", "dataclasses", "numpy", "typing"}
 
 
@@ -334,7 +360,7 @@ def test_the_reference_knows_nothing_else() -> None:
         if within(each.importer, "reference"):
             root = each.module.split(".")[0]
             foreign = root in sys.stdlib_module_names or root in ("numpy", "gmpy2")
-            known = each.module == "errors" or within(each.module, "reference") or within(each.module, "numerics")
+            known = any(within(each.module, room) for room in ("base.errors", "base.numerics", "reference"))
             assert known if each.own else foreign, each
     users = {each.importer for each in imports() if each.own and within(each.module, "reference")}
     assert {name for name in users if not within(name, "reference")} == {
@@ -348,7 +374,8 @@ package = set(sys.modules)
 from repro_mlir.reference.interpreter import Interpreter
 Interpreter(sys.stdin.buffer.read()).run()
 own = {name for name in set(sys.modules) - package if name.startswith("repro_mlir.")}
-assert all(name.split(".")[1] in ("errors", "numerics", "printing", "reference") for name in own), own
+known = tuple(f"repro_mlir.{each}" for each in ("base.errors", "base.numerics", "base.printing", "reference"))
+assert all(name == "repro_mlir.base" or name.startswith(known) for name in own), own
 """
     data = to_bytes("func.func @main() attributes {repro.num_state = 0 : i64} { return }")
     run_without(("torch", "blake3"), code, data)
@@ -356,16 +383,16 @@ assert all(name.split(".")[1] in ("errors", "numerics", "printing", "reference")
 
 def test_the_runner_imports_what_it_is_packed_with() -> None:
     packed = {name_of(PACKAGE / member[len("repro_mlir/") :]) for member in runner_members() if "/" in member}
-    assert "bundle.runner.session" in packed and "numerics.tensors" in packed
+    assert "bundle.runner.session" in packed and "base.numerics.tensors" in packed
     for each in imports():
-        # Their __init__ is an empty one there.
-        if each.importer in packed - {"", "frontends.torch"} and each.kind != "types":
+        # The __init__ of the package is an empty one there.
+        if each.importer in packed - {""} and each.kind != "types":
             known = each.module in packed if each.own else each.module.split(".")[0] in sys.stdlib_module_names
             # They do without, or nobody imports them where there is none.
             optional = (
-                ("numerics.digest", "blake3"),
-                ("frontends.torch.base.tensors", "torch"),
-                ("frontends.typed_arrays", "ml_dtypes"),
+                ("base.numerics.digest", "blake3"),
+                ("base.tensors.torch_tensors", "torch"),
+                ("base.tensors.typed_arrays", "ml_dtypes"),
             )
             assert known or each.module == "numpy" or (each.importer, each.module) in optional, each
 
@@ -427,10 +454,11 @@ def test_everything_else_can_be_imported_without_frameworks() -> None:
         if name
         and not name.endswith("__main__")
         and not any(within(name, f"frontends.{framework}") for framework in FRAMEWORKS)
+        and name != "base.tensors.torch_tensors"
         # Each needs its package.
         and not name.startswith("integrations.")
     ]
-    modules += [f"repro_mlir.frontends.torch{name}" for name in ("", ".capture.programs", ".capture.scripts")]
+    modules += [f"repro_mlir.frontends.torch{name}" for name in ("", ".capture.programs", ".scripts")]
     modules += [f"repro_mlir.frontends.onnx{name}" for name in ("", ".programs")]
     modules += [f"repro_mlir.frontends.{each}{name}" for each in ("jax", "tensorflow") for name in ("", ".programs")]
     modules.append("repro_mlir.frontends.keras")

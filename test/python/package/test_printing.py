@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from repro_mlir import ReproError
 from repro_mlir.audit.dispute.verdict import Verdict
+from repro_mlir.base.numerics.tensors import TensorType
+from repro_mlir.base.printing import foreign, printable, tell
 from repro_mlir.cli.main import main
-from repro_mlir.numerics.tensors import TensorType
-from repro_mlir.printing import foreign, printable, tell
 from repro_mlir.program import Program
 
 # Up and erase; a line end; the C1 form of ESC [; an override of direction; a line separator; a space without width.

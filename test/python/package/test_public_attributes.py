@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 import repro_mlir
 from repro_mlir import ReproError
-from repro_mlir.constant_attributes import ConstantAttributes
+from repro_mlir.base.constant_attributes import ConstantAttributes
 from repro_mlir.programs import ProgramTrainer, mean_squared_error, sgd, training_step
 
 torch = pytest.importorskip("torch")

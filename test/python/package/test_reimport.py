@@ -64,7 +64,7 @@ def test_reload() -> None:
     run("""
 import repro_mlir
 import repro_mlir.frontends.torch.base.repro_operations
-for module in (repro_mlir, repro_mlir.errors, repro_mlir.frontends.torch.base.repro_operations):
+for module in (repro_mlir, repro_mlir.base.errors, repro_mlir.frontends.torch.base.repro_operations):
     importlib.reload(module)
 assert train() == first
 """)

@@ -21,7 +21,7 @@ from repro_mlir import ReproError
 from repro_mlir.audit.dispute import LocalChannel, Prover, RecordedRun, settle
 from repro_mlir.audit.operators import OperatorGraph, Tracer
 from repro_mlir.compilation.cpu import runnable_levels
-from repro_mlir.frontends.torch.capture.scripts import load_training
+from repro_mlir.frontends.torch.scripts import load_training
 from repro_mlir.precision import (
     Format,
     Hadamard,

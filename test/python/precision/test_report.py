@@ -19,7 +19,7 @@ import pytest
 import repro_mlir
 from repro_mlir import ReproError
 from repro_mlir.cli.main import main
-from repro_mlir.frontends.torch.capture.scripts import load_training
+from repro_mlir.frontends.torch.scripts import load_training
 from repro_mlir.precision import Recipe, RolePrecision, blocks, recipe_to_json
 from repro_mlir.precision.report import Report, compare_recipes
 from repro_mlir.precision.report.compare import spread

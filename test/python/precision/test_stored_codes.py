@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import repro_mlir
 from repro_mlir import Program, ReproError
-from repro_mlir.files.tensor_file import write_tensors
+from repro_mlir.base.files.tensor_file import write_tensors
 from repro_mlir.program.canonical import to_bytes
 from repro_mlir.program.program import read_signature
 from repro_mlir.reference.low_precision.binary_formats import ELEMENT_FORMATS

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 import repro_mlir
 from repro_mlir import ReproError, compile, exact_contractions
+from repro_mlir.base.errors import CompileError
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.compilation import gpu as device_code
 from repro_mlir.compilation.cpu import compile as compile_cpu
-from repro_mlir.errors import CompileError
-from repro_mlir.numerics.tensors import TensorType
 from repro_mlir.program import Program, read_signature
 from repro_mlir.program.canonical import to_bytes
 

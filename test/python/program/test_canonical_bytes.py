@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import repro_mlir
 from repro_mlir import ReproError
+from repro_mlir.base.files.tensor_file import read_tensors, write_tensors
+from repro_mlir.base.numerics.hashing import tensor_bytes, tensor_hash
+from repro_mlir.base.numerics.tensors import TensorType, check_canonical, from_bytes, is_canonical, make_canonical
 from repro_mlir.bundle.runner.initial import initial_array
-from repro_mlir.files.tensor_file import read_tensors, write_tensors
-from repro_mlir.numerics.hashing import tensor_bytes, tensor_hash
-from repro_mlir.numerics.tensors import TensorType, check_canonical, from_bytes, is_canonical, make_canonical
 from repro_mlir.program import Program
 from repro_mlir.program.canonical import to_bytes
 

@@ -14,8 +14,8 @@ import pytest
 import repro_mlir
 import torch
 from repro_mlir import ReproError
+from repro_mlir.base.numerics.hashing import state_hash
 from repro_mlir.cli import main as cli
-from repro_mlir.numerics.hashing import state_hash
 
 
 def training() -> tuple[Any, ...]:

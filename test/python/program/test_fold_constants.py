@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 ir = pytest.importorskip("repro_mlir.ir")
-from repro_mlir.numerics.formats import canonical, element_type, from_bits, to_bits  # noqa: E402
+from repro_mlir.base.numerics.formats import canonical, element_type, from_bits, to_bits  # noqa: E402
 from repro_mlir.passmanager import PassManager  # noqa: E402
 from repro_mlir.program.canonical import to_bytes  # noqa: E402
 from repro_mlir.reference.interpreter import Interpreter  # noqa: E402

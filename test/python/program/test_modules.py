@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from repro_mlir import Program, ReproError, compile
 from repro_mlir._mlir_libs import _repro
+from repro_mlir.base.files.tensor_file import write_tensors
 from repro_mlir.cli.main import main
-from repro_mlir.files.tensor_file import write_tensors
 from repro_mlir.untrusted import import_module
 
 OPT = Path(_repro.__file__).parent / "repro-opt"

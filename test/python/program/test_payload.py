@@ -13,8 +13,8 @@ import pytest
 import repro_mlir
 import torch
 from repro_mlir.execute.executable import compile
-from repro_mlir.frontends.interface import Microbatches
 from repro_mlir.gradient_compression import QSGD, Blocks, OneBit, TopK
+from repro_mlir.program.imported import Microbatches
 from repro_mlir.program.microbatches import MicrobatchProgram
 from repro_mlir.program.payload import payload_of
 

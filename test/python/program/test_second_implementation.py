@@ -15,7 +15,7 @@ from support.stored_samples import BLOCK_CONTRACTIONS, BLOCKS, EVERYTHING, MANY_
 
 ir = pytest.importorskip("repro_mlir.ir")
 from repro_mlir._mlir_libs._repro import program_hash  # noqa: E402
-from repro_mlir.numerics import hashing  # noqa: E402
+from repro_mlir.base.numerics import hashing  # noqa: E402
 from repro_mlir.passmanager import PassManager  # noqa: E402
 from support import identity_bytes  # noqa: E402
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 import repro_mlir
-from repro_mlir.errors import StepFailed
-from repro_mlir.numerics.hashing import tensor_hash
+from repro_mlir.base.errors import StepFailed
+from repro_mlir.base.numerics.hashing import tensor_hash
 from repro_mlir.program import Program
 
 ROOT = Path(__file__).resolve().parents[3]

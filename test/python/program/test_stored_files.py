@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 import repro_mlir
 from repro_mlir.audit.receipts.signing import read_public_key
+from repro_mlir.base.errors import ReceiptWrong
+from repro_mlir.base.numerics.hashing import state_hash
 from repro_mlir.bundle.runner import Bundle
 from repro_mlir.bundle.runner.driver import LIBRARY_VARIABLE
 from repro_mlir.bundle.stub_driver import LIBRARY
 from repro_mlir.cli.main import main
-from repro_mlir.errors import ReceiptWrong
-from repro_mlir.numerics.hashing import state_hash
 from repro_mlir.program import Program
 from repro_mlir.program.canonical import examine
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from blake3 import blake3
 from repro_mlir import ReproError, SymbolicProgram, ir
-from repro_mlir.frontends.interface import Symbol, SymbolicImport
 from repro_mlir.program import symbolic_program_of
+from repro_mlir.program.imported import Symbol, SymbolicImport
 
 TEXT = """
 func.func @main(%w: tensor<4xf32> {repro.name = "w"},

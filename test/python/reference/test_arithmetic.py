@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from repro_mlir.numerics.elements import ELEMENTS
-from repro_mlir.numerics.formats import element_type, from_bits, round_to_format, sign_extend, to_bits
+from repro_mlir.base.numerics.elements import ELEMENTS
+from repro_mlir.base.numerics.formats import element_type, from_bits, round_to_format, sign_extend, to_bits
 from repro_mlir.reference import arithmetic, integers
 
 STORAGE = ["bf16", "f16", "f8E4M3FN", "f8E5M2"]

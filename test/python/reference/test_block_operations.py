@@ -9,8 +9,8 @@ import re
 
 import numpy as np
 import pytest
-from repro_mlir.errors import StepFailed
-from repro_mlir.numerics.formats import element_type, to_bits
+from repro_mlir.base.errors import StepFailed
+from repro_mlir.base.numerics.formats import element_type, to_bits
 from repro_mlir.program.canonical import to_bytes
 from repro_mlir.reference.interpreter import Interpreter
 from repro_mlir.reference.low_precision.binary_formats import ELEMENT_FORMATS

@@ -13,7 +13,7 @@ import pytest
 import scalar
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from repro_mlir.numerics import philox as random
+from repro_mlir.base.numerics import philox as random
 from repro_mlir.reference import arithmetic, folds, ordering
 
 

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 import scalar
-from repro_mlir.errors import ProgramError, StepFailed
-from repro_mlir.numerics.hashing import tensor_hash
+from repro_mlir.base.errors import ProgramError, StepFailed
+from repro_mlir.base.numerics.hashing import tensor_hash
 from repro_mlir.program.canonical import to_bytes
 from repro_mlir.reference.interpreter import Interpreter
 from repro_mlir.reference.program import Operation

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import pytest
 from repro_mlir import ReproError
-from repro_mlir.errors import ProgramError
-from repro_mlir.numerics.formats import to_bits
+from repro_mlir.base.errors import ProgramError
+from repro_mlir.base.numerics.formats import to_bits
 from repro_mlir.program.canonical import from_bytes, to_bytes
 from repro_mlir.reference import folds
 from repro_mlir.reference.indexing import Division, IndexMap, IndexSum

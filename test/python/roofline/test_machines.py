@@ -13,8 +13,8 @@ from typing import Any
 
 import jsonschema
 import pytest
+from repro_mlir.base.errors import ReproError
 from repro_mlir.compilation import cpu, gpu
-from repro_mlir.errors import ReproError
 from repro_mlir.roofline import (
     NUMBERS,
     Accelerator,

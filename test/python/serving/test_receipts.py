@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 from blake3 import blake3
 from repro_mlir import Generator, ReproError, Sampling
-from repro_mlir.errors import ReceiptWrong
+from repro_mlir.base.errors import ReceiptWrong
+from repro_mlir.base.numerics.hashing import state_hash, tensor_digest
 from repro_mlir.generation.identity import ModelIdentity, identity_of, programs_of
-from repro_mlir.numerics.hashing import state_hash, tensor_digest
 from repro_mlir.program.canonical import examine
 from repro_mlir.serving import verification
 from repro_mlir.serving.api import _Form

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import pytest
 import repro_mlir
+from repro_mlir.base.errors import ReproError
 from repro_mlir.compilation.cpu import runnable_levels
-from repro_mlir.errors import ReproError
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")
@@ -553,7 +553,7 @@ def test_a_failed_check_leaves_what_would_be_written() -> None:
         return F.cross_entropy(x, y)
 
     run, count = compiled(function, fullgraph=True), torch.zeros(3)
-    with pytest.raises(repro_mlir.errors.StepFailed):
+    with pytest.raises(repro_mlir.base.errors.StepFailed):
         run(torch.zeros(2, 3), torch.tensor([0, 3]), count)
     assert count.tolist() == [0, 0, 0]
     run(torch.zeros(2, 3), torch.tensor([0, 2]), count)
@@ -849,7 +849,7 @@ def test_fallback_to_eager_says_so() -> None:
 
 def test_a_failed_check_raises() -> None:
     run = compiled(lambda x, y: F.cross_entropy(x, y), fullgraph=True)
-    with pytest.raises(repro_mlir.errors.StepFailed):
+    with pytest.raises(repro_mlir.base.errors.StepFailed):
         run(torch.zeros(2, 3), torch.tensor([0, 3]))
     assert run(torch.zeros(2, 3), torch.tensor([0, 2])).item() == pytest.approx(math.log(3))
 
@@ -870,7 +870,7 @@ def test_assertions_on_values_are_checks_of_the_step(form: str, target: str) -> 
     for gradient in (False, True):
         x = torch.zeros(3, requires_grad=gradient)
         message = "an assertion failed" if form == "without" else "expected a sum above zero"
-        with pytest.raises(repro_mlir.errors.StepFailed, match=rf"test_backend\.py:\d+.*: {message}"):
+        with pytest.raises(repro_mlir.base.errors.StepFailed, match=rf"test_backend\.py:\d+.*: {message}"):
             run(x)
         assert run(x + 1).shape == (3,)
 

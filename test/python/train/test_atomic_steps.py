@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 import repro_mlir
-from repro_mlir.files import storage
-from repro_mlir.signals import deferred_signals
+from repro_mlir.base.files import storage
+from repro_mlir.base.signals import deferred_signals
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 import repro_mlir
+from repro_mlir.base.errors import BatchesEnded, ReproError
 from repro_mlir.compilation.cpu import runnable_levels
-from repro_mlir.errors import BatchesEnded, ReproError
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")

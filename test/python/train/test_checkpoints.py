@@ -79,7 +79,7 @@ def test_a_failed_step_has_taken_its_batch() -> None:
     trainer = new_trainer()
     x, y = next(batches())
     trainer.step(x, y)
-    with pytest.raises(repro_mlir.errors.StepFailed):
+    with pytest.raises(repro_mlir.base.errors.StepFailed):
         trainer.step(x, y + 7)
     assert (trainer.steps, trainer.cursor) == (1, 2) and trainer.state_dict()["cursor"] == 2
 
@@ -123,7 +123,7 @@ def test_a_receipt_begins_with_the_loaded_state(target: str, tmp_path: Path) -> 
         other.load_state_dict(state)
         other.fit(batches(3), 2)
         x, y = next(batches())
-        with pytest.raises(repro_mlir.errors.StepFailed):
+        with pytest.raises(repro_mlir.base.errors.StepFailed):
             other.step(x, y + 7)
         assert (other.steps, other.cursor) == (5, 6)
         other.fit(batches(5), 2)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import repro_mlir
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")

@@ -248,7 +248,7 @@ def test_E1_class_out_of_range() -> None:
     ((x, y),) = _batches(1)
     trainer.step(x, y)
     before = trainer.state_hash()
-    with pytest.raises(repro_mlir.errors.StepFailed):
+    with pytest.raises(repro_mlir.base.errors.StepFailed):
         trainer.evaluate(x, y + 7)
     assert (trainer.state_hash(), trainer.steps, trainer.cursor) == (before, 1, 1)
     assert trainer.evaluate(x, y) > 0

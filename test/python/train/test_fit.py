@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 import repro_mlir
 import torch
-from repro_mlir import ReceiptOptions, Trainer, progress
+from repro_mlir import ReceiptOptions, Trainer
+from repro_mlir.base import progress
 
 pytest.importorskip("torch_mlir")
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import repro_mlir
-from repro_mlir.numerics.digest import blake3_of
+from repro_mlir.base.numerics.digest import blake3_of
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")

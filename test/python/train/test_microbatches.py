@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import repro_mlir
+from repro_mlir.base.errors import ReproError, StepFailed
 from repro_mlir.distributed.sums import SumLayout
-from repro_mlir.errors import ReproError, StepFailed
 from repro_mlir.reference.interpreter import Interpreter
 
 torch = pytest.importorskip("torch")

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 import repro_mlir
+from repro_mlir.base.errors import NonFiniteLoss, ReceiptWrong
 from repro_mlir.cli.main import main
-from repro_mlir.errors import NonFiniteLoss, ReceiptWrong
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")

@@ -16,7 +16,7 @@ import torch
 import torch.utils._pytree as pytree
 from repro_mlir import ReceiptOptions, StepResult, Trainer
 from repro_mlir.cli import main as cli
-from repro_mlir.frontends.torch.capture.scripts import load_training
+from repro_mlir.frontends.torch.scripts import load_training
 from torch import nn
 
 pytest.importorskip("torch_mlir")

@@ -79,7 +79,7 @@ def test_E1_class_out_of_range_leaves_the_state(target: str) -> None:
     trainer = linear_trainer(target)
     trainer.step(*BATCH)
     before = trainer.state_hash()
-    with pytest.raises(repro_mlir.errors.StepFailed):
+    with pytest.raises(repro_mlir.base.errors.StepFailed):
         trainer.step(BATCH[0], torch.tensor([0, 1, 7, 1]))
     assert trainer.state_hash() == before
     trainer.step(*BATCH)

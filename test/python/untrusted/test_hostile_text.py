@@ -133,8 +133,8 @@ def test_programs_of_strangers_are_compiled_in_a_child(tmp_path: Path, monkeypat
     """A program that was read from a file meets the compiler of this process nowhere; one's own does."""
     import numpy as np
     import repro_mlir
+    from repro_mlir.base.numerics.tensors import TensorType
     from repro_mlir.compilation import cache
-    from repro_mlir.numerics.tensors import TensorType
 
     monkeypatch.setenv("REPRO_MLIR_CACHE", "off")
     kind = TensorType("a", "f32", (4,))

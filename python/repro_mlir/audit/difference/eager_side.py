@@ -19,7 +19,7 @@ import numpy as np
 
 from repro_mlir import ir
 from repro_mlir.audit.operators import Operator, OperatorGraph
-from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.program import Program
 from repro_mlir.program.canonical import read_module
 

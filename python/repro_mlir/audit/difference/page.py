@@ -9,7 +9,7 @@ import html
 
 from repro_mlir.audit.difference.report import Difference, OperatorDifference, TensorDifference
 from repro_mlir.audit.operators import Operator, OperatorGraph, Value
-from repro_mlir.printing import printable
+from repro_mlir.base.printing import printable
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #222; }

@@ -22,7 +22,7 @@ from repro_mlir.audit.operators import Operator
 from repro_mlir.audit.receipts.commitments import commit
 from repro_mlir.audit.receipts.comparison import differences, first_different_field, ran
 from repro_mlir.audit.receipts.receipt import Receipt
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
 from repro_mlir.program import Program
 
 

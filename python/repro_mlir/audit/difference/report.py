@@ -12,7 +12,7 @@ import numpy as np
 
 from repro_mlir.audit.elements import ElementDifference, first_difference, ulp_distances
 from repro_mlir.audit.operators import Operator, OperatorGraph
-from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.base.numerics.tensors import TensorType
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ import numpy as np
 
 from repro_mlir.audit.difference.report import Difference, OperatorDifference, TensorDifference, compare
 from repro_mlir.audit.operators import Operator, OperatorGraph, Tracer
+from repro_mlir.base.numerics.tensors import TensorType, parts_of
 from repro_mlir.execute.microbatches import compile_step
-from repro_mlir.numerics.tensors import TensorType, parts_of
 
 Arrays = list[np.ndarray]
 
@@ -23,7 +23,7 @@ _LISTED = 200
 
 
 class Side(Protocol):
-    """One way to run a program. Arrays are as numerics/tensors.py holds them."""
+    """One way to run a program. Arrays are as base/numerics/tensors.py holds them."""
 
     name: str
 

@@ -15,7 +15,7 @@ from repro_mlir.audit.dispute import connection, quotas
 from repro_mlir.audit.dispute.channels import Channel, FileChannel, SocketChannel
 from repro_mlir.audit.dispute.connection import Stranger
 from repro_mlir.audit.dispute.tokens import NO_TOKEN
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
 
 _KINDS = ("tcp", "unix", "files")
 _FORMS = "tcp:HOST:PORT, unix:PATH or files:FOLDER"

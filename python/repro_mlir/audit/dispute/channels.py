@@ -12,8 +12,8 @@ from typing import Protocol
 from repro_mlir.audit.dispute import connection
 from repro_mlir.audit.dispute.folder import Folder
 from repro_mlir.audit.dispute.prover import Prover
-from repro_mlir.errors import SHORTAGES, ReproError
-from repro_mlir.files.regular import TooLarge
+from repro_mlir.base.errors import SHORTAGES, ReproError
+from repro_mlir.base.files.regular import TooLarge
 
 
 class Silence(Exception):

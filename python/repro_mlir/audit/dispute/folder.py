@@ -14,8 +14,8 @@ import stat
 import time
 from pathlib import Path
 
-from repro_mlir.errors import ReproError
-from repro_mlir.files.regular import read_regular
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.files.regular import read_regular
 
 _POLL = 0.02
 

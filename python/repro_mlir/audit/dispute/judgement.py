@@ -16,9 +16,9 @@ from repro_mlir.audit.elements import ElementDifference, first_difference
 from repro_mlir.audit.operators import Extraction, Extractor, Operator, OperatorGraph
 from repro_mlir.audit.operators.commitments import OperatorClaim
 from repro_mlir.audit.operators.tracing import value_hash
-from repro_mlir.errors import ReproError, StepFailed
-from repro_mlir.files import tensor_record
-from repro_mlir.limits import VARIABLE
+from repro_mlir.base.errors import ReproError, StepFailed
+from repro_mlir.base.files import tensor_record
+from repro_mlir.base.limits import VARIABLE
 from repro_mlir.untrusted import interpret
 
 

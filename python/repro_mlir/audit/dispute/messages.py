@@ -9,9 +9,9 @@ from typing import Any
 
 from repro_mlir.audit.dispute.quotas import REASON_CHARACTERS
 from repro_mlir.audit.receipts.form import check_run
-from repro_mlir.errors import ReproError
-from repro_mlir.files import canonical_json
-from repro_mlir.files import json_shapes as shapes
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.files import canonical_json
+from repro_mlir.base.files import json_shapes as shapes
 
 PROTOCOL = 3
 

@@ -25,10 +25,10 @@ from repro_mlir.audit.operators.commitments import OperatorClaim
 from repro_mlir.audit.operators.tracing import value_hash
 from repro_mlir.audit.receipts.commitments import Commitment, first_link, next_link
 from repro_mlir.audit.receipts.form import Signature, committed_microbatches, tensors_from_json, version_of_run
-from repro_mlir.errors import ReproError
-from repro_mlir.files import canonical_json
-from repro_mlir.limits import VARIABLE
-from repro_mlir.numerics.tensors import TensorType, check_canonical, from_bytes
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.files import canonical_json
+from repro_mlir.base.limits import VARIABLE
+from repro_mlir.base.numerics.tensors import TensorType, check_canonical, from_bytes
 from repro_mlir.program import read_signature
 from repro_mlir.program.microbatches import (
     MicrobatchError,

@@ -16,9 +16,9 @@ from repro_mlir.audit.dispute.messages import PROTOCOL, Message, NoMessage, deco
 from repro_mlir.audit.dispute.runs import Run
 from repro_mlir.audit.operators import Operator, OperatorGraph, Value
 from repro_mlir.audit.operators.commitments import OperatorTree, commit_operators
-from repro_mlir.errors import ReceiptWrong, StepFailed
-from repro_mlir.files import canonical_json
-from repro_mlir.numerics.hashing import tensor_bytes
+from repro_mlir.base.errors import ReceiptWrong, StepFailed
+from repro_mlir.base.files import canonical_json
+from repro_mlir.base.numerics.hashing import tensor_bytes
 
 
 class QuestionError(ValueError):

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from repro_mlir.limits import limits
+from repro_mlir.base.limits import limits
 
 ANSWER_SECONDS = 600.0
 """For one answer."""

@@ -20,9 +20,9 @@ from repro_mlir.audit.operators import OperatorGraph
 from repro_mlir.audit.receipts.commitments import Commitment
 from repro_mlir.audit.receipts.comparison import first_different_field
 from repro_mlir.audit.receipts.form import NUMERICS, Signature
-from repro_mlir.errors import ReproError
-from repro_mlir.numerics.hashing import combine_digests
-from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.hashing import combine_digests
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.program.microbatches import StepProgram
 
 _T = TypeVar("_T")

@@ -19,8 +19,8 @@ from repro_mlir.audit.receipts.file_list import list_files
 from repro_mlir.audit.receipts.form import NUMERICS, Header, ListedProgram, Signature
 from repro_mlir.audit.receipts.receipt import Receipt
 from repro_mlir.audit.receipts.verification import InputSource, Replay, records_to_execute
+from repro_mlir.base.files import canonical_json
 from repro_mlir.execute.executable import check_target
-from repro_mlir.files import canonical_json
 from repro_mlir.program.microbatches import StepProgram
 
 Arrays = list[np.ndarray]
@@ -56,7 +56,7 @@ class Run(Protocol):
         """The operators of the program of a step; None for a change."""
 
     def arrays(self, record: int) -> Arrays:
-        """The state before a step and its inputs, as numerics/tensors.py holds them."""
+        """The state before a step and its inputs, as base/numerics/tensors.py holds them."""
 
     def tracer(self, record: int) -> Tracer:
         """What runs a step operator by operator."""
@@ -193,7 +193,7 @@ class ReceiptRun:
         return None if program is None else self.graphs[program]
 
     def state_after(self, record: int) -> Arrays:
-        """The state after a record, as numerics/tensors.py holds it; it is run to from a kept one."""
+        """The state after a record, as base/numerics/tensors.py holds it; it is run to from a kept one."""
         with closing(self._replay()) as replay:
             for earlier in records_to_execute([record] if record else [], list_files(self._receipt.path).kept):
                 replay.run(earlier)

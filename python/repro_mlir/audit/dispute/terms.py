@@ -16,7 +16,7 @@ from repro_mlir.audit.receipts.comparison import first_different_field
 from repro_mlir.audit.receipts.form import Signature
 from repro_mlir.audit.receipts.receipt import Receipt, digests_of
 from repro_mlir.audit.receipts.script_inputs import ScriptBatches
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
 
 
 @dataclass(frozen=True)

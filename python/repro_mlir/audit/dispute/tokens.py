@@ -9,8 +9,8 @@ import os
 import stat
 from pathlib import Path
 
-from repro_mlir.errors import ReproError
-from repro_mlir.files.regular import open_regular
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.files.regular import open_regular
 
 NO_TOKEN = b""
 """Where whoever can connect counts as the referee."""

@@ -13,9 +13,9 @@ import numpy as np
 
 from repro_mlir.audit.elements import ElementDifference
 from repro_mlir.audit.operators import Extraction, Operator
-from repro_mlir.errors import ReproError
-from repro_mlir.files.npz import write_arrays
-from repro_mlir.printing import foreign
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.files.npz import write_arrays
+from repro_mlir.base.printing import foreign
 
 _LONGEST = 1000
 """Characters of a reason, which may quote a party."""

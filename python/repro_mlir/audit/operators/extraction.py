@@ -17,7 +17,7 @@ from typing import Any
 from repro_mlir import ir
 from repro_mlir.audit.operators.cloning import clone, operations_of
 from repro_mlir.audit.operators.graph import OperatorGraph, Value
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
 from repro_mlir.program import Program
 from repro_mlir.program.canonical import read_module, write_module
 

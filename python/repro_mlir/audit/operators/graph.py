@@ -16,8 +16,8 @@ from functools import cached_property
 from types import MappingProxyType
 
 from repro_mlir.audit.operators.unrolling import Place, unroll
-from repro_mlir.numerics.tensors import TensorType
-from repro_mlir.printing import foreign
+from repro_mlir.base.numerics.tensors import TensorType
+from repro_mlir.base.printing import foreign
 from repro_mlir.program.microbatches import MicrobatchProgram, StepProgram
 from repro_mlir.reference.program import Operation, ValueType
 from repro_mlir.reference.stored import read_program

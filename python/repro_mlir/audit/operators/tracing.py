@@ -16,11 +16,11 @@ import numpy as np
 
 from repro_mlir.audit.operators.extraction import Extraction, Extractor
 from repro_mlir.audit.operators.graph import Operator, OperatorGraph, Value, used_numbers
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.environment import float_environment
+from repro_mlir.base.numerics.formats import element_type, from_bits, to_bits
+from repro_mlir.base.numerics.hashing import tensor_digest
 from repro_mlir.execute.executable import Executable, compile
-from repro_mlir.numerics.environment import float_environment
-from repro_mlir.numerics.formats import element_type, from_bits, to_bits
-from repro_mlir.numerics.hashing import tensor_digest
 from repro_mlir.reference.interpreter import evaluate_operation
 from repro_mlir.reference.program import Operation
 
@@ -45,7 +45,7 @@ def run_extraction(extraction: Extraction, arrays: Sequence[np.ndarray]) -> list
 class Tracer:
     """Runs steps of a program operator by operator.
 
-    Arrays are as numerics/tensors.py holds them.
+    Arrays are as base/numerics/tensors.py holds them.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ def _imported(value: Value, array: np.ndarray) -> np.ndarray:
 
 @float_environment()
 def _exported(value: Value, array: np.ndarray) -> np.ndarray:
-    """An array of the interpreter as numerics/tensors.py holds it, NaNs canonical (V4)."""
+    """An array of the interpreter as base/numerics/tensors.py holds it, NaNs canonical (V4)."""
     kind = element_type(value.kind.element)
     if kind.is_float:
         bits = to_bits(array, kind)

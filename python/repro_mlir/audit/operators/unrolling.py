@@ -15,11 +15,11 @@ from typing import Any
 
 from repro_mlir import ir
 from repro_mlir.audit.operators.cloning import clone, operations_of
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.limits import limits
+from repro_mlir.base.numerics.elements import ELEMENTS
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.distributed.tree import fold
-from repro_mlir.errors import ReproError
-from repro_mlir.limits import limits
-from repro_mlir.numerics.elements import ELEMENTS
-from repro_mlir.numerics.tensors import TensorType
 from repro_mlir.program import Program
 from repro_mlir.program.canonical import read_module, write_module
 from repro_mlir.program.microbatches import MicrobatchProgram

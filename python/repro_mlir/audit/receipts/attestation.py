@@ -17,8 +17,8 @@ from repro_mlir.audit.receipts.consistency import check_consistency
 from repro_mlir.audit.receipts.form import SEAL
 from repro_mlir.audit.receipts.receipt import Receipt
 from repro_mlir.audit.receipts.signing import PrivateKey
-from repro_mlir.files import canonical_json
-from repro_mlir.files.regular import open_regular
+from repro_mlir.base.files import canonical_json
+from repro_mlir.base.files.regular import open_regular
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"

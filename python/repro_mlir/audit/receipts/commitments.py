@@ -15,7 +15,7 @@ import blake3
 import numpy as np
 
 from repro_mlir.audit import merkle
-from repro_mlir.numerics.hashing import tensor_digests
+from repro_mlir.base.numerics.hashing import tensor_digests
 from repro_mlir.program.microbatches import StepProgram
 
 _CURSOR = b"repro-cursor-v1\0"

@@ -15,9 +15,9 @@ from repro_mlir.audit.receipts.form import HEADER, INPUTS, SEAL, STEPS, FileDige
 from repro_mlir.audit.receipts.kept_tensors import changes, checkpoints
 from repro_mlir.audit.receipts.receipt import Receipt, digests_of
 from repro_mlir.audit.receipts.step_log import StoredInputs, loss_of
-from repro_mlir.errors import ReceiptWrong, ReproError
-from repro_mlir.numerics.hashing import combine_digests
-from repro_mlir.progress import Progress
+from repro_mlir.base.errors import ReceiptWrong, ReproError
+from repro_mlir.base.numerics.hashing import combine_digests
+from repro_mlir.base.progress import Progress
 
 MOST_SKIPPED = 1 << 20
 """How many batches without a step (E1) a receipt may have: whoever has the batches must run them all."""

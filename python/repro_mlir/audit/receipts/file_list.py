@@ -25,10 +25,10 @@ from repro_mlir.audit.receipts.form import (
 )
 from repro_mlir.audit.receipts.kept_tensors import changes, checkpoints
 from repro_mlir.audit.receipts.step_log import StepLog
-from repro_mlir.errors import ReceiptWrong, ReproError
-from repro_mlir.files.regular import open_regular
-from repro_mlir.files.storage import PARTIAL
-from repro_mlir.numerics.digest import blake3_of_chunks
+from repro_mlir.base.errors import ReceiptWrong, ReproError
+from repro_mlir.base.files.regular import open_regular
+from repro_mlir.base.files.storage import PARTIAL
+from repro_mlir.base.numerics.digest import blake3_of_chunks
 
 _CHUNK = 1 << 23
 _FOLDERS = (CHECKPOINTS, CHANGES, PROGRAMS)

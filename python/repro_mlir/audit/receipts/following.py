@@ -12,7 +12,7 @@ import numpy as np
 from repro_mlir.audit.receipts.commitments import Commitment
 from repro_mlir.audit.receipts.form import Header
 from repro_mlir.audit.receipts.signing import PrivateKey
-from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.program.microbatches import StepProgram
 
 

@@ -14,11 +14,11 @@ import blake3
 
 from repro_mlir.audit.receipts.commitments import Commitment, first_link
 from repro_mlir.audit.receipts.options import NONFINITE_LOSS
-from repro_mlir.errors import ReproError
-from repro_mlir.files import canonical_json
-from repro_mlir.files import json_shapes as shapes
-from repro_mlir.numerics.elements import ELEMENTS
-from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.files import canonical_json
+from repro_mlir.base.files import json_shapes as shapes
+from repro_mlir.base.numerics.elements import ELEMENTS
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.program import Program
 
 if TYPE_CHECKING:

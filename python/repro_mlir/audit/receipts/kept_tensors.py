@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 
 from repro_mlir.audit.receipts.form import CHANGES, CHECKPOINTS
-from repro_mlir.errors import ReproError
-from repro_mlir.files import storage
-from repro_mlir.files.packed_elements import packed_size, unpack
-from repro_mlir.files.regular import read_regular
-from repro_mlir.files.tensor_file import tensor_header, tensor_parts
-from repro_mlir.numerics.tensors import TensorType, canonical_of, check_canonical
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.files import storage
+from repro_mlir.base.files.packed_elements import packed_size, unpack
+from repro_mlir.base.files.regular import read_regular
+from repro_mlir.base.files.tensor_file import tensor_header, tensor_parts
+from repro_mlir.base.numerics.tensors import TensorType, canonical_of, check_canonical
 
 
 class KeptTensors:

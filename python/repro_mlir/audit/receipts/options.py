@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from repro_mlir.errors import ReproError
-from repro_mlir.files.storage import check_can_write
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.files.storage import check_can_write
 
 NONFINITE_LOSS = ("warn", "stop", "ignore")
 """What a run may do after a loss that is NaN or infinite: warn once, end, or go on."""

@@ -18,13 +18,13 @@ from repro_mlir.audit.receipts.commitments import Commitment
 from repro_mlir.audit.receipts.form import HEADER, INPUTS, SEAL, STEPS, Header, ListedProgram, Seal
 from repro_mlir.audit.receipts.kept_tensors import changes, checkpoints
 from repro_mlir.audit.receipts.step_log import StepLog, StoredInputs
-from repro_mlir.constant_attributes import ConstantAttributes
-from repro_mlir.errors import ReceiptWrong, ReproError
-from repro_mlir.files import canonical_json, tensor_record
-from repro_mlir.files.regular import read_regular
-from repro_mlir.limits import VARIABLE, limits
-from repro_mlir.numerics.hashing import tensor_digests
-from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.base.constant_attributes import ConstantAttributes
+from repro_mlir.base.errors import ReceiptWrong, ReproError
+from repro_mlir.base.files import canonical_json, tensor_record
+from repro_mlir.base.files.regular import read_regular
+from repro_mlir.base.limits import VARIABLE, limits
+from repro_mlir.base.numerics.hashing import tensor_digests
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.program import Program, read_untrusted
 from repro_mlir.program.canonical import examine
 from repro_mlir.program.microbatches import (

@@ -33,14 +33,14 @@ from repro_mlir.audit.receipts.form import (
 from repro_mlir.audit.receipts.options import ReceiptOptions
 from repro_mlir.audit.receipts.signing import PrivateKey
 from repro_mlir.audit.receipts.step_log import StoredInputs, loss_of
+from repro_mlir.base.errors import ReceiptWrong, ReproError
+from repro_mlir.base.files import canonical_json
+from repro_mlir.base.numerics.hashing import tensor_bytes, tensor_digests
+from repro_mlir.base.numerics.tensors import TensorType
+from repro_mlir.base.signals import deferred_signals
 from repro_mlir.distributed.beginning import Position, begin_together
 from repro_mlir.distributed.ranks import Ranks
-from repro_mlir.errors import ReceiptWrong, ReproError
-from repro_mlir.files import canonical_json
-from repro_mlir.numerics.hashing import tensor_bytes, tensor_digests
-from repro_mlir.numerics.tensors import TensorType
 from repro_mlir.program.microbatches import StepProgram
-from repro_mlir.signals import deferred_signals
 
 
 class Recorder:

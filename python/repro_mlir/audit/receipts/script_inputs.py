@@ -14,9 +14,9 @@ from repro_mlir.audit.receipts.commitments import commit
 from repro_mlir.audit.receipts.comparison import first_different_field
 from repro_mlir.audit.receipts.form import NUMERICS, ListedProgram, Signature, tensors_as_json, version_of_run
 from repro_mlir.audit.receipts.receipt import Receipt
-from repro_mlir.errors import ReceiptWrong, ReproError
+from repro_mlir.base.errors import ReceiptWrong, ReproError
 from repro_mlir.frontends import torch as frontend
-from repro_mlir.frontends.torch.capture.scripts import load_training
+from repro_mlir.frontends.torch.scripts import load_training
 from repro_mlir.program.microbatches import StepProgram
 
 

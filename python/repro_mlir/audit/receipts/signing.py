@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from repro_mlir.audit.receipts.form import SEAL, Seal
-from repro_mlir.errors import ReceiptWrong, ReproError
-from repro_mlir.files.regular import read_regular
+from repro_mlir.base.errors import ReceiptWrong, ReproError
+from repro_mlir.base.files.regular import read_regular
 
 WEAK = "a public key of small order or in another than its only encoding, with which anybody could sign"
 

@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 
 from repro_mlir.audit.receipts.form import Header, Record
-from repro_mlir.errors import ReproError
-from repro_mlir.files import canonical_json, tensor_record
-from repro_mlir.files.regular import open_regular
-from repro_mlir.files.tensor_record import size_of
-from repro_mlir.numerics.elements import ELEMENTS
-from repro_mlir.numerics.formats import element_type, from_bits
-from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.files import canonical_json, tensor_record
+from repro_mlir.base.files.regular import open_regular
+from repro_mlir.base.files.tensor_record import size_of
+from repro_mlir.base.numerics.elements import ELEMENTS
+from repro_mlir.base.numerics.formats import element_type, from_bits
+from repro_mlir.base.numerics.tensors import TensorType
 
 _RECORD = 1024
 """The most bytes of a record beside its digests of tensors."""

@@ -14,8 +14,8 @@ from repro_mlir.audit.receipts.file_list import list_files
 from repro_mlir.audit.receipts.form import SEAL, Record
 from repro_mlir.audit.receipts.receipt import Receipt
 from repro_mlir.audit.receipts.step_log import loss_of
-from repro_mlir.errors import ReceiptWrong, ReproError
-from repro_mlir.printing import foreign
+from repro_mlir.base.errors import ReceiptWrong, ReproError
+from repro_mlir.base.printing import foreign
 
 _MOST_LINES = 16
 """Programs, and entries of the environment, that are shown to people."""

@@ -25,11 +25,11 @@ from repro_mlir.audit.receipts.form import STEPS, Record
 from repro_mlir.audit.receipts.receipt import Receipt, digests_of
 from repro_mlir.audit.receipts.script_inputs import ScriptInputs
 from repro_mlir.audit.receipts.step_log import StepLog
-from repro_mlir.errors import ReceiptWrong, ReproError, StepFailed
+from repro_mlir.base.errors import ReceiptWrong, ReproError, StepFailed
+from repro_mlir.base.progress import Progress
 from repro_mlir.execute.executable import Executable
 from repro_mlir.execute.microbatches import KeptMicrobatches, MicrobatchExecutable, compile_step
 from repro_mlir.program.microbatches import StepProgram
-from repro_mlir.progress import Progress
 
 InputSource = Callable[[int], Sequence[np.ndarray]]
 """Gives the inputs of a batch by its number from 1, as the cursor counts, hyper-parameters first; it is asked in

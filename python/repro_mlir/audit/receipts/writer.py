@@ -33,10 +33,10 @@ from repro_mlir.audit.receipts.kept_tensors import changes, checkpoints
 from repro_mlir.audit.receipts.receipt import Receipt
 from repro_mlir.audit.receipts.signing import PrivateKey
 from repro_mlir.audit.receipts.step_log import StoredInputs
-from repro_mlir.errors import ReproError
-from repro_mlir.files import canonical_json, storage
-from repro_mlir.numerics.hashing import combine_digests
-from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.files import canonical_json, storage
+from repro_mlir.base.numerics.hashing import combine_digests
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.program.microbatches import StepProgram
 
 

@@ -13,6 +13,15 @@ from typing import Any
 
 import numpy as np
 
+from repro_mlir.base.constant_attributes import ConstantAttributes
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.files import json_shapes as shapes
+from repro_mlir.base.files.archive import member_names, read_archive
+from repro_mlir.base.files.tensor_file import read_tensors
+from repro_mlir.base.limits import limits
+from repro_mlir.base.numerics.digest import blake3_of
+from repro_mlir.base.numerics.tensors import TensorType
+from repro_mlir.base.printing import foreign
 from repro_mlir.bundle.runner.execution import TargetCode
 from repro_mlir.bundle.runner.initial import initial_array
 from repro_mlir.bundle.runner.json_plan import read_json_plan
@@ -30,15 +39,6 @@ from repro_mlir.bundle.runner.manifest import (
     read_manifest,
 )
 from repro_mlir.bundle.runner.plan import Plan, read_plan
-from repro_mlir.constant_attributes import ConstantAttributes
-from repro_mlir.errors import ReproError
-from repro_mlir.files import json_shapes as shapes
-from repro_mlir.files.archive import member_names, read_archive
-from repro_mlir.files.tensor_file import read_tensors
-from repro_mlir.limits import limits
-from repro_mlir.numerics.digest import blake3_of
-from repro_mlir.numerics.tensors import TensorType
-from repro_mlir.printing import foreign
 
 _SIGNED_MAGIC = b"repro-bundle-v1\0"
 _SIGNATURE = shapes.record({"key": shapes.hexadecimal(64), "ed25519": shapes.hexadecimal(128)})

@@ -15,13 +15,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.files import json_shapes as shapes
+from repro_mlir.base.files.regular import read_regular
+from repro_mlir.base.files.storage import write_file
+from repro_mlir.base.printing import foreign
 from repro_mlir.bundle.runner.device import Device
 from repro_mlir.bundle.runner.manifest import parse_json
-from repro_mlir.errors import ReproError
-from repro_mlir.files import json_shapes as shapes
-from repro_mlir.files.regular import read_regular
-from repro_mlir.files.storage import write_file
-from repro_mlir.printing import foreign
 
 TENSOR_CORES = "+tensor-cores"
 """Behind an architecture: code with matrix instructions on floats."""

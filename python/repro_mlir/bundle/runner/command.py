@@ -12,15 +12,15 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from repro_mlir.base.command_line import Parser, Status, positive, run_command
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.files.npz import load_inputs
+from repro_mlir.base.files.storage import write_file
+from repro_mlir.base.files.tensor_file import load_tensors, write_tensors
+from repro_mlir.base.numerics.hashing import tensor_hash
+from repro_mlir.base.printing import tell
 from repro_mlir.bundle.runner.bundle import Bundle, is_bundle
 from repro_mlir.bundle.runner.session import Session
-from repro_mlir.command_line import Parser, Status, positive, run_command
-from repro_mlir.errors import ReproError
-from repro_mlir.files.npz import load_inputs
-from repro_mlir.files.storage import write_file
-from repro_mlir.files.tensor_file import load_tensors, write_tensors
-from repro_mlir.numerics.hashing import tensor_hash
-from repro_mlir.printing import tell
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from repro_mlir.base.errors import ReproError
 from repro_mlir.bundle.runner.driver import (
     INVALID_IMAGE,
     INVALID_PTX,
@@ -22,7 +23,6 @@ from repro_mlir.bundle.runner.driver import (
     Driver,
     DriverError,
 )
-from repro_mlir.errors import ReproError
 
 _CAPABILITY_MAJOR, _CAPABILITY_MINOR, _PROCESSORS, _CLOCK_RATE = 75, 76, 16, 13
 _MAX_DYNAMIC_SHARED = 8

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from repro_mlir.errors import ReproError
-from repro_mlir.numerics.elements import ELEMENTS
-from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.elements import ELEMENTS
+from repro_mlir.base.numerics.tensors import TensorType
 
 # Of dlpack.h.
 _CUDA, _CUDA_MANAGED = 2, 13

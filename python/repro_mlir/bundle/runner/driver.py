@@ -16,7 +16,7 @@ from ctypes import POINTER, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint64
 from pathlib import Path
 from typing import Any
 
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
 
 LIBRARY_VARIABLE = "REPRO_LIBCUDA"
 """The environment variable that names another library than libcuda.so.1."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from repro_mlir.base.errors import ReproError, StepFailed
 from repro_mlir.bundle.runner.certificates import (
     IMAGES,
     TENSOR_CORES,
@@ -22,7 +23,6 @@ from repro_mlir.bundle.runner.certificates import (
 from repro_mlir.bundle.runner.device import Code, Device, Graph, ImageRejected
 from repro_mlir.bundle.runner.driver import DriverError
 from repro_mlir.bundle.runner.plan import Plan, write_plan
-from repro_mlir.errors import ReproError, StepFailed
 
 ALIGNMENT = 256
 _WORD = np.dtype(np.int64)

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from repro_mlir.numerics.environment import float_environment
-from repro_mlir.numerics.philox import philox4x32_10
-from repro_mlir.numerics.tensors import TensorType, check_canonical, from_bytes
+from repro_mlir.base.numerics.environment import float_environment
+from repro_mlir.base.numerics.philox import philox4x32_10
+from repro_mlir.base.numerics.tensors import TensorType, check_canonical, from_bytes
 
 _MASK = 0xFFFFFFFF
 # Philox blocks of four elements that are computed together; their words stay in a processor's cache.

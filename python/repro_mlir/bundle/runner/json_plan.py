@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.files import json_shapes as shapes
+from repro_mlir.base.numerics.elements import ELEMENTS
+from repro_mlir.base.numerics.tensors import TensorType
+from repro_mlir.base.printing import foreign
 from repro_mlir.bundle.runner.plan import SPACES, Kernel, Launch, Plan, check_plan
-from repro_mlir.errors import ReproError
-from repro_mlir.files import json_shapes as shapes
-from repro_mlir.numerics.elements import ELEMENTS
-from repro_mlir.numerics.tensors import TensorType
-from repro_mlir.printing import foreign
 
 
 def _number(value: Any, where: str) -> None:

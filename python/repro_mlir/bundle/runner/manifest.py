@@ -10,10 +10,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from repro_mlir.errors import ReproError
-from repro_mlir.files import json_shapes as shapes
-from repro_mlir.numerics.elements import ELEMENTS
-from repro_mlir.printing import foreign
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.files import json_shapes as shapes
+from repro_mlir.base.numerics.elements import ELEMENTS
+from repro_mlir.base.printing import foreign
 
 FORMAT = 2
 NUMERICS = 1

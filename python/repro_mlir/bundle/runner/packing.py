@@ -7,41 +7,41 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from repro_mlir.files.archive import archive_of
-from repro_mlir.files.storage import write_file
+from repro_mlir.base.files.archive import archive_of
+from repro_mlir.base.files.storage import write_file
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 # What the runner imports of the package: NumPy and the standard library throughout, torch where the process has it.
 _MODULES = (
+    "base/__init__.py",
+    "base/command_line.py",
+    "base/constant_attributes.py",
+    "base/errors.py",
+    "base/limits.py",
+    "base/printing.py",
+    "base/files/__init__.py",
+    "base/files/archive.py",
+    "base/files/json_shapes.py",
+    "base/files/npz.py",
+    "base/files/packed_elements.py",
+    "base/files/regular.py",
+    "base/files/storage.py",
+    "base/files/tensor_file.py",
+    "base/numerics/__init__.py",
+    "base/numerics/digest.py",
+    "base/numerics/elements.py",
+    "base/numerics/environment.py",
+    "base/numerics/formats.py",
+    "base/numerics/hashing.py",
+    "base/numerics/overlap.py",
+    "base/numerics/philox.py",
+    "base/numerics/tensors.py",
+    "base/tensors/__init__.py",
+    "base/tensors/arrays.py",
+    "base/tensors/frameworks.py",
+    "base/tensors/torch_tensors.py",
+    "base/tensors/typed_arrays.py",
     "bundle/__init__.py",
-    "command_line.py",
-    "constant_attributes.py",
-    "errors.py",
-    "files/__init__.py",
-    "files/archive.py",
-    "files/json_shapes.py",
-    "files/npz.py",
-    "files/packed_elements.py",
-    "files/regular.py",
-    "files/storage.py",
-    "files/tensor_file.py",
-    "frontends/__init__.py",
-    "frontends/arrays.py",
-    "frontends/tensors.py",
-    "frontends/torch/base/__init__.py",
-    "frontends/torch/base/tensors.py",
-    "frontends/typed_arrays.py",
-    "limits.py",
-    "numerics/__init__.py",
-    "numerics/digest.py",
-    "numerics/elements.py",
-    "numerics/environment.py",
-    "numerics/formats.py",
-    "numerics/hashing.py",
-    "numerics/overlap.py",
-    "numerics/philox.py",
-    "numerics/tensors.py",
-    "printing.py",
 )
 _LICENSE = """# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -61,7 +61,6 @@ def runner_members() -> dict[str, bytes]:
         "__main__.py": (_LICENSE + _MAIN).encode(),
         # Without the compiler, which the package's own imports.
         "repro_mlir/__init__.py": (_LICENSE + '\n"""The part of repro-mlir that runs bundles."""\n').encode(),
-        "repro_mlir/frontends/torch/__init__.py": _LICENSE.encode(),
     }
     modules = [_PACKAGE / name for name in _MODULES] + sorted((_PACKAGE / "bundle" / "runner").glob("*.py"))
     for path in modules:

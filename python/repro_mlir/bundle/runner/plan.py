@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from repro_mlir.errors import ReproError
-from repro_mlir.numerics.elements import ELEMENTS
-from repro_mlir.numerics.tensors import TensorType
-from repro_mlir.printing import foreign
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.elements import ELEMENTS
+from repro_mlir.base.numerics.tensors import TensorType
+from repro_mlir.base.printing import foreign
 
 PROCESSORS = ("cpu", "gpu")
 """What runs the launches."""

@@ -13,17 +13,17 @@ from typing import Any
 
 import numpy as np
 
+from repro_mlir.base.constant_attributes import ConstantAttributes
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.hashing import combine_digests, tensor_digest
+from repro_mlir.base.numerics.overlap import find_overlap
+from repro_mlir.base.numerics.tensors import TensorType, user_array
+from repro_mlir.base.tensors.arrays import as_array
 from repro_mlir.bundle.runner.bundle import Bundle
 from repro_mlir.bundle.runner.device import Device
 from repro_mlir.bundle.runner.device_array import DeviceArray, device_pointer, on_device
 from repro_mlir.bundle.runner.driver import DriverError
 from repro_mlir.bundle.runner.execution import Execution, choose_runnable
-from repro_mlir.constant_attributes import ConstantAttributes
-from repro_mlir.errors import ReproError
-from repro_mlir.frontends.arrays import as_array
-from repro_mlir.numerics.hashing import combine_digests, tensor_digest
-from repro_mlir.numerics.overlap import find_overlap
-from repro_mlir.numerics.tensors import TensorType, user_array
 
 _ALIGNMENT = 16
 """Bytes: kernels access vectors of so many at once."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from repro_mlir.base.numerics.digest import blake3_of
 from repro_mlir.bundle.runner.certificates import IMAGES, Certificate, Instruction, Unit
 from repro_mlir.bundle.runner.device import Device, ImageRejected
 from repro_mlir.bundle.runner.execution import Execution, TargetCode
-from repro_mlir.numerics.digest import blake3_of
 
 
 @dataclass(frozen=True)

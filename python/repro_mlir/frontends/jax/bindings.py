@@ -12,10 +12,10 @@ from typing import Any
 import jax
 import numpy as np
 
+from repro_mlir.base.numerics.environment import float_environment
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.frontends.stablehlo.arrays import checked
 from repro_mlir.frontends.stablehlo.errors import CaptureError
-from repro_mlir.numerics.environment import float_environment
-from repro_mlir.numerics.tensors import TensorType
 
 
 def names_of(tree: Any, root: str) -> list[str]:

@@ -11,14 +11,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from repro_mlir.frontends.interface import ImportedProgram
+from repro_mlir.base.numerics.environment import require_default_environment
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.frontends.jax.bindings import Captured, array_of, names_of
 from repro_mlir.frontends.stablehlo.arguments import argument_names
 from repro_mlir.frontends.stablehlo.arrays import kind_of
 from repro_mlir.frontends.stablehlo.errors import CaptureError
 from repro_mlir.frontends.stablehlo.lowering import lower
-from repro_mlir.numerics.environment import require_default_environment
-from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.program.imported import ImportedProgram
 
 _PLATFORM = "tpu"
 """Whose lowerings are operations of StableHLO: those for CPUs and GPUs call libraries and kernels."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from repro_mlir.errors import ReproError
-from repro_mlir.frontends.interface import ImportedProgram
+from repro_mlir.base.errors import ReproError
 from repro_mlir.program import Program, program_of
+from repro_mlir.program.imported import ImportedProgram
 
 if TYPE_CHECKING:
     from repro_mlir.frontends.jax.bindings import Captured

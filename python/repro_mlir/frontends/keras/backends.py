@@ -12,9 +12,9 @@ from typing import Any, Protocol, cast
 import keras
 import numpy as np
 
-from repro_mlir.errors import ReproError
-from repro_mlir.frontends.interface import ImportedProgram
-from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.tensors import TensorType
+from repro_mlir.program.imported import ImportedProgram
 
 Pure = Callable[[Mapping[str, Any], Mapping[str, Any]], tuple[dict[str, Any], dict[str, Any]]]
 """State and inputs by name to the new state and the outputs by name.

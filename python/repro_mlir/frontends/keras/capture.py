@@ -12,10 +12,10 @@ from typing import Any
 import keras
 import numpy as np
 
-from repro_mlir.frontends.interface import ImportedProgram
+from repro_mlir.base.numerics.environment import require_default_environment
 from repro_mlir.frontends.keras.backends import backend
 from repro_mlir.frontends.keras.scope import Scope
-from repro_mlir.numerics.environment import require_default_environment
+from repro_mlir.program.imported import ImportedProgram
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 
 """Errors of this frontend."""
 
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
 
 
 class CaptureError(ReproError):

@@ -11,11 +11,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from repro_mlir.errors import ReproError
-from repro_mlir.frontends.interface import ImportedProgram
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.frontends.jax.programs import import_function as import_jax
 from repro_mlir.frontends.keras.backends import Pure
-from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.program.imported import ImportedProgram
 
 # JAX's arrays do not change.
 SHARES_MEMORY = False

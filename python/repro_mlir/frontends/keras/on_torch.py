@@ -15,12 +15,12 @@ import torch
 from keras.src.backend.common.masking import get_keras_mask, set_keras_mask
 from keras.src.backend.torch import random as keras_random
 
-from repro_mlir.frontends.arrays import as_array
-from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram
+from repro_mlir.base.numerics.tensors import TensorType
+from repro_mlir.base.tensors.arrays import as_array
+from repro_mlir.base.tensors.frameworks import tensor_module_of
 from repro_mlir.frontends.keras.backends import Pure
-from repro_mlir.frontends.tensors import module_of
 from repro_mlir.frontends.torch.capture.capture import capture_function
-from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.program.imported import CaptureOptions, ImportedProgram
 
 SHARES_MEMORY = True
 
@@ -63,7 +63,7 @@ def array_of(value: Any, kind: TensorType) -> np.ndarray:
 
 
 def value_of(array: np.ndarray, kind: TensorType, like: Any) -> Any:
-    framework = module_of(like)
+    framework = tensor_module_of(like)
     assert framework is not None
     return framework.to_tensor(array.copy(), kind)
 

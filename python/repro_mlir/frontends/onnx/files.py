@@ -12,9 +12,9 @@ from pathlib import Path
 import onnx
 from google.protobuf.message import DecodeError
 
-from repro_mlir.files.regular import open_regular, read_regular
+from repro_mlir.base.files.regular import open_regular, read_regular
+from repro_mlir.base.limits import limits
 from repro_mlir.frontends.onnx.errors import OnnxError
-from repro_mlir.limits import limits
 
 
 def read_model(path: str | os.PathLike[str]) -> onnx.ModelProto:

@@ -14,7 +14,7 @@ import onnx
 import onnx.version_converter
 import torch
 
-from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram
+from repro_mlir.base.limits import limits
 from repro_mlir.frontends.onnx.errors import OnnxError
 from repro_mlir.frontends.onnx.evaluation import MOST_CALLS, Evaluation, initial_values, versions_of
 from repro_mlir.frontends.onnx.files import read_model, require_own_tensors
@@ -23,7 +23,7 @@ from repro_mlir.frontends.onnx.values import Value, dtype_of, to_torch
 from repro_mlir.frontends.torch.base.errors import CaptureError
 from repro_mlir.frontends.torch.capture.capture import capture_function
 from repro_mlir.frontends.torch.objects.captured_program import Captured
-from repro_mlir.limits import limits
+from repro_mlir.program.imported import CaptureOptions, ImportedProgram
 
 _OLDEST = 7
 """Before this version operators on tensors of different shapes had attributes for it."""

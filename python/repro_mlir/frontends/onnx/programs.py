@@ -9,12 +9,12 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from repro_mlir.errors import ReproError
-from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.environment import require_default_environment
+from repro_mlir.base.progress import working
 from repro_mlir.frontends.torch.capture.programs import canonical_program
-from repro_mlir.numerics.environment import require_default_environment
 from repro_mlir.program import Program
-from repro_mlir.progress import working
+from repro_mlir.program.imported import CaptureOptions, ImportedProgram
 
 if TYPE_CHECKING:
     import onnx

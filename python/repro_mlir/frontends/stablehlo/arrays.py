@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from repro_mlir.base.numerics.elements import ELEMENTS
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.frontends.stablehlo.errors import CaptureError
-from repro_mlir.numerics.elements import ELEMENTS
-from repro_mlir.numerics.tensors import TensorType
 
 _ELEMENTS = {element.library: element.name for element in ELEMENTS.values()}
 # Integers have no sign in a program (V1): an operation has.

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
 
 
 class CaptureError(ReproError):

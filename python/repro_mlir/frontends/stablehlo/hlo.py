@@ -14,12 +14,12 @@ from jaxlib import _jax
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
+from repro_mlir.base.numerics.elements import ELEMENTS
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.frontends.stablehlo.calls import collect, functions
 from repro_mlir.frontends.stablehlo.context import new_context
 from repro_mlir.frontends.stablehlo.errors import NODE, CaptureError
 from repro_mlir.frontends.stablehlo.lowering import lower
-from repro_mlir.numerics.elements import ELEMENTS
-from repro_mlir.numerics.tensors import TensorType
 
 Place = tuple[str, int, int]
 """File, line and column."""

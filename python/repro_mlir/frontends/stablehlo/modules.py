@@ -10,11 +10,11 @@ from typing import Any
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
-from repro_mlir.frontends.entry_point import entry_point
 from repro_mlir.frontends.stablehlo.calls import functions
 from repro_mlir.frontends.stablehlo.context import new_context
 from repro_mlir.frontends.stablehlo.errors import CaptureError
 from repro_mlir.frontends.stablehlo.lowering import lower
+from repro_mlir.program.entry_point import entry_point
 
 
 def lower_module(data: bytes) -> str:

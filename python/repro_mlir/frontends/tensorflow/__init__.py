@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from repro_mlir.lazy_imports import load_on_first_use
+from repro_mlir.base.lazy_imports import load_on_first_use
 
 if TYPE_CHECKING:
     from repro_mlir.frontends.tensorflow.bindings import Captured

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.frontends.stablehlo.arrays import checked
 from repro_mlir.frontends.stablehlo.errors import CaptureError
-from repro_mlir.numerics.tensors import TensorType
 
 
 def paths_of(nest: Any, root: str) -> Iterator[tuple[str, Any]]:

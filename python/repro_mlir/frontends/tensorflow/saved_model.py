@@ -9,10 +9,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from repro_mlir.frontends.interface import ImportedProgram
 from repro_mlir.frontends.stablehlo.errors import CaptureError
 from repro_mlir.frontends.tensorflow.bindings import Captured
 from repro_mlir.frontends.tensorflow.tracing import capture_named
+from repro_mlir.program.imported import ImportedProgram
 
 
 def capture_saved_model(path: str, signature: str | None, sizes: dict[str, int]) -> ImportedProgram[Captured]:

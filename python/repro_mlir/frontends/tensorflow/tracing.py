@@ -15,14 +15,14 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.client import pywrap_tf_session
 
-from repro_mlir.frontends.interface import ImportedProgram
+from repro_mlir.base.numerics.environment import require_default_environment
 from repro_mlir.frontends.stablehlo.arguments import argument_names
 from repro_mlir.frontends.stablehlo.arrays import element_of
 from repro_mlir.frontends.stablehlo.errors import CaptureError, users_place
 from repro_mlir.frontends.stablehlo.hlo import Parameter, lower_hlo
 from repro_mlir.frontends.tensorflow.bindings import Captured, paths_of
 from repro_mlir.frontends.tensorflow.graphs import Nodes
-from repro_mlir.numerics.environment import require_default_environment
+from repro_mlir.program.imported import ImportedProgram
 
 _DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from repro_mlir.lazy_imports import load_on_first_use
+from repro_mlir.base.lazy_imports import load_on_first_use
 
 if TYPE_CHECKING:
+    from repro_mlir.base.tensors.torch_tensors import to_tensor
     from repro_mlir.frontends.torch.base.errors import CaptureError
     from repro_mlir.frontends.torch.base.hooks import refuse_hooks
     from repro_mlir.frontends.torch.base.model_modes import evaluation_mode, outside_inference_mode
-    from repro_mlir.frontends.torch.base.tensors import to_tensor
     from repro_mlir.frontends.torch.base.user_objects import check_objects, unwrapped
     from repro_mlir.frontends.torch.capture.capture import capture_inference, capture_training, check_compression
     from repro_mlir.frontends.torch.capture.microbatches import first_microbatch

@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.hashing import combine_digests, state_hash, tensor_digest
+from repro_mlir.base.progress import Progress
+from repro_mlir.base.tensors.arrays import as_array
+from repro_mlir.base.tensors.batches import as_arguments
 from repro_mlir.execute.executable import Executable, compile
 from repro_mlir.frontends import torch as frontend
-from repro_mlir.frontends.arrays import as_array
-from repro_mlir.frontends.batches import as_arguments
-from repro_mlir.frontends.torch.capture.scripts import Training, load_training
-from repro_mlir.numerics.hashing import combine_digests, state_hash, tensor_digest
+from repro_mlir.frontends.torch.scripts import Training, load_training
 from repro_mlir.precision.apply import apply_precision
 from repro_mlir.precision.recipe import Recipe
 from repro_mlir.precision.recipe_json import recipe_of, recipe_to_json
@@ -38,7 +39,6 @@ from repro_mlir.precision.report.results import (
 from repro_mlir.precision.report.statistics import OperandStatistics, relative_error, sqnr_db
 from repro_mlir.precision.summary import precision_summary
 from repro_mlir.program import Program
-from repro_mlir.progress import Progress
 from repro_mlir.train.trainer import Trainer
 
 F32 = "f32"

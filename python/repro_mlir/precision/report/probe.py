@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from repro_mlir import ir
-from repro_mlir.errors import ReproError
-from repro_mlir.numerics.formats import element_type, from_bits
-from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.formats import element_type, from_bits
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.precision.apply import formats_of, requests
 from repro_mlir.precision.formats import F32, Format
 from repro_mlir.precision.recipe import Recipe

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from repro_mlir.errors import ReproError
-from repro_mlir.files.storage import write_file
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.files.storage import write_file
 from repro_mlir.precision.report.page import page
 from repro_mlir.precision.report.statistics import Decibel, OperandStatistics
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from repro_mlir.numerics.environment import float_environment
+from repro_mlir.base.numerics.environment import float_environment
 from repro_mlir.precision.formats import Format
 from repro_mlir.reference.low_precision.binary_formats import (
     E8M0_NAN,

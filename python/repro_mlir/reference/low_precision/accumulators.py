@@ -13,8 +13,8 @@ from typing import Literal
 
 import numpy as np
 
-from repro_mlir.numerics.environment import float_environment
-from repro_mlir.numerics.formats import canonical, element_type, round_to_format
+from repro_mlir.base.numerics.environment import float_environment
+from repro_mlir.base.numerics.formats import canonical, element_type, round_to_format
 from repro_mlir.reference.low_precision.binary_formats import (
     BF16,
     E8M13,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from repro_mlir.numerics.elements import BinaryFormat, float_format
+from repro_mlir.base.numerics.elements import BinaryFormat, float_format
 from repro_mlir.reference.low_precision.exact_rounding import (
     Array,
     Direction,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from repro_mlir.numerics.philox import random_bits
+from repro_mlir.base.numerics.philox import random_bits
 from repro_mlir.reference.low_precision.binary_formats import (
     BF16,
     F4E2M1FN,

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from repro_mlir.numerics.environment import float_environment
-from repro_mlir.numerics.formats import F32, canonical
+from repro_mlir.base.numerics.environment import float_environment
+from repro_mlir.base.numerics.formats import F32, canonical
 from repro_mlir.reference import arithmetic
 from repro_mlir.reference.low_precision.binary_formats import f32_bits
 from repro_mlir.reference.low_precision.exact_rounding import Array

@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.field_checks import check_among
 from repro_mlir.compilation import cpu
-from repro_mlir.errors import ReproError
 from repro_mlir.execute.buffers import Tensor
 from repro_mlir.execute.cpu import CpuBackend
-from repro_mlir.field_checks import check_among
 from repro_mlir.roofline.cpu.prediction import StepPrediction, code_of, predict_cpu
 from repro_mlir.roofline.cpu.throughput import model_width, tool
 from repro_mlir.roofline.machines.cpu import CpuMachine

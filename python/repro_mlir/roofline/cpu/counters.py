@@ -12,7 +12,7 @@ import struct
 from collections.abc import Collection, Sequence
 from types import TracebackType
 
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
 
 # Type and number of each event (linux/perf_event.h): those of the processor, then those of the kernel.
 _EVENTS = {

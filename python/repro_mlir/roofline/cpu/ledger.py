@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from repro_mlir.base.errors import ReproError, StepFailed
 from repro_mlir.compilation import cpu
 from repro_mlir.compilation.cache import cached_compile
-from repro_mlir.errors import ReproError, StepFailed
 from repro_mlir.execute.cpu import CpuBackend
 from repro_mlir.program.program import Program
 from repro_mlir.roofline.causes import added_causes

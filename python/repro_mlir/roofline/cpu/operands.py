@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from repro_mlir.base.errors import ReproError
 from repro_mlir.bundle.runner.plan import Plan
-from repro_mlir.errors import ReproError
 from repro_mlir.roofline.traffic import Access, Touch, touches_of
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from repro_mlir.base.errors import ReproError
 from repro_mlir.bundle.runner.plan import Kernel, Plan, read_plan
 from repro_mlir.compilation.cache import cached_analysis
 from repro_mlir.compilation.cpu import Analysis
-from repro_mlir.errors import ReproError
 from repro_mlir.program.program import Program
 from repro_mlir.roofline.causes import added_causes
 from repro_mlir.roofline.ceilings import Ceilings

@@ -17,8 +17,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from repro_mlir.child_processes import ending_with_this
-from repro_mlir.errors import ReproError
+from repro_mlir.base.child_processes import ending_with_this
+from repro_mlir.base.errors import ReproError
 from repro_mlir.roofline.machines.cpu import CpuMachine
 
 # Iterations: few and many of a short sequence, and of one from `_LONG` instructions. What a pipeline takes to fill is

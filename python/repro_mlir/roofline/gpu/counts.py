@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from repro_mlir.base.errors import ReproError
 from repro_mlir.bundle.runner.plan import Kernel, Launch, Plan
-from repro_mlir.errors import ReproError
 from repro_mlir.execute import emulator
 from repro_mlir.roofline.gpu.architecture import LATENCIES, SECTOR, WARP
 from repro_mlir.roofline.gpu.instructions import Cost, cost_of

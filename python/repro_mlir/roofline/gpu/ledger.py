@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from repro_mlir.errors import ReproError
-from repro_mlir.field_checks import shown
-from repro_mlir.files import json_text
-from repro_mlir.files.regular import read_regular
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.field_checks import shown
+from repro_mlir.base.files import json_text
+from repro_mlir.base.files.regular import read_regular
 from repro_mlir.roofline.gpu.prediction import GpuStepPrediction
 from repro_mlir.roofline.ledger import LedgerEntry, median_error, unsigned_unknown
 

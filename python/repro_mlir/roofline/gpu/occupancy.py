@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
 from repro_mlir.roofline.gpu.architecture import ARCHITECTURES, PARTS, REGISTER_UNIT, SHARED_UNIT, WARP
 from repro_mlir.roofline.machines.accelerator import Accelerator
 

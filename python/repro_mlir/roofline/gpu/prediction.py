@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.field_checks import shown
 from repro_mlir.bundle.runner.bundle import Bundle
 from repro_mlir.bundle.runner.certificates import without_tensor_cores
 from repro_mlir.bundle.runner.execution import TargetCode, choose_architecture
 from repro_mlir.bundle.runner.plan import Plan
 from repro_mlir.compilation.device_code import compile_for
-from repro_mlir.errors import ReproError
 from repro_mlir.execute import emulator
-from repro_mlir.field_checks import shown
 from repro_mlir.program.program import Program
 from repro_mlir.roofline.causes import added_causes
 from repro_mlir.roofline.ceilings import Ceilings

@@ -3,10 +3,10 @@
 
 """Machines as data: how fast a processor is (docs/machines.md)."""
 
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.field_checks import check_among
 from repro_mlir.compilation.cpu import levels
 from repro_mlir.compilation.gpu import architectures
-from repro_mlir.errors import ReproError
-from repro_mlir.field_checks import check_among
 from repro_mlir.roofline.machines.accelerator import ACCELERATOR_NUMBERS, Accelerator, accelerator
 from repro_mlir.roofline.machines.cpu import NUMBERS, CpuMachine, cpu_machine, write_cpu_machine
 from repro_mlir.roofline.machines.files import in_file, machine_names, read_file

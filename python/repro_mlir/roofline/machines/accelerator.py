@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.field_checks import check_among, check_whole
 from repro_mlir.compilation.gpu import architectures
-from repro_mlir.errors import ReproError
-from repro_mlir.field_checks import check_among, check_whole
 from repro_mlir.roofline.machines.files import MachineFile, changed_numbers, check_keys, check_number, in_file
 
 

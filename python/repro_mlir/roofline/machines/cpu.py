@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.field_checks import check_among, check_whole, shown
 from repro_mlir.compilation.cpu import levels
-from repro_mlir.errors import ReproError
-from repro_mlir.field_checks import check_among, check_whole, shown
 from repro_mlir.roofline.machines.files import (
     MachineFile,
     changed_numbers,

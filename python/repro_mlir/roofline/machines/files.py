@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from repro_mlir.errors import ReproError
-from repro_mlir.field_checks import check_among, shown
-from repro_mlir.files import json_text
-from repro_mlir.files.regular import read_regular
-from repro_mlir.files.storage import write_file
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.field_checks import check_among, shown
+from repro_mlir.base.files import json_text
+from repro_mlir.base.files.regular import read_regular
+from repro_mlir.base.files.storage import write_file
 
 _FOLDER = Path(__file__).parent / "data"
 _LIMIT = 1 << 16

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
-from repro_mlir.errors import ReproError
-from repro_mlir.field_checks import check_flag, check_whole
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.field_checks import check_flag, check_whole
 from repro_mlir.roofline.machines.files import check_keys
 
 # Of attention by blocks, each is an entry of the list of products.

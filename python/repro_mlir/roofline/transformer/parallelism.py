@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from repro_mlir.errors import ReproError
-from repro_mlir.field_checks import check_among, check_flag, check_whole
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.field_checks import check_among, check_flag, check_whole
 from repro_mlir.roofline.machines import Accelerator
 from repro_mlir.roofline.transformer.collectives import Group
 from repro_mlir.roofline.transformer.config import TransformerConfig

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from repro_mlir.errors import ReproError
-from repro_mlir.field_checks import check_among, check_flag, check_whole
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.field_checks import check_among, check_flag, check_whole
 from repro_mlir.roofline.causes import added_causes
 from repro_mlir.roofline.machines import Accelerator
 from repro_mlir.roofline.transformer.config import TransformerConfig

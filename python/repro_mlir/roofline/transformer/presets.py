@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from repro_mlir.errors import ReproError
-from repro_mlir.field_checks import check_among
-from repro_mlir.files import json_text
-from repro_mlir.files.regular import read_regular
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.field_checks import check_among
+from repro_mlir.base.files import json_text
+from repro_mlir.base.files.regular import read_regular
 from repro_mlir.roofline.transformer.config import TransformerConfig, config_of
 
 _LIMIT = 1 << 16

@@ -21,7 +21,7 @@ from repro_mlir.audit.dispute.messages import Message
 from repro_mlir.audit.dispute.terms import Due, Terms
 from repro_mlir.audit.operators import OperatorGraph
 from repro_mlir.audit.receipts.commitments import Commitment
-from repro_mlir.numerics.hashing import tensor_digest
+from repro_mlir.base.numerics.hashing import tensor_digest
 from repro_mlir.program import read_signature
 from repro_mlir.program.canonical import to_bytes
 from support.builder import Builder

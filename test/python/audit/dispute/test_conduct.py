@@ -24,9 +24,9 @@ from repro_mlir.audit.dispute.terms import Due, Terms
 from repro_mlir.audit.operators import Value
 from repro_mlir.audit.operators.commitments import OperatorClaim, OperatorTree
 from repro_mlir.audit.receipts.commitments import Commitment, next_link
-from repro_mlir.errors import ReproError
-from repro_mlir.numerics.hashing import tensor_digest
-from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.hashing import tensor_digest
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.program.canonical import to_bytes
 from support.dispute_runs import STEPS, CachedProver, dispute, faulty, graph, honest, run
 

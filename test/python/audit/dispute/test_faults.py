@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from repro_mlir.audit.dispute import RecordedRun, Verdict
 from repro_mlir.audit.operators import OperatorGraph
 from repro_mlir.audit.receipts.form import VERSIONS
-from repro_mlir.errors import StepFailed
+from repro_mlir.base.errors import StepFailed
 from repro_mlir.program import Program, read_signature
 from repro_mlir.program.canonical import to_bytes
 from support import catalogue, random_programs

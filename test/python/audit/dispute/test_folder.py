@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from adversary import cheats, honest
 from repro_mlir.audit.dispute import FileChannel, LocalChannel, Prover, serve_files, settle
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
 
 
 def place(path: Path, kind: str) -> None:

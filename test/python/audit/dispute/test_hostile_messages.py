@@ -20,7 +20,7 @@ from repro_mlir.audit.dispute import LocalChannel, RecordedRun, SocketChannel, V
 from repro_mlir.audit.dispute.channels import Channel
 from repro_mlir.audit.dispute.messages import Message
 from repro_mlir.audit.dispute.tokens import NO_TOKEN
-from repro_mlir.files import canonical_json
+from repro_mlir.base.files import canonical_json
 from repro_mlir.program.canonical import to_bytes
 from support import hostile
 from support.dispute_runs import CachedProver

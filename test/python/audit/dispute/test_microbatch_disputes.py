@@ -16,9 +16,9 @@ import repro_mlir
 import torch
 from repro_mlir.audit.dispute import LocalChannel, Prover, RecordedRun, settle
 from repro_mlir.audit.operators import OperatorGraph
-from repro_mlir.errors import ReproError, StepFailed
-from repro_mlir.files import canonical_json
-from repro_mlir.limits import VARIABLE
+from repro_mlir.base.errors import ReproError, StepFailed
+from repro_mlir.base.files import canonical_json
+from repro_mlir.base.limits import VARIABLE
 from support.dispute_runs import CachedProver, dispute, faulty, run
 from support.microbatch_steps import program_of, values_of
 

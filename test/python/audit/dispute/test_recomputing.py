@@ -14,9 +14,9 @@ import pytest
 from repro_mlir import ReproError
 from repro_mlir.audit.dispute import LocalChannel, Prover, RecordedRun, Verdict, settle
 from repro_mlir.audit.operators import Operator, OperatorGraph, Tracer
+from repro_mlir.base.errors import StepFailed
 from repro_mlir.cli import dispute as command
 from repro_mlir.cli import main as cli
-from repro_mlir.errors import StepFailed
 from repro_mlir.program import read_signature
 from repro_mlir.program.canonical import to_bytes
 from repro_mlir.untrusted import interpret

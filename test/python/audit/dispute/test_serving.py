@@ -21,7 +21,7 @@ from adversary import cheats, honest
 from repro_mlir.audit.dispute import Channel, LocalChannel, Prover, quotas, serve_socket, settle
 from repro_mlir.audit.dispute.addresses import connect, listen
 from repro_mlir.audit.dispute.tokens import NO_TOKEN
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
 
 TOKEN = b"a token of the prover and its referee"
 HELLO = 16 + 32

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from repro_mlir.audit.dispute import read_token, token_of_environment
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
 
 
 def test_a_file(tmp_path: Path) -> None:

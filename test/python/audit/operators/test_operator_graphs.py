@@ -13,9 +13,9 @@ from repro_mlir import ir, passmanager
 from repro_mlir.audit.operators import Extractor, OperatorGraph, Tracer
 from repro_mlir.audit.operators.commitments import commit_operators
 from repro_mlir.audit.operators.tracing import run_extraction, value_hash
+from repro_mlir.base.errors import ReproError, StepFailed
+from repro_mlir.base.numerics.formats import element_type, to_bits
 from repro_mlir.compilation import cpu
-from repro_mlir.errors import ReproError, StepFailed
-from repro_mlir.numerics.formats import element_type, to_bits
 from repro_mlir.program import Program, read_signature
 from repro_mlir.program.canonical import examine, to_bytes
 from support import catalogue, random_programs

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import torch
 from repro_mlir.audit.operators import OperatorGraph, Tracer, unrolling
-from repro_mlir.errors import ReproError, StepFailed
+from repro_mlir.base.errors import ReproError, StepFailed
+from repro_mlir.base.limits import VARIABLE
 from repro_mlir.execute.microbatches import compile_step
-from repro_mlir.limits import VARIABLE
 from repro_mlir.program.microbatches import MicrobatchProgram
 from support.microbatch_steps import program_of, values_of
 

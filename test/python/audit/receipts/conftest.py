@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from repro_mlir import ReceiptOptions
-from repro_mlir.files import storage
+from repro_mlir.base.files import storage
 
 
 @pytest.fixture(autouse=True)

@@ -17,8 +17,8 @@ from repro_mlir.audit.receipts.file_list import describe_files
 from repro_mlir.audit.receipts.form import Header, Record
 from repro_mlir.audit.receipts.kept_tensors import checkpoints
 from repro_mlir.audit.receipts.receipt import digests_of
-from repro_mlir.files import canonical_json
-from repro_mlir.numerics.hashing import combine_digests
+from repro_mlir.base.files import canonical_json
+from repro_mlir.base.numerics.hashing import combine_digests
 
 
 def flip(path: Path, offset: int, bit: int = 0) -> None:

@@ -34,8 +34,8 @@ from repro_mlir.audit.receipts.kept_tensors import checkpoints
 from repro_mlir.audit.receipts.receipt import digests_of
 from repro_mlir.audit.receipts.recorder import Recorder
 from repro_mlir.audit.receipts.script_inputs import ScriptInputs
-from repro_mlir.errors import StepFailed
-from repro_mlir.numerics.hashing import combine_digests, tensor_bytes
+from repro_mlir.base.errors import StepFailed
+from repro_mlir.base.numerics.hashing import combine_digests, tensor_bytes
 from repro_mlir.program.canonical import examine, to_bytes
 
 Batch = list[np.ndarray]

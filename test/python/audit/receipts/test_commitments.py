@@ -11,7 +11,7 @@ import pytest
 from repro_mlir.audit import merkle
 from repro_mlir.audit.receipts.commitments import Commitment, first_link, next_link
 from repro_mlir.audit.receipts.form import Signature
-from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.base.numerics.tensors import TensorType
 
 
 def digest(*parts: bytes) -> bytes:

@@ -17,10 +17,10 @@ import repro_mlir
 from forgery import edit, forge
 from repro_mlir import Receipt, ReceiptOptions
 from repro_mlir.audit.dispute import LocalChannel, Prover, ReceiptRun, settle
+from repro_mlir.base.errors import ReceiptWrong, ReproError
+from repro_mlir.base.numerics.hashing import combine_digests, tensor_digest
 from repro_mlir.cli.main import main
-from repro_mlir.errors import ReceiptWrong, ReproError
 from repro_mlir.execute.microbatches import compile_step
-from repro_mlir.numerics.hashing import combine_digests, tensor_digest
 from test_microbatch_receipts import X, Y, trainer_of
 
 

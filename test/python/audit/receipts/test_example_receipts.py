@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import repro_mlir
 from repro_mlir import ReceiptOptions, ReproError
-from repro_mlir.errors import ReceiptWrong
+from repro_mlir.base.errors import ReceiptWrong
 
 pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")

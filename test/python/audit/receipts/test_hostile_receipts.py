@@ -14,8 +14,8 @@ import pytest
 from forgery import edit, program_path, reseal
 from repro_mlir import Receipt, ReceiptOptions, compile
 from repro_mlir.audit.receipts.recorder import Recorder
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.cli.main import main
-from repro_mlir.numerics.tensors import TensorType
 from repro_mlir.program import Program
 from repro_mlir.program.canonical import to_bytes
 from support import hostile

@@ -17,7 +17,7 @@ import pytest
 import recorded_run
 from receipt_runs import same_files
 from repro_mlir import Receipt, ReproError, compile
-from repro_mlir.files import storage
+from repro_mlir.base.files import storage
 
 KILLS = 15
 STEPS, LONG = 16, 150

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from repro_mlir.audit.receipts.form import Seal
 from repro_mlir.audit.receipts.signing import check, holds, is_strong, read_public_key
-from repro_mlir.errors import ReceiptWrong, ReproError
+from repro_mlir.base.errors import ReceiptWrong, ReproError
 
 ed25519 = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ed25519")
 serialization = pytest.importorskip("cryptography.hazmat.primitives.serialization")

@@ -15,8 +15,8 @@ import pytest
 from forgery import program_path, reseal
 from recorded_run import run
 from repro_mlir import Receipt, ReproError, compile
+from repro_mlir.base.files import canonical_json
 from repro_mlir.cli.main import main
-from repro_mlir.files import canonical_json
 
 FILES = ["receipt.json", "seal.json", "steps.jsonl", "inputs.bin", "checkpoints/0.safetensors"]
 VALUES = [None, True, False, 0, -1, 3, 2**53 - 1, "", "x", "0" * 64, "f" * 63, [], {}, [[]], ["a"], {"a": 1}]

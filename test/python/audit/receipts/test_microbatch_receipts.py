@@ -13,8 +13,8 @@ import pytest
 import repro_mlir
 import torch
 from repro_mlir import Receipt, ReceiptOptions
-from repro_mlir.errors import ReceiptWrong, ReproError
-from repro_mlir.files import canonical_json
+from repro_mlir.base.errors import ReceiptWrong, ReproError
+from repro_mlir.base.files import canonical_json
 
 ROWS = 24
 X = torch.randn(ROWS, 6, generator=torch.Generator().manual_seed(1))

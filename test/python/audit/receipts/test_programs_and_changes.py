@@ -28,11 +28,11 @@ from repro_mlir.audit.receipts.kept_tensors import changes
 from repro_mlir.audit.receipts.recorder import Recorder
 from repro_mlir.audit.receipts.script_inputs import ScriptBatches, ScriptInputs
 from repro_mlir.audit.receipts.writer import ReceiptWriter
+from repro_mlir.base.errors import ReceiptWrong, StepFailed
+from repro_mlir.base.files import canonical_json
+from repro_mlir.base.limits import VARIABLE
 from repro_mlir.cli.main import main
-from repro_mlir.errors import ReceiptWrong, StepFailed
-from repro_mlir.files import canonical_json
-from repro_mlir.frontends.torch.capture.scripts import load_training
-from repro_mlir.limits import VARIABLE
+from repro_mlir.frontends.torch.scripts import load_training
 from repro_mlir.program import read_untrusted
 
 torch = pytest.importorskip("torch")

@@ -17,10 +17,10 @@ from repro_mlir import ReceiptOptions, ReproError
 from repro_mlir.audit.receipts.recorder import Recorder
 from repro_mlir.audit.receipts.step_log import StoredInputs
 from repro_mlir.audit.receipts.verification import choose, records_before, records_to_execute
+from repro_mlir.base.errors import ReceiptWrong
+from repro_mlir.base.numerics.hashing import state_hash
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.cli.main import main
-from repro_mlir.errors import ReceiptWrong
-from repro_mlir.numerics.hashing import state_hash
-from repro_mlir.numerics.tensors import TensorType
 from repro_mlir.program import Program
 from repro_mlir.program.canonical import to_bytes
 
@@ -160,7 +160,7 @@ def test_a_failed_step_moves_the_cursor_alone(tmp_path: Path) -> None:
     with repro_mlir.Trainer(model, loss_fn, optimizer, receipt=tmp_path / "run", **extra) as trainer:
         x, y = next(batches)
         trainer.step(x, y)
-        with pytest.raises(repro_mlir.errors.StepFailed):
+        with pytest.raises(repro_mlir.base.errors.StepFailed):
             trainer.step(x, y + 7)
         trainer.step(x, y)
     log = repro_mlir.Receipt(tmp_path / "run").log

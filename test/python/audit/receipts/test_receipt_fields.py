@@ -21,8 +21,8 @@ from forgery import reseal
 from repro_mlir import Receipt, ReceiptOptions, ReproError
 from repro_mlir.audit.receipts.commitments import next_link
 from repro_mlir.audit.receipts.form import Header, Record
-from repro_mlir.files import canonical_json
-from repro_mlir.numerics.hashing import combine_digests
+from repro_mlir.base.files import canonical_json
+from repro_mlir.base.numerics.hashing import combine_digests
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")

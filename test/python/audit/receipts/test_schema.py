@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from repro_mlir import Receipt, ReproError
 from repro_mlir.audit.receipts.form import Header, Record, Seal
-from repro_mlir.files import canonical_json
+from repro_mlir.base.files import canonical_json
 
 jsonschema = pytest.importorskip("jsonschema")
 

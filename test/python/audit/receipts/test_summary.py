@@ -12,8 +12,8 @@ from repro_mlir import Receipt
 from repro_mlir.audit.receipts.form import SEAL
 from repro_mlir.audit.receipts.signing import PrivateKey
 from repro_mlir.audit.receipts.summary import summarize
+from repro_mlir.base.errors import ReceiptWrong
 from repro_mlir.cli.main import main
-from repro_mlir.errors import ReceiptWrong
 
 
 @pytest.fixture

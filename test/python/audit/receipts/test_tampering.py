@@ -20,9 +20,9 @@ from repro_mlir import Receipt, ReceiptOptions, ReproError
 from repro_mlir.audit.receipts.commitments import Commitment, commit
 from repro_mlir.audit.receipts.form import program_file
 from repro_mlir.audit.receipts.step_log import StoredInputs
+from repro_mlir.base.errors import ReceiptWrong
+from repro_mlir.base.files.tensor_file import tensor_header
 from repro_mlir.cli.main import main
-from repro_mlir.errors import ReceiptWrong
-from repro_mlir.files.tensor_file import tensor_header
 from repro_mlir.program.canonical import examine, to_bytes
 
 STEP_RANGE = range(1, STEPS + 1)

@@ -16,7 +16,7 @@ from repro_mlir.audit.dispute import LocalChannel, Prover, RecordedRun, settle
 from repro_mlir.audit.operators import OperatorGraph, Tracer
 from repro_mlir.audit.receipts.recorder import Recorder
 from repro_mlir.audit.receipts.verification import verify
-from repro_mlir.numerics.tensors import check_canonical
+from repro_mlir.base.numerics.tensors import check_canonical
 from repro_mlir.program import Program, read_signature
 from repro_mlir.program.canonical import to_bytes
 from support.block_programs import Form, dequantized, packed, quantized, unpacked

@@ -10,8 +10,8 @@ import re
 
 import numpy as np
 import pytest
+from repro_mlir.base.numerics.formats import element_type, from_bits
 from repro_mlir.execute import emulator
-from repro_mlir.numerics.formats import element_type, from_bits
 from repro_mlir.reference.low_precision.accumulators import ACCUMULATORS, Accumulator, Fdpa, LateFdpa, accumulate
 from repro_mlir.reference.low_precision.binary_formats import BF16, F8E4M3FN, F8E5M2, F16, TF32
 from support import accumulated

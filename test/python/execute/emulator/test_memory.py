@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from kernels import HEADER, entry, launch, load_addresses
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
 from repro_mlir.execute import emulator
 
 ORDERS: list[str | int] = ["lockstep", "ascending", "descending", 3]

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from recorded import PROPERTY, Comparison, files, without_nan_bits
 from repro_mlir import Accumulator
+from repro_mlir.base.numerics.formats import element_type, from_bits
 from repro_mlir.compilation import cpu
 from repro_mlir.execute import qemu
-from repro_mlir.numerics.formats import element_type, from_bits
 from repro_mlir.reference.low_precision.accumulators import Accumulator as Unit
 from repro_mlir.reference.low_precision.accumulators import Fdpa, LateFdpa
 from support import accumulated, device_kit, kit

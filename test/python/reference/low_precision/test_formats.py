@@ -11,8 +11,8 @@ import fraction_rules as rules
 import numpy as np
 import pytest
 from edge_values import as_f32, bits
-from repro_mlir.numerics.elements import ELEMENTS
-from repro_mlir.numerics.formats import element_type, from_bits
+from repro_mlir.base.numerics.elements import ELEMENTS
+from repro_mlir.base.numerics.formats import element_type, from_bits
 from repro_mlir.reference.low_precision.binary_formats import (
     ELEMENT_FORMATS,
     F32,

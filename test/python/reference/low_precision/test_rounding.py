@@ -9,8 +9,8 @@ import fraction_rules as rules
 import numpy as np
 import pytest
 from edge_values import SPECIAL, around, edges, random_f32
-from repro_mlir.numerics.formats import element_type, round_to_format, to_bits
-from repro_mlir.numerics.philox import random_bits
+from repro_mlir.base.numerics.formats import element_type, round_to_format, to_bits
+from repro_mlir.base.numerics.philox import random_bits
 from repro_mlir.reference.low_precision.binary_formats import (
     BF16,
     ELEMENT_FORMATS,

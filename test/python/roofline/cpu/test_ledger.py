@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from repro_mlir import Program
+from repro_mlir.base.errors import ReproError
 from repro_mlir.cli.main import main
 from repro_mlir.compilation import cpu
-from repro_mlir.errors import ReproError
 from repro_mlir.roofline import (
     CAUSES,
     Ceilings,

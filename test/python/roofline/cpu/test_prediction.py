@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.bundle.runner.plan import Kernel, Launch, Plan
-from repro_mlir.errors import ReproError
-from repro_mlir.numerics.tensors import TensorType
 from repro_mlir.roofline import CAUSES, NUMBERS, Code, predict, read_code
 from repro_mlir.roofline.cpu.operands import Operand
 from repro_mlir.roofline.cpu.peak import bandwidths, scattered_bandwidths

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
 from repro_mlir.roofline.gpu.occupancy import blocks_per_multiprocessor
 from support.predicted import GPU
 

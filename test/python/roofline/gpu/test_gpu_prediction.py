@@ -10,12 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.bundle.runner.certificates import unit_of
 from repro_mlir.bundle.runner.execution import TargetCode
 from repro_mlir.bundle.runner.plan import Kernel, Launch, Plan, read_plan
 from repro_mlir.compilation.gpu import compile
-from repro_mlir.errors import ReproError
-from repro_mlir.numerics.tensors import TensorType
 from repro_mlir.roofline import GPU_CAUSES, GpuCode, predict, read_code
 from repro_mlir.roofline.gpu.counts import Work
 from repro_mlir.roofline.gpu.prediction import gpu_code_of

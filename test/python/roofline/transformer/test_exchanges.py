@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
 from repro_mlir.roofline import Accelerator, read_machine
 from repro_mlir.roofline.transformer import PRESETS, Parallelism, Training, predict_decoding, predict_training
 from repro_mlir.roofline.transformer.collectives import Group

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from repro_mlir.base.errors import ReproError
 from repro_mlir.cli.main import main
-from repro_mlir.errors import ReproError
 from repro_mlir.roofline import Accelerator, read_machine
 from repro_mlir.roofline.machines import ACCELERATOR_NUMBERS
 from repro_mlir.roofline.transformer import (

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 import torch.utils._pytree as pytree
 
-from repro_mlir.frontends.batches import as_arguments
+from repro_mlir.base.tensors.batches import as_arguments
 from repro_mlir.frontends.torch.base.errors import CaptureError
 
 _LEAVES = (

@@ -3,7 +3,7 @@
 
 """The one exception of the PyTorch frontend, and how others are named in it."""
 
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
 
 
 class CaptureError(ReproError):

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 
-from repro_mlir.signals import deferred_signals
+from repro_mlir.base.signals import deferred_signals
 
 
 def outside_inference_mode() -> AbstractContextManager[object]:

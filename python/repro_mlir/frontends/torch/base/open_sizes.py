@@ -22,10 +22,10 @@ from torch.fx.experimental import _config as symbols_config
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StrictMinMaxConstraint
 from torch.utils._sympy.value_ranges import ValueRanges
 
-from repro_mlir.frontends.batches import as_arguments
-from repro_mlir.frontends.interface import GREATEST_SIZE, Symbol
+from repro_mlir.base.tensors.batches import as_arguments
 from repro_mlir.frontends.torch.base.batch_leaves import flatten, leaf_names
 from repro_mlir.frontends.torch.base.errors import CaptureError
+from repro_mlir.program.imported import GREATEST_SIZE, Symbol
 
 Extent: TypeAlias = int | sympy.Expr
 """An extent of a tensor, in the symbols of a `Sizes`."""

@@ -17,7 +17,7 @@ import torch
 import torch.fx
 from torch_mlir import ir
 
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
 from repro_mlir.frontends.generic_form import OperationWriter
 
 if TYPE_CHECKING:

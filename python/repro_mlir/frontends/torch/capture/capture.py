@@ -18,16 +18,17 @@ import torch
 import torch.utils._pytree as pytree
 from torch.nn.utils import stateless
 
-from repro_mlir.files.cache import cached
-from repro_mlir.frontends.arrays import as_array
-from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram, SymbolicImport
+from repro_mlir.base.files.cache import cached
+from repro_mlir.base.numerics.philox import signed_seed
+from repro_mlir.base.numerics.tensors import TensorType
+from repro_mlir.base.tensors.arrays import as_array
+from repro_mlir.base.tensors.torch_tensors import kind_of
 from repro_mlir.frontends.torch.base.batch_leaves import TENSOR_LEAF, flatten, leaf_names, named_leaves
 from repro_mlir.frontends.torch.base.errors import CaptureError, located
 from repro_mlir.frontends.torch.base.hooks import attach_gradient_hooks, checked_module_hooks, refuse_hooks
 from repro_mlir.frontends.torch.base.model_modes import evaluation_mode
 from repro_mlir.frontends.torch.base.open_sizes import Sizes
 from repro_mlir.frontends.torch.base.source_lines import module_names, named_modules, origin_of_node, phase
-from repro_mlir.frontends.torch.base.tensors import kind_of
 from repro_mlir.frontends.torch.base.user_objects import require_loss, require_model
 from repro_mlir.frontends.torch.base.value_requests import no_tensor
 from repro_mlir.frontends.torch.capture.microbatch_reduction import origin_of_values, reduce_microbatches, statistics_of
@@ -57,9 +58,8 @@ from repro_mlir.frontends.torch.trace.unsigned import is_unsigned
 from repro_mlir.frontends.torch.trace.written_tensors import refuse_new_entries, refuse_writes
 from repro_mlir.gradient_compression.apply import compress_gradients
 from repro_mlir.gradient_compression.chosen import compression_of
-from repro_mlir.numerics.philox import signed_seed
-from repro_mlir.numerics.tensors import TensorType
 from repro_mlir.precision.recipe_json import recipe_of
+from repro_mlir.program.imported import CaptureOptions, ImportedProgram, SymbolicImport
 
 _DEFAULTS = CaptureOptions()
 
@@ -715,7 +715,7 @@ class _Traced:
         return [*self.own, *self.random]
 
     def lowered(self, step: _Step) -> _Lowered:
-        """What becomes of the step; what became of such a graph before is found on disk (files/cache.py)."""
+        """What becomes of the step; what became of such a graph before is found on disk (base/files/cache.py)."""
         identity, contents = frontend_identity(), contents_of(self.first)
         if identity is None or contents is None:
             return self._lower(step)

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 
 import torch
 
-from repro_mlir.errors import ReproError
-from repro_mlir.files.regular import open_regular
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.files.regular import open_regular
 from repro_mlir.frontends.torch.base.errors import CaptureError
 
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
-from repro_mlir.numerics.environment import float_environment
-from repro_mlir.numerics.philox import random_uniform
+from repro_mlir.base.numerics.environment import float_environment
+from repro_mlir.base.numerics.philox import random_uniform
 
 if TYPE_CHECKING:
     import torch

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 import torch
 import torch.utils._pytree as pytree
 
-from repro_mlir.frontends.interface import Microbatches
 from repro_mlir.frontends.torch.base.batch_leaves import leaf_names
 from repro_mlir.frontends.torch.base.errors import CaptureError
 from repro_mlir.frontends.torch.objects.flat_batch import FlatBatch
+from repro_mlir.program.imported import Microbatches
 
 
 def first_microbatch(batch: FlatBatch, microbatches: Microbatches) -> FlatBatch:

@@ -13,16 +13,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, overload
 
-from repro_mlir.errors import ReproError
-from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.environment import require_default_environment
+from repro_mlir.base.progress import working
 from repro_mlir.frontends.torch.base.errors import CaptureError
-from repro_mlir.numerics.environment import require_default_environment
 from repro_mlir.precision.apply import RANDOM, applied
 from repro_mlir.precision.recipe_json import recipe_of
 from repro_mlir.program import Program, SymbolicProgram, program_of, symbolic_program_of
 from repro_mlir.program.exact import exact_contractions
+from repro_mlir.program.imported import CaptureOptions, ImportedProgram
 from repro_mlir.program.microbatches import MicrobatchProgram, microbatch_program_of
-from repro_mlir.progress import working
 
 if TYPE_CHECKING:
     import torch

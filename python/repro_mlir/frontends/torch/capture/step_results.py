@@ -15,9 +15,9 @@ import numpy as np
 import torch
 import torch.utils._pytree as pytree
 
+from repro_mlir.base.numerics.tensors import TensorType
+from repro_mlir.base.tensors.torch_tensors import to_tensor
 from repro_mlir.frontends.torch.base.errors import CaptureError
-from repro_mlir.frontends.torch.base.tensors import to_tensor
-from repro_mlir.numerics.tensors import TensorType
 
 _RETURNS = ("outputs", "gradient_norm", "gradients", "metrics")
 _OF_GRADIENTS = ("gradient_norm", "gradients")

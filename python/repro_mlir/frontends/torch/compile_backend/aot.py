@@ -21,8 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils.checkpoint import CheckpointPolicy
 
-from repro_mlir.errors import ReproError
-from repro_mlir.frontends.interface import ImportedProgram
+from repro_mlir.base.errors import ReproError
 from repro_mlir.frontends.torch.base.errors import CaptureError
 from repro_mlir.frontends.torch.base.source_lines import is_user_file, source_name
 from repro_mlir.frontends.torch.compile_backend.graphs import (
@@ -40,6 +39,7 @@ from repro_mlir.frontends.torch.trace.compositions import Compositions
 from repro_mlir.frontends.torch.trace.control_flow import make_counters_known
 from repro_mlir.frontends.torch.trace.selections import has_selections, without_selections
 from repro_mlir.frontends.torch.trace.tracing import errors_with_lines, tracing_environment
+from repro_mlir.program.imported import ImportedProgram
 
 _DEFAULT_LIMIT = 8
 """How many forms of a function Dynamo compiles where nobody asks for another number."""

@@ -17,15 +17,15 @@ import numpy as np
 import torch
 import torch.fx
 
-from repro_mlir.errors import ReproError
-from repro_mlir.frontends.arrays import as_array
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.tensors import TensorType
+from repro_mlir.base.tensors.arrays import as_array
+from repro_mlir.base.tensors.torch_tensors import element_of, to_tensor
 from repro_mlir.frontends.torch.base.source_lines import module_of
-from repro_mlir.frontends.torch.base.tensors import element_of, to_tensor
 from repro_mlir.frontends.torch.capture.programs import in_precision
 from repro_mlir.frontends.torch.lower.lowering import lower
 from repro_mlir.frontends.torch.objects.captured_program import Captured
 from repro_mlir.frontends.torch.trace.representation import represented
-from repro_mlir.numerics.tensors import TensorType
 from repro_mlir.program import Program, import_program
 from repro_mlir.program.exact import exact_contractions
 
@@ -51,7 +51,7 @@ def with_node_names(
 
 
 class EagerGraph:
-    """PyTorch's kernels on the captured graph of a program. Arrays are as numerics/tensors.py holds them.
+    """PyTorch's kernels on the captured graph of a program. Arrays are as base/numerics/tensors.py holds them.
 
     Attributes:
       nodes: the ATen nodes that give one tensor of a type that programs have, by name, with that type.

@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from torch._C._dynamo import guards
 
-from repro_mlir.errors import ReproError
-from repro_mlir.frontends.torch.base.tensors import dtype_of, element_of, share
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.tensors import TensorType, is_canonical
+from repro_mlir.base.tensors.torch_tensors import dtype_of, element_of, share
 from repro_mlir.frontends.torch.compile_backend.graphs import CapturedGraph, in_order
 from repro_mlir.frontends.torch.objects.large_results import empty
 from repro_mlir.frontends.torch.trace.representation import represented
-from repro_mlir.numerics.tensors import TensorType, is_canonical
 
 # PyTorch and NumPy say something else of these in their types.
 _tensor_guards: Any = guards.TensorGuards

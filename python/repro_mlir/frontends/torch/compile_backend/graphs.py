@@ -19,17 +19,17 @@ import torch.fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import _disable_current_modes
 
-from repro_mlir.files.cache import cached
-from repro_mlir.frontends.interface import ImportedProgram
+from repro_mlir.base.files.cache import cached
+from repro_mlir.base.numerics.tensors import TensorType
+from repro_mlir.base.tensors.torch_tensors import kind_of
 from repro_mlir.frontends.torch.base.errors import CaptureError
 from repro_mlir.frontends.torch.base.source_lines import is_user_file, source_name
-from repro_mlir.frontends.torch.base.tensors import kind_of
 from repro_mlir.frontends.torch.lower.graph_hash import contents_of, frontend_identity
 from repro_mlir.frontends.torch.trace.constant_indices import bound_indices
 from repro_mlir.frontends.torch.trace.random_sites import RandomSites
 from repro_mlir.frontends.torch.trace.representation import represent, represented
 from repro_mlir.frontends.torch.trace.tracing import decompose, errors_with_lines, record, tracing_environment
-from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.program.imported import ImportedProgram
 
 _RANDOM = (TensorType("seed", "i64", ()), TensorType("step", "i64", ()))
 

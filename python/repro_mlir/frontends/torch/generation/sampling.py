@@ -8,8 +8,8 @@ import math
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from repro_mlir.frontends.interface import ImportedProgram
 from repro_mlir.frontends.torch.compile_backend.graphs import CapturedGraph, capture_graph
+from repro_mlir.program.imported import ImportedProgram
 
 
 def capture_sampling(vocabulary: int) -> ImportedProgram[CapturedGraph]:

@@ -98,14 +98,14 @@ def _text(value: Any, numbers: dict[torch.fx.Node, int]) -> str:
 
 @functools.cache
 def frontend_identity() -> bytes | None:
-    """Changes with whatever lowers a graph: this package's frontends, PyTorch, torch-mlir, Python.
+    """Changes with whatever lowers a graph: this package's frontends and all below them, PyTorch, torch-mlir, Python.
 
     Returns:
       None where a file has changed since: what this process has imported is not what the file says.
     """
     state = hashlib.sha256()
     package = Path(__file__).parents[3]
-    for path in sorted([*package.glob("frontends/**/*.py"), *package.glob("numerics/**/*.py")]):
+    for path in sorted(path for room in ("base", "frontends", "program") for path in package.glob(f"{room}/**/*.py")):
         state.update(path.read_bytes())
         if path.stat().st_ctime > _IMPORTED:
             return None

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import torch_mlir
 
-from repro_mlir.child_processes import ending_with_this
-from repro_mlir.limits import VARIABLE, limits
+from repro_mlir.base.child_processes import ending_with_this
+from repro_mlir.base.limits import VARIABLE, limits
 
 _OPT = Path(torch_mlir.__path__[0]) / "_mlir_libs" / "torch-mlir-opt"
 _NO_MEMORY = (b"bad_alloc", b"out of memory", b"Cannot allocate memory")

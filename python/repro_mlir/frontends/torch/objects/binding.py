@@ -18,15 +18,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from repro_mlir.frontends.arrays import as_array
+from repro_mlir.base.numerics.environment import float_environment
+from repro_mlir.base.numerics.tensors import TensorType
+from repro_mlir.base.tensors.arrays import as_array
+from repro_mlir.base.tensors.torch_tensors import to_tensor
 from repro_mlir.frontends.torch.base.errors import CaptureError
-from repro_mlir.frontends.torch.base.tensors import to_tensor
 from repro_mlir.frontends.torch.objects.captured_program import Captured
 from repro_mlir.frontends.torch.objects.device_tensors import Residents, as_they_are
 from repro_mlir.frontends.torch.objects.subject import Subject
 from repro_mlir.frontends.torch.optimizers.state_slots import Slot, held_by
-from repro_mlir.numerics.environment import float_environment
-from repro_mlir.numerics.tensors import TensorType
 
 _versions = attrgetter("_version")
 

@@ -14,12 +14,12 @@ import torch
 import torch.fx
 import torch.utils._pytree as pytree
 
-from repro_mlir.frontends.arrays import as_array
+from repro_mlir.base.numerics.tensors import TensorType
+from repro_mlir.base.tensors.arrays import as_array
+from repro_mlir.base.tensors.torch_tensors import dtype_of, to_tensor
 from repro_mlir.frontends.torch.base.batch_leaves import TENSOR_LEAF, leaf_names
 from repro_mlir.frontends.torch.base.errors import CaptureError
-from repro_mlir.frontends.torch.base.tensors import dtype_of, to_tensor
 from repro_mlir.frontends.torch.objects.flat_batch import FlatBatch
-from repro_mlir.numerics.tensors import TensorType
 
 if TYPE_CHECKING:
     from repro_mlir.frontends.torch.objects.changing_values import ChangingValues

@@ -14,17 +14,17 @@ from typing import Any
 
 import torch
 
-from repro_mlir.errors import ReproError
-from repro_mlir.files.regular import read_regular
-from repro_mlir.files.storage import write_whole
-from repro_mlir.files.tensor_file import read_all_tensors, write_tensors
-from repro_mlir.frontends.arrays import as_array
-from repro_mlir.frontends.torch.base.tensors import is_tensor, kind_of, to_tensor
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.files.regular import read_regular
+from repro_mlir.base.files.storage import write_whole
+from repro_mlir.base.files.tensor_file import read_all_tensors, write_tensors
+from repro_mlir.base.limits import limits
+from repro_mlir.base.numerics.environment import float_environment
+from repro_mlir.base.numerics.tensors import canonical_of
+from repro_mlir.base.tensors.arrays import as_array
+from repro_mlir.base.tensors.torch_tensors import is_tensor, kind_of, to_tensor
 from repro_mlir.frontends.torch.objects.trainer_state import OWN_ENTRIES
 from repro_mlir.frontends.torch.optimizers.optimizer_rules import RULES
-from repro_mlir.limits import limits
-from repro_mlir.numerics.environment import float_environment
-from repro_mlir.numerics.tensors import canonical_of
 
 CHECKPOINT_FORMAT = 1
 _METADATA = "trainer"

@@ -17,7 +17,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from repro_mlir.numerics.environment import float_environment
+from repro_mlir.base.numerics.environment import float_environment
 from repro_mlir.reference.functions import DOUBLE, NAMES, evaluate
 
 _MOVES = frozenset(

@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 
-from repro_mlir.frontends.arrays import as_array
+from repro_mlir.base.numerics.hashing import blake3_of, tensor_digest
+from repro_mlir.base.tensors.arrays import as_array
+from repro_mlir.base.tensors.torch_tensors import kind_of
 from repro_mlir.frontends.torch.base.batch_leaves import flatten, leaf_names
-from repro_mlir.frontends.torch.base.tensors import kind_of
 from repro_mlir.frontends.torch.trace.representation import represented
-from repro_mlir.numerics.hashing import blake3_of, tensor_digest
 
 
 class FlatBatch:

@@ -15,20 +15,20 @@ from typing import Any
 import numpy as np
 import torch
 
-from repro_mlir.errors import ReproError
-from repro_mlir.files.regular import read_regular
-from repro_mlir.files.storage import write_file
-from repro_mlir.files.tensor_file import read_all_tensors, write_tensors
-from repro_mlir.frontends.arrays import as_array
-from repro_mlir.frontends.interface import CaptureOptions
-from repro_mlir.frontends.torch.base.tensors import is_tensor, kind_of, to_tensor
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.files.regular import read_regular
+from repro_mlir.base.files.storage import write_file
+from repro_mlir.base.files.tensor_file import read_all_tensors, write_tensors
+from repro_mlir.base.limits import limits
+from repro_mlir.base.numerics.tensors import TensorType, canonical_of
+from repro_mlir.base.tensors.arrays import as_array
+from repro_mlir.base.tensors.torch_tensors import is_tensor, kind_of, to_tensor
 from repro_mlir.gradient_compression.apply import PREFIX
 from repro_mlir.gradient_compression.chosen import compression_to_json
-from repro_mlir.limits import limits
-from repro_mlir.numerics.tensors import TensorType, canonical_of
 from repro_mlir.precision.apply import HISTORY, SCALE
 from repro_mlir.precision.recipe import OPERANDS, Recipe
 from repro_mlir.precision.recipe_json import recipe_to_json
+from repro_mlir.program.imported import CaptureOptions
 
 _PRECISION = "precision"
 OWN_ENTRIES = (_PRECISION, PREFIX)

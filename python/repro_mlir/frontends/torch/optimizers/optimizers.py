@@ -13,15 +13,15 @@ from typing import Any, Protocol
 
 import torch
 
+from repro_mlir.base.numerics.environment import float_environment
+from repro_mlir.base.numerics.tensors import TensorType
+from repro_mlir.base.tensors.torch_tensors import dtype_of
 from repro_mlir.frontends.torch.base.errors import CaptureError, one_line
 from repro_mlir.frontends.torch.base.source_lines import phase
-from repro_mlir.frontends.torch.base.tensors import dtype_of
 from repro_mlir.frontends.torch.optimizers.optimizer_rules import has_rule
 from repro_mlir.frontends.torch.optimizers.rule_updates import RuleUpdate
 from repro_mlir.frontends.torch.optimizers.state_slots import Slot
 from repro_mlir.frontends.torch.optimizers.traced_optimizers import TracedUpdate
-from repro_mlir.numerics.environment import float_environment
-from repro_mlir.numerics.tensors import TensorType
 
 
 class Update(Protocol):

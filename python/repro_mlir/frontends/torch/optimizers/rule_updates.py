@@ -14,13 +14,13 @@ from typing import Any
 
 import torch
 
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.frontends.torch.base.errors import CaptureError, one_line
 from repro_mlir.frontends.torch.base.source_lines import phase
 from repro_mlir.frontends.torch.optimizers.optimizer_rules import RULES, Rule
 from repro_mlir.frontends.torch.optimizers.state_slots import Slot
 from repro_mlir.frontends.torch.trace.recording import unrecorded
 from repro_mlir.frontends.torch.trace.repeated_calls import Repeats
-from repro_mlir.numerics.tensors import TensorType
 
 
 class RuleUpdate:

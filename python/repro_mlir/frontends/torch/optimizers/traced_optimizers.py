@@ -23,6 +23,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import _disable_current_modes
 
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.frontends.torch.base.errors import CaptureError, one_line
 from repro_mlir.frontends.torch.base.hashable_values import hashable
 from repro_mlir.frontends.torch.base.source_lines import phase
@@ -43,7 +44,6 @@ from repro_mlir.frontends.torch.optimizers.traced_numbers import (
 from repro_mlir.frontends.torch.trace.compositions import Compositions
 from repro_mlir.frontends.torch.trace.recording import Recording
 from repro_mlir.frontends.torch.trace.tracing import errors_with_lines, without_other_random_numbers
-from repro_mlir.numerics.tensors import TensorType
 
 _COUNTED = (torch.float32, torch.float64, torch.int64)
 """Element types of the tensors of shape [] in state that are followed as numbers."""

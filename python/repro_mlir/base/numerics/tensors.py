@@ -17,9 +17,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from repro_mlir.errors import ReproError
-from repro_mlir.numerics.elements import ELEMENTS, float_format
-from repro_mlir.printing import foreign
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.elements import ELEMENTS, float_format
+from repro_mlir.base.printing import foreign
 
 LONGEST_NAME = 1000
 """Characters of a tensor's name."""

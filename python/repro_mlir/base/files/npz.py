@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from repro_mlir.errors import ReproError
-from repro_mlir.files.archive import archive_of, read_archive
-from repro_mlir.files.storage import write_file
-from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.files.archive import archive_of, read_archive
+from repro_mlir.base.files.storage import write_file
+from repro_mlir.base.numerics.tensors import TensorType
 
 
 def write_arrays(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:

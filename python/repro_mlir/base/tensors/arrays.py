@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from repro_mlir.errors import ReproError
-from repro_mlir.frontends.tensors import TensorModule, module_of
-from repro_mlir.numerics.elements import ELEMENTS
-from repro_mlir.numerics.environment import float_environment
-from repro_mlir.numerics.tensors import TensorType, parts_of, user_array
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.elements import ELEMENTS
+from repro_mlir.base.numerics.environment import float_environment
+from repro_mlir.base.numerics.tensors import TensorType, parts_of, user_array
+from repro_mlir.base.tensors.frameworks import TensorModule, tensor_module_of
 
 
 def as_array(value: Any, kind: TensorType, what: str) -> np.ndarray:
@@ -72,7 +72,7 @@ def _number(value: bool | int | float | complex, kind: TensorType, what: str) ->
 def _shared(value: Any, kind: TensorType, what: str) -> np.ndarray:
     if isinstance(value, np.generic):
         value = np.asarray(value)
-    framework = module_of(value)
+    framework = tensor_module_of(value)
     if framework is not None:
         return framework.share(value, kind, what)
     if isinstance(value, np.ndarray):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
 
 _SHOWN = 60
 

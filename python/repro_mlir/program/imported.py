@@ -11,9 +11,9 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from repro_mlir.errors import ReproError
-from repro_mlir.frontends.arrays import as_array
-from repro_mlir.numerics.tensors import TensorType
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.tensors import TensorType
+from repro_mlir.base.tensors.arrays import as_array
 
 GREATEST_SIZE = 2**31 - 1
 """Of a symbol: what a few sizes make fits into 64 bits."""

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from repro_mlir.numerics.hashing import tensor_bytes
-from repro_mlir.numerics.tensors import TensorType, check_canonical, from_bytes
+from repro_mlir.base.numerics.hashing import tensor_bytes
+from repro_mlir.base.numerics.tensors import TensorType, check_canonical, from_bytes
 
 
 def size_of(kinds: Sequence[TensorType]) -> int:

@@ -9,9 +9,9 @@ import json
 import math
 from typing import Any, NoReturn
 
-from repro_mlir.errors import ReproError
-from repro_mlir.files import canonical_json
-from repro_mlir.numerics.environment import float_environment
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.files import canonical_json
+from repro_mlir.base.numerics.environment import float_environment
 
 
 @float_environment()

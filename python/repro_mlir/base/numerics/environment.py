@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
 
 # The C library's own functions, which know the control registers of every machine. A thread takes over the environment
 # of the one that started it.

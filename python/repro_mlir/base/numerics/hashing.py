@@ -12,11 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from repro_mlir.numerics.digest import blake3_of
-from repro_mlir.numerics.elements import ELEMENTS
-from repro_mlir.numerics.environment import float_environment
-from repro_mlir.numerics.formats import element_type, from_bits, to_bits
-from repro_mlir.numerics.tensors import is_canonical, parts_of
+from repro_mlir.base.numerics.digest import blake3_of
+from repro_mlir.base.numerics.elements import ELEMENTS
+from repro_mlir.base.numerics.environment import float_environment
+from repro_mlir.base.numerics.formats import element_type, from_bits, to_bits
+from repro_mlir.base.numerics.tensors import is_canonical, parts_of
 
 _MAGIC = b"repro-tensor-v1\0"
 _STATE_MAGIC = b"repro-state-v1\0\0"

@@ -14,10 +14,10 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import BinaryIO
 
-from repro_mlir.errors import ReproError
-from repro_mlir.files.regular import open_regular
-from repro_mlir.limits import limits
-from repro_mlir.printing import foreign
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.files.regular import open_regular
+from repro_mlir.base.limits import limits
+from repro_mlir.base.printing import foreign
 
 _FREE_BYTES = 256 << 20
 """Members of so many bytes may come from however small a file."""

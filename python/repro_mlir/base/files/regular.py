@@ -11,7 +11,7 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
-from repro_mlir.errors import SHORTAGES, ReproError
+from repro_mlir.base.errors import SHORTAGES, ReproError
 
 # 0 on systems without them.
 _FLAGS = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)

@@ -27,8 +27,8 @@ from pathlib import Path
 
 import blake3
 
-from repro_mlir.errors import ReproError
-from repro_mlir.limits import limits
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.limits import limits
 
 VARIABLE = "REPRO_MLIR_CACHE"
 OFF = "off"

@@ -10,9 +10,9 @@ from typing import TypeGuard
 import numpy as np
 import torch
 
-from repro_mlir.errors import ReproError
-from repro_mlir.numerics.elements import ELEMENTS
-from repro_mlir.numerics.tensors import TensorType, user_array
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.elements import ELEMENTS
+from repro_mlir.base.numerics.tensors import TensorType, user_array
 
 # The runner takes this file to machines whose PyTorch is older and has no f8.
 _DTYPES = {

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
 
 # Checks a value at a place such as "receipt.json: run.program"; ReproError where it does not fit.
 Shape: TypeAlias = Callable[[Any, str], None]

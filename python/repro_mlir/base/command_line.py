@@ -13,8 +13,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import NoReturn
 
-from repro_mlir.errors import ReproError
-from repro_mlir.printing import foreign, tell
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.printing import foreign, tell
 
 _LONGEST = 2000
 """Characters of a message, which may quote others."""

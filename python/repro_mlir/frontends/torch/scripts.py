@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.tensors.arrays import as_array
+from repro_mlir.base.tensors.batches import repeated
 from repro_mlir.frontends import torch as frontend
-from repro_mlir.frontends.arrays import as_array
-from repro_mlir.frontends.batches import repeated
-from repro_mlir.frontends.interface import CaptureOptions, ImportedProgram, Microbatches
 from repro_mlir.frontends.torch.capture.programs import microbatch_program, training_program
+from repro_mlir.program.imported import CaptureOptions, ImportedProgram, Microbatches
 from repro_mlir.program.microbatches import StepProgram
 
 if TYPE_CHECKING:

@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from repro_mlir.errors import ReproError
-from repro_mlir.files import json_shapes as shapes
-from repro_mlir.files.packed_elements import pack, packed_size, unpack
-from repro_mlir.files.regular import read_regular
-from repro_mlir.numerics.elements import ELEMENTS
-from repro_mlir.numerics.tensors import TensorType, check_canonical
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.files import json_shapes as shapes
+from repro_mlir.base.files.packed_elements import pack, packed_size, unpack
+from repro_mlir.base.files.regular import read_regular
+from repro_mlir.base.numerics.elements import ELEMENTS
+from repro_mlir.base.numerics.tensors import TensorType, check_canonical
 
 _HEADER_BYTES = 1 << 24
 """The most bytes of a header."""

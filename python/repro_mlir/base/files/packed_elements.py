@@ -13,9 +13,9 @@ import math
 
 import numpy as np
 
-from repro_mlir.errors import ReproError
-from repro_mlir.numerics.elements import ELEMENTS
-from repro_mlir.numerics.tensors import TensorType, from_bytes
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.elements import ELEMENTS
+from repro_mlir.base.numerics.tensors import TensorType, from_bytes
 
 
 def _packed_width(kind: TensorType) -> int | None:

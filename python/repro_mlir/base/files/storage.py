@@ -11,8 +11,8 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
-from repro_mlir.errors import ReproError
-from repro_mlir.files.regular import open_descriptor
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.files.regular import open_descriptor
 
 PARTIAL = ".partial"
 """The end of a name while its file is written."""

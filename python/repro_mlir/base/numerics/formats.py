@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from repro_mlir.errors import ProgramError
-from repro_mlir.numerics.elements import ELEMENTS, BinaryFormat, float_format
+from repro_mlir.base.errors import ProgramError
+from repro_mlir.base.numerics.elements import ELEMENTS, BinaryFormat, float_format
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import json
 import unicodedata
 from typing import Any, NoReturn
 
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
 
 LIMIT = 1 << 24
 """The most bytes of a text, unless the reader says otherwise."""

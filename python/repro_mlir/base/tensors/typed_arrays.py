@@ -10,9 +10,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from repro_mlir.errors import ReproError
-from repro_mlir.numerics.elements import ELEMENTS
-from repro_mlir.numerics.tensors import TensorType, user_array
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.elements import ELEMENTS
+from repro_mlir.base.numerics.tensors import TensorType, user_array
 
 _CPU = 1
 """The number that DLPack has for memory of the CPU."""

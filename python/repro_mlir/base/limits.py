@@ -11,7 +11,7 @@ import os
 import re
 from dataclasses import dataclass, field
 
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
 
 VARIABLE = "REPRO_MLIR_LIMITS"
 

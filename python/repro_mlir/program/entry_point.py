@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from repro_mlir.errors import ReproError
+from repro_mlir.base.errors import ReproError
 
 
 def entry_point(ir: Any, functions: Sequence[Any]) -> Any:

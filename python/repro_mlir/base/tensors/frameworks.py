@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tensors of the frameworks that have a frontend, where the user gives them in place of NumPy arrays.
+"""Tensors of frameworks that the user gives in place of NumPy arrays.
 
-A module that knows the tensors of a package, such as `frontends/torch/base/tensors.py`, is loaded where the process has
+A module that knows the tensors of a package, such as `base/tensors/torch_tensors.py`, is loaded where the process has
 imported that package.
 """
 
@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import numpy as np
 
 if TYPE_CHECKING:
-    from repro_mlir.numerics.tensors import TensorType
+    from repro_mlir.base.numerics.tensors import TensorType
 
-_MODULES = {"torch": ".torch.base.tensors", "ml_dtypes": ".typed_arrays"}
+_MODULES = {"torch": ".torch_tensors", "ml_dtypes": ".typed_arrays"}
 """By the package that is imported, the module that knows its tensors."""
 
 
 class TensorModule(Protocol):
-    """What the module `tensors` of a frontend has."""
+    """What a module that knows the tensors of a framework has."""
 
     def is_tensor(self, value: object) -> bool:
         """Whether a value is a tensor of the framework."""
@@ -40,8 +40,8 @@ class TensorModule(Protocol):
         """The tensor of this kind that shares the memory of a C-contiguous array of a program."""
 
 
-def module_of(value: object) -> TensorModule | None:
-    """The module of the frontend whose framework has made this tensor; None for anything else."""
+def tensor_module_of(value: object) -> TensorModule | None:
+    """The module that knows the framework of this tensor; None for anything else."""
     for package, name in _MODULES.items():
         if package in sys.modules:
             module = _load(name)
