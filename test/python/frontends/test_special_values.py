@@ -167,3 +167,18 @@ def test_mode_with_nan() -> None:
         [[_NAN, 1.0, 1.0, _NAN], [_NAN, 3.0, 2.0, 1.0], [3.0, _NAN, 1.0, _NAN], [_NAN] * 4, [0.0, -0.0, 1.0, 1.0]]
     )
     check({"mode": gradients(lambda x: torch.mode(x, -1)), "index": lambda x: torch.mode(x, 1, True)[1]}, rows)
+
+
+def test_ldexp_by_a_power_out_of_range() -> None:
+    # PyTorch's gradient takes an integer power of 2, which is 0 here.
+    values, powers = (
+        torch.tensor([1e-40, 1e30, 0.0, -0.0, 1.0, _INF, 3e-45]),
+        torch.tensor([200, -170, 200, 9, 300, -200, 149]),
+    )
+    compiled = torch.compile(torch.ldexp, backend=repro_mlir.backend(target="reference"), fullgraph=True)
+    given = values.clone().requires_grad_()
+    found = compiled(given, powers)
+    assert found.tolist() == torch.ldexp(values, powers).tolist()
+    found.backward(torch.full((7,), 2.0**-140))
+    assert given.grad is not None
+    assert given.grad[0].item() == 2.0**60

@@ -126,6 +126,17 @@ def _gaussian_nll_loss(
     return reductions[reduction]()
 
 
+def _ldexp(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    if input.dtype != torch.float32 or other.is_floating_point():
+        return torch.ldexp(input, other)
+    # A power of 2 may be out of the range of f32 where the product is not: in f64 all these products are exact.
+    product, left = input.double(), other.to(torch.int64).clamp(-300, 300)
+    for _ in range(3):
+        part = left.clamp(-100, 100)
+        product, left = product * torch.exp2(part.float()).double(), left - part
+    return product.float()
+
+
 def _grid_sampler(
     x: torch.Tensor, grid: torch.Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> torch.Tensor:
@@ -538,6 +549,8 @@ _COMPOSITIONS: dict[Any, Callable[..., Any]] = {
     torch.Tensor.cov: _cov,
     torch.corrcoef: _corrcoef,
     torch.Tensor.corrcoef: _corrcoef,
+    torch.ldexp: _ldexp,
+    torch.Tensor.ldexp: _ldexp,
     torch.grid_sampler: _grid_sampler,
     torch.grid_sampler_2d: _grid_sampler,
     torch.grid_sampler_3d: _grid_sampler,
