@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 import repro_mlir
 import torch
-from repro_mlir.errors import StepFailed
-from repro_mlir.numerics.hashing import tensor_hash
+from repro_mlir.base.errors import StepFailed
+from repro_mlir.base.numerics.hashing import tensor_hash
 from repro_mlir.program import Program, read_signature
 from repro_mlir.program.canonical import to_bytes
 

@@ -16,14 +16,17 @@ from typing import Any
 import numpy as np
 import torch
 import torch.fx
+from torch._dynamo.exc import TorchDynamoException
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import _disable_current_modes
 
+from repro_mlir.base.errors import ReproError
 from repro_mlir.base.files.cache import cached
 from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.base.tensors.torch_tensors import kind_of
 from repro_mlir.frontends.torch.base.errors import CaptureError
 from repro_mlir.frontends.torch.base.source_lines import is_user_file, source_name
+from repro_mlir.frontends.torch.base.value_requests import reason_of
 from repro_mlir.frontends.torch.lower.graph_hash import contents_of, frontend_identity
 from repro_mlir.frontends.torch.trace.constant_indices import bound_indices
 from repro_mlir.frontends.torch.trace.random_sites import RandomSites
@@ -467,15 +470,17 @@ def _user_frames(stack_trace: str) -> list[tuple[str, str, str]]:
 
 @contextlib.contextmanager
 def errors_of_nodes() -> Iterator[None]:
-    """A CaptureError of the block is one line, though PyTorch's interpreter of graphs writes the node below it."""
+    """An error of the block is a CaptureError of one line; PyTorch's interpreter of graphs writes the node below it."""
     try:
         yield
-    except CaptureError as error:
+    except TorchDynamoException:
+        raise
+    except Exception as error:
         reason, _, trace = str(error).partition("\n\nWhile executing ")
-        if not trace:
+        if isinstance(error, ReproError) and not trace:
             raise
         place = "".join(f"{source_name(path)}:{line}: " for path, line, _ in _user_frames(trace)[-1:])
-        raise CaptureError(place + reason) from None
+        raise CaptureError(place + (reason if isinstance(error, ReproError) else reason_of(error))) from None
 
 
 def name_origins(graph: torch.fx.Graph) -> None:

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 import torch.utils._pytree as pytree
 from torch._decomp.decompositions import _grid_sampler_2d, upsample_compute_output_size
-from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
 from torch.overrides import TorchFunctionMode
 
 from repro_mlir.frontends.torch.base.errors import CaptureError
@@ -250,6 +250,12 @@ def _grid_sample(
     return _grid_sampler(input, grid, modes.index(mode), paddings.index(padding_mode), bool(align_corners))
 
 
+def _multivariate_lgamma(input: torch.Tensor, p: int) -> torch.Tensor:
+    if p < 1:
+        raise CaptureError(f"expected p of mvlgamma from 1 on, got {p}")
+    return torch.mvlgamma(input, p)
+
+
 def _of_selection(composition: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
     """The composition where a tensor has an extent that depends on tensor values, else the function."""
 
@@ -338,6 +344,9 @@ def _embedding_bag(
     else:
         if offsets is None:
             raise CaptureError("embedding_bag of a one-dimensional input needs offsets")
+        torch._assert_async((offsets[:1] == 0).all(), "embedding_bag: expected the first offset to be 0")
+        is_inside = (offsets[-1:] <= input.shape[0]).all()
+        torch._assert_async(is_inside, "embedding_bag: expected the last offset to be at most the number of indices")
         begins = offsets[:-1] if include_last_offset else offsets
         # The bag of an element is the last one that begins at or before it.
         bag = (begins.unsqueeze(0) <= torch.arange(input.shape[0]).unsqueeze(1)).to(torch.int64).sum(1) - 1
@@ -435,6 +444,14 @@ def _require_no_bytes(x: torch.Tensor, mode: str) -> None:
         )
 
 
+def _require_elements(x: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
+    """A resampled image, of which PyTorch's kernels expect elements in all dimensions but the batch."""
+    if any(statically_known_true(extent == 0) for extent in (*x.shape[1:], *found.shape[1:])):
+        shapes = f"{list(x.shape)} to {list(found.shape)}"
+        raise CaptureError(f"expected channels and sizes of an interpolation greater than 0, got {shapes}")
+    return found
+
+
 _LINEAR = {"linear": 1, "bilinear": 2, "trilinear": 3}
 """The spatial dimensions that each takes."""
 
@@ -448,8 +465,22 @@ def _interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> torch.Tensor:
-    if mode not in ("nearest", "nearest-exact", "area"):
-        _require_no_bytes(input, mode)
+    options = (size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
+    if mode in ("nearest", "nearest-exact", "area"):
+        return _resized(input, *options)
+    _require_no_bytes(input, mode)
+    return _require_elements(input, _resized(input, *options))
+
+
+def _resized(
+    input: torch.Tensor,
+    size: Any,
+    scale_factor: Any,
+    mode: str,
+    align_corners: bool | None,
+    recompute_scale_factor: bool | None,
+    antialias: bool,
+) -> torch.Tensor:
     rank = input.dim() - 2
     repeats = mode == "nearest" and rank == 2 and size is None and not (align_corners or recompute_scale_factor)
     is_linear = _LINEAR.get(mode) == rank and not antialias
@@ -535,8 +566,7 @@ def _loss(function: Any, place: int) -> Callable[..., torch.Tensor]:
 def _weighted(function: Any) -> Callable[..., torch.Tensor]:
     def call(x: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         _require_no_bytes(x, "weighted")
-        found: torch.Tensor = function(x, *args, **kwargs)
-        return found
+        return _require_elements(x, function(x, *args, **kwargs))
 
     return call
 
@@ -551,6 +581,9 @@ _COMPOSITIONS: dict[Any, Callable[..., Any]] = {
     torch.Tensor.corrcoef: _corrcoef,
     torch.ldexp: _ldexp,
     torch.Tensor.ldexp: _ldexp,
+    torch.mvlgamma: _multivariate_lgamma,
+    torch.Tensor.mvlgamma: _multivariate_lgamma,
+    torch.special.multigammaln: _multivariate_lgamma,
     torch.grid_sampler: _grid_sampler,
     torch.grid_sampler_2d: _grid_sampler,
     torch.grid_sampler_3d: _grid_sampler,

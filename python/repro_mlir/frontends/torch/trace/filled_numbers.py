@@ -21,8 +21,6 @@ _ARGUMENTS = {
     "masked_fill": "value",
     "masked_fill_": "value",
     "new_full": "fill_value",
-    "pow": "exponent",
-    "pow_": "exponent",
     "scalar_tensor": "s",
     "scatter": "value",
     "scatter_": "value",

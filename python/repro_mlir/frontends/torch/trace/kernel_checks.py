@@ -1,0 +1,112 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Arguments that PyTorch's kernels refuse, and that its functions of shapes, which run in a trace, take."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import torch
+import torch.fx
+import torch.utils._pytree as pytree
+from torch.utils._python_dispatch import _disable_current_modes
+
+from repro_mlir.frontends.torch.base.errors import located
+from repro_mlir.frontends.torch.base.source_lines import origin_of_node
+from repro_mlir.frontends.torch.base.value_requests import reason_of
+
+_KEPT_DIMENSIONS = {
+    "_adaptive_avg_pool3d": 3,
+    "celu": 0,
+    "celu_": 0,
+    "im2col": 2,
+    "max": 0,
+    "min": 0,
+    "nll_loss2d_forward": 2,
+    "nll_loss_forward": 0,
+    "pow": 0,
+    "pow_": 0,
+    "smooth_l1_loss": 0,
+    "uniform": 0,
+    "uniform_": 0,
+}
+"""The operators, and the last dimensions of their tensors whose extents count; of others, whether they are 0."""
+
+
+def refuse_arguments(graph: torch.fx.GraphModule) -> None:
+    """CaptureError with the user's line where a kernel refuses the arguments of an operator of a graph.
+
+    PyTorch's kernel is called with few elements, which are all 0.
+    """
+    for node in graph.graph.nodes:
+        if not isinstance(node.target, torch._ops.OpOverload):
+            continue
+        name = node.target._schema.name.removeprefix("aten::")
+        if name != "convolution" and name not in _KEPT_DIMENSIONS:
+            continue
+        try:
+            args, kwargs = pytree.tree_map_only(torch.fx.Node, _value_of, (node.args, node.kwargs))
+            if name == "convolution":
+                args = _small_convolution(*args)
+            else:
+                small = partial(_small, kept=_KEPT_DIMENSIONS[name])
+                args, kwargs = pytree.tree_map_only(torch.Tensor, small, (args, kwargs))
+        except _Unknown:
+            continue
+        try:
+            with _disable_current_modes(), torch.no_grad():
+                node.target(*args, **kwargs)
+        except Exception as error:
+            raise located(origin_of_node(node), reason_of(error)) from None
+
+
+class _Unknown(Exception):
+    """An argument is not known yet."""
+
+
+def _value_of(node: torch.fx.Node) -> Any:
+    """What a node gives: a tensor, or a number as the trace had it."""
+    if "val" not in node.meta:
+        raise _Unknown
+    value = node.meta["val"]
+    return value if isinstance(value, torch.Tensor) else _extent(value)
+
+
+def _extent(value: Any) -> Any:
+    if not isinstance(value, torch.SymInt):
+        return value
+    if value.node.hint is None:
+        raise _Unknown
+    return value.node.hint
+
+
+def _zeros(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+    with _disable_current_modes():
+        return torch.zeros(shape, dtype=dtype)
+
+
+def _small(x: torch.Tensor, kept: int) -> torch.Tensor:
+    shape = [*map(_extent, x.shape)]
+    split = max(len(shape) - kept, 0)
+    return _zeros([min(extent, 1) for extent in shape[:split]] + shape[split:], x.dtype)
+
+
+def _small_convolution(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    bias: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: Any,
+) -> tuple[Any, ...]:
+    """A convolution of one channel of one example, which is the part that PyTorch does not check in the trace."""
+    kernel, extents = [*map(_extent, weight.shape[2:])], [*map(_extent, x.shape[2:])]
+    if not transposed:
+        reaches = [each * (extent - 1) + 1 for each, extent in zip(dilation, kernel, strict=True)]
+        extents = [max(min(extent, reach), 1) for extent, reach in zip(extents, reaches, strict=True)]
+    small = (_zeros([1, 1, *extents], x.dtype), _zeros([1, 1, *kernel], x.dtype))
+    return *small, None, stride, padding, dilation, transposed, output_padding, 1
