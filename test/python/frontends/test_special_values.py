@@ -182,3 +182,16 @@ def test_ldexp_by_a_power_out_of_range() -> None:
     found.backward(torch.full((7,), 2.0**-140))
     assert given.grad is not None
     assert given.grad[0].item() == 2.0**60
+
+
+@pytest.mark.parametrize("padding", ["border", "reflection"])
+def test_places_that_are_not_numbers_in_grid_sample(padding: str) -> None:
+    places = torch.tensor([[_NAN, 0.25], [0.25, _NAN], [_INF, 0.25], [-_INF, 0.25], [0.5, -0.5]]).reshape(1, 5, 1, 2)
+    image = torch.arange(1.0, 13.0).reshape(1, 1, 4, 3)
+
+    def sampled(image: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        volume = F.grid_sample(image.unsqueeze(2), F.pad(places, (0, 1)).unsqueeze(1), "nearest", padding)
+        return torch.cat([F.grid_sample(image, places, "bilinear", padding), volume.squeeze(2)])
+
+    compiled = torch.compile(sampled, backend=repro_mlir.backend(target="reference"), fullgraph=True)
+    torch.testing.assert_close(compiled(image, places), sampled(image, places))

@@ -140,6 +140,10 @@ def _ldexp(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 def _grid_sampler(
     x: torch.Tensor, grid: torch.Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> torch.Tensor:
+    if padding_mode != 0 and interpolation_mode in (0, 1):
+        # (PyTorch) NaN, and an infinity that would be reflected, is the first place of an image, the last of a volume.
+        is_place = grid == grid if padding_mode == 1 else grid.abs() < float("inf")
+        grid = torch.where(is_place, grid, torch.full([], -1.0 if x.dim() == 4 else 1.0, dtype=grid.dtype))
     if x.dim() == 5 and interpolation_mode in (0, 1):
         return _grid_sampler_of_volumes(x, grid, interpolation_mode, padding_mode, align_corners)
     if x.dim() != 4:
