@@ -32,6 +32,7 @@ CASES: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], torch.Tensor]] = 
     "alpha": (lambda x: F.celu(x, 0.0), LOGITS),
     "negative power": (lambda x: x.to(torch.int32) ** -2, LOGITS),
     "p of mvlgamma": (lambda x: x.mvlgamma(0), LOGITS),
+    "exponent of bool": (lambda x: torch.ldexp(x, x > 0), LOGITS),
     "offsets": (lambda x: F.embedding_bag(torch.tensor([0, 1]), x, torch.tensor([1, 0]), mode="sum"), LOGITS),
 }
 

@@ -127,6 +127,8 @@ def _gaussian_nll_loss(
 
 
 def _ldexp(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    if other.dtype is torch.bool:
+        raise CaptureError("ldexp takes no exponent of bool: expected integers or floats, as of other.int()")
     if input.dtype != torch.float32 or other.is_floating_point():
         return torch.ldexp(input, other)
     # A power of 2 may be out of the range of f32 where the product is not: in f64 all these products are exact.
