@@ -30,6 +30,7 @@ CASES: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], torch.Tensor]] = 
     "classes of another shape": (lambda x: F.nll_loss(x, torch.zeros(1, 5, 4, dtype=torch.int64)), IMAGE),
     "beta": (lambda x: F.smooth_l1_loss(x, x + 1, beta=-1.0), LOGITS),
     "alpha": (lambda x: F.celu(x, 0.0), LOGITS),
+    "large exponent": (lambda x: x.to(torch.int8) ** 300, LOGITS),
     "negative power": (lambda x: x.to(torch.int32) ** -2, LOGITS),
     "p of mvlgamma": (lambda x: x.mvlgamma(0), LOGITS),
     "exponent of bool": (lambda x: torch.ldexp(x, x > 0), LOGITS),
