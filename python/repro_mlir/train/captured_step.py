@@ -227,8 +227,10 @@ class Step:
 
     def loss(self) -> float:
         """The loss that the last step gave."""
+        from repro_mlir.base.tensors.torch_tensors import to_tensor
+
         array = next(iter(self.kept.outputs.values()))
-        return float(frontend.to_tensor(array, self.program.outputs[0]))
+        return float(to_tensor(array, self.program.outputs[0]))
 
     def results(self) -> dict[str, Any]:
         """What the last step gave beside the loss, as the user gets it."""

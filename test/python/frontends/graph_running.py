@@ -11,7 +11,8 @@ from typing import Any
 
 import mlir
 import torch
-from repro_mlir.frontends.torch import Captured, capture_training, to_tensor
+from repro_mlir.base.tensors.torch_tensors import to_tensor
+from repro_mlir.frontends.torch import Captured, capture_training
 from repro_mlir.program.imported import CaptureOptions, ImportedProgram
 
 MLIR_OPT = Path(mlir.__path__[0]) / "bin" / "mlir-opt"

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from repro_mlir.base.lazy_imports import load_on_first_use
 
 if TYPE_CHECKING:
-    from repro_mlir.base.tensors.torch_tensors import to_tensor
     from repro_mlir.frontends.torch.base.errors import CaptureError
     from repro_mlir.frontends.torch.base.hooks import refuse_hooks
     from repro_mlir.frontends.torch.base.model_modes import evaluation_mode, outside_inference_mode
@@ -82,7 +81,6 @@ _HOMES = {
     "returned_by": "capture.step_results",
     "refuse_hooks": "base.hooks",
     "save_checkpoint": "objects.checkpoint",
-    "to_tensor": "base.tensors",
     "unwrapped": "base.user_objects",
 }
 
@@ -122,7 +120,6 @@ __all__ = [
     "refuse_hooks",
     "returned_by",
     "save_checkpoint",
-    "to_tensor",
     "unwrapped",
 ]
 
