@@ -11,8 +11,9 @@ from __future__ import annotations
 import functools
 import os
 
-from repro_mlir.untrusted import requests, work
-from repro_mlir.untrusted.server import OUT_OF_MEMORY
+from repro_mlir.sandbox import requests
+from repro_mlir.sandbox.server import OUT_OF_MEMORY
+from repro_mlir.sandbox_worker import work
 
 
 def begin() -> None:

@@ -46,7 +46,7 @@ from repro_mlir.execute.artifact import checksum, read_artifact
 from repro_mlir.program import Program
 from repro_mlir.program.canonical import from_bytes, to_bytes
 from repro_mlir.reference.stored import read_program
-from repro_mlir.untrusted import admit, admit_text
+from repro_mlir.sandbox import admit, admit_text
 from seeds import Reader, conversations, of_archive, of_receipt, runs, write_bundle_of_two_steps
 from support import accumulated_blocks, block_programs, handmade, random_programs
 from support.mutations import change as change_tokens

@@ -27,7 +27,7 @@ from repro_mlir.base.errors import CompileError, ProgramError, StepFailed
 from repro_mlir.compilation import cpu
 from repro_mlir.execute import qemu
 from repro_mlir.passmanager import PassManager
-from repro_mlir.untrusted import admit_text
+from repro_mlir.sandbox import admit_text
 from support import inputs as values
 from support import kit, random_programs
 from support.catalogue import Case

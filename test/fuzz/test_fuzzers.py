@@ -16,7 +16,7 @@ import pytest
 import readers
 import semantic
 from journal import Journal
-from repro_mlir.untrusted import admit_text
+from repro_mlir.sandbox import admit_text
 
 SECONDS = 8
 

@@ -4,7 +4,7 @@
 """What tests run of our code: Python by coverage.py, C++ by gcov, in a build folder of its own (make coverage-report).
 
 Prints a line for each file of Python and each folder of C++: lines, how many of them ran, and which share that is.
-Tests that fail are no error here. Children for text of strangers (repro_mlir.untrusted) begin with an environment of
+Tests that fail are no error here. Children for text of strangers (repro_mlir.sandbox) begin with an environment of
 their own and are not counted. Files of gcov and coverage.py are in build-coverage.
 """
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from repro_mlir.base.files.cache import cached
 from repro_mlir.compilation.cpu import Analysis, analyze, compile, native_level
 from repro_mlir.program.canonical import compiler_identity
-from repro_mlir.untrusted import analyze_native, compile_native
+from repro_mlir.sandbox import analyze_native, compile_native
 
 
 def cached_code(program: bytes, target: str, make: Callable[[], bytes]) -> bytes:
@@ -22,7 +22,7 @@ def cached_compile(program: bytes, level: str = "native", *, jobs: int | None = 
     Args:
       program: a canonical program as it is stored.
       level, jobs: as for `compile`.
-      untrusted: whether a child process compiles, with limits (see untrusted/); for programs of strangers.
+      untrusted: whether a child process compiles, with limits (see sandbox/); for programs of strangers.
     """
     if level == "native":
         level = native_level()

@@ -54,7 +54,7 @@ def compile_for(program: Program, architectures: Iterable[str], *, assembled: bo
     """
     from repro_mlir.compilation.cache import cached_code
     from repro_mlir.program import debugging
-    from repro_mlir.untrusted import compile_device
+    from repro_mlir.sandbox import compile_device
 
     assembler = find_assembler() if assembled else None
     # The assembler is part of what the code depends on.

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+IMPORT = "import-linalg,canonical"
+"""The passes of imported linalg of static shapes."""
+
 
 @float_environment()
 def run_prepared_passes(

@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from repro_mlir import sandbox
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.files.regular import open_regular, read_regular
 from repro_mlir.base.limits import limits
 from repro_mlir.program.canonical import write_module
 from repro_mlir.program.entry_point import entry_point
-from repro_mlir.program.importing import run_prepared_passes
-from repro_mlir.program.program import IMPORT
+from repro_mlir.program.importing import IMPORT, run_prepared_passes
 
 if TYPE_CHECKING:
     from repro_mlir import ir
@@ -52,26 +53,26 @@ def read_module_file(path: str | Path) -> bytes:
     Raises:
       ReproError: the first error of the import, with its line, or a module beyond the limits of strangers' programs.
     """
-    from repro_mlir.untrusted import import_module
-
     data = read_regular(path, limits().text_bytes, follow=True)
     try:
-        return import_module(data, is_text=not data.startswith(_BYTECODE))
+        return sandbox.import_module(data, is_text=not data.startswith(_BYTECODE))
     except ReproError as error:
         raise type(error)(f"{os.fspath(path)}: {error}") from None
 
 
-def import_module(data: bytes) -> bytes:
+def import_module(data: bytes, lower_stablehlo: Callable[[bytes], bytes]) -> bytes:
     """The canonical program of a module, text or bytecode, as it is stored.
 
     The function is main, else the only public one. Without `repro.num_state` there is no state, and an argument or a
     result without a name is `arg0` or `result0`, by its number.
 
+    Args:
+      lower_stablehlo: gives linalg for a module in StableHLO, which our MLIR cannot parse.
     Raises:
       ReproError: the first error of the import, and which line it is about.
     """
     try:
-        source = _import_stablehlo(data) if _is_stablehlo(data) else data
+        source = lower_stablehlo(data) if _is_stablehlo(data) else data
         return run_prepared_passes(source, _prepare, "import", write_module)
     except ReproError as error:
         # The parser has no name of the file.
@@ -84,15 +85,6 @@ def _is_stablehlo(data: bytes) -> bool:
         # A portable artifact names its producer, with its version, behind that of the bytecode.
         return b"StableHLO_v" in data[:_BEGINNING]
     return _STABLEHLO.search(_COMMENT.sub(b"", data)) is not None
-
-
-def _import_stablehlo(data: bytes) -> bytes:
-    """StableHLO as imported linalg, by MLIR as jaxlib has it."""
-    try:
-        from repro_mlir.frontends.stablehlo.modules import lower_module
-    except ImportError as error:
-        raise ReproError(f"StableHLO needs jaxlib: pip install 'repro-mlir[jax]' ({error})") from None
-    return lower_module(data).encode()
 
 
 def _prepare(module: ir.Module) -> str:

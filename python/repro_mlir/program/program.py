@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,10 +25,8 @@ from repro_mlir.base.numerics.tensors import TensorType, canonical_of
 from repro_mlir.base.printing import foreign
 from repro_mlir.program.canonical import compiler_identity, examine, from_bytes, write_module
 from repro_mlir.program.imported import ImportedProgram
-from repro_mlir.program.importing import run_passes
-
-if TYPE_CHECKING:
-    pass
+from repro_mlir.program.importing import IMPORT, run_passes
+from repro_mlir.sandbox import admit, admit_text
 
 _FORMAT = 2
 _NUMERICS = 1
@@ -191,9 +189,7 @@ def _within(path: str | Path) -> Iterator[None]:
 
 
 def read_untrusted(data: bytes, path: str | Path, *, is_text: bool, seconds: float | None = None) -> bytes:
-    """The program of a file, as `untrusted.admit` or `admit_text`; the errors name the file."""
-    from repro_mlir.untrusted import admit, admit_text
-
+    """The program of a file, as `sandbox.admit` or `admit_text`; the errors name the file."""
     with _within(path):
         return (admit_text if is_text else admit)(data, seconds)
 
@@ -212,10 +208,6 @@ def read_signature(data: bytes) -> Program:
     arguments, results = named(examined.arguments, "argument"), named(examined.results, "result")
     count = examined.num_state
     return Program(data, arguments[:count], arguments[count:], results[count:], 0, ())
-
-
-IMPORT = "import-linalg,canonical"
-"""The passes of imported linalg of static shapes."""
 
 
 def import_program(text: str, passes: str = IMPORT) -> bytes:

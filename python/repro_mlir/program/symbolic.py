@@ -19,7 +19,8 @@ import numpy as np
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.numerics.tensors import canonical_of
 from repro_mlir.program.imported import Symbol, SymbolicImport
-from repro_mlir.program.program import IMPORT, Program, cached_import, read_signature
+from repro_mlir.program.importing import IMPORT
+from repro_mlir.program.program import Program, cached_import, read_signature
 
 
 @dataclass(frozen=True)

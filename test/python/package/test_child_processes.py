@@ -25,14 +25,12 @@ lowering_process.run_passes(b"", "")
 _UNTRUSTED = """
 import sys
 from pathlib import Path
-from repro_mlir.untrusted import server, work
-work.prepare = lambda: None
+from repro_mlir.sandbox.server import serve
 def perform(request):
     import os, time
     Path(sys.argv[2]).write_text(str(os.getpid()))
     time.sleep(60)
-work.perform = perform
-server.main()
+serve(perform)
 """
 
 
@@ -73,7 +71,7 @@ def test_lowering(tmp_path: Path, how: signal.Signals) -> None:
 def test_untrusted_work(tmp_path: Path) -> None:
     import socket
 
-    from repro_mlir.untrusted.server import HEADER
+    from repro_mlir.sandbox.server import HEADER
 
     note = tmp_path / "process"
     ours, theirs = socket.socketpair()

@@ -14,7 +14,7 @@ from repro_mlir import Program, ReproError, compile
 from repro_mlir._mlir_libs import _repro
 from repro_mlir.base.files.tensor_file import write_tensors
 from repro_mlir.cli.main import main
-from repro_mlir.untrusted import import_module
+from repro_mlir.sandbox import import_module
 
 OPT = Path(_repro.__file__).parent / "repro-opt"
 TARGETS = ("reference", "cpu", "cpu:x86-64-v2", "ptx-emulator")

@@ -19,7 +19,7 @@ from repro_mlir.audit.operators.tracing import value_hash
 from repro_mlir.base.errors import ReproError, StepFailed
 from repro_mlir.base.files import tensor_record
 from repro_mlir.base.limits import VARIABLE
-from repro_mlir.untrusted import interpret
+from repro_mlir.sandbox import interpret
 
 
 def judge_operator(

@@ -37,7 +37,7 @@ from repro_mlir.program.microbatches import (
     programs_of,
     read_microbatches,
 )
-from repro_mlir.untrusted import NoProgram, admit
+from repro_mlir.sandbox import NoProgram, admit
 
 _SHORT = 1 << 12
 _DIGEST_TEXT = 70

@@ -35,7 +35,7 @@ from repro_mlir.program.microbatches import (
     programs_of,
     read_microbatches,
 )
-from repro_mlir.untrusted import NoProgram
+from repro_mlir.sandbox import NoProgram
 
 
 def digests_of(kinds: Sequence[TensorType], arrays: Sequence[np.ndarray]) -> tuple[bytes, ...]:

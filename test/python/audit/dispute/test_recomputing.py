@@ -19,7 +19,7 @@ from repro_mlir.cli import dispute as command
 from repro_mlir.cli import main as cli
 from repro_mlir.program import read_signature
 from repro_mlir.program.canonical import to_bytes
-from repro_mlir.untrusted import interpret
+from repro_mlir.sandbox import interpret
 from support.builder import Builder, order
 from support.dispute_runs import flipped
 

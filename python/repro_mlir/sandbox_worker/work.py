@@ -24,7 +24,7 @@ _MODULES = ["reference.interpreter", *(f"dialects.{name}" for name in _DIALECTS)
 def prepare() -> None:
     """Imports what is else imported when it is needed: a child has it already."""
     for name in _MODULES:
-        importlib.import_module(f"..{name}", __package__)
+        importlib.import_module(f"repro_mlir.{name}")
 
 
 class TooMuch(Exception):
@@ -77,9 +77,18 @@ def read_text(data: bytes, **limits: int) -> bytes:
 
 def import_module(data: bytes, **limits: int) -> bytes:
     """The program of an MLIR module as it is stored, which `read` has read as well. Raises as `read`."""
-    stored = modules.import_module(data)
+    stored = modules.import_module(data, _lower_stablehlo)
     read(stored, **limits)
     return stored
+
+
+def _lower_stablehlo(data: bytes) -> bytes:
+    """StableHLO as imported linalg, by MLIR as jaxlib has it."""
+    try:
+        from repro_mlir.frontends.stablehlo.modules import lower_module
+    except ImportError as error:
+        raise ReproError(f"StableHLO needs jaxlib: pip install 'repro-mlir[jax]' ({error})") from None
+    return lower_module(data).encode()
 
 
 def compile_native(data: bytes, *, level: str) -> bytes:

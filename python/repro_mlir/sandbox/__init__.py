@@ -6,7 +6,7 @@
 Whatever a program does to the reader or the compiler happens to a child: the end of the child is one ReproError here.
 """
 
-from repro_mlir.untrusted.requests import (
+from repro_mlir.sandbox.requests import (
     NoProgram,
     admit,
     admit_text,

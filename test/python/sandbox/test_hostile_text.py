@@ -16,8 +16,9 @@ from repro_mlir import ReproError
 from repro_mlir.cli.main import main
 from repro_mlir.program import Program
 from repro_mlir.program.canonical import to_bytes
-from repro_mlir.untrusted import NoProgram, admit, admit_text, compile_device, compile_native, work
-from repro_mlir.untrusted.requests import _SERVER
+from repro_mlir.sandbox import NoProgram, admit, admit_text, compile_device, compile_native
+from repro_mlir.sandbox.requests import _SERVER
+from repro_mlir.sandbox_worker import work
 from support.hostile import BEFORE_PARSING, DEEP, IN_THE_CHILD, NOT_STORED, TOO_LARGE, generic, program, slow_to_compile
 
 DATA = to_bytes(program().decode())
@@ -135,12 +136,15 @@ def test_programs_of_strangers_are_compiled_in_a_child(tmp_path: Path, monkeypat
     import repro_mlir
     from repro_mlir.base.numerics.tensors import TensorType
     from repro_mlir.compilation import cache
+    from repro_mlir.execute.executable import check_runs
 
     monkeypatch.setenv("REPRO_MLIR_CACHE", "off")
     kind = TensorType("a", "f32", (4,))
     own = Program(DATA, (kind,), (), (), 0, (np.zeros(4, np.float32),))
     own.save(tmp_path / "p.repro")
     loaded = Program.load(tmp_path / "p.repro")
+    # Compiles a program of ours, once in a process.
+    check_runs("cpu:x86-64-v2")
     here: list[str] = []
     compiled = cache.compile
     monkeypatch.setattr(cache, "compile", lambda *a, **k: here.append(a[1]) or compiled(*a, **k))
@@ -167,7 +171,7 @@ def test_the_child_has_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_server_ends_with_its_caller() -> None:
     code = (
-        "from repro_mlir.untrusted.requests import _SERVER, admit; import os, sys; "
+        "from repro_mlir.sandbox.requests import _SERVER, admit; import os, sys; "
         f"admit({DATA!r}); print(_SERVER._process.pid, flush=True); os.kill(os.getpid(), 9)"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)

@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The process that starts children: it imports the compiler once and forks for each request.
+"""The loop of the process that starts children: it forks for each request.
 
-Run by requests.py as `python -m repro_mlir.untrusted.server` with a socket as descriptor 0. It never looks at program
+requests.py runs it as `python -m repro_mlir.sandbox_worker`, with a socket as descriptor 0. It never looks at program
 text itself. A request is preceded by its limits, an answer by how the child ended.
 """
 
@@ -46,12 +46,8 @@ def receive(channel: socket.socket, size: int) -> bytes | None:
     return bytes(parts)
 
 
-def main() -> None:
-    """Serves requests until the other side closes its end."""
-    # Imported before any request comes: each child has it already.
-    from repro_mlir.untrusted import work
-
-    work.prepare()
+def serve(perform: Callable[[bytes], bytes]) -> None:
+    """Serves requests until the other side closes its end; `perform` gives the answer to a request, in a child."""
     channel = socket.socket(fileno=0)
     while (header := receive(channel, HEADER.size)) is not None:
         size, seconds, memory, result_bytes = HEADER.unpack(header)
@@ -65,7 +61,7 @@ def main() -> None:
             end_with_parent(server)
             os.close(source)
             _confine(told, seconds, memory, result_bytes)
-            _perform(work.perform, request, sink)
+            _perform(perform, request, sink)
         os.close(sink)
         answer = _read_all(source, result_bytes, channel)
         if answer is None:
@@ -125,7 +121,3 @@ def _perform(perform: Callable[[bytes], bytes], request: bytes, sink: int) -> No
         status = OUT_OF_MEMORY
     finally:
         os._exit(status)
-
-
-if __name__ == "__main__":
-    main()

@@ -21,8 +21,8 @@ from typing import Any
 from repro_mlir.base.errors import ReproError, StepFailed
 from repro_mlir.base.limits import VARIABLE, Limits, limits
 from repro_mlir.base.printing import foreign
-from repro_mlir.untrusted.server import ENDING, HEADER, OUT_OF_MEMORY
-from repro_mlir.untrusted.text import check_size, check_text
+from repro_mlir.sandbox.server import ENDING, HEADER, OUT_OF_MEMORY
+from repro_mlir.sandbox.text import check_size, check_text
 
 # What a child needs of the environment; the rest may hold secrets.
 _KEPT = ("PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "TMPDIR", "LANG", "LC_ALL")
@@ -195,7 +195,7 @@ class _Server:
         }
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", f"{__package__}.server"],
+                [sys.executable, "-P", "-m", "repro_mlir.sandbox_worker"],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
