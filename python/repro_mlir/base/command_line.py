@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable
 from types import TracebackType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.printing import foreign, tell
@@ -34,7 +34,10 @@ class Status(enum.IntEnum):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are ReproErrors."""
+    """A parser whose errors are ReproErrors, and those of its output OSErrors, which argparse hides."""
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        (file or sys.stderr).write(message)
 
     def error(self, message: str) -> NoReturn:
         raise ReproError(f"{message} (see {self.prog} --help)")

@@ -108,6 +108,13 @@ def test_output_that_cannot_be_written() -> None:
     assert found == ways
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is full on this system")
+def test_help_that_cannot_be_written() -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([sys.executable, "-m", "repro_mlir", "--help"], stdout=full, stderr=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (2, b"repro: error: No space left on device\n")
+
+
 def test_little_address_space_and_few_files() -> None:
     """No limit of the shell makes 1 of a failure, whichever library meets it first."""
     ways = ["ulimit -v 90000", "ulimit -v 270000", "ulimit -n 5", "ulimit -n 7"]
