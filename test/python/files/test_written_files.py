@@ -47,6 +47,14 @@ def test_what_can_be_written_is_known_before(tmp_path: Path) -> None:
             check_can_write(tmp_path / name)
         with pytest.raises(ReproError, match="cannot write"):
             write_file(tmp_path / name, b"x")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["file", "link", "new", "nowhere"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no such files on this system")
+def test_files_that_look_as_if_they_could_be_written() -> None:
+    for path in ("/dev/full", "/proc/new"):
+        with pytest.raises(ReproError, match=f"cannot write {path}: No "):
+            check_can_write(path)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no limits of the shell")

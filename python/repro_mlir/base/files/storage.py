@@ -40,12 +40,36 @@ def check_can_write(path: str | Path) -> None:
         reason = "Not a directory" if folder.exists() else "No such file or directory"
     elif target.is_dir():
         reason = "Is a directory"
-    elif target.is_file() or not target.exists():
-        is_writable = not target.exists() or os.access(target, os.W_OK)
-        if not (is_writable and os.access(folder, os.W_OK | os.X_OK)):
-            reason = "Permission denied"
+    elif target.is_file() and not os.access(target, os.W_OK):
+        reason = "Permission denied"
+    else:
+        try:
+            _try_to_write(target)
+        except OSError as error:
+            reason = error.strerror
     if reason is not None:
         raise ReproError(f"cannot write {path}: {reason}")
+
+
+def _try_to_write(target: Path) -> None:
+    """Writes a byte to a new file beside a path and removes it; writes nothing to a device. OSError where it cannot."""
+    if target.is_char_device():
+        descriptor = os.open(target, os.O_WRONLY | os.O_NONBLOCK)
+        try:
+            os.write(descriptor, b"")
+        finally:
+            os.close(descriptor)
+    elif target.is_file() or not target.exists():
+        partial = _own_partial(target)
+        try:
+            partial.write_bytes(b"0")
+        finally:
+            partial.unlink(missing_ok=True)
+
+
+def _own_partial(path: Path) -> Path:
+    """The name of this process while it writes a file: another one may write the same file."""
+    return path.with_name(f"{path.name}.{os.getpid()}{PARTIAL}")
 
 
 def write_file(path: str | Path, data: bytes) -> None:
@@ -67,8 +91,7 @@ def write_file(path: str | Path, data: bytes) -> None:
 
 def _replace(path: Path, data: bytes, mode: int | None) -> None:
     """`mode`: that of the file which has the name now."""
-    # The name is of this process alone: another one may write the same file.
-    partial = path.with_name(f"{path.name}.{os.getpid()}{PARTIAL}")
+    partial = _own_partial(path)
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o666)
     try:
         with os.fdopen(descriptor, "wb") as file:
