@@ -156,3 +156,43 @@ def test_what_programs_do_not_have(capfd, caplog) -> None:
     assert found == f"{NAME}:{line_of('powers')}: no rule converts to float8_e8m0fnu (V1)"
     found = message(lambda: step(OfBits(3, 2), X, Y), capfd, caplog)
     assert re.fullmatch(rf"{NAME}:{line_of('bits')}: operator aten\.view\.dtype is not supported", found)
+
+
+class _Tagged(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        return super().__torch_function__(function, types, args, kwargs or {})
+
+
+_SUBCLASS = torch.ones(()).as_subclass(_Tagged)
+
+
+class _Calls(nn.Module):
+    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self._function = function
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self._function(x)
+
+
+def test_no_message_is_about_what_pytorch_traces_with(capfd, caplog, tmp_path: Path) -> None:
+    torch.save(torch.ones(()), tmp_path / "one.pt")
+    for function, text in (
+        (
+            lambda x: x * torch.load(tmp_path / "one.pt"),
+            "the memory of a tensor is read or written, as torch.load does",
+        ),
+        (lambda x: x * torch.get_rng_state().sum(), r"the state of the generator is read \(.sum\)"),
+        (lambda x: x * torch.sin(_SUBCLASS), "a tensor of a subclass of torch.Tensor is read"),
+    ):
+        found = message(lambda f=function: repro_mlir.capture(_Calls(f), (X,)), capfd, caplog)
+        assert re.match(rf"{NAME}:\d+: {text}: expected", found)
+
+
+def test_norm_along_a_dimension_of_one_element_and_conv_tbc() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.conv_tbc(x.reshape(4, 1, 3), torch.ones(2, 3, 2), torch.ones(2)) * x.sum().norm(dim=0)
+
+    compiled = torch.compile(function, backend=repro_mlir.backend(target="reference"), fullgraph=True)
+    torch.testing.assert_close(compiled(X), function(X))

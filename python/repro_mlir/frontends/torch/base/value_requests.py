@@ -3,6 +3,7 @@
 
 """Requests of Python for the values of a traced tensor, which has none: one line says what to write instead."""
 
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from repro_mlir.base.errors import ReproError
 from repro_mlir.frontends.torch.base.errors import CaptureError, one_line
 from repro_mlir.frontends.torch.base.source_lines import origin_of_node
+from repro_mlir.frontends.torch.base.source_lines import is_user_file, origin_of_node
 
 _DEPENDS = "control flow or a shape depends on tensor values"
 PAGE = "docs/decisions.md"
@@ -37,6 +39,20 @@ _REQUESTS: dict[Any, str] = {
 }
 
 
+_KNOWN = {
+    "Multiple dispatch failed": "a tensor of a subclass of torch.Tensor is read: expected a tensor of no subclass, made "
+    "before the step by x.as_subclass(torch.Tensor)",
+    "Please convert all Tensors to FakeTensors": "a tensor that is no argument of the step and not in its state is "
+    "read: expected a parameter or buffer of the model, or a tensor in optimizer.state",
+    "<class 'torch.storage.": "the memory of a tensor is read or written, as torch.load does: expected it before the "
+    "step",
+}
+"""Parts of messages of PyTorch that speak of its own kinds of tensors, and what is said in their place."""
+
+_INTERNAL = (AssertionError, AttributeError, KeyError, NotImplementedError)
+"""Errors by which PyTorch's Python code ends where it does not expect to be traced."""
+
+
 def reason_of(error: Exception) -> str:
     """One line for an error in a trace; PyTorch's own errors about values that a trace does not have get another."""
     if isinstance(error, ReproError):
@@ -51,7 +67,19 @@ def reason_of(error: Exception) -> str:
         )
     if isinstance(error, IndexError) and "SymInt" in str(error):
         return f"{_DEPENDS}: an index of Python is a number; expected a tensor, as in x[index] without .item() ({PAGE})"
+    for part, reason in _KNOWN.items():
+        if part in str(error):
+            return reason
+    if isinstance(error, _INTERNAL) and not _is_users(error.__traceback__):
+        return f"the function that is called here cannot be captured: it ends with {one_line(error)}"
     return one_line(error)
+
+
+def _is_users(traceback: types.TracebackType | None) -> bool:
+    """Whether code of the user raised an error, or a function without Python code that it called."""
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    return traceback is None or is_user_file(traceback.tb_frame.f_code.co_filename)
 
 
 def no_tensor(what: str, value: Any) -> str:

@@ -262,6 +262,25 @@ def _multivariate_lgamma(input: torch.Tensor, p: int) -> torch.Tensor:
     return torch.mvlgamma(input, p)
 
 
+def _conv_tbc(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, pad: int = 0) -> torch.Tensor:
+    return F.conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad).permute(2, 0, 1)
+
+
+def _norm_of_element(function: Any) -> Callable[..., torch.Tensor]:
+    """A norm, along dimension 0 or -1 of a tensor of shape [], too."""
+
+    def call(*args: Any, **kwargs: Any) -> torch.Tensor:
+        dim = args[2] if len(args) > 2 else kwargs.get("dim")
+        found: torch.Tensor
+        if args and args[0].dim() == 0 and dim in (0, -1, (0,), (-1,), [0], [-1]):
+            found = function(args[0].reshape(1), *args[1:], **kwargs)
+            return found.reshape(())
+        found = function(*args, **kwargs)
+        return found
+
+    return call
+
+
 def _of_selection(composition: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
     """The composition where a tensor has an extent that depends on tensor values, else the function."""
 
@@ -587,6 +606,10 @@ _COMPOSITIONS: dict[Any, Callable[..., Any]] = {
     torch.Tensor.corrcoef: _corrcoef,
     torch.ldexp: _ldexp,
     torch.Tensor.ldexp: _ldexp,
+    torch.conv_tbc: _conv_tbc,
+    torch.Tensor.norm: _norm_of_element(torch.Tensor.norm),
+    torch.norm: _norm_of_element(torch.norm),
+    torch.linalg.vector_norm: _norm_of_element(torch.linalg.vector_norm),
     torch.mvlgamma: _multivariate_lgamma,
     torch.Tensor.mvlgamma: _multivariate_lgamma,
     torch.special.multigammaln: _multivariate_lgamma,

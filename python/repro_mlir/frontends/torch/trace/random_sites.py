@@ -200,6 +200,11 @@ class _SiteNumber:
     def __init__(self, number: int) -> None:
         self.number = number
 
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise CaptureError(f"the state of the generator is read (.{name}): expected it in torch.set_rng_state alone")
+
     @classmethod
     def wrap(cls, number: int) -> Any:
         return cls(number)
