@@ -177,10 +177,11 @@ class _Calls(nn.Module):
 
 
 def test_no_message_is_about_what_pytorch_traces_with(capfd, caplog, tmp_path: Path) -> None:
-    torch.save(torch.ones(()), tmp_path / "one.pt")
+    path = tmp_path / "one.pt"
+    torch.save(torch.ones(()), path)
     for function, text in (
         (
-            lambda x: x * torch.load(tmp_path / "one.pt"),
+            lambda x: x * torch.load(path),
             "the memory of a tensor is read or written, as torch.load does",
         ),
         (lambda x: x * torch.get_rng_state().sum(), r"the state of the generator is read \(.sum\)"),
@@ -196,3 +197,14 @@ def test_norm_along_a_dimension_of_one_element_and_conv_tbc() -> None:
 
     compiled = torch.compile(function, backend=repro_mlir.backend(target="reference"), fullgraph=True)
     torch.testing.assert_close(compiled(X), function(X))
+
+
+def test_a_cumulative_average_and_classes_of_uint8(capfd, caplog) -> None:
+    model = nn.Sequential(nn.BatchNorm1d(3, momentum=None), nn.Linear(3, 2))
+    found = message(lambda: step(model, X, Y), capfd, caplog)
+    assert found.startswith("module 0: batch normalization with momentum=None")
+    linear = nn.Linear(3, 2)
+    optimizer = torch.optim.SGD(linear.parameters(), lr=0.1)
+    expected = F.cross_entropy(linear(X), Y).item()
+    loss = repro_mlir.Trainer(linear, F.cross_entropy, optimizer, target="reference").step(X, Y.to(torch.uint8))
+    assert float(loss) == pytest.approx(expected)

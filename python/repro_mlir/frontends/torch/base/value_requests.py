@@ -3,6 +3,7 @@
 
 """Requests of Python for the values of a traced tensor, which has none: one line says what to write instead."""
 
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +12,7 @@ import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.nn.modules import batchnorm
 
 from repro_mlir.base.errors import ReproError
 from repro_mlir.frontends.torch.base.errors import CaptureError, one_line
@@ -39,9 +41,14 @@ _REQUESTS: dict[Any, str] = {
 }
 
 
+_CUMULATIVE = (
+    "batch normalization with momentum=None, a cumulative average, is not supported in training: expected a number, as "
+    "in momentum=0.1"
+)
+
 _KNOWN = {
-    "Multiple dispatch failed": "a tensor of a subclass of torch.Tensor is read: expected a tensor of no subclass, made "
-    "before the step by x.as_subclass(torch.Tensor)",
+    "Multiple dispatch failed": "a tensor of a subclass of torch.Tensor is read: expected a tensor of no subclass, "
+    "made before the step by x.as_subclass(torch.Tensor)",
     "Please convert all Tensors to FakeTensors": "a tensor that is no argument of the step and not in its state is "
     "read: expected a parameter or buffer of the model, or a tensor in optimizer.state",
     "<class 'torch.storage.": "the memory of a tensor is read or written, as torch.load does: expected it before the "
@@ -93,6 +100,14 @@ def no_tensor(what: str, value: Any) -> str:
     return f"{place}{what} is a number of Python: expected a tensor, without .item() or float() ({PAGE})"
 
 
+def _caller() -> str:
+    """The file whose code calls what a mode of the trace answers."""
+    frame: types.FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_code.co_name == "__torch_function__":
+        frame = frame.f_back
+    return "" if frame is None else frame.f_code.co_filename
+
+
 def is_request(function: Any) -> bool:
     """Whether a function of PyTorch gives Python the values of a tensor."""
     return function in _REQUESTS
@@ -103,7 +118,8 @@ def answered(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     try:
         return function(*args, **kwargs)
     except (DataDependentOutputException, GuardOnDataDependentSymNode):
-        raise CaptureError(_REQUESTS[function]) from None
+        is_average = function is _Tensor.__float__ and _caller() == batchnorm.__file__
+        raise CaptureError(_CUMULATIVE if is_average else _REQUESTS[function]) from None
     except RuntimeError as error:
         # The messages of .numpy() and .tolist() are about PyTorch's own kinds of tensors.
         if function not in (_Tensor.numpy, _Tensor.tolist, _Tensor.__array__) or args[0].requires_grad:

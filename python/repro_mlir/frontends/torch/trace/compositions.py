@@ -588,6 +588,16 @@ def _loss(function: Any, place: int) -> Callable[..., torch.Tensor]:
     return call
 
 
+def _of_classes(function: Any) -> Callable[..., torch.Tensor]:
+    """A loss of classes, which may be uint8, too: its gradient has no such indices."""
+
+    def call(input: torch.Tensor, target: torch.Tensor, *rest: Any, **named: Any) -> torch.Tensor:
+        found: torch.Tensor = function(input, target.long() if target.dtype is torch.uint8 else target, *rest, **named)
+        return found
+
+    return call
+
+
 def _weighted(function: Any) -> Callable[..., torch.Tensor]:
     def call(x: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         _require_no_bytes(x, "weighted")
@@ -660,3 +670,10 @@ for _name, _replaced in {
 for _name in ("mse_loss", "smooth_l1_loss", "huber_loss"):
     _COMPOSITIONS[getattr(F, _name)] = _loss(getattr(F, _name), 0 if _name == "huber_loss" else 2)
     _COMPOSITIONS[getattr(torch._C._nn, _name)] = _loss(getattr(torch._C._nn, _name), 0)
+for _owner, _name in (
+    (F, "cross_entropy"),
+    (F, "nll_loss"),
+    (torch._C._nn, "cross_entropy_loss"),
+    (torch._C._nn, "nll_loss_nd"),
+):
+    _COMPOSITIONS[getattr(_owner, _name)] = _of_classes(getattr(_owner, _name))
