@@ -62,3 +62,11 @@ def test_torch_compile_refuses_it_too() -> None:
         compiled = torch.compile(function, backend=repro_mlir.backend(target="reference"), fullgraph=True)
         with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match=rf"CaptureError: {NAME}:\d+: "):
             compiled(x)
+
+
+def test_weights_of_the_classes_of_images() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return F.nll_loss(x, torch.ones(1, 5, 5, dtype=torch.int64), torch.tensor([1.0, 2.0]))
+
+    compiled = torch.compile(function, backend=repro_mlir.backend(target="reference"), fullgraph=True)
+    torch.testing.assert_close(compiled(IMAGE), function(IMAGE))

@@ -88,7 +88,8 @@ def _zeros(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
 
 def _small(x: torch.Tensor, kept: int) -> torch.Tensor:
     shape = [*map(_extent, x.shape)]
-    split = max(len(shape) - kept, 0)
+    # The first dimension never counts: of weights of classes it is the only one.
+    split = max(len(shape) - kept, 1)
     return _zeros([min(extent, 1) for extent in shape[:split]] + shape[split:], x.dtype)
 
 
