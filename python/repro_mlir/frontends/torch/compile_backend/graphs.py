@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import torch
 import torch.fx
-from torch._dynamo.exc import TorchDynamoException
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -471,6 +470,9 @@ def _user_frames(stack_trace: str) -> list[tuple[str, str, str]]:
 @contextlib.contextmanager
 def errors_of_nodes() -> Iterator[None]:
     """An error of the block is a CaptureError of one line; PyTorch's interpreter of graphs writes the node below it."""
+    # Generation, which imports this module, does without Dynamo.
+    from torch._dynamo.exc import TorchDynamoException
+
     try:
         yield
     except TorchDynamoException:
