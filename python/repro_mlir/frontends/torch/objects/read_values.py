@@ -83,6 +83,9 @@ _FUNCTIONS = types.FunctionType, types.MethodType, functools.partial, property, 
 _NOTHING_SAYS = {"__doc__", "__module__", "__annotations__", "__dict__", "__weakref__", "__abstractmethods__"}
 """Entries of classes without a part in what a step computes."""
 
+_OF_TENSORS = "grad", "grad_fn", "is_leaf", "retains_grad", "_version"
+"""Attributes of tensors that are neither in their contents nor in `_facts`."""
+
 _Held = torch.Tensor | np.ndarray | bytearray | memoryview | Any
 _ABSENT = object()
 
@@ -225,6 +228,21 @@ class _Got(_View):
     def parts(self, name: str) -> Iterator[tuple[str, object]]:
         value = self._value()
         return iter(()) if value is _ABSENT else iter([(name, value)])
+
+
+class _Fact(_Got):
+    """A value that is made at each look, such as a string: as long as it is equal, the same object."""
+
+    def __init__(self, get: Callable[[], object], gone: type[Exception] | tuple[()] = ()) -> None:
+        super().__init__(get, gone)
+        self._first = super()._value()
+
+    def get(self) -> Callable[[], object]:
+        return self._value
+
+    def _value(self) -> object:
+        value = super()._value()
+        return self._first if type(value) is type(self._first) and value == self._first else value
 
 
 class _Namespace(_Got):
@@ -469,6 +487,11 @@ class _Search:
         if isinstance(value, FakeTensor):
             return
         self.reads.tensors[name] = value
+        if isinstance(value, torch.Tensor):
+            for key in self._known.intersection(_OF_TENSORS):
+                view = _Fact(functools.partial(getattr, value, key), RuntimeError)
+                self._note(f"{name}.{key}", view)
+                self._open += view.parts(f"{name}.{key}") if key == "grad" else ()
         if isinstance(value, np.ndarray) and value.dtype.hasobject:
             self._open += ((f"{name}.flat[{index}]", each) for index, each in enumerate(value.flat))
         if isinstance(value, np.ma.MaskedArray):
@@ -701,20 +724,32 @@ class Contents:
 
     def __init__(self, values: Iterable[_Held]) -> None:
         found = {id(value): value for value in values}
-        self._copies = {key: (value, _bytes(value).copy()) for key, value in found.items()}
+        self._copies = {key: (value, _facts(value), _bytes(value).copy()) for key, value in found.items()}
 
     def __contains__(self, value: object) -> bool:
         return id(value) in self._copies
 
     def unchanged(self) -> bool:
         """Whether nobody has written since."""
-        return all(np.array_equal(_bytes(value), copy) for value, copy in self._copies.values())
+        return all(
+            _facts(value) == facts and np.array_equal(_bytes(value), copy)
+            for value, facts, copy in self._copies.values()
+        )
 
 
 def contents(value: _Held) -> Hashable:
     """Equal for equal contents."""
-    kind = (tuple(value.shape), str(value.dtype)) if isinstance(value, torch.Tensor | np.ndarray) else type(value)
-    return kind, blake3.blake3(_bytes(value).data).digest()
+    return _facts(value), blake3.blake3(_bytes(value).data).digest()
+
+
+def _facts(value: _Held) -> Hashable:
+    """What a step can ask of a tensor or array in addition to its contents."""
+    if isinstance(value, torch.Tensor):
+        strides = value.stride() if value.layout is torch.strided else ()
+        return value.shape, value.dtype, strides, value.requires_grad
+    if isinstance(value, np.ndarray):
+        return value.shape, value.dtype, value.strides, value.flags.num
+    return type(value).__name__
 
 
 def _bytes(value: _Held) -> np.ndarray:
