@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import repro_mlir
 import torch
 from forked import Result
@@ -118,8 +119,10 @@ def restored() -> Iterator[None]:
     former = [dict(vars(owner)) for owner in owners]
     code = torch.nn.ReLU.forward.__code__
     environment, path, dtype = dict(os.environ), [*sys.path], torch.get_default_dtype()
+    threads, is_deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    benchmark, fast = torch.backends.cudnn.benchmark, torch.backends.mha.get_fastpath_enabled()
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), np.printoptions():
             warnings.simplefilter("ignore")
             yield
     finally:
@@ -134,6 +137,10 @@ def restored() -> Iterator[None]:
         os.environ.update(environment)
         sys.path[:] = path
         torch.set_default_dtype(dtype)
+        torch.set_num_threads(threads)
+        torch.use_deterministic_algorithms(is_deterministic)
+        torch.backends.cudnn.benchmark = benchmark
+        torch.backends.mha.set_fastpath_enabled(fast)
 
 
 def cases() -> list[tuple[Kind, str]]:

@@ -791,6 +791,41 @@ _FUNCTIONS = {
         "run(f())",
         "global W\nW = 4.0",
     ),
+    "shape of a tensor": ("h = torch.ones(4)", "float(h.shape[0])", "h.unsqueeze_(0)"),
+    "shape of an array": ("h = np.ones(4)", "float(h.shape[0])", "h.shape = (2, 2)"),
+    "requires_grad": ("h = torch.ones(())", "2.0 if h.requires_grad else 1.0", "h.requires_grad_()"),
+    "gradient that is absent": (
+        "h = torch.ones((), requires_grad=True)",
+        "1.0 if h.grad is None else 2.0",
+        "h.grad = torch.ones(())",
+    ),
+    "version of a tensor": ("h = torch.ones(())", "1.0 + h._version", "h.add_(0)"),
+    "number of threads": (
+        "",
+        "1.0 + torch.get_num_threads() % 2",
+        "torch.set_num_threads(torch.get_num_threads() % 2 + 1)",
+    ),
+    "flag of torch.backends": (
+        "",
+        "2.0 if torch.backends.cudnn.benchmark else 1.0",
+        "torch.backends.cudnn.benchmark = not torch.backends.cudnn.benchmark",
+    ),
+    "flag in a module of torch.backends": (
+        "",
+        "2.0 if torch.backends.mha.get_fastpath_enabled() else 1.0",
+        "torch.backends.mha.set_fastpath_enabled(not torch.backends.mha.get_fastpath_enabled())",
+    ),
+    "deterministic algorithms": (
+        "",
+        "2.0 if torch.are_deterministic_algorithms_enabled() else 1.0",
+        "torch.use_deterministic_algorithms(not torch.are_deterministic_algorithms_enabled())",
+    ),
+    "torch.__version__": ("", "float(len(torch.__version__))", "torch.__version__ = '2.0'"),
+    "NumPy's printing": (
+        "",
+        "1.0 + np.get_printoptions()['precision'] % 2",
+        "np.set_printoptions(precision=1 + np.get_printoptions()['precision'] % 2)",
+    ),
     "random state that is read": ("h = random.Random(1)", "float(h.getstate()[1][0] % 7) + 1.0", "h.seed(5)"),
 }
 
@@ -825,6 +860,16 @@ _REFUSED = {
         "import pathlib\nh = pathlib.Path('/tmp/state_kind'); h.write_text('1.0')",
         "float(h.read_text())",
         "h.write_text('4.0')",
+    ),
+    "array of a file": (
+        "np.save('/tmp/state_kind.npy', np.ones(1))",
+        "float(np.load('/tmp/state_kind.npy')[0])",
+        "np.save('/tmp/state_kind.npy', 4 * np.ones(1))",
+    ),
+    "bytes of a file": (
+        "np.ones(1).tofile('/tmp/state_kind')",
+        "float(np.fromfile('/tmp/state_kind')[0])",
+        "(4 * np.ones(1)).tofile('/tmp/state_kind')",
     ),
     "os.path.exists": (
         "open('/tmp/state_kind', 'w').close()",

@@ -61,6 +61,13 @@ def is_atom(value: Any) -> bool:
     return kind in _ATOMS or issubclass(kind, np.generic | np.dtype | torch.dtype | torch.device | PurePath)
 
 
+def is_plain(value: Any) -> bool:
+    """Whether a value is an atom, or a container of atoms that is compared by what is in it."""
+    if isinstance(value, dict):
+        return all(map(is_atom, value.values()))
+    return all(map(is_plain, value)) if isinstance(value, list | tuple) else is_atom(value)
+
+
 def is_annotation(value: Any) -> bool:
     """Whether a value is one of the module typing, such as `Optional[int]`, of which nothing can change."""
     return type(value).__module__ == "typing" and issubclass(type(value), typing._Final)

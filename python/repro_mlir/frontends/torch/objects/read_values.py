@@ -51,6 +51,7 @@ from repro_mlir.frontends.torch.base.object_kinds import (
     is_extended,
     is_log,
     is_opaque,
+    is_plain,
     is_python_object,
     is_value,
 )
@@ -406,6 +407,11 @@ class _Search:
         """The code that ran of functions that were found nowhere."""
         if self._recording is None:
             return
+        for get in self._recording.settings:
+            # One that takes arguments is a function of them.
+            with contextlib.suppress(TypeError, RuntimeError):
+                if is_plain(get()):
+                    self._note(f"{get.__name__}()", _Fact(get))
         for namespace in self._recording.asked:
             # Which of its names counts is not known; those that the code has are followed.
             self._note("globals()", _Attributes(namespace, lambda _: True))
@@ -526,7 +532,9 @@ class _Search:
         if is_made_by_user(module):
             self._names(name, _Attributes(vars(module), self._counts_in(module)))
         else:
-            self._names(name, _Names(vars(module), sorted(key for key in names if not key.startswith("__"))))
+            machinery = [key for key in names if key.startswith("__")]
+            self._note(name, _Names(vars(module), sorted(machinery)))
+            self._names(name, _Names(vars(module), sorted({*names}.difference(machinery))))
 
     def _module(self, name: str, module: torch.nn.Module) -> None:
         self._class(type(module))

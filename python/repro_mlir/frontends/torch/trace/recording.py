@@ -30,6 +30,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -37,6 +38,7 @@ from repro_mlir.frontends.torch.base.code_names import line_of, names_of
 from repro_mlir.frontends.torch.base.errors import CaptureError
 from repro_mlir.frontends.torch.base.object_kinds import is_opaque
 from repro_mlir.frontends.torch.base.source_lines import is_package_file, is_standard_file, is_user_file, source_name
+from repro_mlir.frontends.torch.base.object_kinds import is_opaque, is_plain
 
 _LIBRARY, _COMPUTING, _PACKAGE, _USER, _STANDARD, _ACTION = range(6)
 _ACTIONS = re.compile(
@@ -55,7 +57,18 @@ _PURE = {
 """Modules written in C of which a function gives the same for the same arguments, and reads nothing else."""
 
 _PURE_PACKAGES = ("torch", "numpy", "repro_mlir")
-_IMPURE = {"open", "input", "breakpoint", "getrefcount", "get_ident"}
+_IMPURE = {"open", "input", "breakpoint", "getrefcount", "get_ident", "fromfile"}
+_OPENING = frozenset({io.open, os.open, np.fromfile})
+"""Functions written in C by which libraries read files."""
+
+_SETTING = re.compile("_?(get|is|are|has)_|.*_enabled$")
+_OF_TRACES = re.compile(".*(torch_function|tracing|autocast|grad_enabled|inference_mode|autograd|dispatch|functorch)")
+"""Settings of PyTorch, by the names of the functions that tell them, and those that a trace has of its own."""
+
+_BOUND: Any = torch._C._get_blas_preferred_backend
+_HOMES = (types.ModuleType, type(_BOUND.__self__), types.NoneType)
+"""Types of what functions of modules written in C are bound to, where methods have an object."""
+
 _PURE_OF_SYS = {"_getframe", "exc_info", "intern", "getsizeof", "getrecursionlimit", "getdefaultencoding", "audit"}
 _NOW = {"now", "utcnow", "today"}
 _OF_ALL_ATTRIBUTES = frozenset({"__dict__", "__getattribute__", "__reduce_ex__", "__getstate__"})
@@ -70,6 +83,7 @@ class Recording:
       everything: whether code asked for all attributes of some object, as `vars` does.
       namespaces: the globals of each code of the user's that ran, by the code.
       asked: globals that code asked for as a whole.
+      settings: functions of PyTorch and NumPy written in C that were asked, and may tell a setting.
     """
 
     def __init__(self) -> None:
@@ -77,6 +91,7 @@ class Recording:
         self.everything = False
         self.namespaces: dict[types.CodeType, dict[str, Any]] = {}
         self.asked: list[dict[str, Any]] = []
+        self.settings: set[Callable[[], Any]] = set()
         self._ran: dict[int, types.CodeType] = {}
         self._functions: dict[types.CodeType, list[types.FunctionType]] | None = None
         self._kinds: dict[int, int] = {}
@@ -136,9 +151,19 @@ class Recording:
                     self._add(code, frame.f_globals)
             if kind == _STANDARD or code is importlib.import_module.__code__:
                 self._see_library(frame, code)
+        elif event == "return":
+            caller = frame.f_back
+            if caller is not None and self._kinds.get(id(caller.f_code)) == _USER and argument is not None:
+                # A function of a library that gives numbers or strings may read variables of its module.
+                if self._kinds.get(id(frame.f_code)) == _LIBRARY and is_plain(argument):
+                    self._add(frame.f_code, frame.f_globals)
         elif event == "c_call":
+            if type(getattr(argument, "__self__", None)) in _HOMES and _tells_setting(argument):
+                self.settings.add(argument)
             # Code without a kind was running before the recording.
             kind = self._kinds.get(id(frame.f_code))
+            if kind != _ACTION and argument in _OPENING and not _imports(frame):
+                self._refuse(frame, argument.__name__)
             if kind == _USER or (kind is None and _kind_of(frame.f_code) == _USER):
                 self._see_builtin(frame, argument)
 
@@ -197,6 +222,9 @@ class Recording:
             if isinstance(owner, str) and name in ("format", "format_map"):
                 self.names.update(re.findall(r"\w+", owner))
             return
+        self._refuse(frame, what)
+
+    def _refuse(self, frame: types.FrameType, what: str) -> None:
         if self._refusal is None:
             self._refusal = (
                 f"{_user_line(frame)}the step calls {what}, which may give another value each time: a compiled step "
@@ -291,6 +319,23 @@ def _is_callback(code: types.CodeType) -> bool:
     """Whether Python calls this code when an object dies, in whichever function that happens."""
     file = os.path.basename(code.co_filename)
     return code.co_name in ("remove", "_remove") and file in ("weakref.py", "_weakrefset.py")
+
+
+@functools.cache
+def _tells_setting(function: Any) -> bool:
+    """Whether the name of a function of PyTorch or NumPy is that of one that tells a setting."""
+    home = function.__self__.__name__ if isinstance(function.__self__, types.ModuleType) else function.__module__ or ""
+    name = function.__name__
+    return bool(home.startswith(("torch", "numpy")) and _SETTING.match(name) and not _OF_TRACES.match(name))
+
+
+def _imports(frame: types.FrameType | None) -> bool:
+    """Whether Python imports a module, or looks for one, below the user's function."""
+    while frame is not None and (kind := _kind_of(frame.f_code)) != _USER:
+        if kind == _ACTION:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def computes(code: types.CodeType) -> bool:
