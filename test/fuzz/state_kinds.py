@@ -826,6 +826,21 @@ _FUNCTIONS = {
         "1.0 + np.get_printoptions()['precision'] % 2",
         "np.set_printoptions(precision=1 + np.get_printoptions()['precision'] % 2)",
     ),
+    "level of a logger": (
+        "import logging\nh = logging.getLogger('zz'); h.setLevel(10)",
+        "float(h.level)",
+        "h.setLevel(40)",
+    ),
+    "level of a logger's parent": (
+        "import logging\nlogging.getLogger('zy').setLevel(10)\nh = logging.getLogger('zy.b')",
+        "2.0 if h.isEnabledFor(20) else 1.0",
+        "logging.getLogger('zy').setLevel(40)",
+    ),
+    "finalizer": (
+        "class V: pass\nv = V()\nh = weakref.finalize(v, print)",
+        "2.0 if h.alive else 1.0",
+        "h.detach()",
+    ),
     "random state that is read": ("h = random.Random(1)", "float(h.getstate()[1][0] % 7) + 1.0", "h.seed(5)"),
 }
 
@@ -870,6 +885,19 @@ _REFUSED = {
         "np.ones(1).tofile('/tmp/state_kind')",
         "float(np.fromfile('/tmp/state_kind')[0])",
         "(4 * np.ones(1)).tofile('/tmp/state_kind')",
+    ),
+    "lock": ("h = threading.Lock()", "2.0 if h.locked() else 1.0", "h.acquire()"),
+    "module that may be there": ("import importlib.util", "2.0 if importlib.util.find_spec('zz') else 1.0", "pass"),
+    "NumPy's bit generator": (
+        "h = np.random.PCG64(1)",
+        "float(h.state['state']['state'] % 7) + 1.0",
+        "h.random_raw(3)",
+    ),
+    "NumPy's iterator": ("h = np.arange(1.0, 9.0).flat", "float(next(h))", "pass"),
+    "seed of a generator": (
+        "h = torch.Generator().manual_seed(1)",
+        "float(h.initial_seed())",
+        "h.manual_seed(2)",
     ),
     "os.path.exists": (
         "open('/tmp/state_kind', 'w').close()",

@@ -49,7 +49,10 @@ HELD = (bytearray, array.array, memoryview)
 GENERATORS = (random.Random, np.random.Generator, np.random.RandomState)
 """Random number generators: a step that draws from one changes it, and is refused for that."""
 
-_LOCKS = (type(threading.Lock()), type(threading.RLock()))
+_CHANGING = (np.flatiter, np.nditer, np.random.BitGenerator, torch.Generator)
+"""Objects of the packages below that have a state which a step reads."""
+
+LOCKS = (type(threading.Lock()), type(threading.RLock()))
 # The C objects of these packages have no state that a step reads, or state that other code checks.
 _KNOWN_PACKAGES = ("torch", "numpy", "repro_mlir", "_abc", "typing")
 _HEAP_TYPE, _IMMUTABLE_TYPE = 1 << 9, 1 << 8
@@ -86,10 +89,12 @@ def is_log(value: Any) -> bool:
 def is_opaque(value: Any) -> bool:
     """Whether a value is one that a step only acts on: a lock, a file that is only written."""
     kind = type(value)
-    if kind in _LOCKS or kind.__name__ in ("instancemethod", "_lru_list_elem"):
+    if kind in LOCKS or kind.__name__ in ("instancemethod", "_lru_list_elem"):
         return True
     if issubclass(kind, io.IOBase):
         return not value.closed and value.writable() and not value.readable()
+    if issubclass(kind, _CHANGING):
+        return False
     return not is_python_object(value) and (kind.__module__ or "").split(".")[0] in _KNOWN_PACKAGES
 
 

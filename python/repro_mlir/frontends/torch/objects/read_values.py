@@ -18,6 +18,7 @@ import functools
 import gc
 import importlib.util
 import itertools
+import logging
 import operator
 import pickle
 import random
@@ -430,7 +431,7 @@ class _Search:
     def _close(self) -> None:
         while self._open:
             name, value = self._open.pop()
-            if is_atom(value) or is_log(value) or id(value) in self._seen:
+            if is_atom(value) or id(value) in self._seen:
                 continue
             self._seen[id(value)] = value
             # Objects that this package keeps at the user's objects are not theirs.
@@ -466,6 +467,10 @@ class _Search:
             self._open.append((name, value()))
         elif issubclass(kind, ContextVar):
             self._got(name, value.get, LookupError)
+        elif issubclass(kind, weakref.finalize):
+            self._note(f"{name}.alive", _Got(lambda: value.alive))
+        elif is_log(value):
+            self._log(name, value)
         elif issubclass(kind, threading.local):
             self._object(name, value)
         elif issubclass(kind, GENERATORS):
@@ -488,6 +493,15 @@ class _Search:
             self._object(name, value)
         elif not is_opaque(value):
             self.reads.unknown[name] = value
+
+    def _log(self, name: str, value: Any) -> None:
+        """A logger that the step calls gives it no value, one of which it asks for an attribute does."""
+        self._note(name, _Attributes(vars(value), self._known.__contains__))
+        if isinstance(value, logging.Logger) and not self._known.isdisjoint(("isEnabledFor", "getEffectiveLevel")):
+            self._note(
+                f"{name}.getEffectiveLevel()",
+                _Fact(lambda: (value.disabled, value.manager.disable, value.getEffectiveLevel())),
+            )
 
     def _held(self, name: str, value: _Held) -> None:
         if isinstance(value, FakeTensor):

@@ -18,6 +18,7 @@ import datetime
 import functools
 import gc
 import importlib
+import importlib.util
 import io
 import os
 import queue
@@ -39,12 +40,16 @@ from repro_mlir.frontends.torch.base.errors import CaptureError
 from repro_mlir.frontends.torch.base.object_kinds import is_opaque
 from repro_mlir.frontends.torch.base.source_lines import is_package_file, is_standard_file, is_user_file, source_name
 from repro_mlir.frontends.torch.base.object_kinds import is_opaque, is_plain
+from repro_mlir.frontends.torch.base.object_kinds import LOCKS, is_opaque, is_plain
 
 _LIBRARY, _COMPUTING, _PACKAGE, _USER, _STANDARD, _ACTION = range(6)
 _ACTIONS = re.compile(
     r"^<frozen importlib|/(logging|importlib)/|/(warnings|traceback|linecache|inspect|tokenize|typing)\.py$"
 )
 """Files of the standard library that act, and give no value to a step."""
+
+_ACTIONS_OF_VALUE = (importlib.import_module.__code__, importlib.util.find_spec.__code__)
+"""Functions of those files whose result a step may read."""
 
 _TORCH = tuple(os.path.join(os.path.dirname(torch.__file__), each) for each in ("nn", "optim", "distributions"))
 
@@ -149,7 +154,7 @@ class Recording:
                     self._ran[key] = code
                 if kind in (_USER, _PACKAGE):
                     self._add(code, frame.f_globals)
-            if kind == _STANDARD or code is importlib.import_module.__code__:
+            if kind == _STANDARD or code in _ACTIONS_OF_VALUE:
                 self._see_library(frame, code)
         elif event == "return":
             caller = frame.f_back
@@ -171,6 +176,10 @@ class Recording:
         """Code of the standard library that the user's code calls counts as the user's."""
         caller = frame.f_back
         if caller is None or self._kinds.get(id(caller.f_code)) not in (_USER, _PACKAGE) or _is_callback(code):
+            return
+        if code is importlib.util.find_spec.__code__:
+            if self._kinds[id(caller.f_code)] == _USER:
+                self._refuse(frame, "importlib.util.find_spec")
             return
         if code is threading.Condition.wait.__code__:
             raise self._waiting(frame)
@@ -214,6 +223,8 @@ class Recording:
             isinstance(owner, _socket.socket) and name.startswith(("recv", "accept"))
         ):
             raise self._waiting(frame)
+        elif isinstance(owner, LOCKS) and name == "locked":
+            what = "locked of a lock"
         elif isinstance(owner, random.Random) and name != "getstate" and owner is not random._inst:
             what = f"{type(owner).__name__}.{name}"
         elif isinstance(owner, io.IOBase) and not isinstance(owner, io.StringIO | io.BytesIO) and not is_opaque(owner):
