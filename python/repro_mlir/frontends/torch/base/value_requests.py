@@ -16,7 +16,6 @@ from torch.nn.modules import batchnorm
 
 from repro_mlir.base.errors import ReproError
 from repro_mlir.frontends.torch.base.errors import CaptureError, one_line
-from repro_mlir.frontends.torch.base.source_lines import origin_of_node
 from repro_mlir.frontends.torch.base.source_lines import is_user_file, origin_of_node
 
 _DEPENDS = "control flow or a shape depends on tensor values"

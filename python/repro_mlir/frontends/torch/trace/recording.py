@@ -37,10 +37,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from repro_mlir.frontends.torch.base.code_names import line_of, names_of
 from repro_mlir.frontends.torch.base.errors import CaptureError
-from repro_mlir.frontends.torch.base.object_kinds import is_opaque
-from repro_mlir.frontends.torch.base.source_lines import is_package_file, is_standard_file, is_user_file, source_name
-from repro_mlir.frontends.torch.base.object_kinds import is_opaque, is_plain
 from repro_mlir.frontends.torch.base.object_kinds import LOCKS, is_opaque, is_plain
+from repro_mlir.frontends.torch.base.source_lines import is_package_file, is_standard_file, is_user_file, source_name
 
 _LIBRARY, _COMPUTING, _PACKAGE, _USER, _STANDARD, _ACTION = range(6)
 _ACTIONS = re.compile(
