@@ -469,17 +469,13 @@ def _user_frames(stack_trace: str) -> list[tuple[str, str, str]]:
 
 @contextlib.contextmanager
 def errors_of_nodes() -> Iterator[None]:
-    """An error of the block is a CaptureError of one line; PyTorch's interpreter of graphs writes the node below it."""
-    # Generation, which imports this module, does without Dynamo.
-    from torch._dynamo.exc import TorchDynamoException
-
+    """An error of the block is one line, though PyTorch's interpreter of graphs writes the node below it."""
     try:
         yield
-    except TorchDynamoException:
-        raise
     except Exception as error:
         reason, _, trace = str(error).partition("\n\nWhile executing ")
-        if isinstance(error, ReproError) and not trace:
+        # Dynamo divides the function at other errors of PyTorch.
+        if not trace or not (isinstance(error, ReproError) or type(error) in (IndexError, RuntimeError, ValueError)):
             raise
         place = "".join(f"{source_name(path)}:{line}: " for path, line, _ in _user_frames(trace)[-1:])
         raise CaptureError(place + (reason if isinstance(error, ReproError) else reason_of(error))) from None
