@@ -299,7 +299,7 @@ _REFUSED = [
     (lambda x, m: x[m].sort(0)[0].sum(), "sort along"),
     (lambda x, m: x[m][0], "a row by its number"),
     (lambda x, m: x[m].median(), r"median of rows that a mask selects \(selected at test_selections.py:\d+\)"),
-    (lambda x, m: (x[m] + x[~m]).sum(), "two masks"),
+    (lambda x, m: (x[m] + x[~m]).sum(), "two selections"),
     (lambda x, m: (x[m] + torch.ones(4, 5)).sum(), "with a dimension of 4"),
     (lambda x, m: x.unique().sum(), "unique2? gives a tensor whose shape depends on tensor values"),
     (lambda x, m: x.repeat_interleave(m.long(), 0).sum(), "repeat_interleave gives"),
