@@ -1,17 +1,21 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Checks formats, license headers, includes across targets, names of tests, the width of prose; in files that git
-tracks.
+"""Checks formats, license headers, includes across targets, names of tests, the width and the language of prose; in
+files that git tracks.
 
 Prints one line per finding and exits with 1 if there is one. --fix lets clang-format and ruff rewrite files.
 """
 
 import argparse
+import ast
+import io
 import re
 import subprocess
 import sys
 import sysconfig
+import tokenize
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,6 +33,19 @@ FOREIGN = {
     "lib/Codegen/Functions": "Codegen/(CPU|GPU)",
     "lib/Codegen/Schedule": "Codegen/(Common|CPU|GPU)",
 }
+
+# Folders whose comments and docstrings keep the rules of docs/style.md.
+PLAIN: tuple[str, ...] = ()
+# What docs/style.md forbids, and what to write.
+FORBIDDEN = (
+    (re.compile(r"^(Of|Behind|Beside|What|Which|Whose)\b"), "a subject first"),
+    (re.compile(r"\b(is|are|was|were) no (?!longer|more|less)[a-z]"), "is not a"),
+    (re.compile(r"\b[sS]o many\b"), "the number of"),
+    (re.compile(r"\banew\b"), "again"),
+    (re.compile(r"\b[bB]eside\b"), "next to, in addition to"),
+    (re.compile(r"\b[bB]ehind\b"), "after"),
+    (re.compile(r"\bof each\b"), "per, for each"),
+)
 
 
 def tracked(*suffixes: str) -> list[Path]:
@@ -113,13 +130,45 @@ def check_prose() -> list[str]:
     return findings
 
 
+def prose_of(file: Path) -> Iterator[tuple[int, str]]:
+    """The comments and docstrings of a Python file, each with its line; a run of comments is one."""
+    text = file.read_text()
+    for node in ast.walk(ast.parse(text)):
+        body = getattr(node, "body", None)
+        for each in body if isinstance(body, list) else ():
+            match each:
+                case ast.Expr(value=ast.Constant(value=str() as docstring)):
+                    yield each.lineno, docstring.strip()
+    former = -1
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            line = token.start[0]
+            # A line that continues a comment may begin with any word.
+            yield line, ("" if line != former + 1 else "... ") + token.string.lstrip("# ")
+            former = line
+
+
+def check_language() -> list[str]:
+    """Comments and docstrings in PLAIN that docs/style.md forbids."""
+    findings = []
+    for file in tracked(".py"):
+        name = str(file.relative_to(ROOT))
+        if not name.startswith(PLAIN):
+            continue
+        for line, prose in prose_of(file):
+            for pattern, instead in FORBIDDEN:
+                if found := pattern.search(prose):
+                    findings.append(f"{name}:{line}: '{found.group()}', expected {instead} (docs/style.md)")
+    return findings
+
+
 def main() -> int:
     """0 without findings, else 1."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fix", action="store_true", help="rewrite files where a formatter can")
     fix = parser.parse_args().fix
     findings = check_cpp(fix) + check_python(fix)
-    findings += check_licenses() + check_includes() + check_test_names() + check_prose()
+    findings += check_licenses() + check_includes() + check_test_names() + check_prose() + check_language()
     print("\n".join(findings), end="\n" if findings else "")
     return int(bool(findings))
 
