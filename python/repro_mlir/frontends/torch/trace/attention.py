@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(K5) Scaled dot-product attention block by block: `repro.attention` and `repro.attention_gradient` of the compiler.
+"""(K5) Scaled dot-product attention block by block: the compiler's `repro.attention` and `repro.attention_gradient`.
 
-Here is what PyTorch's function takes and refuses, as the operands of these operations: numbers as f32, and a first
-dimension for all others but the last two.
+This module checks the arguments as PyTorch's function does and converts them to the operands of these operations:
+numbers as f32, and a single leading dimension for all dimensions but the last two.
 """
 
 import math
@@ -21,10 +21,10 @@ from repro_mlir.frontends.torch.trace.random_sites import current_sites
 
 
 class ReplacedAttention(TorchFunctionMode):
-    """Replaces `scaled_dot_product_attention` while it is active, also where PyTorch's own modules call it."""
+    """Replaces `scaled_dot_product_attention` while it is active, also in calls from PyTorch's own modules."""
 
     def __init__(self, attend: Callable[..., torch.Tensor]) -> None:
-        """`attend`: takes the arguments of PyTorch's function."""
+        """`attend`: accepts the arguments of PyTorch's function."""
         super().__init__()
         self._attend = attend
         self._original: Callable[..., torch.Tensor] = F.scaled_dot_product_attention
@@ -36,7 +36,7 @@ class ReplacedAttention(TorchFunctionMode):
         return replacement(*args, **(kwargs or {}))
 
     def __enter__(self) -> "ReplacedAttention":
-        # A function that the mode sees runs without it: multi_head_attention_forward would find the original.
+        # PyTorch disables the mode inside functions that the mode handles, such as multi_head_attention_forward.
         F.scaled_dot_product_attention = self._attend
         return super().__enter__()
 
@@ -45,16 +45,16 @@ class ReplacedAttention(TorchFunctionMode):
         F.scaled_dot_product_attention = self._original
 
     def original(self, *args: Any, **kwargs: Any) -> torch.Tensor:
-        """PyTorch's function itself."""
+        """Calls PyTorch's function itself."""
         with torch._C.DisableTorchFunction():
             return self._original(*args, **kwargs)
 
 
 class BlockedAttention(ReplacedAttention):
-    """Attention by blocks in place of `scaled_dot_product_attention` while it is active."""
+    """Replaces `scaled_dot_product_attention` by attention by blocks while it is active."""
 
     def __init__(self, block: int) -> None:
-        """`block`: queries, or keys, of a block; at least 1."""
+        """`block`: the number of queries, or keys, of a block; at least 1."""
         super().__init__(self._attend_by_blocks)
         self._block = block
 
@@ -69,7 +69,7 @@ class BlockedAttention(ReplacedAttention):
         scale: float | None = None,
         enable_gqa: bool = False,
     ) -> torch.Tensor:
-        """As torch.nn.functional.scaled_dot_product_attention."""
+        """Computes attention with the arguments of torch.nn.functional.scaled_dot_product_attention."""
         _check(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
         if torch.is_autocast_enabled("cpu"):
             query, key, value = (_autocast(x) for x in (query, key, value))
@@ -108,9 +108,9 @@ class BlockedAttention(ReplacedAttention):
 
 
 def _items(x: torch.Tensor, batch: Sequence[int], heads: int | None) -> torch.Tensor:
-    """`x` [.., rows, columns] as [items, rows, columns], of which the heads of a group share one."""
+    """Reshapes `x` [.., rows, columns] to [items, rows, columns]; the heads of a group share one item."""
     if heads is not None and (*x.shape[:-3], heads) != tuple(batch):
-        # The sum of gradients is over what is broadcast first, then over the heads of a group.
+        # Gradients have to be summed over the broadcast dimensions first, then over the heads of a group.
         x = x.repeat_interleave(heads // x.shape[-3], -3)
         heads = None
     if heads is None:
@@ -127,7 +127,7 @@ def _check(
     is_causal: bool,
     enable_gqa: bool,
 ) -> None:
-    """Raises a CaptureError for what the framework's function refuses."""
+    """Raises a CaptureError for arguments that PyTorch's function refuses."""
     shapes = ", ".join(str(list(x.shape)) for x in (query, key, value))
     if min(query.dim(), key.dim(), value.dim()) < (3 if enable_gqa else 2):
         raise CaptureError(
@@ -156,7 +156,7 @@ def _autocast(x: torch.Tensor) -> torch.Tensor:
 
 
 class _Attention(torch.autograd.Function):
-    """[N, L, E], [K, S, E], [V, S, F] and a mask [N, L, S] or None to [N, L, F]; `settings` are those of the schema."""
+    """Maps [N, L, E], [K, S, E], [V, S, F] and a mask [N, L, S] or None to [N, L, F]; `settings` as in `_SETTINGS`."""
 
     @staticmethod
     def forward(
@@ -223,7 +223,7 @@ _ATTENTION = define(
 
 
 def _define_gradient(name: str, count: int) -> Any:
-    """The operator of the gradients of the first `count` operands."""
+    """Defines the operator that computes the gradients of the first `count` operands."""
     return define(
         f"{name}({_OPERANDS}, {_RESULTS}, {_SETTINGS}) -> ({', '.join(['Tensor'] * count)})",
         meta=lambda *arguments: tuple(torch.empty_like(x) for x in arguments[:count]),

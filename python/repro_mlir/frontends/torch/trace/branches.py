@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A branch of a choice that depends on values: it is computed whether or not it is taken.
+"""Runs a branch of a choice that depends on tensor values: the branch is computed whether or not it is taken.
 
-Where it is not, nothing is seen of it but its time: the caller leaves out its results, its gradients are zeros that are
-selected, its indices are 0, and its assertions hold. Its random numbers have sites of their own either way.
+If the branch is not taken, only its time is noticeable: the caller drops its results, its gradients are replaced by
+zeros, its indices are 0, and its assertions hold. Its random numbers have their own sites in either case.
 """
 
 import contextlib
@@ -25,19 +25,19 @@ aten = torch.ops.aten
 _autograd: Any = torch._C._autograd  # The stubs lack some of it.
 
 _CHOOSE_ELEMENTS = ("index", "indices", "target", "sorter", "pivots", "LU_pivots")
-"""What PyTorch's operators call the arguments that choose elements, whose bounds are checked (E1)."""
+"""PyTorch's names of the operator arguments that choose elements, whose bounds are checked (E1)."""
 
 Operators = Mapping[Any, Callable[..., Any]]
-"""What is called instead of operators that call functions."""
+"""The replacements of operators that call functions."""
 
 
 def run_branch(function: Callable[..., Any], operands: Sequence[Any], taken: torch.Tensor, operators: Operators) -> Any:
-    """What a branch returns.
+    """Returns the results of a branch.
 
     Args:
       taken: bool, shape []: whether the branch counts.
     Raises:
-      CaptureError: the branch writes to a tensor that it has not made, or a gradient goes around what is selected.
+      CaptureError: the branch writes to a tensor that it has not made, or a gradient bypasses the selected operands.
     """
     if torch.is_grad_enabled() and not _autograd._saved_tensors_hooks_is_enabled():
         raise CaptureError("a choice that depends on tensor values is not supported inside of torch.func.grad")
@@ -50,7 +50,7 @@ def run_branch(function: Callable[..., Any], operands: Sequence[Any], taken: tor
 
 
 def _in_bounds(tensor: torch.Tensor, taken: torch.Tensor) -> torch.Tensor:
-    """The tensor; where the branch is not taken and these are integers, zeros."""
+    """Returns the tensor; an integer tensor becomes zeros if the branch is not taken."""
     if tensor.dtype not in (torch.int64, torch.int32):
         return tensor
     return torch.where(taken, tensor, torch.zeros([], dtype=tensor.dtype))
@@ -58,8 +58,8 @@ def _in_bounds(tensor: torch.Tensor, taken: torch.Tensor) -> torch.Tensor:
 
 @contextlib.contextmanager
 def _saved_in_bounds(taken: torch.Tensor) -> Iterator[None]:
-    """Lets autograd keep indices of a branch for its gradients as the branch itself uses them."""
-    # AOTAutograd would leave hooks for the time at which its graph runs.
+    """Lets autograd save indices of a branch for its gradients with the values that the branch uses."""
+    # AOTAutograd would defer the hooks until its graph runs.
     former = _autograd._saved_tensors_hooks_set_tracing(False)
     try:
         with torch.autograd.graph.saved_tensors_hooks(lambda saved: _in_bounds(saved, taken), lambda kept: kept):
@@ -69,13 +69,13 @@ def _saved_in_bounds(taken: torch.Tensor) -> Iterator[None]:
 
 
 class _OwnMemory:
-    """The memory of the tensors that a branch makes, by address; it lives as long as this."""
+    """The memory of the tensors that a branch makes, by address. This object keeps the memory alive."""
 
     def __init__(self) -> None:
         self._storages: dict[int, torch.UntypedStorage] = {}
 
     def add(self, results: Any, arguments: Any) -> None:
-        """Adds that of results which are no views of arguments."""
+        """Adds the memory of results that are not views of arguments."""
         given = {each.untyped_storage()._cdata for each in _tensors(arguments)}
         for each in _tensors(results):
             storage = each.untyped_storage()
@@ -83,16 +83,18 @@ class _OwnMemory:
                 self._storages[storage._cdata] = storage
 
     def remove(self, tensor: torch.Tensor) -> None:
+        """Removes the memory of a tensor."""
         self._storages.pop(tensor.untyped_storage()._cdata, None)
 
     def has(self, tensor: torch.Tensor) -> bool:
+        """Returns whether the branch made the memory of a tensor."""
         return tensor.untyped_storage()._cdata in self._storages
 
 
 class _SelectedGradients(TorchFunctionMode):
-    """Gives a branch what it reads from outside with gradients of zero where it is not taken.
+    """Passes outside tensors to a branch such that their gradients are zero if the branch is not taken.
 
-    A gradient of zero that went through the branch could become NaN, as 0 * infinity.
+    A zero gradient that went through the branch could become NaN, as in 0 * infinity.
     """
 
     def __init__(self, taken: torch.Tensor, own: _OwnMemory, operators: Operators) -> None:
@@ -101,7 +103,7 @@ class _SelectedGradients(TorchFunctionMode):
         self._own = own
         self._operators = operators
         self._first = torch.autograd._get_sequence_nr()
-        # By the object's id; the tensors live as long.
+        # The keys are object ids; the values keep the tensors alive, so that ids stay unique.
         self._inside: dict[int, torch.Tensor] = {}
         self._selected: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
@@ -110,7 +112,7 @@ class _SelectedGradients(TorchFunctionMode):
     ) -> Any:
         args, kwargs = pytree.tree_map_only(torch.Tensor, self.select, (args, kwargs or {}))
         if function in self._operators:
-            # Its functions are called as what is inside of this branch.
+            # Functions that the operator calls belong to this branch too.
             with self:
                 results = self._operators[function](*args, **kwargs)
         else:
@@ -120,7 +122,7 @@ class _SelectedGradients(TorchFunctionMode):
         return results
 
     def select(self, tensor: torch.Tensor) -> torch.Tensor:
-        """A tensor as the branch reads it."""
+        """Returns a tensor as the branch reads it."""
         if id(tensor) in self._inside or not tensor.requires_grad or not torch.is_grad_enabled():
             return tensor
         if id(tensor) not in self._selected:
@@ -131,7 +133,7 @@ class _SelectedGradients(TorchFunctionMode):
         return self._selected[id(tensor)][1]
 
     def require_all(self, results: Iterable[torch.Tensor]) -> None:
-        """CaptureError where a gradient of results goes to what is outside by another way."""
+        """Raises a CaptureError if a gradient of results reaches outside tensors without passing `select`."""
         seen = {selected.grad_fn for _, selected in self._selected.values()}
         rest = [each.grad_fn for each in results if each.grad_fn is not None]
         rest = [node for node in rest if node._sequence_nr() >= self._first]
@@ -150,7 +152,7 @@ class _SelectedGradients(TorchFunctionMode):
 
 
 class _Checks(TorchDispatchMode):
-    """Keeps the checks of a branch that is not taken from failing, and refuses to write to what is outside of it."""
+    """Keeps the checks of a branch that is not taken from failing, and refuses writes to outside tensors."""
 
     def __init__(self, taken: torch.Tensor, own: _OwnMemory) -> None:
         super().__init__()
@@ -160,13 +162,13 @@ class _Checks(TorchDispatchMode):
     def __torch_dispatch__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        # Modes for functions are called for operators as well, here below autograd.
+        # Function modes also see operators, which are called below autograd here.
         with torch._C.DisableTorchFunction():
             return self._call(function, args, kwargs or {})
 
     def _call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if is_checkpointed(run_branch.__code__):
-            # What it computes again would not know that the branch is not taken.
+            # The recomputation would not know that the branch is not taken.
             raise CaptureError(
                 "torch.utils.checkpoint within a branch that depends on tensor values is not supported: expected it "
                 "outside of the choice"
@@ -190,7 +192,7 @@ class _Checks(TorchDispatchMode):
         if name in _CHOOSE_ELEMENTS:
             return pytree.tree_map_only(torch.Tensor, lambda index: _in_bounds(index, self._taken), value)
         if name == "mask" and function.overloadpacket in (aten.masked_scatter, aten.masked_scatter_):
-            # It takes as many elements of its source as are true.
+            # The operator reads one element of its source per true element of the mask.
             return value & self._taken
         return value
 

@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Complex tensors as pairs of real ones (Z1): a graph without complex numbers, before it is decomposed.
+"""Replaces complex tensors by pairs of real ones (Z1): a graph without complex numbers, before it is decomposed.
 
-A complex argument or result of the graph is a real tensor with a last dimension of 2, as `torch.view_as_real` gives it.
+A complex argument or result of the graph is a real tensor with a last dimension of 2, as from `torch.view_as_real`.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ _REAL = {torch.complex64: torch.float32, torch.complex128: torch.float64}
 
 
 def has_complex(graph: torch.fx.Graph) -> bool:
-    """Whether a value of a graph is complex."""
+    """Returns whether a value of a graph is complex."""
     return any(_is_complex(value) for node in graph.nodes for value in pytree.tree_leaves(node.meta.get("val")))
 
 
@@ -42,7 +42,7 @@ def _is_complex(value: Any) -> bool:
 
 
 def as_real(value: Any) -> Any:
-    """A complex tensor as the real one that a program has instead; everything else as it is."""
+    """Returns the real tensor that a program has for a complex tensor; returns any other value unchanged."""
     if not _is_complex(value):
         return value
     if value.dtype not in _REAL:
@@ -52,14 +52,14 @@ def as_real(value: Any) -> Any:
 
 
 def without_complex(graph: torch.fx.GraphModule, arguments: Sequence[Any]) -> torch.fx.GraphModule:
-    """The same graph on real tensors; the caller's trace environment keeps the lines of its nodes.
+    """Returns the same graph on real tensors; the caller's trace environment keeps the lines of its nodes.
 
     Args:
-      graph: of ATen operators.
-      arguments: tensors that give shapes and element types, as the graph has them.
+      graph: a graph of ATen operators.
+      arguments: tensors with the shapes and element types of the graph's arguments.
     Returns:
-      a graph whose complex arguments and results are as `as_real` makes them; what it does not do to complex tensors
-      is as it was.
+      a graph whose complex arguments and results are converted by `as_real`; operators without complex tensors are
+      unchanged.
     Raises:
       CaptureError: an operator is not defined on pairs.
     """
@@ -72,7 +72,7 @@ def without_complex(graph: torch.fx.GraphModule, arguments: Sequence[Any]) -> to
 
 
 def _decompositions() -> dict[Any, Callable[..., Any]]:
-    """PyTorch's decompositions of the operators that have no rule here, where they have complex tensors."""
+    """Returns PyTorch's decompositions of operators without a rule here, applied to complex tensors only."""
 
     def for_complex(function: Callable[..., Any]) -> Callable[..., Any]:
         def decompose(*args: Any, **kwargs: Any) -> Any:
@@ -100,7 +100,7 @@ def _name(operator: Any) -> str:
 
 
 class _OnPairs(NodeInterpreter):
-    """Runs a functional graph; what is complex in it is a `Pair`."""
+    """Runs a functional graph; complex values in it are `Pair`s."""
 
     def placeholder(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given = super().placeholder(target, args, kwargs)
@@ -110,7 +110,7 @@ class _OnPairs(NodeInterpreter):
         given = super().get_attr(target, args, kwargs)
         if not _is_complex(given):
             return given
-        # Constants of the new graph, which no operator makes of a complex one.
+        # The parts become constants of the new graph, so no operator computes them from the complex constant.
         with _disable_current_modes():
             parts = as_real(given).unbind(-1)
             made = [part.clone(memory_format=torch.contiguous_format) for part in parts]
@@ -127,7 +127,7 @@ class _OnPairs(NodeInterpreter):
         ):
             return super().call_function(target, args, kwargs)
         if not isinstance(target, torch._ops.OpOverload):
-            # An element of a list.
+            # The call reads an element of a list.
             return super().call_function(target, args, kwargs)
         found = self._call(target, args, kwargs, expected)
         if found is NotImplemented:
@@ -139,7 +139,7 @@ class _OnPairs(NodeInterpreter):
     def _call(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], expected: Any) -> Any:
         name = _name(target)
         if name == "copy_":
-            # Into an argument, of which the graph has the pair.
+            # The operator writes to an argument, which is a pair here.
             self._write(args[0], args[1])
             return args[0]
         if rule := _RULES.get(name):
@@ -147,7 +147,7 @@ class _OnPairs(NodeInterpreter):
         if rule := complex_functions.RULES.get(name):
             return rule(*args, **kwargs)
         if name.startswith("as_strided"):
-            # Of a contiguous tensor alone the memory is that of its parts.
+            # Memory offsets of the complex tensor are valid for its parts only if it is contiguous.
             if not self.current.all_input_nodes[0].meta["val"].is_contiguous():
                 return NotImplemented
             args = (args[0].map(_contiguous), *args[1:])
@@ -221,10 +221,10 @@ _NUMBERS = {
     "scatter": (3, "value"),
     "where": (1, "self"),
 }
-"""Of operators that may take a number as a value: which argument it is."""
+"""Operators that may accept a number as a value, each with the position and name of that argument."""
 
 _SAME_TYPE = ("cat", "stack", "where", "copy", "fill")
-"""Operators whose real tensors, but for conditions, are values beside complex ones."""
+"""Operators that combine complex tensors with real ones: all tensors but the condition are values."""
 
 
 def _by_parts(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], expected: Any) -> Any:
@@ -267,13 +267,13 @@ def _by_parts(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], expect
 
 
 def _is_value(name: str, position: int, leaf: Any) -> bool:
-    """Whether an argument that is no pair is a real number or tensor beside complex ones."""
+    """Returns whether an argument that is not a pair is a real number or tensor combined with complex ones."""
     if name == "where":
         return position > 0
     return name in _SAME_TYPE and isinstance(leaf, torch.Tensor)
 
 
-# --- Operators of which the expected element type is asked ---
+# --- Operators that need the expected element type ---
 
 
 def _copy_to(expected: Any, x: Any, **options: Any) -> Any:
@@ -282,7 +282,7 @@ def _copy_to(expected: Any, x: Any, **options: Any) -> Any:
         kind = _REAL[expected.dtype]
         x = complex_functions.lifted(x)
         return Pair(x.re.to(kind), x.im.to(kind)).map(torch.clone)
-    # (PyTorch) the imaginary part is dropped; a truth is that of both.
+    # PyTorch drops the imaginary part; a bool is true if either part is not zero.
     if expected.dtype is torch.bool:
         return (x.re != 0) | (x.im != 0)
     return x.re.to(expected.dtype).clone()

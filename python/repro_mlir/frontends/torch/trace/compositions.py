@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Functions of PyTorch replaced, before autograd sees them, by compositions that it differentiates.
+"""Replaces functions of PyTorch, before autograd sees them, by compositions that autograd can differentiate.
 
-They are functions whose gradient is one operator without a lowering, or that look at tensor values to check their
+These functions have a gradient that is a single operator without a lowering, or read tensor values to check their
 arguments.
 """
 
@@ -28,7 +28,7 @@ from repro_mlir.frontends.torch.trace.packed_sequences import PACKED
 
 
 class Compositions(TorchFunctionMode):
-    """Replaces the functions of this module, and those of control_flow.py, while it is active."""
+    """Replaces the functions in this module and in control_flow.py while it is active."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class Compositions(TorchFunctionMode):
     ) -> Any:
         operator = self._control_flow.operators.get(function)
         if operator is not None:
-            # In the functions that it calls others are replaced, too.
+            # Functions are also replaced inside the functions that the operator calls.
             with self:
                 return operator(*args, **(kwargs or {}))
         if is_request(function):
@@ -54,7 +54,7 @@ def _cdist(x1: torch.Tensor, x2: torch.Tensor, p: float = 2.0, compute_mode: str
 def _length(x: torch.Tensor, p: float) -> torch.Tensor:
     found = torch.linalg.vector_norm(x, p, dim=-1)
     if p == 0:
-        # (PyTorch) the gradient of the number of differences is zero, and not absent.
+        # PyTorch's gradient of the number of differences is zero rather than absent.
         found = torch.where(torch.zeros([], dtype=torch.bool), x.sum(-1), found)
     return found
 
@@ -117,7 +117,7 @@ def _gaussian_nll_loss(
         var = torch.full_like(input, var)
     elif var.dim() == input.dim() - 1 and var.shape == input.shape[:-1]:
         var = var.unsqueeze(-1)
-    # As the framework's: the bound has no part in the gradient.
+    # As in PyTorch, the bound does not contribute to the gradient.
     bounded = var + (var.detach().clamp(min=eps) - var.detach())
     loss = 0.5 * (torch.log(bounded) + (input - target) ** 2 / bounded)
     if full:
@@ -131,7 +131,7 @@ def _ldexp(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
         raise CaptureError("ldexp takes no exponent of bool: expected integers or floats, as of other.int()")
     if input.dtype != torch.float32 or other.is_floating_point():
         return torch.ldexp(input, other)
-    # A power of 2 may be out of the range of f32 where the product is not: in f64 all these products are exact.
+    # The power of 2 may exceed the range of f32 although the product does not; in f64 all these products are exact.
     product, left = input.double(), other.to(torch.int64).clamp(-300, 300)
     for _ in range(3):
         part = left.clamp(-100, 100)
@@ -143,7 +143,7 @@ def _grid_sampler(
     x: torch.Tensor, grid: torch.Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> torch.Tensor:
     if padding_mode != 0 and interpolation_mode in (0, 1):
-        # (PyTorch) NaN, and an infinity that would be reflected, is the first place of an image, the last of a volume.
+        # PyTorch moves NaN, and an infinity to be reflected, to the first position of an image, the last of a volume.
         is_place = grid == grid if padding_mode == 1 else grid.abs() < float("inf")
         grid = torch.where(is_place, grid, torch.full([], -1.0 if x.dim() == 4 else 1.0, dtype=grid.dtype))
     if x.dim() == 5 and interpolation_mode in (0, 1):
@@ -163,7 +163,7 @@ def _grid_sampler(
 
 
 class _Image:
-    """An image as PyTorch's decomposition samples it: for a place outside it takes the first element by 0."""
+    """An image for PyTorch's decomposition, which samples positions outside of it as the first element times 0."""
 
     def __init__(self, x: torch.Tensor) -> None:
         self._x = x
@@ -175,6 +175,8 @@ class _Image:
 
 
 class _Sampled:
+    """Sampled elements of an `_Image`, to be multiplied by their weights."""
+
     def __init__(self, values: torch.Tensor, is_first: torch.Tensor) -> None:
         self._values, self._is_first = values, is_first
 
@@ -183,15 +185,17 @@ class _Sampled:
 
 
 def _finite_outside(values: torch.Tensor, is_outside: torch.Tensor) -> torch.Tensor:
-    """The values, with zeros for infinities and NaN outside of an image, where values are multiplied by zero and have
-    no gradient."""
+    """Replaces infinities and NaN outside of an image by zeros.
+
+    The values there are multiplied by zero and have no gradient.
+    """
     fixed = values.detach()
     finite = torch.where(fixed.abs() < float("inf"), fixed, torch.zeros([], dtype=values.dtype))
     return torch.where(is_outside, finite, values)
 
 
 def _reflected(place: torch.Tensor, twice_low: int, twice_high: int) -> torch.Tensor:
-    """A place reflected at the bounds until it is between them."""
+    """Reflects a position at the bounds until it is between them."""
     if twice_low == twice_high:
         return torch.zeros_like(place)
     low, span = twice_low / 2, (twice_high - twice_low) / 2
@@ -202,7 +206,7 @@ def _reflected(place: torch.Tensor, twice_low: int, twice_high: int) -> torch.Te
 
 
 def _sampled_place(grid: torch.Tensor, size: int, padding_mode: int, align_corners: bool) -> torch.Tensor:
-    """The place along a dimension, in elements, of which the grid has -1 to 1."""
+    """Converts a grid coordinate between -1 and 1 to a position along a dimension, in elements."""
     place = (grid + 1) / 2 * (size - 1) if align_corners else ((grid + 1) * size - 1) / 2
     if padding_mode == 2:
         place = _reflected(place, 0, 2 * (size - 1)) if align_corners else _reflected(place, -1, 2 * size - 1)
@@ -213,7 +217,7 @@ def _grid_sampler_of_volumes(
     x: torch.Tensor, grid: torch.Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> torch.Tensor:
     sizes = x.shape[-3:]
-    # The grid has the last dimension first.
+    # The coordinates of the grid start with the last dimension.
     places = [_sampled_place(grid[..., 2 - i], sizes[i], padding_mode, align_corners) for i in range(3)]
     flat = x.flatten(2)
 
@@ -267,7 +271,7 @@ def _conv_tbc(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, pad
 
 
 def _norm_of_element(function: Any) -> Callable[..., torch.Tensor]:
-    """A norm, along dimension 0 or -1 of a tensor of shape [], too."""
+    """Extends a norm to dimension 0 or -1 of a tensor of shape []."""
 
     def call(*args: Any, **kwargs: Any) -> torch.Tensor:
         dim = args[2] if len(args) > 2 else kwargs.get("dim")
@@ -282,7 +286,7 @@ def _norm_of_element(function: Any) -> Callable[..., torch.Tensor]:
 
 
 def _of_selection(composition: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
-    """The composition where a tensor has an extent that depends on tensor values, else the function."""
+    """Calls the composition if a tensor has an extent that depends on tensor values, else the function."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         tensors = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
@@ -295,7 +299,7 @@ def _cosine_similarity(x1: torch.Tensor, x2: torch.Tensor, dim: int = 1, eps: fl
     units = []
     for each in (x1, x2):
         norm = torch.linalg.vector_norm(each, 2, dim, keepdim=True)
-        # The bound has no part in the gradient.
+        # The bound does not contribute to the gradient.
         units.append(each / (norm + (norm.detach().clamp(min=eps) - norm.detach())))
     return (units[0] * units[1]).sum(dim)
 
@@ -320,7 +324,7 @@ def _cosine_embedding_loss(
 
 
 def _einsum(*operands: Any) -> torch.Tensor:
-    # Its search for the best order asks for numbers.
+    # The search for the best contraction order needs the extents as numbers.
     with torch.backends.opt_einsum.flags(enabled=False):
         return torch.einsum(*operands)
 
@@ -395,7 +399,7 @@ def _grouped_mm(
     if offs is None:
         product = a @ b
     else:
-        # The group of a row is the number of those that end at or before it; what is in none is zero.
+        # The group of a row is the number of groups that end at or before it; rows in no group are zero.
         group = (offs.unsqueeze(0) <= torch.arange(a.shape[0]).unsqueeze(1)).to(torch.int64).sum(1)
         is_in = (group < b.shape[0]).unsqueeze(1)
         product = (a.unsqueeze(1) @ b[group.clamp(max=b.shape[0] - 1)]).squeeze(1)
@@ -406,14 +410,14 @@ def _grouped_mm(
 def _bucketize(input: Any, boundaries: torch.Tensor, *, out_int32: bool = False, right: bool = False) -> torch.Tensor:
     if isinstance(input, torch.Tensor):
         return torch.bucketize(input, boundaries, out_int32=out_int32, right=right)
-    # PyTorch makes a tensor from a number, and would read its value.
+    # PyTorch's bucketize would convert the number to a tensor and read its value.
     return torch.searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 
 def _signed_diagonal(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Diagonal of the LU factor, and the sign of the row exchanges.
+    """Returns the diagonal of the LU factor, and the sign of the row exchanges.
 
-    Differentiated through the factorization: the determinant's own gradient depends on the strides of its operand,
+    The gradient goes through the factorization: the determinant's own gradient depends on the strides of its operand,
     which a trace does not keep.
     """
     lu, pivots = torch.linalg.lu_factor(a)
@@ -424,7 +428,7 @@ def _signed_diagonal(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 def _product(x: torch.Tensor, start: torch.Tensor) -> torch.Tensor:
     if x.shape[-1] == 0:
-        # The gradient is empty, and there.
+        # The sum of no elements keeps x, with an empty gradient, in the graph.
         return start + x.sum(-1)
     for position in range(x.shape[-1]):
         start = start * x.select(-1, position)
@@ -449,14 +453,14 @@ def _logdet(a: torch.Tensor) -> torch.Tensor:
 def _set_item(x: torch.Tensor, index: Any, value: Any) -> None:
     is_mask = isinstance(index, torch.Tensor) and index.dtype is torch.bool and index.shape == x.shape
     if is_mask and (not isinstance(value, torch.Tensor) or value.dim() == 0):
-        # Without the positions of the elements, of which nobody knows how many there are.
+        # Indexing by the mask would need the positions of the elements, whose number is unknown.
         x.masked_fill_(index, value)
     else:
         x[index] = value
 
 
 def _set_data(x: torch.Tensor, value: torch.Tensor) -> None:
-    # A trace follows what operators write; `module.to(...)` within a step may assign a tensor to itself.
+    # A trace records the writes of operators only; `module.to(...)` within a step may assign a tensor to itself.
     if value is not x:
         raise CaptureError("the step assigns to the data of a tensor, expected data.copy_(...)")
 
@@ -470,7 +474,7 @@ def _require_no_bytes(x: torch.Tensor, mode: str) -> None:
 
 
 def _require_elements(x: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
-    """A resampled image, of which PyTorch's kernels expect elements in all dimensions but the batch."""
+    """Returns a resampled image. PyTorch's kernels require elements in all dimensions but the batch."""
     if any(statically_known_true(extent == 0) for extent in (*x.shape[1:], *found.shape[1:])):
         shapes = f"{list(x.shape)} to {list(found.shape)}"
         raise CaptureError(f"expected channels and sizes of an interpolation greater than 0, got {shapes}")
@@ -478,7 +482,7 @@ def _require_elements(x: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
 
 
 _LINEAR = {"linear": 1, "bilinear": 2, "trilinear": 3}
-"""The spatial dimensions that each takes."""
+"""The number of spatial dimensions of each mode."""
 
 
 def _interpolate(
@@ -518,10 +522,10 @@ def _resized(
     if recompute_scale_factor:
         return linear(input, sizes, bool(align_corners))
     scales = factors
-    # Of sizes that are left open nothing is known.
+    # The check below needs known extents.
     if all(isinstance(extent, int) for extent in input.shape):
-        # (PyTorch) whatever the factor, a dimension that keeps its size is copied, and the nearest elements of an image
-        # are repeated where its size doubles.
+        # PyTorch copies a dimension that keeps its size, whatever the factor, and repeats the nearest elements of an
+        # image whose size doubles.
         ratios = (1, 2) if repeats else (1,)
         scales = [
             None if any(result == ratio * extent and factor != ratio for ratio in ratios) else factor
@@ -545,7 +549,7 @@ def _group_norm(
         return torch.group_norm(x, num_groups, weight, bias, eps, cudnn_enabled)
     if weight is not None and weight.requires_grad and x.shape[0] != 0:
         raise CaptureError("group_norm of no elements, of whose weight PyTorch's gradient is NaN, is not supported")
-    # The gradient of the operator divides by the number of elements.
+    # The operator's own gradient divides by the number of elements.
     shape = [-1, *[1] * (x.dim() - 2)]
     x = x.clone() if weight is None else x * weight.reshape(shape)
     return x if bias is None else x + bias.reshape(shape)
@@ -557,23 +561,23 @@ def _pad(input: torch.Tensor, pad: Sequence[int], mode: str = "constant", value:
         for i in range(0, len(pad), 2):
             kept = input.shape[-1 - i // 2] + min(pad[i], 0) + min(pad[i + 1], 0)
             if max(pad[i], pad[i + 1]) > kept:
-                # PyTorch copies elements that it has not written yet.
+                # PyTorch copies elements that it has not written yet in this case.
                 raise CaptureError(f"circular padding by {list(pad[i : i + 2])} repeats {kept} elements more than once")
     return padded
 
 
 def _softshrink(input: torch.Tensor, lambd: float = 0.5) -> torch.Tensor:
-    # PyTorch's decomposition has no gradient where the input is NaN, which eager PyTorch has.
+    # PyTorch's decomposition has no gradient for NaN inputs, unlike eager PyTorch.
     if not (input.is_floating_point() and lambd >= 0):
         return F.softshrink(input, lambd)
     return torch.where(input.abs() <= lambd, torch.zeros([], dtype=input.dtype), input - torch.sign(input) * lambd)
 
 
 def _loss(function: Any, place: int) -> Callable[..., torch.Tensor]:
-    """A loss of pairs of elements, whose gradient divides by their number, for pairs that are none, too.
+    """Extends a loss of pairs of elements to empty tensors: its own gradient divides by the number of pairs.
 
     Args:
-      place: the place of the argument that says how it is reduced, after input and target.
+      place: the position of the `reduction` argument after input and target.
     """
 
     def call(input: torch.Tensor, target: torch.Tensor, *rest: Any, **named: Any) -> torch.Tensor:
@@ -589,7 +593,7 @@ def _loss(function: Any, place: int) -> Callable[..., torch.Tensor]:
 
 
 def _of_classes(function: Any) -> Callable[..., torch.Tensor]:
-    """A loss of classes, which may be uint8, too: its gradient has no such indices."""
+    """Extends a loss of classes to uint8 targets: the loss's gradient does not support such indices."""
 
     def call(input: torch.Tensor, target: torch.Tensor, *rest: Any, **named: Any) -> torch.Tensor:
         found: torch.Tensor = function(input, target.long() if target.dtype is torch.uint8 else target, *rest, **named)

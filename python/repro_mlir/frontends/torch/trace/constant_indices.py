@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Indices of images that are made larger, which PyTorch's kernels bound, and its decompositions do not.
+"""Clamps the indices of upsampled images: PyTorch's kernels clamp them, PyTorch's decompositions do not.
 
-Where the scale that is given says more than the sizes do, the last of them are beyond the image.
+If the given scale differs from the ratio of the sizes, the last indices may lie outside of the image.
 """
 
 from typing import Any
@@ -17,11 +17,11 @@ aten = torch.ops.aten
 
 _READS = aten._unsafe_index.Tensor
 _WRITES = {aten._unsafe_index_put.default, aten.index_put.default, aten.index_put_.default}
-"""Of the gradients: what is written where it was read."""
+"""Operators of the gradients, which write to the indices that `_READS` has read."""
 
 
 def bound_indices(graph: torch.fx.Graph) -> None:
-    """Bounds the indices of `_unsafe_index` that are constants of the graph and not all within their dimension."""
+    """Clamps constant indices of `_unsafe_index` operators that are not all within their dimension."""
     known: dict[torch.fx.Node, Any] = {}
     for node in [*graph.nodes]:
         if node.target is not _READS or not isinstance(node.args[0], torch.fx.Node):
@@ -43,7 +43,7 @@ def _bound(graph: torch.fx.Graph, index: torch.fx.Node, most: int) -> None:
 
 
 def _value(node: torch.fx.Node, known: dict[torch.fx.Node, Any]) -> Any:
-    """The tensor that a node gives in each step; None where it depends on an argument."""
+    """Returns the tensor that a node computes in each step; None if it depends on an argument."""
     if node not in known:
         known[node] = _computed(node, known)
     return known[node]

@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Operators of PyTorch that call functions, as what these functions call: a program has no choices and no loops.
+"""Traces into the functions that PyTorch's control-flow operators call: a program has no branches and no loops.
 
-A choice by a value computes both branches and selects elements; loops are unrolled.
+For a choice by a tensor value, both branches are computed and elements are selected. Loops are unrolled.
 """
 
 import contextlib
@@ -20,13 +20,15 @@ from repro_mlir.frontends.torch.trace.branches import run_branch
 from repro_mlir.frontends.torch.trace.known_values import KnownValues
 
 MOST_STEPS = 4096
-"""Steps of a loop, those of loops inside of it counted each time: each is traced, which takes about a millisecond for
-each of its operators."""
+"""The maximum number of steps of a loop, including all steps of inner loops.
+
+Each step is traced, which takes about a millisecond per operator.
+"""
 
 
 @contextlib.contextmanager
 def calls_of_operators() -> Iterator[None]:
-    """Lets `torch.cond` and its like call their operators as they are: PyTorch would give them to torch.compile."""
+    """Lets operators such as `torch.cond` call their functions directly; PyTorch would pass them to torch.compile."""
     module: Any = torch._higher_order_ops.utils
     former = module._hop_compile_and_call
     module._hop_compile_and_call = lambda function, args, kwargs=None: function(*args, **(kwargs or {}))
@@ -40,8 +42,10 @@ _FILLED: tuple[Any, ...] = (torch.zeros, torch.ones, torch.full)
 
 
 def make_counters_known(module: torch.fx.GraphModule) -> None:
-    """Makes constants of the tensors of one element with which loops of a graph of torch.compile begin: AOTAutograd
-    traces a graph in several ways, of which only constants are known in all."""
+    """Replaces the one-element tensors with which loops of a torch.compile graph start by constants.
+
+    AOTAutograd traces a graph in several modes, and only constants have known values in all of them.
+    """
     loops = [node for node in module.graph.nodes if node.target is torch.ops.higher_order.while_loop]
     for node in (each for loop in loops for each in loop.args[2] if isinstance(each, torch.fx.Node)):
         if node.target in _FILLED and not node.all_input_nodes:
@@ -54,10 +58,10 @@ def make_counters_known(module: torch.fx.GraphModule) -> None:
 
 
 class ControlFlow:
-    """The operators of one trace.
+    """The control-flow operators of one trace.
 
     Attributes:
-      operators: by PyTorch's operator, what is called with its arguments.
+      operators: the replacement of each PyTorch operator, with the same arguments.
     """
 
     def __init__(self) -> None:
@@ -74,9 +78,9 @@ class ControlFlow:
         self._depth = self._steps = 0
 
     def _truth(self, condition: Any) -> bool | None:
-        """Whether a condition holds; None where that depends on the values of a step."""
+        """Returns whether a condition holds; None if this depends on the values of a step."""
         if not isinstance(condition, torch.Tensor):
-            # Of sizes it is a condition of the program.
+            # A condition on sizes has one value for the whole program.
             return bool(condition)
         return self._known.truth(condition)
 
@@ -92,7 +96,7 @@ class ControlFlow:
         return pytree.tree_unflatten([_selected(taken, *pair) for pair in zip(first, second, strict=True)], spec)
 
     def _branch(self, function: Callable[..., Any], operands: Any, taken: torch.Tensor) -> Any:
-        # Of a branch in a branch both have to be taken.
+        # A nested branch is taken only if the enclosing branch is taken too.
         self._taken.append(self._taken[-1] & taken if self._taken else taken)
         try:
             return run_branch(function, operands, self._taken[-1], self.operators)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Numbers that operators convert to a type of integers: PyTorch raises where the type does not hold the number."""
+"""Checks numbers that operators convert to an integer type: PyTorch raises if the type cannot represent the number."""
 
 import torch
 import torch.fx
@@ -25,11 +25,11 @@ _ARGUMENTS = {
     "scatter": "value",
     "scatter_": "value",
 }
-"""The operators, and the argument that each converts to the type of its result."""
+"""The operators, each with the argument that it converts to the type of its result."""
 
 
 def refuse_overflows(graph: torch.fx.GraphModule) -> None:
-    """CaptureError with the user's line where a number of a graph of ATen operators does not fit its type."""
+    """Raises a CaptureError with the user's line if a number in a graph of ATen operators does not fit its type."""
     for node in graph.graph.nodes:
         result = node.meta.get("val")
         if not isinstance(node.target, torch._ops.OpOverload) or not isinstance(result, torch.Tensor):

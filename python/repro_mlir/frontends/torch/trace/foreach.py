@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""`torch._foreach_*` operators as one operator per tensor."""
+"""Calls `torch._foreach_*` operators as one operator per tensor."""
 
 from typing import Any
 
@@ -13,13 +13,13 @@ aten = torch.ops.aten
 
 
 def is_foreach(function: Any) -> bool:
-    """Whether `function` is an ATen operator on lists of tensors."""
+    """Returns whether `function` is an ATen operator on lists of tensors."""
     schema = getattr(function, "_schema", None)
     return schema is not None and schema.name.startswith("aten::_foreach_")
 
 
 def call_foreach(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor] | None:
-    """Applies `function` tensor by tensor; returns the results, None for an in-place operator."""
+    """Applies `function` tensor by tensor; returns the results, or None for an in-place operator."""
     name = function._schema.name.removeprefix("aten::_foreach_")
     in_place = name.endswith("_")
     name = name.rstrip("_")

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The fused multiply-add of torch.compile, `prims.fma`, which has a name in PyTorch only where Inductor is loaded."""
+"""Computes torch.compile's fused multiply-add, `prims.fma`, which PyTorch only defines if Inductor is loaded."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,13 +12,13 @@ from repro_mlir.frontends.torch.base.repro_operations import Builder, define
 
 
 def is_fma(function: Any) -> bool:
-    """Whether `function` is the operator a * b + c with one rounding."""
+    """Returns whether `function` is the operator a * b + c with one rounding."""
     schema = getattr(function, "_schema", None)
     return schema is not None and schema.name == "prims::fma"
 
 
 def call_fma(a: torch.Tensor, b: torch.Tensor | float, c: torch.Tensor) -> torch.Tensor:
-    """a * b + c with one rounding; a number and a tensor of shape [] take the element type of the others."""
+    """Computes a * b + c with one rounding; numbers and tensors of shape [] get the element type of the others."""
     dtype = torch.promote_types(torch.result_type(a, b), torch.result_type(a, c))
     tensors = [each if isinstance(each, torch.Tensor) else torch.full([], each, dtype=dtype) for each in (a, b, c)]
     shape = torch.broadcast_shapes(*(each.shape for each in tensors))

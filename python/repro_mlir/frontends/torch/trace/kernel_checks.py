@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Arguments that PyTorch's kernels refuse, and that its functions of shapes, which run in a trace, take."""
+"""Checks arguments that PyTorch's kernels refuse, but that its shape functions, which run in a trace, accept."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -31,13 +31,13 @@ _KEPT_DIMENSIONS = {
     "uniform": 0,
     "uniform_": 0,
 }
-"""The operators, and the last dimensions of their tensors whose extents count; of others, whether they are 0."""
+"""The operators, each with the number of trailing dimensions to keep; other dimensions only keep whether they are 0."""
 
 
 def refuse_arguments(graph: torch.fx.GraphModule) -> None:
-    """CaptureError with the user's line where a kernel refuses the arguments of an operator of a graph.
+    """Raises a CaptureError with the user's line if a kernel refuses the arguments of an operator of a graph.
 
-    PyTorch's kernel is called with few elements, which are all 0.
+    To find out, PyTorch's kernel is called on small tensors of zeros.
     """
     for node in graph.graph.nodes:
         if not isinstance(node.target, torch._ops.OpOverload):
@@ -62,11 +62,11 @@ def refuse_arguments(graph: torch.fx.GraphModule) -> None:
 
 
 class _Unknown(Exception):
-    """An argument is not known yet."""
+    """Raised if an argument is not known yet."""
 
 
 def _value_of(node: torch.fx.Node) -> Any:
-    """What a node gives: a tensor, or a number as the trace had it."""
+    """Returns the value of a node: a tensor, or a number as the trace had it."""
     if "val" not in node.meta:
         raise _Unknown
     value = node.meta["val"]
@@ -88,7 +88,7 @@ def _zeros(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
 
 def _small(x: torch.Tensor, kept: int) -> torch.Tensor:
     shape = [*map(_extent, x.shape)]
-    # The first dimension never counts: of weights of classes it is the only one.
+    # The first dimension is never kept: it is the only one of class weights.
     split = max(len(shape) - kept, 1)
     return _zeros([min(extent, 1) for extent in shape[:split]] + shape[split:], x.dtype)
 
@@ -104,7 +104,7 @@ def _small_convolution(
     output_padding: Any,
     groups: Any,
 ) -> tuple[Any, ...]:
-    """A convolution of one channel of one example, which is the part that PyTorch does not check in the trace."""
+    """Reduces a convolution to one channel of one example: PyTorch does not check this part in the trace."""
     kernel, extents = [*map(_extent, weight.shape[2:])], [*map(_extent, x.shape[2:])]
     if not transposed:
         reaches = [each * (extent - 1) + 1 for each, extent in zip(dilation, kernel, strict=True)]

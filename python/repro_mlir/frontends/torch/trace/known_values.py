@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Values of traced tensors that follow from constants alone, such as the counter of a loop."""
+"""Finds values of traced tensors that follow from constants alone, such as the counter of a loop."""
 
 import operator
 from collections.abc import Iterator
@@ -30,10 +30,10 @@ _EXACT = {
         *("logical_or", "logical_xor", "logical_not", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"),
     )
 }
-"""Operators whose results are rounded at most once, so that they are the program's whoever computes them."""
+"""Operators that round each result at most once, so that any implementation computes the same result."""
 
 _EXACT_OF_ONE = {aten.sum, aten.prod, aten.mean}
-"""The same where an operand has one element, or no floats."""
+"""Operators that are exact if their operands have one element or are not floats."""
 
 
 class KnownValues:
@@ -43,14 +43,14 @@ class KnownValues:
         self._values: dict[torch.fx.Node, Any] = {}
 
     def truth(self, tensor: torch.Tensor) -> bool | None:
-        """Whether a tensor of one element is true; None where that is not known before the program runs."""
+        """Returns whether a tensor of one element is true; None if this is not known before the program runs."""
         mode = get_proxy_mode()
         with _disable_current_modes(), torch._C.DisableTorchFunction():
             value = self._find(tensor, mode)
             return None if value is None else bool(value)
 
     def _find(self, tensor: torch.Tensor, mode: Any) -> torch.Tensor | None:
-        """The value of a tensor that depends on constants alone, as far as it is small and exact; None of others."""
+        """Returns the value of a tensor that is small, exact and depends on constants alone; else None."""
         if isinstance(tensor, FunctionalTensor):
             tensor = torch._from_functional_tensor(tensor.elem)
         if not isinstance(tensor, FakeTensor):
@@ -87,8 +87,10 @@ class KnownValues:
 
 
 def follows_from_constants(node: torch.fx.Node) -> bool:
-    """Whether nothing but constants has a part in a node's tensor, nor in what is written to its memory, before or
-    after, by whichever view."""
+    """Returns whether a node's tensor follows from constants alone.
+
+    The same must hold for everything that is written to its memory, before or after the node, through any view.
+    """
     seen: set[torch.fx.Node] = set()
     left = [node]
     while left:
@@ -100,13 +102,13 @@ def follows_from_constants(node: torch.fx.Node) -> bool:
         if each.op == "placeholder" or torch.Tag.nondeterministic_seeded in tags:
             return False
         root = root_of(each)
-        # The writers of a memory are those of its root.
+        # Only the root of a memory lists the operators that write to it.
         left += [*each.all_input_nodes, root, *(_writers(root) if each is root else ())]
     return True
 
 
 def _writers(root: torch.fx.Node) -> list[torch.fx.Node]:
-    """The operators that write to a node's memory, by whichever view of it."""
+    """Returns the operators that write to a node's memory through any view of it."""
     return [
         user
         for user in _users(root)
@@ -115,14 +117,14 @@ def _writers(root: torch.fx.Node) -> list[torch.fx.Node]:
 
 
 def root_of(node: torch.fx.Node) -> torch.fx.Node:
-    """The node whose memory that of a node is."""
+    """Returns the node that owns the memory of a node's tensor."""
     while (_is_view(node) or _writes_first(node)) and isinstance(node.args[0], torch.fx.Node):
         node = node.args[0]
     return node
 
 
 def _writes_first(node: torch.fx.Node) -> bool:
-    """Whether an operator gives its first argument, which it has written."""
+    """Returns whether an operator writes to its first argument and returns it."""
     target = node.target
     if not isinstance(target, torch._ops.OpOverload) or not target._schema.arguments:
         return False
@@ -131,7 +133,7 @@ def _writes_first(node: torch.fx.Node) -> bool:
 
 
 def _users(node: torch.fx.Node) -> Iterator[torch.fx.Node]:
-    """The operators that read a node's tensor, or views of it."""
+    """Yields the operators that read a node's tensor or views of it."""
     left = [node]
     while left:
         for user in left.pop().users:
@@ -145,11 +147,11 @@ def _is_small(value: Any) -> bool:
 
 
 def _is_written(node: torch.fx.Node) -> bool:
-    """Whether an operator writes to the memory of a node's tensor, by whichever view of it."""
+    """Returns whether an operator writes to the memory of a node's tensor through any view of it."""
     return bool(_writers(root_of(node)))
 
 
 def _is_view(node: torch.fx.Node) -> bool:
-    """Whether a node gives views of its first argument, or one of several that it has."""
+    """Returns whether a node returns views of its first argument, or one element of that argument."""
     target = node.target
     return target is operator.getitem or (isinstance(target, torch._ops.OpOverload) and target.is_view)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Low-precision operators computed in f32 with one rounding: rule (V1) of docs/numerics.md."""
+"""Computes low-precision operators in f32 with one rounding: rule (V1) of docs/numerics.md."""
 
 from typing import Any
 
@@ -13,8 +13,8 @@ aten = torch.ops.aten
 
 LOW_PRECISION = (torch.bfloat16, torch.float16, torch.float8_e4m3fn, torch.float8_e5m2)
 
-# Operators that only move, compare or select elements (nan_to_num has the limits of the type), or whose accumulator
-# (F7) makes wide by itself.
+# Operators that only move, compare or select elements (nan_to_num uses the limits of the type), or whose accumulator
+# is wide by (F7).
 _EXACT = {
     getattr(aten, name)
     for name in """
@@ -48,7 +48,7 @@ def call_in_f32(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], ex
 
     Args:
       function, args, kwargs: the call.
-      expected: the fake results of the call as traced, whose element types the results get back.
+      expected: the fake results of the call as traced; the results are converted back to their element types.
     """
     if function is aten._to_copy.default and kwargs.get("dtype") is torch.float8_e4m3fn:
         args = (_saturate(args[0]), *args[1:])
@@ -73,7 +73,7 @@ def _narrow(result: Any, expected: Any) -> Any:
 
 
 def _saturate(x: torch.Tensor) -> torch.Tensor:
-    """PyTorch casts to float8_e4m3fn with saturation, infinities too; (S3) gives NaN."""
+    """Clamps to the finite range: PyTorch's cast to float8_e4m3fn saturates, also infinities; (S3) returns NaN."""
     if x.dtype is torch.float8_e4m3fn:
         return x
     largest = torch.finfo(torch.float8_e4m3fn).max
@@ -83,7 +83,7 @@ def _saturate(x: torch.Tensor) -> torch.Tensor:
 
 
 def _in_place_in_f32(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor | None:
-    """`x.op_(...)` as `x.copy_(op(x, ...))`, None where the operator moves elements or has no such twin."""
+    """Computes `x.op_(...)` as `x.copy_(op(x, ...))`; None if the operator moves elements or has no such twin."""
     packet = getattr(function, "overloadpacket", None)
     if getattr(function, "namespace", None) != "aten" or packet in _EXACT or not function._schema.is_mutable:
         return None

@@ -1,11 +1,11 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Packed sequences (`torch.nn.utils.rnn`) as the elements that a mask selects, and recurrent networks on them.
+"""Represents packed sequences (`torch.nn.utils.rnn`) as elements that a mask selects, also for recurrent networks.
 
-The rows of a packed tensor are those of the padded one, time first, that a mask of times and sequences selects: what is
-computed of them is what is computed of any selection (selected_rows.py). A recurrent network computes all times, and
-keeps the state of the sequences that are over, or have not begun.
+The rows of a packed tensor are the rows of the padded tensor, time first, that a mask of times and sequences selects.
+Operators treat them as any other selection (selected_rows.py). A recurrent network computes all times, and keeps the
+state of sequences that have ended or not begun.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from repro_mlir.frontends.torch.base.errors import CaptureError
 
 
 class BatchSizes:
-    """Stands for the batch sizes of a packed sequence.
+    """Replaces the batch sizes of a packed sequence.
 
     Attributes:
       lengths: i64, shape [sequences], not increasing.
@@ -43,6 +43,7 @@ class BatchSizes:
         return self.mask.shape[1]
 
     def size(self, dim: int) -> int:
+        """Returns the number of times, as a tensor of batch sizes would."""
         return self.mask.shape[0]
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -52,11 +53,11 @@ class BatchSizes:
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> NoReturn:
-        """By this PyTorch takes an object of the class for a tensor."""
+        """Refuses all functions. PyTorch accepts an object with this method as a tensor."""
         raise CaptureError(f"{function.__name__} of the batch sizes of a packed sequence: expected its lengths")
 
     def padded(self, data: torch.Tensor, value: float = 0.0, times: int | None = None) -> torch.Tensor:
-        """The elements with time first, `value` where a sequence is over."""
+        """Returns the elements with time first, padded with `value` after the end of each sequence."""
         count, sequences = self.mask.shape
         whole = data.new_full([count, sequences, *data.shape[1:]], value)
         whole[self.mask] = data
@@ -86,9 +87,9 @@ def _pack(x: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> tuple[to
 
 
 def _known(lengths: torch.Tensor) -> list[int] | None:
-    """The elements where they follow from constants, else None."""
+    """Returns the elements if they follow from constants, else None."""
     if not isinstance(lengths, FakeTensor):
-        # A constant of the program, which the mask reads as well: a change of it is noticed.
+        # The lengths are a constant of the program. The mask also reads them, so a change of them is detected.
         with _disable_current_modes():
             return [int(each) for each in lengths]
     try:
@@ -117,7 +118,7 @@ _Cell = Callable[[torch.Tensor, _State, Sequence[torch.Tensor], bool], _State]
 
 
 def _gates(x: torch.Tensor, hidden: torch.Tensor, weights: Sequence[torch.Tensor], bias: bool) -> list[torch.Tensor]:
-    """The products of a cell with its input and with its state."""
+    """Returns the products of a cell's weights with its input and with its state."""
     biases = weights[2:4] if bias else (None, None)
     return [F.linear(x, weights[0], biases[0]), F.linear(hidden, weights[1], biases[1])]
 
@@ -147,10 +148,10 @@ def _rnn_cell(function: Callable[[torch.Tensor], torch.Tensor]) -> _Cell:
 
 
 def _network(cell: _Cell, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that computes a recurrent network on packed sequences, and calls `function` on any other input."""
+    """Returns a function that runs a recurrent network on packed sequences, and calls `function` on other inputs."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        # Elsewhere the second argument is the state.
+        # For inputs that are not packed, the second argument is the state.
         if len(args) != 9 or isinstance(args[1], tuple | list) or args[1].dtype is not torch.int64:
             return function(*args, **kwargs)
         data, sizes, given, weights, bias, layers, dropout, training, is_bidirectional = args
@@ -192,4 +193,4 @@ PACKED: dict[Any, Callable[..., Any]] = {
     _vf.rnn_tanh: _network(_rnn_cell(torch.tanh), _vf.rnn_tanh),
     _vf.rnn_relu: _network(_rnn_cell(torch.relu), _vf.rnn_relu),
 }
-"""Functions of PyTorch, and what is called instead of them."""
+"""PyTorch functions, each with its replacement."""

@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Random numbers as numbered sites: rules (R1) and (R2) of docs/numerics.md.
+"""Draws random numbers at numbered sites: rules (R1) and (R2) of docs/numerics.md.
 
-Every random ATen operator becomes arithmetic on the distributions of `repro.random`, each a custom operator that names
-its site.
+Every random ATen operator becomes arithmetic on the distributions of `repro.random`. Each distribution is a custom
+operator with its site as an argument.
 """
 
 import math
@@ -23,21 +23,21 @@ _MASK = 0xFFFFFFFF
 
 
 def _multiply(value: torch.Tensor, factor: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """High and low 32-bit words of `value * factor`; `value` is i64 with elements below 2^32."""
+    """Returns the high and low 32-bit words of `value * factor`; `value` is i64 with elements below 2^32."""
     low = (value & 0xFFFF) * factor
     middle = (value >> 16) * factor + (low >> 16)
     return (middle >> 16) & _MASK, ((middle & 0xFFFF) << 16) | (low & 0xFFFF)
 
 
 def philox_bits(seed: torch.Tensor, step: torch.Tensor, site: int, size: Sequence[int]) -> torch.Tensor:
-    """(R1) Philox4x32-10 in plain i64 arithmetic, for running a captured graph in eager mode.
+    """Computes (R1) Philox4x32-10 in plain i64 arithmetic, to run a captured graph in eager mode.
 
     Args:
       seed, step: i64, shape [].
       site: the site's number, below 2^32.
       size: shape of the result.
     Returns:
-      i64 of shape `size`; each element holds its 32 bits zero-extended.
+      i64 of shape `size`; each element contains its 32 bits zero-extended.
     """
     count = 1
     for extent in size:
@@ -69,7 +69,7 @@ def _randint_eager(seed: torch.Tensor, step: torch.Tensor, site: int, size: Sequ
     bits = philox_bits(seed, step, site, size)
     if extent == 2**32:
         return bits
-    # The product needs up to 64 bits: it is formed from 16-bit halves to stay within i64.
+    # The product needs up to 64 bits, so it is computed from 16-bit halves to stay within i64.
     return ((bits >> 16) * extent + ((bits & 0xFFFF) * extent >> 16)) >> 16
 
 
@@ -80,7 +80,7 @@ def _normal_eager(seed: torch.Tensor, step: torch.Tensor, site: int, size: Seque
 
 
 def _define(distribution: str, eager: Callable[..., torch.Tensor], element: torch.dtype, parameter: str = "") -> Any:
-    """The custom operator of a distribution of `repro.random`; `parameter` is the type of the one that it has."""
+    """Defines the operator of a `repro.random` distribution; `parameter` is the schema of its own parameter, if any."""
 
     def write(build: Builder, seed: Any, step: Any, site: int, size: Sequence[int], *parameters: Any) -> list[Any]:
         attributes = {"distribution": build.attribute(f"#repro<distribution {distribution}>"), "site": build.i64(site)}
@@ -108,16 +108,16 @@ _NORMAL = _define("normal", _normal_eager, torch.float32)
 class RandomSites(TorchDispatchMode):
     """Replaces random operators by numbered sites while a program is traced.
 
-    A site is numbered when it is drawn, before anything is removed or merged (R1). `torch.get_rng_state` and
-    `torch.set_rng_state` read and set the number of the next site while the mode is active, so that a
-    recomputation which restores the generator (`torch.utils.checkpoint`) draws from the same sites again.
+    A site is numbered when it is drawn, before anything is removed or merged (R1). While the mode is active,
+    `torch.get_rng_state` and `torch.set_rng_state` read and set the number of the next site, so a recomputation
+    that restores the generator (`torch.utils.checkpoint`) draws from the same sites again.
 
     Attributes:
       drawn: whether any site was drawn.
     """
 
     def __init__(self, seed: torch.Tensor, step: torch.Tensor) -> None:
-        """`seed`, `step`: i64 of shape [], the state that the sites draw from."""
+        """`seed`, `step`: i64 of shape [], the state from which the sites draw."""
         super().__init__()
         self.seed = seed
         self.step = step
@@ -145,17 +145,17 @@ class RandomSites(TorchDispatchMode):
         super().__exit__(*exception)
 
     def uniform(self, size: Sequence[int]) -> torch.Tensor:
-        """(R2) f32 of shape `size` from [0, 1), at a new site."""
+        """Draws (R2) f32 of shape `size` from [0, 1), at a new site."""
         return _UNIFORM(self.seed, self.step, self.take(), list(size))
 
     def bernoulli(self, size: Sequence[int], probability: float) -> torch.Tensor:
-        """(R2) booleans of shape `size`, true with `probability`, at a new site."""
+        """Draws (R2) booleans of shape `size`, true with `probability`, at a new site."""
         if not 0.0 <= probability <= 1.0:
             raise CaptureError(f"expected a probability of 0 to 1, got {probability}")
         return _BERNOULLI(self.seed, self.step, self.take(), list(size), probability)
 
     def randint(self, size: Sequence[int], low: int, high: int) -> torch.Tensor:
-        """(R2) i64 of shape `size` from [low, high), at a new site."""
+        """Draws (R2) i64 of shape `size` from [low, high), at a new site."""
         extent = high - low
         if not 0 < extent <= 2**32:
             raise CaptureError(f"random integers need a range of 1 to 2^32 values, got [{low}, {high})")
@@ -163,11 +163,11 @@ class RandomSites(TorchDispatchMode):
         return drawn + low if low else drawn
 
     def normal(self, size: Sequence[int]) -> torch.Tensor:
-        """(R2) standard normal f32 of shape `size`, at a new site."""
+        """Draws (R2) standard normal f32 of shape `size`, at a new site."""
         return _NORMAL(self.seed, self.step, self.take(), list(size))
 
     def take(self) -> int:
-        """The number of a new site, for who draws from it."""
+        """Returns the number of a new site, from which the caller draws."""
         self.drawn = True
         self._next += 1
         return self._next - 1
@@ -187,7 +187,7 @@ class RandomSites(TorchDispatchMode):
 
 
 def current_sites() -> RandomSites:
-    """The sites that are active; CaptureError where there are none."""
+    """Returns the active sites. CaptureError if no `RandomSites` is active."""
     for mode in reversed(_get_current_dispatch_mode_stack()):
         if isinstance(mode, RandomSites):
             return mode
@@ -195,7 +195,7 @@ def current_sites() -> RandomSites:
 
 
 class _SiteNumber:
-    """A generator state that holds a site number; a plain tensor would be traced."""
+    """A generator state that contains a site number. It is not a tensor, because a tensor would be traced."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -207,10 +207,12 @@ class _SiteNumber:
 
     @classmethod
     def wrap(cls, number: int) -> Any:
+        """Returns the state for a site number."""
         return cls(number)
 
     @classmethod
     def unwrap(cls, state: Any) -> int:
+        """Returns the site number of a state."""
         if not isinstance(state, cls):
             raise CaptureError("torch.set_rng_state in a captured program takes only a state read in that program")
         return state.number
@@ -276,7 +278,7 @@ def _randint_like_low(
 
 
 def _randperm(sites: RandomSites, count: int, *, dtype: torch.dtype | None = None, **_: Any) -> torch.Tensor:
-    # The sort is stable (D2), so equal bits leave no doubt.
+    # The sort is stable (D2), so elements with equal bits have a defined order.
     return torch.sort(sites.randint([count], 0, 2**32), stable=True)[1].to(_dtype(None, dtype, torch.int64))
 
 
@@ -337,8 +339,8 @@ def _normal_float_float(
 
 
 def _multinomial(sites: RandomSites, x: torch.Tensor, count: int, replacement: bool = False) -> torch.Tensor:
-    # The largest of p_i / e_i, e_i exponential, has index i with probability p_i; the next ones are draws
-    # without replacement.
+    # With e_i exponential, the largest p_i / e_i has index i with probability p_i, and the next ones are draws without
+    # replacement.
     if replacement and count > 1:
         scores = x.unsqueeze(-2) / _exponential(sites, x.unsqueeze(-2).expand(*x.shape[:-1], count, x.shape[-1]))
         return scores.argmax(-1)
@@ -417,4 +419,4 @@ _WITHOUT_GENERATOR: dict[Any, Any] = {
     aten.randint.low_generator: aten.randint.low,
     aten.randperm.generator: aten.randperm.default,
 }
-"""Of the operators that take a generator, those that are the same where it is None."""
+"""Operators that accept a generator, each with the operator that is equal if the generator is None."""

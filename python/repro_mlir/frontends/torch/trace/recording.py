@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A recording of the Python code that ran while a step was traced, and of the names that it asked for.
+"""Records the Python code that ran while a step was traced, and the attribute names that it read.
 
-Python's profiler tells of each call. It is off within operators, which take most of the time and call nothing of the
-user's. The names of attributes are those in the code that ran, and those that `getattr` and `hasattr` were given.
+Python's profiler reports each call. It is off within operators, which take most of the time and call no user code.
+The attribute names are those in the code that ran, and those passed to `getattr` and `hasattr`.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ _LIBRARY, _COMPUTING, _PACKAGE, _USER, _STANDARD, _ACTION = range(6)
 _ACTIONS = re.compile(
     r"^<frozen importlib|/(logging|importlib)/|/(warnings|traceback|linecache|inspect|tokenize|typing)\.py$"
 )
-"""Files of the standard library that act, and give no value to a step."""
+"""Standard library files whose code has effects but returns no values that a step uses."""
 
 _ACTIONS_OF_VALUE = (importlib.import_module.__code__, importlib.util.find_spec.__code__)
-"""Functions of those files whose result a step may read."""
+"""Functions of `_ACTIONS` files whose result a step may use."""
 
 _TORCH = tuple(os.path.join(os.path.dirname(torch.__file__), each) for each in ("nn", "optim", "distributions"))
 
@@ -57,20 +57,20 @@ _PURE = {
     *("_warnings", "_thread", "_codecs", "_statistics", "_decimal", "_contextvars", "_hashlib", "_md5", "_sha1"),
     *("_sha256", "_sha512", "_sha3", "_blake2", "_pickle", "_typing", "_datetime", "atexit", "_ast", "_imp", "marshal"),
 }
-"""Modules written in C of which a function gives the same for the same arguments, and reads nothing else."""
+"""Modules written in C whose functions depend on nothing but their arguments."""
 
 _PURE_PACKAGES = ("torch", "numpy", "repro_mlir")
 _IMPURE = {"open", "input", "breakpoint", "getrefcount", "get_ident", "fromfile"}
 _OPENING = frozenset({io.open, os.open, np.fromfile})
-"""Functions written in C by which libraries read files."""
+"""Functions written in C with which libraries read files."""
 
 _SETTING = re.compile("_?(get|is|are|has)_|.*_enabled$")
 _OF_TRACES = re.compile(".*(torch_function|tracing|autocast|grad_enabled|inference_mode|autograd|dispatch|functorch)")
-"""Settings of PyTorch, by the names of the functions that tell them, and those that a trace has of its own."""
+"""Name patterns of PyTorch functions that return a setting, and of those whose setting a trace itself changes."""
 
 _BOUND: Any = torch._C._get_blas_preferred_backend
 _HOMES = (types.ModuleType, type(_BOUND.__self__), types.NoneType)
-"""Types of what functions of modules written in C are bound to, where methods have an object."""
+"""Types of `__self__` for module functions written in C; for methods it is the object."""
 
 _PURE_OF_SYS = {"_getframe", "exc_info", "intern", "getsizeof", "getrecursionlimit", "getdefaultencoding", "audit"}
 _NOW = {"now", "utcnow", "today"}
@@ -82,11 +82,11 @@ class Recording:
     """The code that ran in a trace.
 
     Attributes:
-      names: the attributes that code of the user's, and what it called, asked for.
-      everything: whether code asked for all attributes of some object, as `vars` does.
-      namespaces: the globals of each code of the user's that ran, by the code.
-      asked: globals that code asked for as a whole.
-      settings: functions of PyTorch and NumPy written in C that were asked, and may tell a setting.
+      names: the attributes that the user's code, and code that it called, read.
+      everything: whether code read all attributes of some object, as `vars` does.
+      namespaces: the globals of the user's code that ran, by code object.
+      asked: globals that code requested as a whole.
+      settings: PyTorch and NumPy functions written in C that were called and may return a setting.
     """
 
     def __init__(self) -> None:
@@ -101,13 +101,13 @@ class Recording:
         self._refusal: str | None = None
 
     def ran(self, code: types.CodeType) -> bool:
-        """Whether code ran."""
+        """Returns whether code ran."""
         return id(code) in self._ran
 
     def functions_of(self, code: types.CodeType) -> list[types.FunctionType]:
-        """The functions that have code of `namespaces`, as far as they outlived the trace."""
+        """Returns the functions that have a code object of `namespaces` and still exist after the trace."""
         if self._functions is None:
-            # One pass over all objects of the process for all code together.
+            # One pass over all objects of the process finds the functions of all code objects.
             found = (each for each in gc.get_referrers(*self.namespaces) if isinstance(each, types.FunctionType))
             self._functions = {each: [] for each in self.namespaces}
             for function in found:
@@ -116,7 +116,7 @@ class Recording:
         return self._functions.get(code, [])
 
     def line_of(self, name: str) -> str:
-        """`file:line: ` of a name in code of the user's that ran; empty where no such code has it."""
+        """Returns the `file:line: ` of a name in the user's code that ran; empty if no such code contains it."""
         for code in self.namespaces:
             line = line_of(code, name)
             if line is not None and self._kinds[id(code)] == _USER:
@@ -125,7 +125,7 @@ class Recording:
 
     @contextlib.contextmanager
     def recorded(self) -> Iterator[None]:
-        """Records what its block calls. CaptureError where it calls what gives another value each time."""
+        """Records the calls of its block. CaptureError if the block calls a function whose result may vary."""
         with _paused_profiler(), self._dynamic_names(), _without_garbage_collection(), _Suspended():
             former = sys.getprofile()
 
@@ -157,13 +157,13 @@ class Recording:
         elif event == "return":
             caller = frame.f_back
             if caller is not None and self._kinds.get(id(caller.f_code)) == _USER and argument is not None:
-                # A function of a library that gives numbers or strings may read variables of its module.
+                # A library function that returns numbers or strings may read variables of its module.
                 if self._kinds.get(id(frame.f_code)) == _LIBRARY and is_plain(argument):
                     self._add(frame.f_code, frame.f_globals)
         elif event == "c_call":
             if type(getattr(argument, "__self__", None)) in _HOMES and _tells_setting(argument):
                 self.settings.add(argument)
-            # Code without a kind was running before the recording.
+            # A code object without a kind was already running when the recording started.
             kind = self._kinds.get(id(frame.f_code))
             if kind != _ACTION and argument in _OPENING and not _imports(frame):
                 self._refuse(frame, argument.__name__)
@@ -171,7 +171,7 @@ class Recording:
                 self._see_builtin(frame, argument)
 
     def _see_library(self, frame: types.FrameType, code: types.CodeType) -> None:
-        """Code of the standard library that the user's code calls counts as the user's."""
+        """Treats standard library code that the user's code calls as the user's code."""
         caller = frame.f_back
         if caller is None or self._kinds.get(id(caller.f_code)) not in (_USER, _PACKAGE) or _is_callback(code):
             return
@@ -190,7 +190,7 @@ class Recording:
         self._add(code, frame.f_globals)
 
     def _reads_of_users(self, code: types.CodeType) -> bool:
-        """Whether code reads objects of the user's: of PyTorch's own code the modules, optimizers and distributions."""
+        """Returns whether code may read the user's objects, as PyTorch's modules, optimizers and distributions do."""
         kind = self._kinds.get(id(code))
         return (_kind_of(code) if kind is None else kind) not in (_LIBRARY, _STANDARD, _ACTION)
 
@@ -241,7 +241,7 @@ class Recording:
             )
 
     def _waiting(self, frame: types.FrameType) -> CaptureError:
-        """The error of a call that may wait for ever, as a trace runs a step more than once; raised before the call."""
+        """Returns the error, to raise before the call, for a call that may block: a trace runs a step repeatedly."""
         self._refusal = (
             f"{_user_line(frame)}the step waits for another thread, or takes a value from a queue or a socket: a "
             "compiled step has the value that it got at the capture; expected the value in the batch"
@@ -250,7 +250,7 @@ class Recording:
 
     @contextlib.contextmanager
     def _dynamic_names(self) -> Iterator[None]:
-        """Notes the names that the user's code, and what it called, gives to getattr and hasattr."""
+        """Notes the names that the user's code, and code that it called, passes to getattr and hasattr."""
         held = (getattr, hasattr)
 
         def noting(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -271,7 +271,7 @@ class Recording:
 
 @contextlib.contextmanager
 def _paused_profiler() -> Iterator[None]:
-    """Python has one profiler at a time; what is written in C cannot be called from the recording's."""
+    """Pauses cProfile: Python has one profiler at a time, and the recording cannot call a profiler written in C."""
     former: Any = sys.getprofile()
     if former is None or callable(former):
         yield
@@ -295,7 +295,7 @@ def _paused_profiler() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _without_garbage_collection() -> Iterator[None]:
-    """The callbacks and finalizers of a collection, as JAX has them, are not a part of the step."""
+    """Disables garbage collection, whose callbacks (JAX registers one) and finalizers are not part of the step."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -306,7 +306,7 @@ def _without_garbage_collection() -> Iterator[None]:
 
 
 class _Suspended(TorchDispatchMode):
-    """No operator is recorded: it runs far more code of PyTorch's than all else of a trace."""
+    """Pauses the recording in operators, which run far more PyTorch code than the rest of a trace."""
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if function.namespace not in ("aten", "prims", "prim"):
@@ -315,7 +315,7 @@ class _Suspended(TorchDispatchMode):
 
 
 def unrecorded(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Calls `function`, which calls nothing of the user's. The recording does not see its calls, which saves time."""
+    """Calls `function`, which calls no user code, without recording its calls, to save time."""
     former = sys.getprofile()
     sys.setprofile(None)
     try:
@@ -325,21 +325,21 @@ def unrecorded(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 def _is_callback(code: types.CodeType) -> bool:
-    """Whether Python calls this code when an object dies, in whichever function that happens."""
+    """Returns whether Python calls this code when an object dies, which may happen in any function."""
     file = os.path.basename(code.co_filename)
     return code.co_name in ("remove", "_remove") and file in ("weakref.py", "_weakrefset.py")
 
 
 @functools.cache
 def _tells_setting(function: Any) -> bool:
-    """Whether the name of a function of PyTorch or NumPy is that of one that tells a setting."""
+    """Returns whether the name of a PyTorch or NumPy function suggests that it returns a setting."""
     home = function.__self__.__name__ if isinstance(function.__self__, types.ModuleType) else function.__module__ or ""
     name = function.__name__
     return bool(home.startswith(("torch", "numpy")) and _SETTING.match(name) and not _OF_TRACES.match(name))
 
 
 def _imports(frame: types.FrameType | None) -> bool:
-    """Whether Python imports a module, or looks for one, below the user's function."""
+    """Returns whether Python imports or searches for a module in a call below the user's function."""
     while frame is not None and (kind := _kind_of(frame.f_code)) != _USER:
         if kind == _ACTION:
             return True
@@ -348,7 +348,7 @@ def _imports(frame: types.FrameType | None) -> bool:
 
 
 def computes(code: types.CodeType) -> bool:
-    """Whether this is code of PyTorch's that computes with functions that a user may replace, as of torch.nn."""
+    """Returns whether this is PyTorch code, as in torch.nn, that computes with functions that a user may replace."""
     return _kind_of(code) == _COMPUTING
 
 
@@ -357,7 +357,7 @@ def _kind_of(code: types.CodeType) -> int:
 
 
 def _file_of(code: types.CodeType, namespace: dict[str, Any]) -> str:
-    """The file of code; of code made from a string, such as a dataclass' `__init__`, the file of its globals."""
+    """Returns the file of code; for code made from a string, such as a dataclass' `__init__`, that of its globals."""
     path = code.co_filename
     return str(namespace.get("__file__") or path) if path.startswith("<") and not path.startswith("<frozen") else path
 
@@ -374,7 +374,7 @@ def _kind_of_file(path: str) -> int:
 
 
 def _user_line(frame: types.FrameType | None) -> str:
-    """`file:line: ` of the innermost frame of the user's."""
+    """Returns the `file:line: ` of the innermost frame of the user's code."""
     while frame is not None:
         path = frame.f_code.co_filename
         if not path.startswith("<") and is_user_file(path) and not is_package_file(path):

@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Calls that a trace repeats, traced once: what the first of them recorded is copied for the others.
+"""Traces repeated calls once: the nodes that the first call recorded are copied for the others.
 
-Layers of one kind, and the updates of their parameters, call the same operators on tensors of the same shapes. To copy
-the nodes of a graph takes a tenth of the time that PyTorch takes to record them.
+Equal layers, and the updates of their parameters, call the same operators on tensors of the same shapes. Copying the
+nodes of a graph takes a tenth of the time that PyTorch needs to record them.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 
 def only_computes(nodes: Iterable[torch.fx.Node]) -> bool:
-    """Whether no operator among the nodes writes to an argument, or calls functions."""
+    """Returns whether no operator among the nodes writes to an argument or calls functions."""
     targets = [node.target for node in nodes if node.op == "call_function"]
     schemas = [target._schema for target in targets if isinstance(target, torch._ops.OpOverload)]
     return not any(isinstance(target, torch._ops.HigherOrderOperator) for target in targets) and not any(
@@ -30,12 +30,12 @@ def only_computes(nodes: Iterable[torch.fx.Node]) -> bool:
 
 @dataclass(frozen=True)
 class _Record:
-    """What a call recorded.
+    """The nodes that a call recorded.
 
     Attributes:
-      arguments: the nodes of its tensors, each once.
-      nodes: those that it added to the graph, in their order.
-      results: a tree of nodes and of what is no tensor.
+      arguments: the nodes of the call's tensors, without duplicates.
+      nodes: the nodes that the call added to the graph, in order.
+      results: a tree of nodes and of values that are not tensors.
     """
 
     arguments: tuple[torch.fx.Node, ...]
@@ -44,11 +44,11 @@ class _Record:
 
 
 class Repeats:
-    """The calls of a function that is being traced by make_fx on fake tensors.
+    """The calls of a function that make_fx is tracing on fake tensors.
 
-    A call is a function on tensors that only computes: what it records depends on its key and on shapes, strides and
-    element types of its tensors, and it looks at no tensor but them. Values are the nodes of the trace's graph, each
-    with its fake tensor.
+    A call is a function on tensors that only computes: the nodes that it records depend on its key and on the shapes,
+    strides and element types of its tensors, and it reads no other tensors. Values are the nodes of the trace's graph,
+    each with its fake tensor.
     """
 
     def __init__(self) -> None:
@@ -62,19 +62,19 @@ class Repeats:
         self._known: set[torch.fx.Node] = set()
 
     def node_of(self, tensor: torch.Tensor) -> torch.fx.Node | None:
-        """The node that computes a tensor of the trace; None for a tensor that the trace does not know."""
+        """Returns the node that computes a tensor of the trace; None for a tensor that the trace does not know."""
         slot = get_proxy_slot(tensor, self._tracer, None)
         if slot is None:
             return None
         node: torch.fx.Node = slot.proxy.node
         self._tensors.setdefault(node, tensor)
         if slot.constant is not None:
-            # PyTorch computes with it, and may be asked for its value.
+            # PyTorch computes with the constant and may return its value to the caller.
             self._known.add(node)
         return node
 
     def tensor_of(self, node: torch.fx.Node) -> torch.Tensor:
-        """The fake tensor of a node, on which operators can be called."""
+        """Returns the fake tensor of a node, on which operators can be called."""
         tensor = self._tensors.get(node)
         if tensor is None:
             like = node.meta["val"]
@@ -83,19 +83,19 @@ class Repeats:
         return tensor
 
     def call(self, key: Hashable, function: Callable[..., Any], values: Sequence[Any]) -> Any:
-        """What `function` returns for values, as a tree of nodes and of what is no tensor.
+        """Returns the results of `function` for values, as a tree of nodes and of values that are not tensors.
 
         Args:
-          key: of what it does, and of the values that are no nodes.
-          function: is called with the values, tensors instead of nodes.
-          values: nodes, and what is no tensor.
+          key: identifies the function and the values that are not nodes.
+          function: receives the values, with tensors instead of nodes.
+          values: nodes, and values that are not tensors.
         """
         arguments = [value for value in values if isinstance(value, torch.fx.Node)]
         distinct = tuple(dict.fromkeys(arguments))
         kinds = tuple(self._kind(node) for node in distinct)
         if None in kinds:
             return self._recorded(function, values, distinct)[0]
-        # Which of the arguments are the same one can be seen, too.
+        # A call can also detect that two of its arguments are the same tensor.
         whole = key, kinds, tuple(distinct.index(node) for node in arguments)
         if whole not in self._records:
             results, self._records[whole] = self._recorded(function, values, distinct)
@@ -104,18 +104,18 @@ class Repeats:
         return self._recorded(function, values, distinct)[0] if record is None else self._copied(record, distinct)
 
     def uncopied(self, function: Callable[..., Any], values: Sequence[Any]) -> Any:
-        """As `call`, traced whatever was traced before."""
+        """Does the same as `call`, but always traces."""
         return self._recorded(function, values, ())[0]
 
     def call_on_tensors(self, key: Hashable, function: Callable[..., Any], tensors: Sequence[torch.Tensor]) -> Any:
-        """What `function` returns for tensors, as by `call`."""
+        """Returns the results of `function` for tensors, using `call`."""
         nodes = [self.node_of(tensor) for tensor in tensors]
         if None in nodes:
             return function(*tensors)
         return pytree.tree_map_only(torch.fx.Node, self.tensor_of, self.call(key, function, nodes))
 
     def _kind(self, node: torch.fx.Node) -> Hashable:
-        """What a call can see of a tensor; None where that is not known."""
+        """Returns the properties of a tensor that a call can read; None if they are not known."""
         if node in self._known:
             return None
         if node not in self._kinds:
@@ -125,7 +125,7 @@ class Repeats:
     def _recorded(
         self, function: Callable[..., Any], values: Sequence[Any], arguments: tuple[torch.fx.Node, ...]
     ) -> tuple[Any, _Record | None]:
-        """The results of a call, and its record where it can be copied."""
+        """Returns the results of a call, and its record if the call can be copied."""
         last = self._last()
         given = function(*(self.tensor_of(value) if isinstance(value, torch.fx.Node) else value for value in values))
         results = pytree.tree_map_only(torch.Tensor, lambda tensor: self.node_of(tensor) or tensor, given)
@@ -161,7 +161,7 @@ class Repeats:
 
 
 def _kind(value: Any) -> Hashable:
-    """What a call can see of a fake tensor; None of any other value, or of symbolic sizes."""
+    """Returns the properties of a fake tensor that a call can read; None for other values, or for symbolic sizes."""
     if type(value) is not FakeTensor or value.layout is not torch.strided or value.is_complex():
         return None
     if value._has_symbolic_sizes_strides:
@@ -170,7 +170,7 @@ def _kind(value: Any) -> Hashable:
 
 
 def _empty(like: torch.Tensor, mode: FakeTensorMode) -> torch.Tensor:
-    """A fake tensor of the same kind with memory of its own."""
+    """Creates a fake tensor with the same properties and its own memory."""
     with _disable_current_modes(), mode:
         reach = sum((extent - 1) * stride for extent, stride in zip(like.shape, like.stride(), strict=True)) + 1
         memory = torch.empty([like.storage_offset() + max(reach, 0)], dtype=like.dtype, device=like.device)

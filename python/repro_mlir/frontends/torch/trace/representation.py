@@ -1,8 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Replaces everything that a program cannot have: complex (Z1) and unsigned (V1) tensors, operators that quantize (I2),
-shapes that depend on values."""
+"""Replaces everything that a program cannot represent.
+
+These are complex (Z1) and unsigned (V1) tensors, operators that quantize (I2), and shapes that depend on values.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,19 +20,19 @@ from repro_mlir.frontends.torch.trace.unsigned import as_signed, has_unsigned, w
 
 
 def represented(value: Any) -> Any:
-    """The tensor that a program has for a tensor, in its memory; everything else as it is."""
+    """Returns the tensor, in the same memory, that a program has for a tensor; returns other values unchanged."""
     return as_signed(as_real(value))
 
 
 def represent(graph: torch.fx.GraphModule, arguments: Sequence[Any]) -> torch.fx.GraphModule:
-    """A graph of ATen operators on the tensors that programs have; the caller's trace environment keeps the lines.
+    """Rewrites a graph of ATen operators to tensors that programs can have; the caller's trace environment keeps lines.
 
     Args:
-      arguments: tensors that give shapes and element types, as the graph has them.
+      arguments: tensors with the shapes and element types of the graph's arguments.
     Returns:
-      a graph whose arguments and results are as `represented` makes them.
+      a graph whose arguments and results are converted by `represented`.
     Raises:
-      CaptureError: an operator is not defined for complex or unsigned numbers, or does not take its arguments.
+      CaptureError: an operator is not defined for complex or unsigned numbers, or refuses its arguments.
     """
     refuse_overflows(graph)
     refuse_arguments(graph)

@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tensors whose extent depends on tensor values, such as `x[mask]`, as tensors over all rows and which rows count.
+"""Represents tensors with an extent that depends on tensor values, such as `x[mask]`, as all rows and a mask.
 
-A program has no such extent. `x[mask]` keeps all rows of `x` in their places; the rows that the mask leaves out hold
-arbitrary values, NaN among them, so that whatever combines rows has to replace them first (`Selected.filled`).
+A program has no such extent. `x[mask]` keeps all rows of `x` in their positions. The rows that the mask leaves out
+contain arbitrary values, also NaN, so operators that combine rows have to replace them first (`Selected.filled`).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from repro_mlir.frontends.torch.base.errors import CaptureError
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """A choice among the rows of a dimension.
+    """A selection among the rows of a dimension.
 
     Attributes:
       which: bool, shape [rows]: the rows that are selected.
-      key: equal for choices that are always the same.
-      origin: the user's line that selects them, if known.
-      parts: the dimensions that are joined to this one, each with what the graph calls its number of rows.
+      key: equal for selections that are always the same.
+      origin: the user's line that selects the rows, if known.
+      parts: the dimensions that were concatenated to this one, each with its number of rows as the graph names it.
     """
 
     which: torch.Tensor
@@ -38,35 +38,37 @@ class Rows:
 
     @functools.cached_property
     def count(self) -> torch.Tensor:
-        """The number of rows that are selected, i64 of shape []."""
+        """The number of selected rows, i64 of shape []."""
         return self.which.sum()
 
     def reversed(self) -> Rows:
-        """The same choice, the last row first."""
+        """Returns the same selection with the last row first."""
         key = self.key
         turned = key[1] if isinstance(key, tuple) and key and key[0] == "reversed" else ("reversed", key)
         return Rows(self.which.flip(0), turned, self.origin)
 
 
 Dim = tuple["int | Rows", ...]
-"""A dimension as a product, outermost factor first: extents, and choices with as many rows as they choose from."""
+"""A dimension as a product, outermost factor first: an extent, or a selection that counts with all its rows."""
 
 
 def static(extent: int) -> Dim:
+    """Returns the dimension of a constant extent."""
     return () if extent == 1 else (extent,)
 
 
 def extent_of(dim: Dim) -> int:
-    """The number of elements along a dimension of the tensor over all rows."""
+    """Returns the number of elements along a dimension of the tensor over all rows."""
     return math.prod(each.which.shape[0] if isinstance(each, Rows) else each for each in dim)
 
 
 def chosen(dim: Dim) -> list[Rows]:
+    """Returns the selections among the factors of a dimension."""
     return [each for each in dim if isinstance(each, Rows)]
 
 
 def same(one: Dim, other: Dim) -> bool:
-    """Whether two dimensions have the same elements."""
+    """Returns whether two dimensions have the same elements."""
     return [*map(_identity, one)] == [*map(_identity, other)]
 
 
@@ -75,7 +77,7 @@ def _identity(factor: int | Rows) -> Hashable:
 
 
 def _normal(dim: Sequence[int | Rows]) -> Dim:
-    """The same product without ones, and with neighbouring extents as one."""
+    """Returns the same product without ones and with adjacent extents merged."""
     factors: list[int | Rows] = []
     for each in dim:
         if isinstance(each, int) and factors and isinstance(factors[-1], int):
@@ -87,12 +89,12 @@ def _normal(dim: Sequence[int | Rows]) -> Dim:
 
 @dataclass(frozen=True, eq=False)
 class Coordinates:
-    """That integers are the places at which a mask is true.
+    """Marks integers as the positions at which a mask is true.
 
     Attributes:
       mask: bool, over all rows.
-      rows: the choice that it makes.
-      axis: the dimension of the mask along which the places are; None: all, along the last dimension.
+      rows: the selection that the mask makes.
+      axis: the dimension of the mask to which the positions refer; None: all of them, along the last dimension.
     """
 
     mask: torch.Tensor
@@ -102,12 +104,12 @@ class Coordinates:
 
 @dataclass(frozen=True, eq=False)
 class Selected:
-    """A tensor, over all rows, of which some rows count.
+    """A tensor over all rows, of which only some rows count.
 
     Attributes:
-      dims: of each dimension of `tensor`, in which rows count.
-      coordinates: the mask whose places the elements are.
-      numbers: the rows whose numbers the elements are, counted among those that are selected.
+      dims: per dimension of `tensor`, which rows count.
+      coordinates: the mask whose positions the elements are.
+      numbers: the rows whose indices among the selected rows the elements are.
     """
 
     tensor: torch.Tensor
@@ -116,12 +118,12 @@ class Selected:
     numbers: Rows | None = None
 
     def counts(self, only: Sequence[int] | None = None) -> torch.Tensor | None:
-        """Bool, of one extent for each dimension, 1 or that of `tensor`: the elements that count.
+        """Returns a bool tensor that broadcasts to `tensor`: the elements that count.
 
         Args:
-          only: the dimensions that are looked at; None: all.
+          only: the dimensions to consider; None: all.
         Returns:
-          None where all elements count.
+          None if all elements count.
         """
         found: torch.Tensor | None = None
         for position, dim in enumerate(self.dims):
@@ -133,13 +135,13 @@ class Selected:
         return found
 
     def filled(self, value: float, only: Sequence[int] | None = None) -> torch.Tensor:
-        """The tensor with `value` in what does not count along the dimensions `only`; None: along all."""
+        """Returns the tensor with `value` in the elements that do not count along dimensions `only` (None: all)."""
         counts = self.counts(only)
         return self.tensor if counts is None else self.tensor.masked_fill(~counts, value)
 
 
 def _counts_along(dim: Dim) -> torch.Tensor:
-    """Bool, shape [extent]: the elements of a dimension that count."""
+    """Returns a bool tensor of shape [extent]: the elements of a dimension that count."""
     sizes = [extent_of((each,)) for each in dim]
     found: torch.Tensor | None = None
     for position, each in enumerate(dim):
@@ -151,12 +153,12 @@ def _counts_along(dim: Dim) -> torch.Tensor:
 
 
 def regrouped(dims: Sequence[Dim], shape: Sequence[Dim | None]) -> tuple[Dim, ...] | None:
-    """The dimensions of a tensor as those of another shape with the same elements in their order.
+    """Regroups the dimensions of a tensor for another shape with the same elements in the same order.
 
     Args:
-      shape: products whose factors may be in any order; None, once at most, for what is left.
+      shape: products whose factors may be in any order; None, at most once, for a dimension to be inferred.
     Returns:
-      None where a dimension of the new shape is not a product of neighbouring factors.
+      None if a dimension of the new shape is not a product of adjacent factors.
     """
     left = [each for dim in dims for each in dim]
     unknown = shape.index(None) if None in shape else len(shape)
@@ -173,7 +175,7 @@ def regrouped(dims: Sequence[Dim], shape: Sequence[Dim | None]) -> tuple[Dim, ..
 def _taken(
     factors: Sequence[int | Rows], shape: Sequence[Dim | None]
 ) -> tuple[list[list[int | Rows]], list[int | Rows]]:
-    """The first factors in groups with these products, as far as there are any, and what is left."""
+    """Splits leading factors into groups with these products, as far as they match; returns groups and remainder."""
     left = [*factors]
     groups: list[list[int | Rows]] = []
     for wanted in shape:
@@ -202,7 +204,7 @@ def _taken(
 
 
 def broadcast(shapes: Sequence[Sequence[Dim]]) -> tuple[Dim, ...]:
-    """The dimensions of a result of tensors element by element. CaptureError where those do not fit."""
+    """Returns the dimensions of an elementwise result. CaptureError if the shapes do not broadcast."""
     rank = max(map(len, shapes))
     aligned = [[()] * (rank - len(shape)) + [*shape] for shape in shapes]
     return tuple(functools.reduce(_one_of, column) for column in zip(*aligned, strict=True))
@@ -215,7 +217,7 @@ def _one_of(one: Dim, other: Dim) -> Dim:
 
 
 def mismatch(one: Dim, other: Dim) -> str:
-    """Why two dimensions are not the same."""
+    """Returns the error message for two dimensions that are not the same."""
     if chosen(one) and chosen(other):
         return (
             "rows of two selections are combined row by row: expected the same mask for both, and rows in the order of "

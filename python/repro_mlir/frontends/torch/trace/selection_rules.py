@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Rules for operators of ATen on tensors of which some rows count (selected_rows.py).
+"""Rules for ATen operators on tensors in which only some rows count (selected_rows.py).
 
-Elements that do not count may hold anything. Operators on elements and on whole rows leave them in their places; what
-combines rows replaces them by a neutral element, which keeps NaN out of sums and of their gradients.
+Elements that do not count may contain anything. Operators on elements and on whole rows leave them in their positions.
+Operators that combine rows replace them by a neutral element, which keeps NaN out of sums and of their gradients.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ aten = torch.ops.aten
 
 @dataclass(frozen=True, eq=False)
 class Number:
-    """A number of Python that depends on tensor values, as a tensor of shape [].
+    """A Python number that depends on tensor values, as a tensor of shape [].
 
     Attributes:
-      counted: the rows whose number it is.
+      counted: the rows that the number counts, if it is a number of rows.
     """
 
     tensor: torch.Tensor
@@ -56,11 +56,11 @@ class Call:
 
     Attributes:
       target: the operator.
-      expected: the fake results that it has in the graph.
-      dims: the dimensions of a shape of the graph.
-      new_rows: makes a choice of a mask over all rows and of what the choice follows from.
-      rows_of: the choice that a mask, a node of the graph, makes.
-      node: that of the call.
+      expected: the fake results of the call in the graph.
+      dims: returns the dimensions for a shape of the graph.
+      new_rows: returns the `Rows` for a mask over all rows and for the values from which the mask follows.
+      rows_of: returns the `Rows` for a mask, which is a node of the graph.
+      node: the node of the call.
     """
 
     target: Any
@@ -76,9 +76,9 @@ class Rule:
     """The rule of an operator.
 
     Attributes:
-      apply: is called with a `Call` and the operator's arguments.
-      along: the extents along which the operator combines elements; where one of them depends on tensor values, the
-        operator is decomposed.
+      apply: receives a `Call` and the operator's arguments.
+      along: returns the extents along which the operator combines elements; if one of them depends on tensor values,
+        the operator is decomposed.
       takes_numbers: whether an argument may be a `Number`.
     """
 
@@ -91,7 +91,7 @@ class Rule:
 
 
 def name_of(target: Any) -> str:
-    """The name of an operator without its namespace and overload."""
+    """Returns the name of an operator without its namespace and overload."""
     if isinstance(target, torch._ops.OpOverload):
         return target._schema.name.partition("::")[2]
     return getattr(target, "__name__", str(target))
@@ -110,7 +110,7 @@ def _filled(value: Any, fill: float, only: Sequence[int] | None = None) -> torch
 
 
 def _made(tensor: torch.Tensor, dims: Sequence[Dim]) -> Any:
-    """A result: a plain tensor where nothing is selected in it."""
+    """Returns a result: a plain tensor if no dimension of it is selected."""
     return Selected(tensor, tuple(dims)) if any(map(chosen, dims)) else tensor
 
 
@@ -119,7 +119,7 @@ def _position(dim: int, rank: int) -> int:
 
 
 def _positions(dims: Any, rank: int) -> list[int]:
-    """The dimensions that a reduction is asked for."""
+    """Returns the dimensions that a reduction reduces; `dims` None or empty: all."""
     if dims is None or (not isinstance(dims, int) and not len(dims)):
         return [*range(rank)]
     return [_position(dim, rank) for dim in ([dims] if isinstance(dims, int) else dims)]
@@ -136,7 +136,7 @@ def _pointwise(call: Call, *args: Any, **kwargs: Any) -> Any:
     leaves, spec = pytree.tree_flatten((args, kwargs))
     dims = broadcast([_dims(each) for each in leaves if isinstance(each, torch.Tensor | Selected)] or [()])
     if name_of(call.target) in _DIVISIONS and isinstance(args[1], Selected) and not args[1].tensor.is_floating_point():
-        # A division by 0 would fail for rows that do not count.
+        # A division by 0 would fail in the rows that do not count.
         leaves[1] = args[1].filled(1)
     target = call.target.overloadpacket if any(isinstance(each, Number) for each in leaves) else call.target
     args, kwargs = pytree.tree_unflatten([*map(_raw, leaves)], spec)
@@ -162,7 +162,7 @@ def _like(call: Call, value: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _sized(call: Call, *args: Any, **kwargs: Any) -> Any:
-    """A new tensor, whose sizes are an argument."""
+    """Creates a new tensor, whose sizes are an argument of the operator."""
     dims = call.dims(call.expected.shape)
     sizes = [extent_of(dim) for dim in dims]
     if name_of(call.target) in ("full", "new_full") and isinstance(args[-1], Number):
@@ -194,7 +194,7 @@ def _reshape(call: Call, value: Any, *_: Any) -> Any:
     reshaped = _made(_raw(value).reshape([*map(extent_of, dims)]), dims)
     coordinates = value.coordinates if isinstance(value, Selected) else None
     if coordinates is not None and coordinates.mask.dim() == 1 and len(dims) == 1:
-        # Places along the only dimension.
+        # The elements are positions along the mask's only dimension.
         return Selected(reshaped.tensor, dims, replace(coordinates, axis=0))
     return reshaped
 
@@ -225,7 +225,7 @@ def _transpose(call: Call, value: Any, one: int = 0, other: int = 1) -> Any:
 
 
 def _row_wise(call: Call, value: Any, *args: Any, **kwargs: Any) -> Any:
-    """An operator whose results keep the rows of its first argument, which stand where they are."""
+    """Applies an operator whose results have the rows of its first argument in the same positions."""
     return pytree.tree_map_only(
         torch.Tensor, lambda each: _made(each, _kept(value, each)), call.target(_raw(value), *args, **kwargs)
     )
@@ -246,7 +246,7 @@ def _require_static(value: Any, dim: int, what: str) -> int:
 
 
 def _along(default: int = -1, argument: int = 1) -> Callable[..., Any]:
-    """A rule for an operator along the dimension that is an argument, of which the rows are independent."""
+    """Makes the rule of an operator that works along the dimension given by an argument, each row independently."""
 
     def apply(call: Call, value: Any, *args: Any, **kwargs: Any) -> Any:
         dim = args[argument - 1] if len(args) >= argument else kwargs.get("dim", default)
@@ -291,7 +291,7 @@ def _slice(call: Call, value: Any, dim: int = 0, start: Any = None, end: Any = N
 
 
 def _part(call: Call, dim: Dim) -> tuple[int, Dim] | None:
-    """The part of joined rows that a slice takes, by its first row among all; None where it is none."""
+    """Returns first position and dimension of the concatenated part that a slice selects; None if it is not a part."""
     if len(dim) != 1 or not isinstance(dim[0], Rows):
         return None
     bounds = [_expression(each) for each in call.node.args[2:4]]
@@ -322,7 +322,7 @@ def _split(call: Call, value: Any, sizes: Any, dim: int = 0) -> Any:
 
 
 def _cat(call: Call, tensors: Sequence[Any], dim: int = 0) -> Any:
-    # Old models begin with a tensor of shape [0].
+    # Old models start a concatenation with an empty tensor of shape [0].
     kept = [isinstance(each, Selected) or tuple(each.shape) != (0,) for each in tensors]
     tensors = [each for each, is_kept in zip(tensors, kept, strict=True) if is_kept]
     place = _position(dim, len(_dims(tensors[0])))
@@ -347,7 +347,7 @@ def _cat(call: Call, tensors: Sequence[Any], dim: int = 0) -> Any:
 
 
 def _all_counts(dim: Dim) -> torch.Tensor:
-    """Bool, shape [extent]: which elements of a dimension count."""
+    """Returns a bool tensor of shape [extent]: which elements of a dimension count."""
     everything = torch.ones([extent_of(dim)], dtype=torch.bool)
     counts = Selected(everything, (dim,)).counts()
     return everything if counts is None else counts
@@ -366,7 +366,7 @@ def _size(call: Call, value: Any, dim: int | None = None) -> Any:
 
 
 def _number_of(dims: Sequence[Dim]) -> Any:
-    """The number of elements that count along dimensions."""
+    """Returns the number of elements that count along the dimensions."""
     factors = [each for dim in dims for each in dim]
     plain = math.prod(each for each in factors if isinstance(each, int))
     counts = [each.count for each in factors if isinstance(each, Rows)]
@@ -400,7 +400,7 @@ def _without(dims: Sequence[Dim], places: Sequence[int], keepdim: bool) -> list[
 
 
 def _reduction(neutral: Callable[[torch.dtype], float], is_defined_on_none: bool = True) -> Callable[..., Any]:
-    """A rule for a reduction with a neutral element."""
+    """Makes the rule of a reduction that has a neutral element."""
 
     def apply(call: Call, value: Any, dim: Any = None, keepdim: bool = False, *rest: Any, **kwargs: Any) -> Any:
         places = _positions(dim, len(value.dims))
@@ -440,7 +440,7 @@ def _most(dtype: torch.dtype) -> float:
 def _mean(call: Call, value: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     dtype = dtype or value.tensor.dtype
     places = _positions(dim, len(value.dims))
-    # (V1): one rounding of low precision.
+    # (V1): low precision is rounded once.
     wide = torch.float32 if dtype.itemsize < 4 else dtype
     total = value.filled(0, places).to(wide).sum(places, keepdim)
     mean = total / _raw(_number_of([value.dims[place] for place in places]))
@@ -458,7 +458,7 @@ def _norm(call: Call, value: Any, order: Any = 2, dim: Any = None, keepdim: bool
 
 
 def _with_places(call: Call, value: Any, dim: int = -1, keepdim: bool = False) -> Any:
-    """A maximum or minimum along a dimension, with its place."""
+    """Computes the maximum or minimum along a dimension, and its position."""
     place = _require_static(value, dim, f"the place of a {name_of(call.target)}imum")
     results = call.target(value.tensor, place, keepdim)
     dims = _without(value.dims, [place], keepdim)
@@ -485,7 +485,7 @@ def _cumulative(neutral: Callable[[torch.dtype], float]) -> Callable[..., Any]:
 
 
 def _contracted(one: Any, other: Any) -> tuple[list[torch.Tensor], list[Dim]]:
-    """The operands of a product of vectors, matrices or batches of them, and the dimensions of the product."""
+    """Returns the operands of a product of vectors, matrices or batches of matrices, and the product's dimensions."""
     left, right = _dims(one), _dims(other)
     first, second = len(left) - 1, max(len(right) - 2, 0)
     if not same(left[first], right[second]) and (chosen(left[first]) or chosen(right[second])):
@@ -495,13 +495,13 @@ def _contracted(one: Any, other: Any) -> tuple[list[torch.Tensor], list[Dim]]:
 
 
 def _product(call: Call, one: Any, other: Any) -> Any:
-    """mm, bmm, mv, dot."""
+    """Computes mm, bmm, mv, dot."""
     operands, dims = _contracted(one, other)
     return _made(call.target(*operands), dims)
 
 
 def _sum_of_product(call: Call, added: Any, one: Any, other: Any, **factors: Any) -> Any:
-    """addmm, baddbmm, addmv."""
+    """Computes addmm, baddbmm, addmv."""
     operands, dims = _contracted(one, other)
     return _made(call.target(_raw(added), *operands, **factors), broadcast([_dims(added), dims]))
 
@@ -521,16 +521,16 @@ def _convolution_backward(call: Call, gradient: Any, x: Any, *args: Any) -> Any:
 
 
 def _normalization(call: Call, x: Any, shape: Sequence[int], *args: Any) -> Any:
-    """Layer normalization, and mean and deviation of each row."""
+    """Computes layer normalization, with the mean and the deviation of each row."""
     results = call.target(_raw(x), shape, *args)
     return tuple(_made(each, _kept(x, each)) for each in results)
 
 
-# --- Elements by their places ---
+# --- Elements by their positions ---
 
 
 def _masks(indices: Sequence[Any]) -> list[Any]:
-    """Indices with a mask in the place of the coordinates of one."""
+    """Returns the indices; consecutive coordinates that belong to one mask are replaced by the mask."""
     found: list[Any] = []
     position = 0
     while position < len(indices):
@@ -556,7 +556,7 @@ def _is_mask(index: Any) -> bool:
 
 
 def _chooser(call: Call, x: Any, indices: Sequence[Any], argument: int) -> tuple[int, int, Rows] | None:
-    """The first dimension, the number of dimensions and the choice of an index by one mask alone; None for others."""
+    """Returns the first dimension, the number of dimensions and the rows of an index by a single mask, else None."""
     found = _masks(indices)
     places = [i for i, each in enumerate(found) if each is not None]
     if len(places) != 1 or not _is_mask(found[places[0]]):
@@ -564,7 +564,7 @@ def _chooser(call: Call, x: Any, indices: Sequence[Any], argument: int) -> tuple
     (place,) = places
     mask = found[place]
     if isinstance(mask, Coordinates):
-        # Coordinates may be those of a mask of another shape.
+        # The coordinates may belong to a mask of another shape.
         rank = mask.mask.dim()
         is_whole = _same_shape(_dims(x)[place : place + rank], _dims(mask.mask))
         return (place, rank, mask.rows) if is_whole else None
@@ -594,7 +594,7 @@ def _indexed(call: Call, x: Any, indices: Sequence[Any]) -> Any:
 
 
 def _places(call: Call, x: Any, indices: Sequence[Any], argument: int) -> tuple[list[int], list[Any], Sequence[Dim]]:
-    """The dimensions that are indexed, indices in which what does not count is 0, and their dimensions."""
+    """Returns the indexed dimensions, indices with 0 where they do not count, and the dimensions of the indices."""
     if any(map(_is_mask, indices)):
         indices = [
             each
@@ -614,7 +614,7 @@ def _places(call: Call, x: Any, indices: Sequence[Any], argument: int) -> tuple[
 
 
 def _coordinates(call: Call, mask: Any, node: Any) -> list[Selected]:
-    """The places at which a mask is true, one tensor for each of its dimensions."""
+    """Returns the positions at which a mask is true, as one tensor per dimension of the mask."""
     if isinstance(mask, Selected):
         raise CaptureError("a mask of rows that another mask selects, with other indices: expected one mask")
     rows = call.new_rows(mask, "mask", node)
@@ -733,7 +733,7 @@ def _masked_select(call: Call, x: Any, mask: Any) -> Any:
     own = [(), *[()] * (len(dims) - len(_dims(mask)) - 1), *_dims(mask)][-len(dims) :] if dims else []
     whole = next((i for i in range(len(dims)) if not any(own[i:])), len(dims))
     if not any(map(chosen, dims)) and _same_shape(own[:whole], dims[:whole]):
-        # Whole rows, as by x[mask].
+        # The mask selects whole rows, as in x[mask].
         return Selected(flat, ((call.new_rows(_raw(mask), "mask", node), *sum(dims[whole:], ())),))
     rows = call.new_rows(which if counts is None else which & counts, "mask", node, tuple(shape))
     return Selected(flat, ((rows,),))
@@ -755,7 +755,7 @@ def _masked_scatter(call: Call, x: Any, mask: Any, source: Any) -> Any:
 
 
 def _backward_of_view(call: Call, gradient: Any, *args: Any) -> Any:
-    """select_backward and slice_backward."""
+    """Computes select_backward and slice_backward."""
     dims = call.dims(call.expected.shape)
     return _made(call.target(_raw(gradient), [*map(extent_of, dims)], *args[1:]), dims)
 
@@ -867,7 +867,7 @@ def _softmax_backward(call: Call, gradient: Any, output: Any, *rest: Any) -> Any
 
 
 def _maximum(neutral: Callable[[torch.dtype], float]) -> Callable[..., Any]:
-    """max and min: of all elements, along a dimension, or of two tensors element by element."""
+    """Makes the rule of max or min: of all elements, along a dimension, or of two tensors element by element."""
     whole = _reduction(neutral, is_defined_on_none=False)
 
     def apply(call: Call, value: Any, *args: Any) -> Any:
@@ -884,4 +884,4 @@ _TAKE_NUMBERS = (
 )
 
 RULES = _rules()
-"""By the name of an operator without its namespace."""
+"""The rules by operator name, without the namespace."""

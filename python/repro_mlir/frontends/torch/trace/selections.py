@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A graph whose tensors have extents that depend on tensor values, as one on all rows (selected_rows.py)."""
+"""Rewrites a graph with extents that depend on tensor values as a graph on all rows (selected_rows.py)."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from repro_mlir.frontends.torch.trace.selection_rules import RULES, Call, Number
 aten = torch.ops.aten
 
 _DEEPEST = 8
-"""The number of times that operators are replaced by simpler ones, which are replaced again."""
+"""The maximum number of decomposition rounds: the results of a decomposition may be decomposed again."""
 
 _SIZES_ALONE = {
     aten.sym_constrain_range.default,
     aten.sym_constrain_range_for_size.default,
 }
-"""Operators by which PyTorch notes bounds of extents."""
+"""Operators that only record bounds of extents for PyTorch."""
 
 _COMPARISONS = (operator.eq, operator.ne, operator.ge, operator.gt, operator.le, operator.lt)
 
@@ -59,13 +59,13 @@ _OF_NUMBERS: dict[Any, Callable[..., torch.Tensor]] = {
     **{each: getattr(torch, each.__name__) for each in _COMPARISONS},
     torch.sym_min: lambda one, other: torch.minimum(*map(torch.as_tensor, (one, other))),
 }
-"""Arithmetic of Python on numbers that follow from tensor values."""
+"""Python arithmetic on numbers that depend on tensor values."""
 
 
 def has_selections(graph: torch.fx.Graph) -> bool:
-    """Whether an extent or an integer in a graph depends on tensor values, or elements are chosen by a mask.
+    """Returns whether an extent or an integer in a graph depends on tensor values, or a mask selects elements.
 
-    A fraction is not an extent: the graph has it as a tensor.
+    A float that depends on tensor values is not an extent: the graph keeps it as a tensor.
     """
     values = ((node, node.meta.get("val")) for node in graph.nodes)
     return any((_depends(value) and not isinstance(value, torch.SymFloat)) or _has_mask(node) for node, value in values)
@@ -75,7 +75,7 @@ _INDEXED = (aten.index.Tensor, aten.index_put.default, aten.index_put_.default)
 
 
 def _has_mask(node: torch.fx.Node) -> bool:
-    """Whether a mask selects: PyTorch takes the number of rows for a constant where it has to be one."""
+    """Returns whether a mask selects: PyTorch treats the number of rows as a constant where it can have one value."""
     if node.target in (aten.masked_select.default, aten.nonzero.default):
         return True
     indices: Any = node.args[1] if node.target in _INDEXED else ()
@@ -90,13 +90,13 @@ def _depends(values: Any) -> bool:
 
 
 def without_selections(graph: torch.fx.GraphModule, arguments: Sequence[Any]) -> torch.fx.GraphModule:
-    """The same graph with static shapes; the caller's trace environment keeps the lines of its nodes.
+    """Returns the same graph with static shapes; the caller's trace environment keeps the lines of its nodes.
 
     Args:
-      graph: of ATen operators.
-      arguments: tensors that give shapes and element types, as the graph has them.
+      graph: a graph of ATen operators.
+      arguments: tensors with the shapes and element types of the graph's arguments.
     Raises:
-      CaptureError: what is computed of a selection has no form over all rows, or depends on its number of rows.
+      CaptureError: a value computed from a selection cannot be computed over all rows, or depends on the row count.
     """
     extents = [extent for each in arguments if isinstance(each, torch.Tensor) for extent in each.shape]
     if any(isinstance(extent, torch.SymInt) for extent in extents):
@@ -115,9 +115,9 @@ def without_selections(graph: torch.fx.GraphModule, arguments: Sequence[Any]) ->
 def _moments(
     x: torch.Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Variance, standard deviation and mean of the elements along dimensions."""
+    """Returns variance, standard deviation and mean of the elements along the dimensions."""
     dims = [*range(x.dim())] if not dim else [dim] if isinstance(dim, int) else [*dim]
-    # (V1): one rounding of low precision.
+    # (V1): low precision is rounded once.
     wide = x.float() if x.dtype.itemsize < 4 else x
     mean = wide.mean(dims, keepdim=True)
     count = functools.reduce(operator.mul, [x.shape[each] for each in dims], 1)
@@ -138,7 +138,7 @@ _DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
 
 
 class _Expansion(NodeInterpreter):
-    """Runs a graph; operators on selections that have no rule are what PyTorch decomposes them into."""
+    """Runs a graph and replaces operators on selections that have no rule by PyTorch's decompositions."""
 
     def replaces(self, node: torch.fx.Node) -> bool:
         if node.target not in _DECOMPOSITIONS or not isinstance(node.target, torch._ops.OpOverload):
@@ -155,8 +155,10 @@ class _Expansion(NodeInterpreter):
 
 
 class _Numbers:
-    """A number for each node of a functional graph: tensors of equal numbers have the same elements in their order, in
-    shapes that may differ."""
+    """Numbers the nodes of a functional graph.
+
+    Tensors with equal numbers have the same elements in the same order; their shapes may differ.
+    """
 
     _MOVES_NOTHING = {
         getattr(aten, name).default for name in ("view", "_unsafe_view", "reshape", "alias", "detach", "clone")
@@ -165,7 +167,7 @@ class _Numbers:
     def __init__(self, graph: torch.fx.Graph) -> None:
         self._known: dict[Hashable, int] = {}
         self._nodes: dict[torch.fx.Node, int] = {}
-        # In the order of the graph, which may be deeper than Python's stack.
+        # Iterates rather than recurses, because the graph may be deeper than Python's stack.
         for node in graph.nodes:
             source = node.args[0] if node.target in self._MOVES_NOTHING else None
             self._nodes[node] = self.of(source) if isinstance(source, torch.fx.Node) else self._new(node)
@@ -190,18 +192,18 @@ class _Numbers:
 
 
 class _Argument(tuple[Any, ...]):
-    """An argument in a key, which no number or string is."""
+    """An argument in a key, which differs from any number or string."""
 
     def __repr__(self) -> str:
         return f"<{super().__repr__()}>"
 
 
 class _OverAllRows(NodeInterpreter):
-    """Runs a functional graph; a selection in it is a `Selected`, a number that depends on values a `Number`."""
+    """Runs a functional graph on `Selected` for selections and `Number` for numbers that depend on tensor values."""
 
     def __init__(self, module: torch.fx.GraphModule) -> None:
         super().__init__(module)
-        # A rule may need the mask of an operator that ran long before.
+        # A rule may need the mask of an operator that ran much earlier.
         self.garbage_collect_values = False
         self._numbers = _Numbers(module.graph)
         self._rows: dict[Any, Dim] = {}
@@ -251,7 +253,7 @@ class _OverAllRows(NodeInterpreter):
                     "or len()",
                 )
             if isinstance(value, Selected):
-                # The operator that gives the result may be one of the step.
+                # The operator that returns the result may be part of the compiled step, so the selection is named.
                 raise located(
                     next(rows.origin for dim in value.dims for rows in chosen(dim)),
                     "a result is rows that a mask selects, and how many depends on tensor values: expected all rows, "
@@ -273,7 +275,7 @@ class _OverAllRows(NodeInterpreter):
         )
 
     def _note(self, expected: Any, result: Any) -> None:
-        """Keeps which rows the symbols of an extent stand for."""
+        """Records which rows the symbols of an extent represent."""
         if isinstance(result, Number) and result.counted is not None and isinstance(expected, torch.SymInt):
             self._rows.setdefault(expected.node.expr, (result.counted,))
         if isinstance(result, Selected) and isinstance(expected, torch.Tensor):
@@ -282,7 +284,7 @@ class _OverAllRows(NodeInterpreter):
                     self._rows.setdefault(extent.node.expr, dim)
 
     def _dims(self, shape: Sequence[Any]) -> tuple[Dim, ...]:
-        """The dimensions of a shape of the graph; the factors of an extent are in no particular order."""
+        """Returns the dimensions for a shape of the graph; the factors of an extent are in no particular order."""
         return tuple(map(self._dim, shape))
 
     def _dim(self, extent: Any) -> Dim:
@@ -292,7 +294,7 @@ class _OverAllRows(NodeInterpreter):
         if expression in self._rows:
             return self._rows[expression]
         factors: list[int | Rows] = []
-        # Rows first: in a new tensor their order is that of a selection that is flattened.
+        # Rows come first: a new tensor then has the order of a flattened selection.
         for factor in sorted(sympy.Mul.make_args(expression), key=lambda each: bool(each.is_Integer)):
             if factor in self._rows:
                 factors += self._rows[factor]
@@ -306,17 +308,17 @@ class _OverAllRows(NodeInterpreter):
         return self._new_rows(self.env[mask], "mask", mask)
 
     def _new_rows(self, which: torch.Tensor, *of: Any) -> Rows:
-        """A choice by a mask, given over all rows.
+        """Returns the selection of a mask over all rows.
 
         Args:
-          of: what it follows from: nodes, and anything else that can be compared.
+          of: the values from which the selection follows: nodes, and other values that can be compared.
         """
         key = tuple(self._numbers.of(each) if isinstance(each, torch.fx.Node) else each for each in of)
         return Rows(which.reshape([-1]), key, origin_of_node(self.current))
 
 
 def _form(value: Any) -> Form | None:
-    """As `form_of`, with -1 for an extent that depends on tensor values."""
+    """Returns `form_of` a value, with -1 for an extent that depends on tensor values."""
     if isinstance(value, Selected):
         return value.tensor.dtype, tuple(-1 if chosen(dim) else extent_of(dim) for dim in value.dims)
     form = form_of(value)

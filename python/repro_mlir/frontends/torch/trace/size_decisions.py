@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Decisions of PyTorch by an extent that depends on tensor values, such as the number of rows of `x[mask]`.
+"""Handles decisions of PyTorch on an extent that depends on tensor values, such as the number of rows of `x[mask]`.
 
-PyTorch's own code has special ways for no row, for one, and for few: all give what the general way gives, which is
-traced. A decision of the user's code is an error.
+PyTorch's own code has special cases for no row, one row, and few rows. All give the results of the general case, which
+is traced. A decision in the user's code is an error.
 """
 
 import contextlib
@@ -22,15 +22,15 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, S
 from repro_mlir.frontends.torch.base.source_lines import is_user_file
 
 _MANY = 1_000_003
-"""A number of rows that is not the extent of another tensor."""
+"""A number of rows that differs from the extent of any other tensor."""
 
 _ASKING = (os.path.realpath(sym_node.__file__), os.path.realpath(torch.__file__))
-"""Where Python's comparisons of numbers are, below the code that decides by them."""
+"""The files of the Python code that compares symbolic numbers, called by the code that decides."""
 
 
 @contextlib.contextmanager
 def general_sizes() -> Iterator[None]:
-    """Lets PyTorch, within its block, decide by the number of rows of a selection as if there were many."""
+    """Within its block, lets PyTorch decide on the number of rows of a selection as if there were many."""
     environments: Any = ShapeEnv
     former = environments.evaluate_sym_node
 
@@ -52,11 +52,11 @@ def general_sizes() -> Iterator[None]:
 
 
 def _asked_by_user() -> bool:
-    """Whether it is a frame of the user that decides: not one of PyTorch, in Python or below it."""
+    """Returns whether the user's code decides, rather than PyTorch's Python or C++ code."""
     frame: types.FrameType | None = sys._getframe(2)
     last = None
     while frame is not None and os.path.realpath(frame.f_code.co_filename) in _ASKING:
         last, frame = frame, frame.f_back
-    # Below Python nothing but the last step asks.
+    # Python code decides through torch/__init__.py; C++ code calls sym_node.py directly.
     is_python = last is not None and last.f_code.co_filename == torch.__file__
     return frame is not None and is_python and is_user_file(frame.f_code.co_filename)

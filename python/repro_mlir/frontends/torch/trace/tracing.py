@@ -1,12 +1,12 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A Python function on tensors as a functional ATen graph, in two stages.
+"""Traces a Python function on tensors to a functional ATen graph, in two stages.
 
 Stage 1 runs the function on fake tensors and records the mutable ATen operators below autograd: forward, backward
 and update in one graph. Stage 2 runs that graph through functionalization, f32 arithmetic for low precision, and
-the decomposition table. (torch.export takes no gradients, and decomposing during stage 1 would decompose only
-what autograd has not seen yet.)
+the decomposition table. (torch.export does not support gradients in the graph; decomposition during stage 1 would
+only reach operators that autograd has not seen yet.)
 """
 
 import contextlib
@@ -52,7 +52,7 @@ from repro_mlir.frontends.torch.trace.written_indices import with_positive_indic
 
 @contextlib.contextmanager
 def _without_mkldnn() -> Iterator[None]:
-    """With this library an LSTM is one operator. (`torch.backends.mkldnn.flags` warns about other devices.)"""
+    """Disables mkldnn, with which an LSTM is one operator. (`torch.backends.mkldnn.flags` warns on other devices.)"""
     enabled = torch._C._get_mkldnn_enabled()
     torch._C._set_mkldnn_enabled(False)
     try:
@@ -63,15 +63,16 @@ def _without_mkldnn() -> Iterator[None]:
 
 @contextlib.contextmanager
 def tracing_environment() -> Iterator[None]:
+    """Sets the PyTorch settings under which both stages trace."""
     with (
-        # The other attention kernels have a forward decomposition whose saved values their gradient misreads.
+        # The other attention kernels have a forward decomposition whose saved values their backward misreads.
         sdpa_kernel(SDPBackend.MATH),
         _without_mkldnn(),
         torch.fx.traceback.preserve_node_meta(),
         _without_log(),
         _known_elements(),
         general_sizes(),
-        # Python code for each graph would be a third of the time of a capture, and most graphs are only read.
+        # Generating Python code for each graph would take a third of the capture time, and most graphs are only read.
         _use_lazy_graph_module(True),
     ):
         yield
@@ -84,7 +85,7 @@ _MOST_KNOWN = 64
 def _known_elements() -> Iterator[None]:
     """Lets a trace know the elements of small constants, such as sizes in a tensor.
 
-    PyTorch's limit is one element, and it takes no notice of what is written by another view.
+    PyTorch's limit is one element, and PyTorch does not notice writes through another view.
     """
     module: Any = proxy_tensor
     limit, call = module.CONSTANT_NUMEL_LIMIT, module.proxy_call
@@ -106,7 +107,7 @@ def _known_elements() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _without_log() -> Iterator[None]:
-    """PyTorch logs the traceback of an error of a shape, which is raised as well."""
+    """Suppresses PyTorch's log of the traceback of a shape error, which PyTorch also raises."""
 
     def is_shown(record: logging.LogRecord) -> bool:
         return record.exc_info is None
@@ -131,7 +132,7 @@ _PRODUCTS = {
     torch.ops.aten.mv.default,
     torch.ops.aten.vdot.default,
 }
-"""Operators that PyTorch refuses on several element types, but not while they are traced."""
+"""Operators that PyTorch refuses on mixed element types when it runs them, but not when it traces them."""
 
 
 def _require_one_type(operator: Any, arguments: Sequence[Any]) -> None:
@@ -146,16 +147,16 @@ _SQUEEZES = {torch.ops.aten.squeeze.default, torch.ops.aten.squeeze.dim, torch.o
 
 
 def _require_kept(tensor: torch.Tensor, dims: Any = None) -> None:
-    """Notes that the dimensions that a squeeze is asked for, and whose extents are symbols, are not of extent 1."""
+    """Records for each symbolic extent that a squeeze may remove that it is not 1."""
     asked = range(tensor.dim()) if dims is None else [dims] if isinstance(dims, int) else dims
-    # A scalar may be asked for dimension 0.
+    # PyTorch allows dimension 0 for a scalar.
     for dim in asked if tensor.dim() else ():
         if isinstance(tensor.shape[dim], torch.SymInt):
             torch._check(tensor.shape[dim] != 1)
 
 
 def _gives_nothing(operator: Any, results: Any) -> bool:
-    """Whether an operator that writes nothing gives tensors without elements alone."""
+    """Returns whether an operator writes nothing and all its results are tensors without elements."""
     if not isinstance(operator, torch._ops.OpOverload) or operator._schema.is_mutable:
         return False
     found = pytree.tree_leaves(results)
@@ -163,7 +164,7 @@ def _gives_nothing(operator: Any, results: Any) -> bool:
 
 
 def _used(node: torch.fx.Node, values: Any) -> Any:
-    """The results of a node, None for those of a tuple that nothing reads: no rule makes them."""
+    """Returns the results of a node; None for unused tensors of a tuple, which no rule computes."""
     if not isinstance(values, tuple | list):
         return values
     read = {user.args[1] for user in node.users if user.target is operator.getitem and user.users}
@@ -175,10 +176,10 @@ class _SecondStage(NodeInterpreter):
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if target is torch.ops.aten._linalg_check_errors.default:
-            # What a factorization of a singular matrix gives is infinite or NaN; a program has no exceptions.
+            # A factorization of a singular matrix returns infinities or NaN: a program cannot raise exceptions.
             return None
         if target is torch.ops.higher_order.with_effects:
-            # A token that orders effects, which a program does not have, then an operator and its arguments.
+            # The first argument orders effects, which a program does not need; the others are an operator call.
             token, operator, *rest = args
             result = self.call_function(operator, tuple(rest), kwargs)
             return (token, *result) if isinstance(result, tuple) else (token, result)
@@ -195,7 +196,7 @@ class _SecondStage(NodeInterpreter):
         args = with_positive_indices(target, args)
         expected = self.current.meta.get("val")
         if _gives_nothing(target, expected):
-            # Some crash the lowering, or divide by the number of elements.
+            # Some of these operators crash the lowering or divide by the number of elements.
             return pytree.tree_map(lambda each: torch.zeros(each.shape, dtype=each.dtype), expected)
         if pool_indices.is_pool(target):
             return pool_indices.call_pool(
@@ -207,7 +208,7 @@ class _SecondStage(NodeInterpreter):
 
 
 class _SecondStageOfPure(_SecondStage):
-    """The same for a graph without mutation, whose values are nodes of the trace's graph between the operators."""
+    """The second stage of a graph without mutation; values between operators are nodes of the new graph."""
 
     def run(self, *arguments: Any, **options: Any) -> Any:
         self._repeats = Repeats()
@@ -230,12 +231,12 @@ class _SecondStageOfPure(_SecondStage):
             return traced(target, args, kwargs)
         leaves, spec = pytree.tree_flatten((args, kwargs))
 
-        # Each by itself, as a whole graph is: PyTorch's functionalization decomposes operators too.
+        # Each operator is functionalized by itself, because PyTorch's functionalization also decomposes operators.
         @torch.func.functionalize
         def call(*values: Any) -> Any:
             args, kwargs = pytree.tree_unflatten(values, spec)
             if target is torch.ops.aten.view.default:
-                # Strides may be others than in the first stage, as those of the gradient of a convolution's kernel.
+                # Strides may differ from those of the first stage, e.g. for the gradient of a convolution's kernel.
                 return torch.reshape(*args)
             return traced(target, args, kwargs)
 
@@ -250,7 +251,7 @@ _PLAIN = (
     *(torch.fx.Node, bool, int, float, str, type(None)),
     *(torch.dtype, torch.device, torch.layout, torch.memory_format),
 )
-"""Arguments of operators that can be compared."""
+"""Types of operator arguments that can be compared."""
 
 
 def _element_type(tensor: torch.Tensor) -> torch.dtype:
@@ -258,7 +259,7 @@ def _element_type(tensor: torch.Tensor) -> torch.dtype:
 
 
 def _exact(value: Any) -> Hashable:
-    """An argument of an operator; 0.0 and -0.0, 1 and True are different."""
+    """Returns the key of an operator argument, which distinguishes 0.0 from -0.0 and 1 from True."""
     if isinstance(value, torch.fx.Node):
         return None
     return type(value), value.hex() if isinstance(value, float) else value
@@ -270,19 +271,19 @@ def first_stage(
     attention_block: int | None = None,
     modules: Mapping[int, str] | None = None,
 ) -> torch.fx.GraphModule:
-    """The operators that a function calls below autograd.
+    """Records the operators that a function calls below autograd.
 
     Args:
-      function: takes tensors like `arguments`, returns a sequence of tensors; may take gradients and mutate.
-      arguments: tensors that give shapes and element types.
-      attention_block: (K5) queries, or keys, of a block of attention; None: attention is not divided.
+      function: accepts tensors like `arguments`, returns a sequence of tensors; may compute gradients and mutate.
+      arguments: tensors with the shapes and element types of the function's arguments.
+      attention_block: (K5) the number of queries, or keys, of an attention block; None: attention is not divided.
       modules: names of the model's modules (`source_lines.module_names`), for operators without a line of the user.
     Returns:
       a graph module with the arguments as placeholders. Its `meta["constants"]` are the tensors that the function read
-      beside its arguments.
+      in addition to its arguments.
     Raises:
       CaptureError: the function has data-dependent control flow or an operator that cannot be traced, or draws random
-        numbers of Python or NumPy.
+        numbers from Python or NumPy.
     """
     modules = {} if modules is None else modules
     with errors_with_lines(modules), tracing_environment():
@@ -305,16 +306,16 @@ def first_stage(
 
 
 def _drop_profiling(graph: torch.fx.Graph) -> None:
-    """Removes the marks of `torch.profiler.record_function`, such as those of nn.DataParallel."""
+    """Removes the marks of `torch.profiler.record_function`, for example those of nn.DataParallel."""
     for node in reversed(graph.nodes):
         if getattr(node.target, "namespace", None) == "profiler":
             graph.erase_node(node)
 
 
 def second_stage(first: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """What is lowered of the graph of `first_stage`: a functional graph with the same arguments and `meta`.
+    """Returns the graph to lower for a graph of `first_stage`: a functional graph with the same arguments and `meta`.
 
-    Without attention by blocks it runs on real tensors too. CaptureError: an operator that cannot be decomposed.
+    Without blocked attention it also runs on real tensors. CaptureError: an operator that cannot be decomposed.
     """
     former = torch.get_default_dtype()
     torch.set_default_dtype(first.meta["default_dtype"])
@@ -331,7 +332,7 @@ def second_stage(first: torch.fx.GraphModule) -> torch.fx.GraphModule:
 
 
 def record(function: Callable[..., Any], arguments: Sequence[torch.Tensor]) -> torch.fx.GraphModule:
-    """The ATen operators that a function calls on tensors like the arguments. CaptureError as `first_stage`."""
+    """Records the ATen operators that a function calls on tensors like the arguments. CaptureError as `first_stage`."""
     with errors_with_lines({}), tracing_environment():
         return make_fx(function, tracing_mode="fake", _allow_non_fake_inputs=True)(*arguments)
 
@@ -341,12 +342,12 @@ def decompose(
     arguments: Sequence[torch.Tensor],
     call: Callable[..., Sequence[torch.Tensor]] = lambda run, *values: run(*values),
 ) -> torch.fx.GraphModule:
-    """The second stage alone, of a functional graph of ATen operators that was recorded below autograd.
+    """Runs only the second stage, on a functional graph of ATen operators that was recorded below autograd.
 
     Args:
-      graph: its nodes' `stack_trace` are those of `source_lines`.
-      arguments: tensors that give shapes and element types.
-      call: `call(run, *values)` is what is traced: it calls `run`, which has the arguments and results of the graph.
+      graph: its nodes have the `stack_trace` that `source_lines` writes.
+      arguments: tensors with the shapes and element types of the graph's arguments.
+      call: the second stage traces `call(run, *values)`; `run` has the arguments and results of the graph.
     Returns:
       as `second_stage`.
     Raises:
@@ -361,12 +362,12 @@ def _functional(
     arguments: Sequence[Any],
     call: Callable[..., Sequence[torch.Tensor]] = lambda run, *values: run(*values),
 ) -> torch.fx.GraphModule:
-    """What the second stage makes of a graph: a functional graph of the operators that are lowered."""
+    """Returns the functional graph of lowered operators that the second stage makes from a graph."""
     graph = None
     if only_computes(first.graph.nodes) and all(_is_static(each) for each in arguments):
         graph = _second(lambda *values: call(_SecondStageOfPure(first).run, *values), arguments)
     if graph is None or not only_computes(graph.graph.nodes):
-        # Some operators write to arguments though their signatures say nothing of it.
+        # Some operators write to arguments although their schemas do not declare it.
         graph = _second(torch.func.functionalize(lambda *values: call(_SecondStage(first).run, *values)), arguments)
         _drop_argument_writes(graph.graph)
     _broadcast_equal_choices(graph.graph)
@@ -376,7 +377,7 @@ def _functional(
 
 
 def _broadcast_equal_choices(graph: torch.fx.Graph) -> None:
-    """Writes `where(condition, x, x)` as x in the shape of the result: torch-mlir takes x, whatever its shape."""
+    """Replaces `where(condition, x, x)` by x expanded to the result's shape: torch-mlir would return x unexpanded."""
     for node in graph.find_nodes(op="call_function", target=torch.ops.aten.where.self):
         _, x, other = node.args
         shape = node.meta["val"].shape
@@ -403,9 +404,9 @@ def _is_static(value: Any) -> bool:
 
 
 def _through_compiled_functions() -> contextlib.AbstractContextManager[Any]:
-    """Lets functions of torch.compile be traced as what they were made of."""
+    """Lets the trace enter functions of torch.compile as if they were not compiled."""
     if "torch._dynamo" not in sys.modules:
-        # There are none, and its import takes a second.
+        # No function can be compiled yet, and the import takes a second.
         return contextlib.nullcontext()
     patched: contextlib.AbstractContextManager[Any] = torch._dynamo.config.patch(error_on_nested_fx_trace=False)
     return patched
@@ -413,23 +414,23 @@ def _through_compiled_functions() -> contextlib.AbstractContextManager[Any]:
 
 @contextlib.contextmanager
 def errors_with_lines(modules: Mapping[int, str]) -> Iterator[None]:
-    """Every exception of the block, which runs functions of the user, as a CaptureError with the user's line."""
+    """Converts each exception of the block, which runs user functions, to a CaptureError with the user's line."""
     try:
         yield
     except CaptureError as error:
         origin = origin_of_traceback(error.__traceback__, modules)
-        # An error of a replaced operator is raised without its line.
+        # A rule that replaces an operator raises its error without the line.
         if origin and not str(error).startswith(f"{origin.partition(': ')[0]}: "):
             raise located(origin, str(error)) from None
         raise
     except Exception as error:
-        # Nobody looks for a mistake in a hundred frames of PyTorch.
+        # A single line is easier to read than a hundred frames of PyTorch.
         raise located(origin_of_traceback(error.__traceback__, modules), reason_of(error)) from None
 
 
 @contextlib.contextmanager
 def without_other_random_numbers() -> Iterator[None]:
-    """CaptureError for what would be drawn once, when the step is traced."""
+    """Raises a CaptureError for random numbers that would be drawn only once, when the step is traced."""
     python, numpy = random.getstate(), pickle.dumps(np.random.get_state(legacy=False))
     yield
     if python != random.getstate():
@@ -439,7 +440,7 @@ def without_other_random_numbers() -> Iterator[None]:
 
 
 def _constants(graph: torch.fx.GraphModule) -> list[torch.Tensor]:
-    """The tensors that a graph has. CaptureError where it reads one that an earlier trace has left somewhere."""
+    """Returns the tensors of a graph. CaptureError if the graph reads a tensor that an earlier trace left behind."""
     found = []
     for node in graph.graph.nodes:
         value = getattr(graph, node.target) if node.op == "get_attr" else None
@@ -452,7 +453,7 @@ def _constants(graph: torch.fx.GraphModule) -> list[torch.Tensor]:
 
 
 def _drop_argument_writes(graph: torch.fx.Graph) -> None:
-    """Removes the copies into mutated arguments that functionalization ends with: a program's arguments are values."""
+    """Removes functionalization's final copies into mutated arguments: a program's arguments are values."""
     for node in list(graph.nodes):
         if node.target is torch.ops.aten.copy_.default and node.args[0].op == "placeholder":
             node.replace_all_uses_with(node.args[1])

@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Unsigned integers as signed ones (V1): a graph without unsigned types, before it is decomposed.
+"""Replaces unsigned integers by signed ones (V1): a graph without unsigned types, before it is decomposed.
 
-A program keeps the bits of an unsigned tensor in the signed type of its width. Operators that move elements take them
-as they are; others compute in a wider signed type, and what is unsigned of their results is cut to its width.
+A program keeps the bits of an unsigned tensor in the signed type of the same width. Operators that move elements work
+on the bits. Other operators compute in a wider signed type, and their unsigned results are truncated to their width.
 """
 
 from __future__ import annotations
@@ -32,35 +32,35 @@ HELD = {
     torch.uint32: torch.int32,
     torch.uint64: torch.int64,
 }
-"""The type that has the bits of each unsigned one."""
+"""The signed type that keeps the bits of each unsigned type."""
 
 _WIDE = {torch.uint8: torch.int32, torch.uint16: torch.int32, torch.uint32: torch.int64}
-"""A signed type that has the numbers of each unsigned one; uint64 has none."""
+"""A signed type that represents all numbers of each unsigned type; uint64 has none."""
 
 
 def is_unsigned(value: Any) -> bool:
-    """Whether a value is a tensor of unsigned integers."""
+    """Returns whether a value is a tensor of unsigned integers."""
     return isinstance(value, torch.Tensor) and value.dtype in HELD
 
 
 def has_unsigned(graph: torch.fx.Graph) -> bool:
-    """Whether a value of a graph is unsigned."""
+    """Returns whether a value of a graph is unsigned."""
     return any(is_unsigned(value) for node in graph.nodes for value in pytree.tree_leaves(node.meta.get("val")))
 
 
 def as_signed(value: Any) -> Any:
-    """An unsigned tensor as the signed one with its bits, in its memory; everything else as it is."""
+    """Returns an unsigned tensor as the signed one with its bits and memory; returns other values unchanged."""
     return value.view(HELD[value.dtype]) if is_unsigned(value) else value
 
 
 def without_unsigned(graph: torch.fx.GraphModule, arguments: Sequence[Any]) -> torch.fx.GraphModule:
-    """The same graph on signed integers; the caller's trace environment keeps the lines of its nodes.
+    """Returns the same graph on signed integers; the caller's trace environment keeps the lines of its nodes.
 
     Args:
-      graph: of ATen operators.
-      arguments: tensors that give shapes and element types, as the graph has them.
+      graph: a graph of ATen operators.
+      arguments: tensors with the shapes and element types of the graph's arguments.
     Returns:
-      a graph whose unsigned arguments and results are as `as_signed` makes them.
+      a graph whose unsigned arguments and results are converted by `as_signed`.
     Raises:
       CaptureError: an operator is not defined on unsigned integers.
     """
@@ -69,13 +69,13 @@ def without_unsigned(graph: torch.fx.GraphModule, arguments: Sequence[Any]) -> t
 
 @dataclass(frozen=True)
 class _Unsigned:
-    """An unsigned tensor of the former graph, by its bits."""
+    """An unsigned tensor of the former graph, represented by its bits."""
 
     bits: torch.Tensor
     dtype: torch.dtype
 
     def numbers(self) -> torch.Tensor:
-        """The numbers in a wider type."""
+        """Returns the numbers in a wider signed type."""
         if self.dtype not in _WIDE:
             raise CaptureError("the operator is not supported on uint64")
         return self.bits.to(_WIDE[self.dtype]) & _greatest(self.dtype)
@@ -86,7 +86,7 @@ def _greatest(dtype: torch.dtype) -> int:
 
 
 def _cut(value: torch.Tensor, dtype: torch.dtype) -> _Unsigned:
-    """Numbers as unsigned ones: integers wrap, floats saturate (S3)."""
+    """Converts numbers to an unsigned type: integers wrap, floats saturate (S3)."""
     if not value.is_floating_point():
         return _Unsigned(value.to(HELD[dtype]), dtype)
     if dtype is torch.uint64:
@@ -99,7 +99,7 @@ def _is_unsigned(value: Any) -> bool:
 
 
 class _OnSigned(NodeInterpreter):
-    """Runs a functional graph; what is unsigned in it is an `_Unsigned`."""
+    """Runs a functional graph; unsigned tensors in it are `_Unsigned`."""
 
     def placeholder(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given = super().placeholder(target, args, kwargs)
@@ -112,7 +112,7 @@ class _OnSigned(NodeInterpreter):
         given = super().get_attr(target, args, kwargs)
         if not is_unsigned(given):
             return given
-        # A constant of the new graph, which no operator makes of an unsigned one.
+        # The bits become a constant of the new graph, so no operator computes them from the unsigned constant.
         with _disable_current_modes():
             bits = as_signed(given).clone()
         return _Unsigned(bits, given.dtype)
@@ -156,7 +156,7 @@ class _OnSigned(NodeInterpreter):
         return pytree.tree_map(_as_expected, found, expected)
 
     def _of_one_kind(self, args: tuple[Any, ...], result: torch.dtype) -> tuple[Any, ...]:
-        """The operands in the type that PyTorch computes in, if it is unsigned, where numbers wrap, or a float."""
+        """Returns the operands in PyTorch's computation type if that type is unsigned, where numbers wrap, or float."""
         formers: list[Any] = [
             each.meta["val"] if isinstance(each, torch.fx.Node) else each for each in self.current.args
         ]
@@ -170,7 +170,7 @@ class _OnSigned(NodeInterpreter):
             ]
             kind = functools.reduce(torch.promote_types, (torch.result_type(like[0], other) for other in like[1:]))
         if result.is_floating_point or kind.is_floating_point:
-            # A true quotient of integers is one of floats.
+            # True division of integers computes in floats.
             kind = kind if kind.is_floating_point else result
             return (*(_converted(value, kind) if _is_unsigned(value) else value for value in args),)
         if kind not in HELD:
@@ -205,12 +205,12 @@ def _number(value: Any) -> Any:
 
 
 def _float(value: Any) -> Any:
-    # Of up to 16 bits all are floats.
+    # f32 represents all integers of up to 16 bits.
     return value.numbers().to(torch.float32) if _is_unsigned(value) else value
 
 
 def _as_expected(found: Any, former: Any) -> Any:
-    """A result of the type that it had in the former graph."""
+    """Converts a result to the type that it had in the former graph."""
     if is_unsigned(former):
         return _cut(found, former.dtype)
     if isinstance(former, torch.Tensor) and found.dtype is not former.dtype:
@@ -222,7 +222,7 @@ def _as_expected(found: Any, former: Any) -> Any:
 
 
 def _converted(x: Any, dtype: torch.dtype) -> Any:
-    """A tensor or an `_Unsigned` of another type."""
+    """Converts a tensor or an `_Unsigned` to another type."""
     if not _is_unsigned(x):
         return _cut(x, dtype) if dtype in HELD else x.to(dtype)
     if dtype is torch.bool or (not dtype.is_floating_point and dtype.itemsize <= x.dtype.itemsize):
@@ -242,7 +242,7 @@ def _view(expected: Any, x: Any, size: Any) -> Any:
     if not isinstance(size, torch.dtype):
         return NotImplemented
     if x.dtype is torch.bool and size.itemsize == 1:
-        # In memory a truth is 0 or 1.
+        # In memory a bool is 0 or 1.
         return _converted(x, size)
     viewed = aten.view.dtype(_bits(x), HELD.get(size, size))
     return _Unsigned(viewed, size) if size in HELD else viewed
@@ -270,7 +270,7 @@ def _copy(expected: Any, to: Any, source: Any, *_: Any, **__: Any) -> Any:
 
 
 def _write(expected: Any, to: Any, source: Any, *_: Any) -> Any:
-    # Into an argument, of which the graph has the bits.
+    # The operator writes to an argument, which consists of bits here.
     target = to.bits if _is_unsigned(to) else to
     target.copy_(_bits(_converted(source, expected.dtype)))
     return to
@@ -305,7 +305,7 @@ _MOVED = frozenset(
     _upsample_nearest_exact3d
     """.split()
 )
-"""Operators whose results have elements of their operands, as they are."""
+"""Operators whose results contain elements of their operands, unchanged."""
 
 _OF_ONE_KIND = frozenset(
     """
@@ -317,4 +317,4 @@ _OF_ONE_KIND = frozenset(
 """Operators that convert their operands to one type."""
 
 _BY_FLOATS = frozenset("max_pool1d_with_indices max_pool2d_with_indices max_pool3d_with_indices".split())
-"""Operators that choose among elements, which the lowering has for floats alone."""
+"""Operators that choose among elements and that the lowering supports for floats only."""

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Negative indices of elements that are written, which count from the end."""
+"""Replaces negative indices, which count from the end, where operators write elements."""
 
 from typing import Any
 
@@ -15,9 +15,9 @@ _ALONG = {aten.index_fill, aten.index_fill_}
 
 
 def with_positive_indices(function: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The arguments of a call, with indices from the start in place of negative ones, which count from the end.
+    """Returns the arguments of a call, with indices that count from the start instead of negative ones.
 
-    Indices that are out of range stay as they are, so that an error names them.
+    Indices that are out of range stay unchanged, so that an error message names them.
     """
     packet = getattr(function, "overloadpacket", None)
     x: Any = args[0] if args else None
@@ -35,7 +35,7 @@ def _along_dimensions(x: torch.Tensor, indices: Any) -> list[Any]:
     for index in indices:
         is_mask = index is not None and index.dtype in (torch.bool, torch.uint8)
         found.append(index if index is None or is_mask else _wrapped(index, x.shape[dim]))
-        # A mask has as many dimensions of the tensor as it has itself.
+        # A mask indexes as many dimensions of the tensor as its own rank.
         dim += index.dim() if is_mask else 1
     return found
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The tensors that operators write in place."""
+"""Finds the tensors that operators write in place."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,20 +16,20 @@ from repro_mlir.frontends.torch.trace.known_values import root_of
 
 
 def written_by(function: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-    """The arguments of a call to which the operator writes: tensors, or what stands for them in a graph."""
+    """Returns the arguments of a call to which the operator writes: tensors, or the nodes for them in a graph."""
     schema = function._schema.arguments
     given = dict(zip((each.name for each in schema), args, strict=False)) | dict(kwargs)
     names = [each.name for each in schema if each.alias_info is not None and each.alias_info.is_write]
     if function is torch.ops.aten.native_batch_norm.default and given["training"]:
-        # Its schema does not say so.
+        # The operator's schema does not declare these writes.
         names = ["running_mean", "running_var"]
     return [leaf for name in names for leaf in pytree.tree_leaves(given.get(name)) if leaf is not None]
 
 
 def refuse_writes(graph: torch.fx.Graph, names: Sequence[str]) -> None:
-    """CaptureError where the graph of a step writes to constants, or to its last arguments, the inputs of these names.
+    """Raises a CaptureError if a step's graph writes to constants or to its last arguments, the inputs of these names.
 
-    A program leaves these tensors of its caller as they are, where PyTorch would change them.
+    A program leaves these tensors of its caller unchanged, whereas PyTorch would change them.
     """
     arguments = [node for node in graph.nodes if node.op == "placeholder"]
     inputs = dict(zip(map(_memory, arguments[len(arguments) - len(names) :]), names, strict=True))
@@ -50,7 +50,7 @@ def refuse_writes(graph: torch.fx.Graph, names: Sequence[str]) -> None:
 
 
 def _memory(node: torch.fx.Node) -> object:
-    """The memory of a node's tensor, the node itself where that is not known."""
+    """Returns the memory of a node's tensor, or the node itself if the memory is not known."""
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
         return node
@@ -58,7 +58,7 @@ def _memory(node: torch.fx.Node) -> object:
 
 
 def refuse_new_entries(former: Mapping[str, Any], present: Mapping[str, Any]) -> None:
-    """CaptureError where a step has put something into the lists and dicts of its batch, whose leaves these are."""
+    """Raises a CaptureError if a step has changed the lists and dicts of its batch, given by their leaves."""
     for name, value in present.items():
         if name not in former or value is not former[name]:
             raise CaptureError(
