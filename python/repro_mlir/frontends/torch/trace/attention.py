@@ -36,7 +36,7 @@ class ReplacedAttention(TorchFunctionMode):
         return replacement(*args, **(kwargs or {}))
 
     def __enter__(self) -> "ReplacedAttention":
-        # PyTorch disables the mode inside functions that the mode handles, such as multi_head_attention_forward.
+        # PyTorch disables the mode in functions that it handles: multi_head_attention_forward would call the original.
         F.scaled_dot_product_attention = self._attend
         return super().__enter__()
 

@@ -49,7 +49,7 @@ class Rows:
 
 
 Dim = tuple["int | Rows", ...]
-"""A dimension as a product, outermost factor first: an extent, or a selection that counts with all its rows."""
+"""A dimension as a product, outermost factor first: extents, and selections, whose extent is that of all rows."""
 
 
 def static(extent: int) -> Dim:

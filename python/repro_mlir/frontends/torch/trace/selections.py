@@ -75,7 +75,7 @@ _INDEXED = (aten.index.Tensor, aten.index_put.default, aten.index_put_.default)
 
 
 def _has_mask(node: torch.fx.Node) -> bool:
-    """Returns whether a mask selects: PyTorch treats the number of rows as a constant where it can have one value."""
+    """Returns whether a mask selects: PyTorch treats the number of rows as a constant if only one value is possible."""
     if node.target in (aten.masked_select.default, aten.nonzero.default):
         return True
     indices: Any = node.args[1] if node.target in _INDEXED else ()

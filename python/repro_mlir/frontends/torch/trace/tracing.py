@@ -147,7 +147,7 @@ _SQUEEZES = {torch.ops.aten.squeeze.default, torch.ops.aten.squeeze.dim, torch.o
 
 
 def _require_kept(tensor: torch.Tensor, dims: Any = None) -> None:
-    """Records for each symbolic extent that a squeeze may remove that it is not 1."""
+    """Records that the symbolic extents of the dimensions to squeeze are not 1."""
     asked = range(tensor.dim()) if dims is None else [dims] if isinstance(dims, int) else dims
     # PyTorch allows dimension 0 for a scalar.
     for dim in asked if tensor.dim() else ():
