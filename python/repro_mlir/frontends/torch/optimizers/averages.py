@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Averages of a model's parameters (`torch.optim.swa_utils.AveragedModel`) as state of its training step."""
+"""The averaging of `torch.optim.swa_utils.AveragedModel` as part of a training step, with the average as state."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _COUNT = f"{_PREFIX}n_averaged"
 
 
 def average_tensors(average: AveragedModel) -> dict[str, torch.Tensor]:
-    """The tensors of an average by the names that they have as state."""
+    """Returns the parameters and buffers of an average by the names of their state tensors."""
     named = itertools.chain(average.named_parameters(), average.named_buffers())
     return {f"{_PREFIX}{name}": tensor for name, tensor in named}
 
 
 def average_functions(average: AveragedModel) -> dict[str, Any]:
-    """The functions of the user's that average, by name."""
+    """Returns the user-defined averaging functions of an average by name."""
     named = {"average.avg_fn": average.avg_fn, "average.multi_avg_fn": average.multi_avg_fn}
     return {name: function for name, function in named.items() if function is not None}
 
 
 def check_average(average: Any, model: torch.nn.Module) -> None:
-    """CaptureError unless it is an average of such a model, which it updates as torch does."""
+    """Raises CaptureError unless `average` is an AveragedModel of `model` that uses PyTorch's `update_parameters`."""
     if not isinstance(average, AveragedModel):
         raise CaptureError(f"average is a {type(average).__name__}, expected a torch.optim.swa_utils.AveragedModel")
     if type(average).update_parameters is not AveragedModel.update_parameters:
@@ -55,11 +55,11 @@ def update_average(
     buffers: Mapping[str, torch.Tensor],
     state: dict[str, torch.Tensor],
 ) -> None:
-    """As `average.update_parameters(model)`: replaces the entries of the average in `state`.
+    """Updates the average as `average.update_parameters(model)` does: replaces its entries in `state`.
 
     Args:
-      parameters, buffers: of the model after the step.
-      state: by the names of `average_tensors`.
+      parameters, buffers: those of the model after the step, by name.
+      state: state tensors by the names of `average_tensors`.
     """
     values = {**parameters, **buffers}
     averaged = [*parameters, *buffers] if average.use_buffers else [*parameters]
@@ -71,7 +71,7 @@ def update_average(
         for own, others in _by_type(later, current):
             _average(average, own, others, count)
         for name, value in zip(averaged, later, strict=True):
-            # The first time it is a copy.
+            # The first update copies the model's parameters, as PyTorch does.
             state[names[name]] = torch.where(count == 0, values[name].detach().to(value.dtype), value)
         if not average.use_buffers:
             for name, value in buffers.items():
@@ -82,7 +82,7 @@ def update_average(
 def _average(
     average: AveragedModel, own: Sequence[torch.Tensor], others: Sequence[torch.Tensor], count: torch.Tensor
 ) -> None:
-    """The average in place, for tensors of one element type."""
+    """Updates the average `own` in place with the values `others`; all tensors of a list have the same element type."""
     function: Any = average.multi_avg_fn
     with _TensorWeights():
         if function is not None or average.avg_fn is None:
@@ -102,7 +102,7 @@ def _by_type(own: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> lis
 
 
 class _TensorWeights(TorchFunctionMode):
-    """Lets `_foreach_lerp_` take a weight that is a tensor of the program: it would ask for its value."""
+    """Makes `_foreach_lerp_` accept a traced weight: PyTorch would read the weight as a Python number."""
 
     def __torch_function__(
         self, function: Callable[..., Any], types: Iterable[type], args: Any = (), kwargs: Any = None

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Parameters whose gradients are given: a training step is the update alone."""
+"""A model whose gradients are inputs, so that its training step consists of the optimizer update alone."""
 
 from typing import Any
 
@@ -11,21 +11,23 @@ from repro_mlir.frontends.torch.base.errors import CaptureError
 
 
 class GivenGradient(torch.autograd.Function):
-    """A loss of zero whose gradient is what is given."""
+    """A function that returns a loss of zero and whose backward pass returns the given gradient."""
 
     @staticmethod
     def forward(ctx: Any, parameter: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
+        """Returns a loss of zero of shape [] and saves the gradient."""
         ctx.save_for_backward(gradient)
         return parameter.new_zeros(())
 
     @staticmethod
     def backward(ctx: Any, *_: torch.Tensor) -> tuple[torch.Tensor, None]:
+        """Returns the saved gradient for the parameter, and None for the gradient argument."""
         (gradient,) = ctx.saved_tensors
         return gradient, None
 
 
 class GivenGradients(torch.nn.Module):
-    """The parameters of an optimizer, with a loss that gives them the gradients with which it is called, by name."""
+    """The parameters of an optimizer as a module; its loss has the gradients that are passed to the module."""
 
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         super().__init__()
@@ -33,13 +35,16 @@ class GivenGradients(torch.nn.Module):
         self.values = torch.nn.ParameterList(self._own)
 
     def is_of(self, optimizer: torch.optim.Optimizer) -> bool:
-        """Whether these are still the parameters of the optimizer."""
+        """Whether the optimizer still has exactly these parameters, in the same order."""
         present = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         return len(present) == len(self._own) and all(a is b for a, b in zip(present, self._own, strict=True))
 
     def gradients(self) -> dict[str, torch.Tensor]:
-        """Those that the parameters have now, for a call. CaptureError for a sparse one, and for one of a parameter
-        that requires none, which no step updates."""
+        """Returns the present gradients of the parameters as keyword arguments for `forward`.
+
+        Raises:
+          CaptureError: a gradient is sparse, or its parameter does not require one, so that no step would update it.
+        """
         found = {f"gradient{i}": each.grad for i, each in enumerate(self._own) if each.grad is not None}
         for parameter in self._own:
             if parameter.grad is not None and not parameter.requires_grad:
@@ -53,6 +58,7 @@ class GivenGradients(torch.nn.Module):
         return found
 
     def forward(self, **gradients: torch.Tensor) -> torch.Tensor:
+        """Returns an f32 loss of shape [] whose gradients are the arguments `gradient<i>` for parameter i."""
         named = [(f"gradient{i}", parameter) for i, parameter in enumerate(self.values)]
         losses = [GivenGradient.apply(each, gradients[name]) for name, each in named if name in gradients]
         return torch.stack([loss.to(torch.float32) for loss in losses]).sum()

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The rule of `torch.amp.GradScaler` as part of a training step: gradients of a scaled loss, steps left out."""
+"""The rule of `torch.amp.GradScaler` in a training step: a scaled loss, and no update for non-finite gradients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SCALE, _TRACKER = "loss_scale.scale", "loss_scale.growth_tracker"
 
 
 def check_scaler(scaler: Any) -> None:
-    """CaptureError unless it is a scaler whose rule a program can have."""
+    """Raises CaptureError unless `scaler` is an enabled GradScaler whose growth interval fits into an i32."""
     if not isinstance(scaler, torch.amp.GradScaler):
         raise CaptureError(f'loss_scale is a {type(scaler).__name__}, expected a torch.amp.GradScaler("cpu")')
     if not scaler.is_enabled():
@@ -28,7 +28,7 @@ def check_scaler(scaler: Any) -> None:
 
 
 def scaler_values(scaler: torch.amp.GradScaler) -> dict[str, torch.Tensor]:
-    """Copies of scale (f32) and growth tracker (i32), both of shape [], by the names that they have as state."""
+    """Returns copies of scale (f32) and growth tracker (i32), both of shape [], by the names of their state tensors."""
     tracker = scaler._get_growth_tracker()
     return {
         _SCALE: torch.tensor(scaler.get_scale(), dtype=torch.float32),
@@ -37,7 +37,7 @@ def scaler_values(scaler: torch.amp.GradScaler) -> dict[str, torch.Tensor]:
 
 
 def scaler_tensors(scaler: torch.amp.GradScaler) -> dict[str, torch.Tensor]:
-    """The scaler's own tensors; it makes them where it has not yet scaled anything."""
+    """Returns the scaler's own tensors; initializes them if the scaler has not scaled anything yet."""
     if scaler._scale is None:
         scaler._lazy_init_scale_growth_tracker(torch.device("cpu"))
     assert scaler._scale is not None and scaler._growth_tracker is not None
@@ -45,12 +45,12 @@ def scaler_tensors(scaler: torch.amp.GradScaler) -> dict[str, torch.Tensor]:
 
 
 def scaler_rule(scaler: torch.amp.GradScaler) -> Hashable:
-    """What of a scaler is constant in a program."""
+    """Returns the settings of a scaler that are constants of a program."""
     return scaler.get_growth_factor(), scaler.get_backoff_factor(), scaler.get_growth_interval()
 
 
 def scaled(loss: torch.Tensor, state: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """The loss of which gradients are taken."""
+    """Returns the scaled loss, from which the gradients are computed."""
     with phase("scaling of the loss"):
         return loss * state[_SCALE]
 
@@ -58,14 +58,15 @@ def scaled(loss: torch.Tensor, state: Mapping[str, torch.Tensor]) -> torch.Tenso
 def unscaled(
     gradients: Mapping[str, torch.Tensor], updated: Collection[str], state: Mapping[str, torch.Tensor]
 ) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
-    """The gradients of the loss itself.
+    """Divides the gradients of the scaled loss by the scale.
 
     Args:
-      updated: the names of those that the optimizer takes: others stay as they are, as by `GradScaler.unscale_`.
+      updated: names of the parameters that the optimizer updates; `GradScaler.unscale_` leaves the other gradients as
+        they are, and so does this function.
     Returns:
-      the gradients; whether one of them is not finite.
+      the gradients by name, and an i1 of shape []: whether any of them is not finite.
     Raises:
-      CaptureError: parameters of f16, which `GradScaler` refuses too.
+      CaptureError: a parameter is f16, which `GradScaler` refuses too.
     """
     results = dict(gradients)
     found = torch.zeros((), dtype=torch.bool)
@@ -83,7 +84,7 @@ def unscaled(
 
 
 def keep_where(found: torch.Tensor, former: Mapping[str, torch.Tensor], values: dict[str, torch.Tensor]) -> None:
-    """Replaces the entries of `values` by the former ones where a gradient was not finite: the step is left out."""
+    """Restores the entries of `former` in `values` if a gradient was not finite, so that the step is skipped."""
     with phase("check of the gradients"):
         for name, value in former.items():
             if values[name] is not value:
@@ -91,7 +92,7 @@ def keep_where(found: torch.Tensor, former: Mapping[str, torch.Tensor], values: 
 
 
 def update_scale(scaler: torch.amp.GradScaler, found: torch.Tensor, state: dict[str, torch.Tensor]) -> None:
-    """As `scaler.update()`: replaces scale and growth tracker in `state`."""
+    """Updates scale and growth tracker in `state` as `scaler.update()` does."""
     growth, backoff, interval = (
         scaler.get_growth_factor(),
         scaler.get_backoff_factor(),
@@ -100,7 +101,7 @@ def update_scale(scaler: torch.amp.GradScaler, found: torch.Tensor, state: dict[
     with phase("update of the scale"):
         scale, tracker = state[_SCALE], state[_TRACKER] + 1
         due = tracker == interval
-        # Each product is rounded once, from f64.
+        # Each product is computed in f64 and rounded once.
         larger = (scale.double() * growth).float()
         grown = torch.where(due & torch.isfinite(larger), larger, scale)
         state[_SCALE] = torch.where(found, (scale.double() * backoff).float(), grown)

@@ -1,11 +1,11 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""PyTorch's functions on the numbers of a traced optimizer, and numbers that tensors are known to hold.
+"""PyTorch calls of a traced optimizer step that have traced numbers as arguments.
 
-Where an operator takes a number, it gets the number's tensor of shape [], rounded once to the type in which the
-operator computes, as eager mode rounds a Python number. Where it takes numbers alone (`alpha=`, `value=`), arithmetic
-stands for it. An argument of any other function is a constant, to which the program is bound.
+An operator that accepts a tensor instead of a number gets the number as a tensor of shape [], rounded once to the type
+in which the operator computes, as eager mode rounds a Python number. An operator whose argument must be a number
+(`alpha=`, `value=`) is replaced by arithmetic. An argument of any other function becomes a constant of the program.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from repro_mlir.frontends.torch.trace.opmath import LOW_PRECISION
 
 @dataclass(frozen=True)
 class _Known:
-    """A tensor, at a version, of which every element is a number."""
+    """A tensor, at a version, all of whose elements equal a number of the tape."""
 
     tensor: torch.Tensor
     version: int
@@ -34,9 +34,10 @@ class _Known:
 
 
 class NumberCalls(TorchFunctionMode):
-    """Takes the calls of one traced step.
+    """Intercepts the PyTorch calls of one traced step.
 
-    It also follows which tensors hold numbers, such as a counter of steps: their `item()` is a number, not an element.
+    It also tracks tensors that contain one number, such as a step counter, so that their `item()` returns that number
+    instead of an element with unknown value.
     """
 
     def __init__(self, tape: Tape) -> None:
@@ -45,11 +46,11 @@ class NumberCalls(TorchFunctionMode):
         self._known: dict[int, _Known] = {}
 
     def note(self, tensor: torch.Tensor, node: Node) -> None:
-        """Every element of the tensor is this number."""
+        """Records that every element of the tensor equals this number."""
         self._known[id(tensor)] = _Known(tensor, tensor._version, node)
 
     def known(self, tensor: torch.Tensor) -> Node | None:
-        """The number that every element of the tensor is."""
+        """Returns the number that every element of the tensor equals, or None."""
         found = self._known.get(id(tensor))
         return found.node if found is not None and found.version == tensor._version else None
 
@@ -62,7 +63,7 @@ class NumberCalls(TorchFunctionMode):
             found = self._element(name, args[0])
             return function(*args, **kwargs) if found is NotImplemented else found
         if function == _DATA:
-            # Whatever is written to it does not count in the tensor's version.
+            # Writes through `.data` do not change the tensor's version, so the tensor is no longer tracked.
             self._known.pop(id(args[0]), None)
         leaves = pytree.tree_leaves((args, kwargs))
         for leaf in leaves:
@@ -81,7 +82,7 @@ class NumberCalls(TorchFunctionMode):
         return result
 
     def _element(self, name: str, tensor: torch.Tensor) -> Any:
-        """What Python gets where it asks a tensor for its element."""
+        """Returns a tensor's element for `item()`, `bool()` and the like; NotImplemented if PyTorch can compute it."""
         if tensor.numel() != 1:
             return NotImplemented
         node = self.known(tensor)
@@ -102,7 +103,7 @@ class NumberCalls(TorchFunctionMode):
         base = name.strip("_")
         in_place = name.endswith("_") and not name.endswith("__")
         if base in _NUMBER_FIRST and len(args) > 2 and node_of(self._tape, args[1]) is not None:
-            # The number before the tensors, as PyTorch once had it.
+            # PyTorch's deprecated signature has the number before the tensors.
             kwargs = {**kwargs, _NUMBER_FIRST[base]: args[1]}
             args = (args[0], *args[2:])
         if name in _FACTORIES:
@@ -120,7 +121,7 @@ class NumberCalls(TorchFunctionMode):
     def _with_tensors(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], every: bool
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Arguments with a tensor for each number; `every`: for each number of Python too."""
+        """Replaces each traced number by a tensor; with `every`, each Python number too."""
         dtype = _computed_in(pytree.tree_leaves((args, kwargs)))
 
         def replace(leaf: Any) -> Any:
@@ -137,7 +138,7 @@ class NumberCalls(TorchFunctionMode):
         return self._tape.tensor(node).to(dtype)
 
     def _fuse(self, compute: Callable[..., torch.Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """As one operator: of a type of low precision one rounding."""
+        """Computes a fused operator; element types of low precision are computed in f32 and rounded once."""
         dtype = args[0].dtype
         args, kwargs = self._with_tensors(args, kwargs, every=False)
         if dtype not in LOW_PRECISION:
@@ -150,7 +151,7 @@ class NumberCalls(TorchFunctionMode):
         return compute(*args, **kwargs).to(dtype)
 
     def _make(self, function: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A tensor that is filled with a number."""
+        """Creates a tensor that is filled with a number."""
         keyword, position = _FACTORIES[name]
         number = kwargs[keyword] if keyword in kwargs else args[position]
         if not is_traced(number):
@@ -166,7 +167,7 @@ class NumberCalls(TorchFunctionMode):
         return result
 
     def _call_foreach(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """An operator on lists, tensor by tensor."""
+        """Applies an operator on lists of tensors to one tensor at a time."""
         base = name.removeprefix("_foreach_")
         method = getattr(torch.Tensor, base, None)
         count = len(args[0])
@@ -189,7 +190,7 @@ class NumberCalls(TorchFunctionMode):
     # --- Tensors that hold numbers ---
 
     def _uniform(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Node | None:
-        """The number that every element of a call's result is, before it is rounded to the result's type."""
+        """Returns the number that every element of a call's result equals, before rounding to its element type."""
         try:
             if name in _FACTORIES:
                 keyword, position = _FACTORIES[name]
@@ -218,13 +219,13 @@ class NumberCalls(TorchFunctionMode):
                 return self._tape.constant(0)
             return self._tape.apply(operation, *(operands[::-1] if reflected else operands))
         except (IndexError, ArithmeticError, ValueError, TypeError, KeyError):
-            # What is wrong with the call is said where it is made.
+            # The call itself reports the error.
             return None
 
     def _operand(self, value: Any, args: Sequence[Any] = ()) -> Node | None:
         if not isinstance(value, torch.Tensor):
             node = node_of(self._tape, value)
-            # A number is rounded to the type in which the operator computes.
+            # An operator rounds a number to the type in which it computes.
             if node is None or not args:
                 return node
             dtype = _computed_in([*args])
@@ -232,7 +233,7 @@ class NumberCalls(TorchFunctionMode):
         return self.known(value)
 
     def _at(self, node: Node, dtype: torch.dtype | None) -> Node | None:
-        """The number rounded to an element type; None where that is not followed."""
+        """Returns the number rounded to an element type; None if numbers of that type are not tracked."""
         if dtype is torch.float64:
             return node if node.kind is float else self._tape.apply("f64", node)
         if dtype is torch.float32:
@@ -249,8 +250,8 @@ class NumberCalls(TorchFunctionMode):
 
 
 def _computed_in(leaves: Sequence[Any]) -> torch.dtype | None:
-    """The type to which an operator on these arguments rounds its numbers: f32 for those of low precision. None where
-    there is no tensor of floats: that is decided by the number."""
+    """Returns the type to which an operator on these arguments rounds its numbers: f32 if they are of low precision;
+    None if no argument is a floating-point tensor, as the number then decides the type."""
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
     if not any(tensor.is_floating_point() for tensor in tensors):
         return torch.float64 if not tensors else None
@@ -274,10 +275,10 @@ _FACTORIES = {
     "scalar_tensor": ("s", 0),
     "new_tensor": ("data", 1),
 }
-"""Functions that fill a new tensor, and where they have the number."""
+"""Functions that fill a new tensor with a number: the number's keyword and its position among the arguments."""
 
 _BLANKS = {"zeros": 0, "zeros_like": 0, "new_zeros": 0, "ones": 1, "ones_like": 1, "new_ones": 1}
-"""Functions that fill a new tensor with a number of their own."""
+"""Functions that fill a new tensor with a fixed number."""
 
 
 def _add(x: torch.Tensor, other: Any, *, alpha: Any) -> torch.Tensor:
@@ -315,10 +316,10 @@ _FUSED: dict[str, Callable[..., torch.Tensor]] = {
     "baddbmm": _product(torch.bmm),
     "addbmm": _product(lambda one, other: torch.bmm(one, other).sum(0)),
 }
-"""Operators with numbers that are no tensors, as arithmetic."""
+"""Operators with arguments that must be numbers, as arithmetic."""
 
 _FACTORS = ("alpha", "beta", "value")
-"""Arguments that are numbers; PyTorch takes tensors of one element too."""
+"""Arguments that must be numbers; PyTorch also accepts tensors of one element."""
 
 _NUMBER_FIRST = {"add": "alpha", "sub": "alpha", "addcmul": "value", "addcdiv": "value"}
 
@@ -329,10 +330,10 @@ _ARITHMETIC = frozenset(
     rtruediv rpow truediv floordiv rfloordiv mod rmod setitem iadd isub imul itruediv idiv
     """.split()
 )
-"""Operators that take a tensor of shape [] in the place of a number."""
+"""Operators that accept a tensor of shape [] instead of a number."""
 
 _TENSORS_ALONE = frozenset(["clamp", "clip"])
-"""Those that take numbers or tensors, not one of each."""
+"""Operators that accept either numbers or tensors, but no mix of them."""
 
 _UNIFORM = {
     "add": "add",
@@ -363,4 +364,4 @@ _UNIFORM = {
     "fill": "second",
     "zero": "zero",
 }
-"""Operators of which the result holds a number where all that they take does."""
+"""Operators whose result contains one number if each operand does, with the operation of the tape on these numbers."""

@@ -1,11 +1,11 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The rules of torch.optim on one parameter, each as the single-tensor path of its class computes it.
+"""The update rules of torch.optim for one parameter, each as the single-tensor implementation of its class computes it.
 
-A rule is the form that a parameter group gives it: which terms there are. Without weight decay, say, nothing is added.
-Equal forms need the same program; the numbers that a form reads are the program's inputs. So are those that torch.optim
-derives from them in f64: `1 - beta1` in f64, rounded once, is not `1 - beta1` in f32.
+A rule contains the flags of a parameter group that decide which terms an update has: without weight decay, for example,
+nothing is added. Equal rules need the same program. The numbers of a group are inputs of the program, including those
+that torch.optim derives in f64: `1 - beta1` computed in f64 and rounded once differs from `1 - beta1` computed in f32.
 """
 
 import sys
@@ -26,21 +26,21 @@ Slots = dict[str, torch.Tensor]
 
 
 class Rule(Protocol):
-    """The form of a parameter group."""
+    """The update rule of a parameter group."""
 
     @property
     def keys(self) -> list[str]:
-        """Of the state tensors; `step` counts the steps, `count` those since there is a momentum buffer."""
+        """The keys of the state tensors; `step` counts all steps, `count` those with a momentum buffer."""
 
     def read(self, group: Group) -> dict[str, Any]:
-        """The present numbers of a group of this form by name: what the update reads, f64 or tensors of one element."""
+        """Returns the numbers that the update reads from a group, by name: Python numbers or tensors of one element."""
 
     def update(self, slots: Slots, parameter: torch.Tensor, gradient: torch.Tensor, number: Numbers) -> torch.Tensor:
-        """The parameter after a step, which also replaces the slots. Numbers are tensors of shape []."""
+        """Returns the parameter after a step and replaces the slots. The values of `number` are tensors of shape []."""
 
 
 class SGD(NamedTuple):
-    """torch.optim.SGD."""
+    """The rule of torch.optim.SGD."""
 
     maximize: bool
     decay: bool
@@ -50,6 +50,7 @@ class SGD(NamedTuple):
 
     @classmethod
     def of(cls, group: Group) -> Self:
+        """Returns the rule of a parameter group."""
         momentum = bool(group["momentum"] != 0)
         return cls(
             bool(group["maximize"]),
@@ -61,7 +62,7 @@ class SGD(NamedTuple):
 
     @property
     def keys(self) -> list[str]:
-        # Only with dampening does the first step differ from one with a momentum of zero.
+        # The first step differs from a step with a momentum buffer of zeros only if there is dampening.
         return ["momentum_buffer"] * self.momentum + ["count"] * self.dampening
 
     def read(self, group: Group) -> dict[str, Any]:
@@ -89,7 +90,7 @@ class SGD(NamedTuple):
 
 
 class Adam(NamedTuple):
-    """torch.optim.Adam and AdamW."""
+    """The rule of torch.optim.Adam and AdamW."""
 
     maximize: bool
     decay: bool
@@ -98,6 +99,7 @@ class Adam(NamedTuple):
 
     @classmethod
     def of(cls, group: Group) -> Self:
+        """Returns the rule of a parameter group."""
         decay = bool(group["weight_decay"] != 0)
         decoupled = decay and bool(group["decoupled_weight_decay"])
         return cls(bool(group["maximize"]), decay, decoupled, bool(group["amsgrad"]))
@@ -138,7 +140,7 @@ class Adam(NamedTuple):
 
 
 class RMSprop(NamedTuple):
-    """torch.optim.RMSprop."""
+    """The rule of torch.optim.RMSprop."""
 
     maximize: bool
     decay: bool
@@ -147,6 +149,7 @@ class RMSprop(NamedTuple):
 
     @classmethod
     def of(cls, group: Group) -> Self:
+        """Returns the rule of a parameter group."""
         return cls(
             bool(group["maximize"]),
             bool(group["weight_decay"] != 0),
@@ -187,7 +190,7 @@ class RMSprop(NamedTuple):
 def _descent(
     rule: SGD | Adam | RMSprop, parameter: torch.Tensor, gradient: torch.Tensor, number: Numbers
 ) -> torch.Tensor:
-    """The gradient to go against, with weight decay in it."""
+    """Returns the gradient of the descent step: negated for `maximize`, with weight decay added."""
     if rule.maximize:
         gradient = -gradient
     return gradient + parameter * number["weight_decay"] if rule.decay else gradient
@@ -199,18 +202,18 @@ RULES: dict[type, Callable[[Group], Rule]] = {
     torch.optim.AdamW: Adam.of,
     torch.optim.RMSprop: RMSprop.of,
 }
-"""The rule of a parameter group, by the class of the optimizer."""
+"""A function from a parameter group to its rule, by optimizer class."""
 
 
 def has_rule(optimizer: torch.optim.Optimizer) -> bool:
-    """Whether a rule says what an optimizer does: its class is among RULES, and its functions are PyTorch's own.
+    """Whether a rule describes an optimizer: its class is in RULES, and all functions of the class are PyTorch's own.
 
     A user may have replaced the class's `step`, or a function of its module.
     """
     kind = type(optimizer)
     if kind not in RULES:
         return False
-    # Names with two underscores are what torch.compile has put there.
+    # torch.compile adds attributes with two leading underscores to a module.
     module = vars(sys.modules[kind.__module__]).items()
     functions = [*vars(kind).values(), *(value for name, value in module if not name.startswith("__"))]
     return all(map(_is_of_pytorch, filter(_is_function, functions)))
@@ -221,7 +224,7 @@ def _is_function(value: object) -> bool:
 
 
 def _is_of_pytorch(function: Any) -> bool:
-    """Whether a function, and those that it wraps, are PyTorch's or Python's."""
+    """Whether a function and the functions that it wraps belong to PyTorch or Python."""
     while function is not None:
         if not _is_function(function) or is_user_file(function.__code__.co_filename):
             return False

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""An optimizer as a tensor program: its hyper-parameters are arguments, its state is named state."""
+"""An optimizer as a tensor program: its hyper-parameters are arguments, its state consists of named state tensors."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from repro_mlir.frontends.torch.optimizers.traced_optimizers import TracedUpdate
 
 
 class Update(Protocol):
-    """What an optimizer does to its parameters, ready to be traced.
+    """The update of an optimizer, ready to be traced.
 
-    It is made of the optimizer, the names of all parameters of the model, and the names of those that receive a
-    gradient; CaptureError for an optimizer or an option of which there is no program.
+    It is constructed from the optimizer, the names of all parameters of the model, and the names of the parameters that
+    receive a gradient. The constructor raises CaptureError for an unsupported optimizer or option.
 
     Attributes:
       slots: state tensors in the order of the program's arguments.
-      constants: what the first step makes in `optimizer.state` by parameter that is no state: an empty entry, or None,
-        flags and strings by key.
-      numbers: names and element types of what is read from the optimizer before each step.
-      structure: what of the optimizer decides which program it needs, at capture.
-      depends_on_state: whether the optimizer's state has a part in that: a step may need another program than the one
-        before.
+      constants: entries that the first step creates in `optimizer.state` and that are not state tensors: None, flags
+        and strings by parameter and key; a parameter's dict may be empty.
+      numbers: names and element types of the numbers that are read from the optimizer before each step.
+      structure: the properties of the optimizer at capture that determine its program.
+      depends_on_state: whether `structure` depends on the optimizer's state, so that a step may need another program
+        than the previous step.
     """
 
     slots: list[Slot]
@@ -51,13 +51,13 @@ class Update(Protocol):
     def structure(self) -> Hashable: ...
 
     def present_structure(self) -> Hashable:
-        """`structure` as it is now; CaptureError for an option that no program supports."""
+        """Returns `structure` as it is now; raises CaptureError for an option that no program supports."""
 
     def explain(self) -> str:
-        """In what the present structure is another than at capture."""
+        """Returns a description of how the present structure differs from that at capture."""
 
     def read(self) -> Sequence[float]:
-        """The present values of `numbers`; CaptureError or OverflowError where one is none."""
+        """Returns the present values of `numbers`; raises CaptureError or OverflowError if a value is not a number."""
 
     def update(
         self,
@@ -67,15 +67,15 @@ class Update(Protocol):
         numbers: Sequence[torch.Tensor],
         /,
     ) -> None:
-        """One step: replaces the entries of `parameters`, by name, and `state`, by slot name."""
+        """Traces one step: replaces the entries of `parameters`, by name, and of `state`, by slot name."""
 
 
 class OptimizerProgram:
-    """The update of an optimizer with clipped gradients, ready to be traced.
+    """The update of an optimizer with optional gradient clipping, ready to be traced.
 
     Attributes:
       slots: state tensors in the order of the program's arguments.
-      constants: as of `Update`.
+      constants: see `Update`.
       hyper_parameters: names, shapes and element types of the hyper-parameters that are arguments.
     """
 
@@ -86,22 +86,22 @@ class OptimizerProgram:
         updated: Collection[str],
         clip_norm: float | None,
     ) -> None:
-        """Reads groups and state of `optimizer`.
+        """Reads the groups and state of `optimizer`.
 
         Args:
-          optimizer: of a class of RULES, or any other whose `step` can be traced.
-          names: names of all parameters of the model, among which the optimizer's are.
-          updated: names of those that receive a gradient; what happens to the others is up to the optimizer.
-          clip_norm: clips all gradients together to this 2-norm.
+          optimizer: an optimizer of a class in RULES, or one whose `step` can be traced.
+          names: names of all parameters of the model, including those of the optimizer.
+          updated: names of the parameters that receive a gradient; the optimizer decides what happens to the others.
+          clip_norm: the largest 2-norm of all gradients together, to which they are clipped.
         Raises:
-          CaptureError: an optimizer or an option without a program, or a hyper-parameter that is no number.
+          CaptureError: an unsupported optimizer or option, or a hyper-parameter that is not a number.
         """
         if clip_norm is not None and not (isinstance(clip_norm, numbers.Real) and 0 < float(clip_norm) < math.inf):
             raise CaptureError(f"expected a number above 0 as clip_norm, got {clip_norm!r}")
         self._clip_norm = None if clip_norm is None else float(clip_norm)
         self._optimizer = optimizer
         members = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-        # The rules square elements; PyTorch's steps take real and imaginary parts by themselves.
+        # The rules square elements, whereas PyTorch's steps update real and imaginary parts separately.
         by_rule = has_rule(optimizer) and not any(parameter.is_complex() for parameter in members)
         make = RuleUpdate if by_rule else TracedUpdate
         self._update: Update = make(optimizer, names, updated)
@@ -117,16 +117,16 @@ class OptimizerProgram:
 
     @property
     def depends_on_state(self) -> bool:
-        """As of `Update`."""
+        """See `Update`."""
         return self._update.depends_on_state
 
     @property
     def structure(self) -> Hashable:
-        """What of the optimizer decides which program it needs, at capture; see `present_structure`."""
+        """The properties of the optimizer at capture that determine its program; see `present_structure`."""
         return self._update.structure
 
     def present_structure(self) -> Hashable:
-        """What of the optimizer decides which program it needs, as it is now; cheap enough for every step.
+        """Returns the present properties that determine the optimizer's program; cheap enough for every step.
 
         Raises:
           CaptureError: an option that no program supports.
@@ -135,10 +135,10 @@ class OptimizerProgram:
 
     @float_environment()
     def read_hyper_parameters(self) -> list[torch.Tensor]:
-        """The present values of `hyper_parameters`, each rounded once; equal numbers give the same tensors again.
+        """Returns the present `hyper_parameters`, each rounded once; equal numbers yield the same tensors again.
 
         Raises:
-          CaptureError: the structure is another than at capture, or a hyper-parameter is no number.
+          CaptureError: the structure differs from that at capture, or a hyper-parameter is not a number.
         """
         if self.present_structure() != self.structure:
             raise CaptureError(f"{self._update.explain()}: capture the step again")
@@ -164,12 +164,12 @@ class OptimizerProgram:
         state: dict[str, torch.Tensor],
         hyper_parameters: Sequence[torch.Tensor],
     ) -> None:
-        """One step: replaces the entries of `parameters` and `state`.
+        """Traces one step: replaces the entries of `parameters` and `state`.
 
         Args:
-          parameters, gradients: by parameter name.
-          state: by slot name.
-          hyper_parameters: one tensor per entry of the attribute.
+          parameters, gradients: tensors by parameter name.
+          state: state tensors by slot name.
+          hyper_parameters: one tensor per entry of the attribute `hyper_parameters`.
         """
         count = len(self._update.numbers)
         if self._clip_norm is not None:
@@ -193,9 +193,9 @@ class OptimizerProgram:
 
 
 def clip_by_global_norm(gradients: Mapping[str, torch.Tensor], limit: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Scales gradients as torch.nn.utils.clip_grad_norm_(parameters, limit) does (the 2-norm)."""
+    """Scales gradients as `torch.nn.utils.clip_grad_norm_(parameters, limit)` does (2-norm)."""
     norms = [torch.linalg.vector_norm(gradient) for gradient in gradients.values()]
     total = torch.linalg.vector_norm(torch.stack([norm.to(norms[0].dtype) for norm in norms]))
-    # PyTorch divides a Python number by a tensor so.
+    # PyTorch computes a Python number divided by a tensor as a product with the reciprocal.
     factor = torch.clamp((torch.reciprocal(total + 1e-6) * limit).to(total.dtype), max=1.0)
     return {name: gradient * factor.to(gradient.dtype) for name, gradient in gradients.items()}

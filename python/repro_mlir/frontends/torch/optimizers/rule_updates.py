@@ -3,7 +3,7 @@
 
 """The update of an optimizer of torch.optim that has a rule (`optimizer_rules`).
 
-The step counters are tensors, so bias corrections are computed by the program itself.
+Step counters are tensors, so the program itself computes bias corrections.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from repro_mlir.frontends.torch.trace.repeated_calls import Repeats
 
 
 class RuleUpdate:
-    """An `optimizers.Update` by the rule of the optimizer's class.
+    """An `optimizers.Update` that applies the rule of the optimizer's class.
 
-    Its structure is, per parameter group, the rule (flags, and which hyper-parameters are zero) and the identities of
-    the parameters.
+    Its structure consists of the rule (flags, and which hyper-parameters are zero) and the identities of the parameters
+    per parameter group.
     """
 
     constants: Mapping[torch.Tensor, dict[Any, Any]] = {}
@@ -36,14 +36,14 @@ class RuleUpdate:
     def __init__(
         self, optimizer: torch.optim.Optimizer, names: Mapping[torch.Tensor, str], updated: Collection[str]
     ) -> None:
-        """As `optimizers.Update`; the optimizer's class is among RULES."""
+        """See `optimizers.Update`; the optimizer's class is in RULES."""
         self._optimizer = optimizer
         self._rule = RULES[type(optimizer)]
         self.slots: list[Slot] = []
         self._updates: list[tuple[str, int, Rule, Mapping[str, str]]] = []
         self._counters: list[str] = []
         self._rules = self._present_rules()
-        # Kept alive, as the structure tells them apart by their identities.
+        # A reference to the parameters, as the structure distinguishes them by their `id`.
         self._parameters = [list(group["params"]) for group in optimizer.param_groups]
         self.structure = self.present_structure()
         self.numbers: list[TensorType] = []
@@ -73,7 +73,7 @@ class RuleUpdate:
         self._updates.append((name, group, rule, slots))
 
     def _counter(self, group: int, parameter: torch.nn.Parameter, key: str, taken: Any) -> str:
-        """The step counter of a parameter: one per group and value, as all its parameters step together."""
+        """Returns the name of a parameter's step counter; parameters of a group with equal counters share it."""
         value = torch.as_tensor(taken, dtype=torch.float32).detach().clone().reshape([])
         prefix = f"optimizer.group{group}.{key}"
         for slot in self.slots:
@@ -100,17 +100,19 @@ class RuleUpdate:
         return rules
 
     def present_structure(self) -> Hashable:
+        """Returns the present rule and the parameter identities of each group; see `optimizers.Update`."""
         members = [tuple(map(id, group["params"])) for group in self._optimizer.param_groups]
         return tuple(zip(self._present_rules(), members, strict=True))
 
     def explain(self) -> str:
+        """Returns a description of how the present structure differs from that at capture."""
         for index, (was, now) in enumerate(zip(self._rules, self._present_rules(), strict=False)):
             if was != now:
                 return f"optimizer parameter group {index} was captured as {was}, is {now}"
         return "the parameter groups are others than at capture"
 
     def _numbers(self, index: int) -> dict[str, float]:
-        """The present hyper-parameters of a group of the captured structure by name."""
+        """Returns the present hyper-parameters of a group that still has its captured structure, by name."""
         group = self._optimizer.param_groups[index]
         try:
             return {name: float(number) for name, number in self._rules[index].read(group).items()}
@@ -118,6 +120,7 @@ class RuleUpdate:
             raise CaptureError(f"optimizer parameter group {index}: {one_line(error)}") from None
 
     def read(self) -> list[float]:
+        """Returns the present hyper-parameters of all groups, in the order of `numbers`."""
         return [number for index in range(len(self._rules)) for number in self._numbers(index).values()]
 
     def update(
@@ -127,6 +130,7 @@ class RuleUpdate:
         state: dict[str, torch.Tensor],
         numbers: Sequence[torch.Tensor],
     ) -> None:
+        """Traces one step; see `optimizers.Update`."""
         remaining = iter(numbers)
         named = [{name: next(remaining) for name in self._numbers(index)} for index in range(len(self._rules))]
         for name in self._counters:
@@ -148,7 +152,7 @@ class RuleUpdate:
 def _updated(
     rule: Rule, names: Sequence[str], parameter: torch.Tensor, gradient: torch.Tensor, *values: torch.Tensor
 ) -> list[torch.Tensor]:
-    """The parameter and its slots after a step, from its slots and the numbers of those names."""
+    """Returns the parameter and its slots after a step; `values` are its slots, then the numbers that `names` lists."""
     slots = dict(zip(rule.keys, values, strict=False))
     number = dict(zip(names, values[len(slots) :], strict=True))
     after = rule.update(slots, parameter, gradient.to(parameter.dtype), number)

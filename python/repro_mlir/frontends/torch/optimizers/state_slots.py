@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The state of an optimizer as tensors of a program, and where the optimizer keeps each."""
+"""The state of an optimizer as tensors of a program, and where the optimizer stores each of them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any, Literal
 import torch
 
 Owner = torch.nn.Parameter | int
-"""Whose `optimizer.state` holds a value; a number: the parameter group that does."""
+"""The owner of a value: the parameter whose entry of `optimizer.state` contains it, or a parameter group's index."""
 
 
 def held_by(optimizer: torch.optim.Optimizer, owner: Owner) -> dict[Any, Any]:
-    """The dict in which the optimizer keeps what it has for an owner; an empty one where it has nothing yet."""
+    """Returns the dict in which the optimizer stores the values of an owner; an empty dict if there are none yet."""
     if isinstance(owner, int):
         return optimizer.param_groups[owner]
     return optimizer.state.get(owner, {})
@@ -26,14 +26,14 @@ class Slot:
     """One tensor of optimizer state.
 
     Attributes:
-      name: `optimizer.<parameter name>.<key>`, or `optimizer.group<i>.<key>` of a value that several parameters have.
-      owners: those whose state holds it; all hold the same value.
-      key: where they hold it.
-      kind: `tensor`: its one owner holds a tensor. `counter`: each owner holds a tensor of shape []. `number`: each
-        owner holds a Python number of the type `number`, here an f64. `count`: no owner holds it: whether there is a
-        momentum buffer.
-      initial: its value at capture.
-      start: its value where an owner holds none. None: the program is not for such an optimizer.
+      name: `optimizer.<parameter name>.<key>`, or `optimizer.group<i>.<key>` if several parameters share the value.
+      owners: the parameters or groups that store the value; it is equal for all of them.
+      key: the key under which each owner stores the value.
+      kind: `tensor`: the only owner stores a tensor. `counter`: each owner stores a tensor of shape []. `number`: each
+        owner stores a Python number of the type `number`; here it is an f64. `count`: no owner stores the value, which
+        records whether there is a momentum buffer.
+      initial: the value at capture.
+      start: the value for an owner that stores none yet. None: the program does not support such an optimizer.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Slot:
     number: type[int] | type[float] = float
 
     def store(self, optimizer: torch.optim.Optimizer, value: torch.Tensor) -> None:
-        """Gives each owner the value, as the optimizer's own `step` leaves it."""
+        """Stores the value in each owner, as the optimizer's own `step` leaves it."""
         for owner in self.owners:
             held = optimizer.param_groups[owner] if isinstance(owner, int) else optimizer.state[owner]
             old = held.get(self.key)

@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Python numbers of a traced optimizer: arithmetic that the program computes in f64, decisions that belong to its form.
+"""Python numbers of a traced optimizer: the program computes their arithmetic in f64, and decisions specialize it.
 
-Python computes in f64, and so does the program: +, -, *, / and square roots are the same bits. Powers, exponentials and
-logarithms are not libm's, which differs from machine to machine; see `_power`.
+The program computes in f64 as Python does: +, -, *, / and square roots yield the same bits. Powers, exponentials and
+logarithms differ from those of libm, which depend on the machine; see `_power`.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _EXPONENT_BITS = 32
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """A number of a trace; equal ones of a tape are one object.
+    """A number of a trace; equal numbers of a tape are the same object.
 
     Attributes:
-      operation: `leaf`, `constant`, `tensor`, or one of `_OPERATIONS`.
-      operands: what it is computed from; of a leaf its key, of a constant the number.
+      operation: `leaf`, `constant`, `tensor`, or a key of `_OPERATIONS`.
+      operands: the operands of the operation; for a leaf its key, for a constant the number.
       kind: float, int or bool.
-      value: at capture; None where it depends on tensors.
+      value: the number at capture; None if it depends on tensors.
     """
 
     operation: str
@@ -53,11 +53,11 @@ class Node:
 
 @dataclass(frozen=True)
 class Guard:
-    """A decision of the step's on a number.
+    """A decision of the step that depends on a number.
 
     Attributes:
-      exact: whether the number itself was asked for, not a comparison.
-      line: the line of the user, or "".
+      exact: whether the step reads the number itself, not only the outcome of a comparison.
+      line: the user's source line, or "".
     """
 
     exact: bool
@@ -65,11 +65,11 @@ class Guard:
 
 
 class Tape:
-    """The numbers of a traced step, and what it decides by them.
+    """The numbers of a traced step, and the decisions that depend on them.
 
     Attributes:
-      guards: the decisions by node; with other outcomes another program is needed.
-      read: the leaves that tensors are computed from, since `begin`.
+      guards: the decisions by node; another program is needed if one of them has another outcome.
+      read: the leaves from which tensors have been computed since `begin`.
     """
 
     def __init__(self) -> None:
@@ -80,35 +80,35 @@ class Tape:
         self._source: Callable[[Node], torch.Tensor] | None = None
 
     def begin(self, source: Callable[[Node], torch.Tensor]) -> None:
-        """Begins a trace: `source` gives the tensor, f64 of shape [], of a leaf."""
+        """Begins a trace; `source` returns the tensor of a leaf, an f64 of shape []."""
         self._source, self._tensors = source, {}
         self.read.clear()
 
     def end(self) -> None:
-        """Ends a trace, of which no tensor is kept."""
+        """Ends a trace and drops its tensors."""
         self._source, self._tensors = None, {}
 
     def leaf(self, key: Hashable, value: Scalar) -> Node:
-        """A number that is given from outside, by a key that is its own."""
+        """Returns the node of an input number, which `key` identifies."""
         if isinstance(value, int) and abs(value) > _EXACT_INTEGERS:
             raise CaptureError(f"the number {value} has no place in an f64, expected one of at most 2^53")
         return self._node("leaf", (key, type(value), _bits(value)), type(value), value)
 
     def constant(self, value: Scalar) -> Node:
-        """A number that the code itself has."""
+        """Returns the node of a number that the step's code contains."""
         return self._node("constant", (type(value), _bits(value)), type(value), value)
 
     def tensor_element(self, tensor: torch.Tensor) -> Node:
-        """The element of a tensor of the trace."""
+        """Returns the node of the only element of a tensor of the trace."""
         kind = float if tensor.is_floating_point() else int
         node = Node("tensor", (tensor,), kind, None)
         self._tensors[node] = tensor.reshape([]).to(torch.float64)
         return node
 
     def apply(self, operation: str, *operands: Node) -> Node:
-        """The result of one of `_OPERATIONS`."""
+        """Returns the node of an operation of `_OPERATIONS`."""
         if operation == "pow" and all(each.kind is int for each in operands):
-            # Of a negative exponent the power is no integer.
+            # A power of integers is an integer only if the exponent is not negative.
             self.decide(self.apply("ge", operands[1], self.constant(0)))
         found = _OPERATIONS[operation]
         if any(each.value is None for each in operands):
@@ -123,7 +123,7 @@ class Tape:
         return self._nodes.setdefault((operation, *operands), Node(operation, operands, kind, value))
 
     def tensor(self, node: Node) -> torch.Tensor:
-        """The number in the program: f64 of shape []; of a comparison i1."""
+        """Returns the number as a tensor of the program: f64 of shape [], or i1 for a comparison."""
         if node not in self._tensors:
             if node.operation == "leaf":
                 assert self._source is not None
@@ -139,11 +139,11 @@ class Tape:
         return self._tensors[node]
 
     def decide(self, node: Node) -> bool:
-        """The outcome of a comparison, which the program's form has from now on."""
+        """Returns the outcome of a comparison, for which the program is specialized from now on."""
         return bool(self._guarded(node, exact=False))
 
     def exact(self, node: Node) -> Scalar:
-        """The number itself, which the program's form has from now on."""
+        """Returns the number itself, for which the program is specialized from now on."""
         return self._guarded(node, exact=True)
 
     def _guarded(self, node: Node, exact: bool) -> Scalar:
@@ -154,10 +154,10 @@ class Tape:
         return node.value
 
     def outcomes(self, values: Mapping[Node, Scalar] | None = None) -> tuple[Hashable, ...]:
-        """What the guards give, with these values of the leaves, or as at capture.
+        """Returns the outcomes of the guards for these values of the leaves, or those at capture.
 
         Raises:
-          ArithmeticError, ValueError: as the step itself would.
+          ArithmeticError, ValueError: the step itself would raise the error for these values.
         """
         known: dict[Node, Scalar] = {}
 
@@ -175,7 +175,7 @@ class Tape:
 
 
 def leaves_of(node: Node) -> Iterator[Node]:
-    """The leaves that a number is computed from."""
+    """Yields the leaves from which a number is computed."""
     pending, seen = [node], {node}
     while pending:
         found = pending.pop()
@@ -188,7 +188,7 @@ def leaves_of(node: Node) -> Iterator[Node]:
 
 
 def _bits(value: Scalar) -> Hashable:
-    # Tells -0.0 from 0.0; a NaN is one.
+    # The hexadecimal format distinguishes -0.0 from 0.0, and makes all NaNs equal.
     return value.hex() if isinstance(value, float) else value
 
 
@@ -197,12 +197,12 @@ def _bits(value: Scalar) -> Hashable:
 
 @dataclass(frozen=True)
 class _Operation:
-    """What Python computes, and what the program computes on f64 of shape []."""
+    """An operation as Python computes it, and as the program computes it on f64 tensors of shape []."""
 
     number: Callable[..., Any]
     tensor: Callable[..., torch.Tensor]
     kind: type | None = None
-    """Of the result; None: as its operands."""
+    """The type of the result; None: that of the operands."""
 
 
 def _to_f32(value: float) -> float:
@@ -216,7 +216,7 @@ _DIGITS = Context(prec=40)
 
 
 def _rounded(function: Callable[[Decimal], Decimal], value: float, special: Callable[[float], float]) -> float:
-    """An elementary function as the program has it: of an f32, rounded to f32."""
+    """Computes an elementary function as the program does: rounds the operand to f32 and the result to f32."""
     value = _to_f32(value)
     if not math.isfinite(value):
         return special(value)
@@ -238,7 +238,7 @@ def _integer_power(x: float, exponent: int) -> float:
 
 
 def _power(x: Scalar, y: Scalar) -> Scalar:
-    """x ** y by squaring for the integer part of y, and by the f32 power for the rest: no libm has a part in it."""
+    """Returns x ** y independent of libm: by squaring for the integer part of y, by an f32 power for the rest."""
     if isinstance(x, int) and isinstance(y, int):
         return x**y if y >= 0 else _integer_power(x, y)
     if y == 0.5:
@@ -261,7 +261,7 @@ def _power(x: Scalar, y: Scalar) -> Scalar:
 
 
 def _constant_power(x: torch.Tensor, y: Scalar) -> torch.Tensor:
-    """As `_power`, for an exponent that the code has."""
+    """Returns x ** y as `_power` does, for an exponent that is a constant of the code."""
     if y == 0.5:
         return torch.sqrt(x)
     whole = math.trunc(y) if math.isfinite(y) else 0
@@ -281,7 +281,7 @@ def _constant_power(x: torch.Tensor, y: Scalar) -> torch.Tensor:
 
 
 def _program_power(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """As `_power`; NaN for exponents of 2^32 and more."""
+    """Returns x ** y as `_power` does; NaN if the exponent's magnitude is 2^32 or larger."""
     whole = torch.trunc(y)
     rest = torch.pow(x.to(torch.float32), (y - whole).to(torch.float32)).to(torch.float64)
     count, square, result = whole.abs(), x, torch.ones_like(x)
@@ -326,17 +326,17 @@ _OPERATIONS: dict[str, _Operation] = {
     "eq": _compare(operator.eq),
     "ne": _compare(operator.ne),
 }
-"""Arithmetic of numbers by name; Python's max and min have the first where neither is beyond the other."""
+"""The operations on numbers by name; as in Python, max and min return the first of two equal operands."""
 
 
 # --- Numbers as the step sees them ---
 
 
 class TracedNumber:
-    """What the two classes of numbers have in common.
+    """The base class of traced floats and integers.
 
-    They are of PyTorch's symbolic numbers, which its operators take in the place of a number; `NumberCalls` has each
-    replaced before an operator looks inside. To Python they say that they are a float, or an int.
+    The subclasses derive from PyTorch's symbolic numbers, which its operators accept instead of Python numbers;
+    `NumberCalls` replaces them before an operator reads their value. Their `__class__` claims to be float or int.
     """
 
     tape: Tape
@@ -360,7 +360,7 @@ class TracedNumber:
         return self.tape.decide(self.tape.apply(operation, self.number, node))
 
     def exact(self) -> Any:
-        """The Python number, of which the program is from now on."""
+        """Returns the Python number, for which the program is specialized from now on."""
         return self.tape.exact(self.number)
 
     def __eq__(self, other: object) -> Any:
@@ -382,15 +382,19 @@ class TracedNumber:
         return self
 
     def sqrt(self) -> Any:
+        """Returns the square root."""
         return self._apply("sqrt")
 
     def exp(self) -> Any:
+        """Returns the exponential."""
         return self._apply("exp")
 
     def log(self) -> Any:
+        """Returns the natural logarithm."""
         return self._apply("log")
 
     def conjugate(self) -> Any:
+        """Returns the number itself, which is real."""
         return self
 
     def __pos__(self) -> Any:
@@ -419,7 +423,7 @@ for _name in ("is_integer", "hex", "as_integer_ratio"):
 
 
 class TracedFloat(TracedNumber, torch.SymFloat):
-    """A float."""
+    """A traced float."""
 
     __hash__ = TracedNumber.__hash__
 
@@ -429,7 +433,7 @@ class TracedFloat(TracedNumber, torch.SymFloat):
 
 
 class TracedInt(TracedNumber, torch.SymInt):
-    """An int."""
+    """A traced int."""
 
     __hash__ = TracedNumber.__hash__
 
@@ -441,23 +445,24 @@ class TracedInt(TracedNumber, torch.SymInt):
         return int(self.exact())
 
     def bit_length(self) -> int:
+        """Returns the number of bits of the exact int."""
         return int(self.exact()).bit_length()
 
 
 def is_traced(value: Any) -> bool:
-    """Whether a value is a number of a trace; `isinstance` is told otherwise."""
+    """Whether a value is a number of a trace, which `isinstance` cannot determine as `__class__` is float or int."""
     return issubclass(type(value), TracedNumber)
 
 
 def traced_number(tape: Tape, node: Node) -> Any:
-    """The number as the step sees it: a Python number where nothing from outside is in it."""
+    """Returns the number for use in the step: a Python number if it depends on no input."""
     if node.operation == "constant":
         return node.value
     return (TracedInt if node.kind is int else TracedFloat)(tape, node)
 
 
 def node_of(tape: Tape, value: Any) -> Node | None:
-    """The node of a number; None of anything else."""
+    """Returns the node of a number; None for anything else."""
     if is_traced(value):
         return value.number
     if isinstance(value, bool):
@@ -526,7 +531,7 @@ def _clock(name: str, original: Callable[[], Any]) -> Callable[[], Any]:
 
 @contextlib.contextmanager
 def replaced(owner: types.ModuleType, name: str, value: Any) -> Iterator[None]:
-    """Gives an attribute of a module another value within its block."""
+    """Sets an attribute of a module to another value within the block."""
     former = getattr(owner, name)
     setattr(owner, name, value)
     try:
@@ -537,9 +542,11 @@ def replaced(owner: types.ModuleType, name: str, value: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def functions_on_numbers(modules: Iterable[types.ModuleType], known: Known) -> Iterator[None]:
-    """Lets `min`, `max` and functions of `math` take traced numbers, also where `modules` have imported them by name,
-    and `min` and `max` tensors of shape [] too, of which `known` does not know the number; CaptureError where code of
-    the user's reads a clock."""
+    """Makes `min`, `max` and functions of `math` accept traced numbers, also where `modules` imported them by name.
+
+    `min` and `max` also accept tensors of shape [] whose number `known` does not know. Raises CaptureError if the
+    user's code reads a clock.
+    """
     with contextlib.ExitStack() as stack:
         for name in ("max", "min"):
             stack.enter_context(replaced(builtins, name, _chosen(name, getattr(builtins, name), known)))

@@ -1,11 +1,11 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The update of any optimizer that is written in Python: what its class's own `step` does to a shadow of it.
+"""The update of any optimizer written in Python: traces its class's own `step` on a shadow of the optimizer.
 
-The shadow has the optimizer's attributes, and groups, state and parameters of its own: tensors of a trace, and numbers
-that are followed (`traced_numbers`). First runs on fake tensors find which state there is and how it begins, which
-numbers the step changes, and which it reads.
+The shadow has the optimizer's attributes, and its own groups, state and parameters, which consist of tensors of a trace
+and of traced numbers (`traced_numbers`). Runs on fake tensors first determine which state exists and its initial
+values, which numbers the step changes, and which numbers it reads.
 """
 
 from __future__ import annotations
@@ -46,35 +46,36 @@ from repro_mlir.frontends.torch.trace.recording import Recording
 from repro_mlir.frontends.torch.trace.tracing import errors_with_lines, without_other_random_numbers
 
 _COUNTED = (torch.float32, torch.float64, torch.int64)
-"""Element types of the tensors of shape [] in state that are followed as numbers."""
+"""Element types of the state tensors of shape [] that are tracked as numbers."""
 
 _ATTEMPTS = 8
-"""How often a step is run until nothing new is found about its state."""
+"""The maximum number of runs of a step until a run finds nothing new about its state."""
 
 _LOOKED_AFTER = {"state", "param_groups", "step", "_opt_called", "_step_count", "_optimizer_step_pre_hooks"}
-"""Attributes of optimizers that others look at, or of which no step depends."""
+"""Attributes of optimizers that are handled elsewhere, or on which no step depends."""
 
 _IMPLEMENTATIONS = ("foreach", "fused")
-"""Options that choose among implementations of the same step."""
+"""Options that select among implementations of the same step."""
 
 _ABSENT = object()
 
 
 class TracedUpdate:
-    """An `optimizers.Update` by tracing `step`.
+    """An `optimizers.Update` that traces `step`.
 
-    Its structure is the identities of the parameters, the flags of the groups, the optimizer's attributes, whether
-    there is state that begins with the first gradient, and what the step decides by its numbers.
+    Its structure consists of the identities of the parameters, the flags of the groups, the optimizer's attributes,
+    whether there is state that the first gradient initializes, and the decisions of the step that depend on its
+    numbers.
     """
 
     def __init__(
         self, optimizer: torch.optim.Optimizer, names: Mapping[torch.Tensor, str], updated: Collection[str]
     ) -> None:
-        """As `optimizers.Update`. CaptureError for what its step does that no program can do, with the user's line."""
+        """See `optimizers.Update`. Raises CaptureError with the user's line if no program can do what the step does."""
         check_class(optimizer)
         _check_groups(optimizer)
         self._optimizer = optimizer
-        # Kept alive, as the structure tells them apart by their identities.
+        # A reference to the parameters, as the structure distinguishes them by their `id`.
         self._members = [list(group["params"]) for group in optimizer.param_groups]
         self._names: dict[torch.Tensor, str] = {each: names[each] for members in self._members for each in members}
         self._updated = set(updated)
@@ -85,7 +86,7 @@ class TracedUpdate:
         self._flags: list[tuple[torch.Tensor, Any, Any]] = []
         with errors_with_lines({}), without_other_random_numbers():
             self._tape, run = self._analyse()
-        # Entries of state that begin with the first gradient: as long as there is none, the step is another.
+        # The first gradient initializes these entries of state; the step differs as long as they are missing.
         self._fresh = [(each.parameter, key) for each in run.states for key in each.dependent]
         self._make_slots(run)
         self._refuse_changing_numbers(run)
@@ -95,9 +96,11 @@ class TracedUpdate:
 
     @property
     def structure(self) -> Hashable:
+        """The structure at capture; see `optimizers.Update`."""
         return self._form, self._tape.outcomes()
 
     def present_structure(self) -> Hashable:
+        """Returns the present structure; see `optimizers.Update`."""
         _check_groups(self._optimizer)
         form = self._present_form()
         if form != self._form:
@@ -106,24 +109,27 @@ class TracedUpdate:
             values = {leaf: self._value(leaf) for node in self._tape.guards for leaf in leaves_of(node)}
             return form, self._tape.outcomes(values)
         except (ArithmeticError, ValueError) as error:
-            # As for any other outcome: what the step itself does there is another form.
+            # An error is an outcome too: the step itself raises it, so that the structure differs from that at capture.
             return form, one_line(error)
 
     @property
     def depends_on_state(self) -> bool:
+        """Whether the structure depends on the optimizer's state; see `optimizers.Update`."""
         guarding = {leaf for node in self._tape.guards for leaf in leaves_of(node)}
         return bool(self._fresh) or not guarding.isdisjoint(self._slot_of)
 
     def explain(self) -> str:
+        """Returns a description of how the present structure differs from that at capture."""
         if self._present_form() != self._form:
             return "flags, attributes, parameters or state of the optimizer are others than at capture"
         return "what the optimizer's step decides by its numbers is another than at capture"
 
     def read(self) -> list[float]:
+        """Returns the present values of `numbers`."""
         return [float(self._value(leaf)) for leaf in self._inputs]
 
     def _value(self, leaf: Node) -> Scalar:
-        """The present number of a leaf."""
+        """Returns the present number of a leaf."""
         slot = self._slot_of.get(leaf)
         if slot is None:
             _, index, path = leaf.operands[0]
@@ -153,12 +159,12 @@ class TracedUpdate:
     # --- Analysis ---
 
     def _analyse(self) -> tuple[Tape, _Run]:
-        """Runs the step on fake tensors until nothing new is found; returns the last run."""
+        """Runs the step on fake tensors until a run finds nothing new; returns the tape and the run of the last one."""
         for _ in range(_ATTEMPTS):
             tape, size = Tape(), self._findings.size
             with FakeTensorMode(), Compositions(), torch.no_grad():
                 run = _Run(self._optimizer, self._names, self._findings, tape, _Fakes(self._names, self._updated))
-                # A queue or a pipe is refused before the next run, which could wait for it.
+                # The recording refuses a queue or a pipe before the next run, which could block on it.
                 with Recording().recorded():
                     run.step()
             self._findings.learn(run)
@@ -181,7 +187,8 @@ class TracedUpdate:
                 raise CaptureError(f"the optimizer's step removes {entries.place(key)}: expected state that stays")
             if entries.parameter not in self._optimizer.state and run.has_touched(entries):
                 self.constants[entries.parameter] = {}
-            # Not in the order in which the step makes them: one that finds them has another.
+            # Sorted, as the order in which a step creates entries differs from the order in an optimizer that has them
+            # already.
             for key in sorted(entries, key=str):
                 self._make_slot(run, entries, key, shared)
 
@@ -242,7 +249,7 @@ class TracedUpdate:
             self._slot_of[leaf] = slot
 
     def _refuse_changing_numbers(self, run: _Run) -> None:
-        """CaptureError where the step asks for a number that it changes itself: each step would need a program."""
+        """Raises CaptureError if the step reads a number that it changes: each step would need a program."""
         changing = {leaf for leaf, slot in self._slot_of.items() if run.node(slot.owners[0], slot.key) is not leaf}
         for node, guard in self._tape.guards.items():
             if guard.exact and not changing.isdisjoint(leaves_of(node)):
@@ -262,6 +269,7 @@ class TracedUpdate:
         state: dict[str, torch.Tensor],
         numbers: Sequence[torch.Tensor],
     ) -> None:
+        """Traces one step; see `optimizers.Update`."""
         given = dict(zip(self._inputs, numbers, strict=True))
 
         def number(leaf: Node) -> torch.Tensor:
@@ -292,15 +300,15 @@ class TracedUpdate:
 
 
 class _Tensors(Protocol):
-    """Where the tensors of a run come from."""
+    """The source of the tensors of a run."""
 
     def parameter(self, parameter: torch.Tensor) -> torch.Tensor:
-        """A new tensor with the parameter's value, which the step may write."""
+        """Returns a new tensor with the parameter's value, which the step may modify."""
 
     def gradient(self, parameter: torch.Tensor) -> torch.Tensor | None: ...
 
     def state(self, parameter: torch.Tensor, key: Any, value: torch.Tensor) -> torch.Tensor:
-        """A new tensor with the value of an entry of state, at capture `value`, which the step may write."""
+        """Returns a new, writable tensor for an entry of state; `value` is the value at capture."""
 
     def number(self, leaf: Node) -> torch.Tensor: ...
 
@@ -355,7 +363,7 @@ _DEPENDENT = object()
 
 @dataclass(frozen=True)
 class _Uniform:
-    """The first value of an entry of state: a tensor of one number."""
+    """The first value of an entry of state: a tensor whose elements all equal one number."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -363,27 +371,28 @@ class _Uniform:
     number: Scalar
 
     def make(self) -> torch.Tensor:
+        """Returns a new tensor with this value."""
         return torch.empty_strided(self.shape, self.strides, dtype=self.dtype).fill_(self.number)
 
 
 def _start(first: Any, last: Any) -> Any:
-    """The initial value of an entry of state that the first step makes as `first` and leaves as `last`."""
+    """Returns the initial value of an entry of state that the first step creates as `first` and leaves as `last`."""
     if isinstance(first, _Uniform):
         return first.make()
     if type(first) in (int, float) and isinstance(last, torch.Tensor):
-        # A number that becomes a tensor is one from the beginning.
+        # An entry that begins as a number and becomes a tensor is a tensor from the beginning.
         return torch.full(tuple(last.shape), first, dtype=last.dtype)
     return first
 
 
 class _Entries(dict[Any, Any]):
-    """What the shadow's state has for a parameter.
+    """The entries of the shadow's state for one parameter.
 
     Attributes:
-      index: of the parameter group.
-      before: the entries as they were, of the optimizer or as a first step begins them.
-      leaves: of the entries that are followed as numbers, by key.
-      made: the first values of the entries that the step has made, `_DEPENDENT` where more than one number decides.
+      index: the index of the parameter group.
+      before: the entries before the step: those of the optimizer, or the initial values of a first step.
+      leaves: the leaves of the entries that are tracked as numbers, by key.
+      made: the first values of the entries that the step has created; `_DEPENDENT` for a value that is not a constant.
     """
 
     def __init__(self, index: int, parameter: torch.nn.Parameter, name: str, begin: Callable[[Any], Any]) -> None:
@@ -398,15 +407,15 @@ class _Entries(dict[Any, Any]):
 
     @property
     def dependent(self) -> list[Any]:
-        """The entries of which the first value is no number of the code's."""
+        """The keys of the entries whose first value is not a constant of the code."""
         return [key for key, value in self.made.items() if value is _DEPENDENT]
 
     def place(self, key: Any) -> str:
-        """The name of an entry in messages."""
+        """Returns the name of an entry for error messages."""
         return f"state {key!r} of parameter {self.name}"
 
     def enter(self, key: Any, value: Any) -> None:
-        """Sets an entry that was there before the step."""
+        """Sets an entry that existed before the step."""
         super().__setitem__(key, value)
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -415,11 +424,13 @@ class _Entries(dict[Any, Any]):
         super().__setitem__(key, value)
 
     def setdefault(self, key: Any, default: Any = None) -> Any:
+        """Returns an entry; sets it to `default` first if it is missing."""
         if key not in self:
             self[key] = default
         return self[key]
 
     def update(self, *others: Any, **values: Any) -> None:
+        """Sets entries as `dict.update` does, and records those that are new."""
         for key, value in dict(*others, **values).items():
             self[key] = value
 
@@ -447,7 +458,7 @@ class _States(defaultdict[Any, Any]):
         own.update(value)
 
     def refuse_others(self) -> None:
-        """CaptureError for state of anything but a parameter with a gradient."""
+        """Raises CaptureError if there is state for a key that is not a parameter with a gradient."""
         for key, value in self.items():
             if value and not isinstance(value, _Entries):
                 whose = "a parameter without a gradient" if isinstance(key, torch.Tensor) else repr(key)
@@ -455,13 +466,13 @@ class _States(defaultdict[Any, Any]):
 
 
 class _Findings:
-    """What the runs of a step have found.
+    """The facts about a step that its runs have found.
 
     Attributes:
-      starts: how state begins that the first step makes, by parameter and key.
+      starts: initial values of the state that the first step creates, by parameter and key.
       stepped: entries of groups that the step changes, by group and key.
       apart: entries of state that are numbers and differ between the parameters of a group.
-      unfollowed: entries of state that are tensors of shape [] and no numbers.
+      unfollowed: entries of state that are tensors of shape [] but cannot be tracked as numbers.
     """
 
     def __init__(self) -> None:
@@ -472,10 +483,11 @@ class _Findings:
 
     @property
     def size(self) -> int:
-        """Grows with what is found."""
+        """The number of facts found."""
         return sum(map(len, (*self.starts.values(), self.stepped, self.apart, self.unfollowed)))
 
     def learn(self, run: _Run) -> None:
+        """Adds the facts that a run has found."""
         self.stepped |= run.stepped
         shared: dict[Hashable, set[Node]] = defaultdict(set)
         for entries in run.states:
@@ -496,15 +508,15 @@ class _Findings:
 
 
 class _Run:
-    """A shadow of an optimizer, and what a step has done to it.
+    """A shadow of an optimizer, and the effects of a step on it.
 
     Attributes:
-      tape: the numbers.
+      tape: the traced numbers.
       parameters: the shadow's tensor for each of the optimizer's parameters.
-      states: what the shadow has for each parameter with a gradient.
-      leaves: of the entries of groups that the step changes.
+      states: the shadow's entries of state for each parameter with a gradient.
+      leaves: the leaves of the entries of groups that the step changes.
       hyper_parameters: the other numbers of the groups.
-      stepped: entries of groups that the step has changed, which are no state yet.
+      stepped: entries of groups that this step has changed and that are not known to be state yet.
     """
 
     def __init__(
@@ -565,13 +577,13 @@ class _Run:
             entries.enter(key, traced_number(self.tape, leaf) if dtype is None else self._counter(leaf, value))
 
     def _counter(self, leaf: Node, value: torch.Tensor) -> torch.Tensor:
-        """A tensor of its own that is known to hold a number."""
+        """Returns a new tensor that is known to contain the leaf's number."""
         tensor = self.tape.tensor(leaf).to(value.dtype, copy=True).reshape(value.shape)
         self._calls.note(tensor, leaf)
         return tensor
 
     def _option(self, index: int, path: tuple[Any, ...], value: Any) -> Any:
-        """An entry of a group as the shadow has it."""
+        """Returns an entry of a group for the shadow, with traced numbers."""
         if isinstance(value, tuple | list | dict):
             return _rebuilt(value, lambda key, item: self._option(index, (*path, key), item))
         if not _is_number(value):
@@ -595,7 +607,7 @@ class _Run:
         return _Uniform(tuple(value.shape), tuple(value.stride()), value.dtype, node.value)
 
     def step(self) -> None:
-        """Runs the step of the optimizer's class."""
+        """Runs the `step` of the optimizer's class on the shadow."""
         kind = type(self._shadow)
         modules = {sys.modules[base.__module__] for base in kind.__mro__ if base.__module__ in sys.modules}
         before = dict(vars(self._shadow)), _attributes(self._shadow)
@@ -640,7 +652,7 @@ class _Run:
         return one is other or hashable(one) == hashable(other)
 
     def kind(self, entries: _Entries, key: Any, value: Any) -> Any:
-        """What an entry of state is: `number`, `counter`, `tensor` or `constant`; CaptureError for anything else."""
+        """Returns `number`, `counter`, `tensor` or `constant` for an entry; raises CaptureError for other values."""
         if is_traced(value) or type(value) in (int, float):
             return "number"
         if isinstance(value, bool | str | None):
@@ -658,12 +670,12 @@ class _Run:
         return self._state[self.parameters[owner]][key]
 
     def node(self, owner: Owner, key: Any) -> Node | None:
-        """The number that the step has left in an entry; None where it is none that is followed."""
+        """Returns the number that the step has left in an entry; None if the number is not tracked."""
         value = self._value(owner, key)
         return self._calls.known(value) if isinstance(value, torch.Tensor) else node_of(self.tape, value)
 
     def final(self, owner: Owner, key: Any, dtype: torch.dtype) -> torch.Tensor:
-        """What the step has left in an entry, in the program."""
+        """Returns the value that the step has left in an entry as a tensor of the program."""
         node = self.node(owner, key)
         value = self._value(owner, key)
         if node is None or (isinstance(value, torch.Tensor) and value.dim() > 0):
@@ -671,11 +683,11 @@ class _Run:
         return self.tape.tensor(node).to(dtype)
 
     def has_touched(self, entries: _Entries) -> bool:
-        """Whether the step has looked at the state of a parameter, which then is there."""
+        """Whether the step has accessed the state of a parameter, which creates an entry in `optimizer.state`."""
         return self.parameters[entries.parameter] in self._state
 
     def refuse_shared_memory(self) -> None:
-        """CaptureError where the step leaves two entries, or an entry and a parameter, in the same memory."""
+        """Raises CaptureError if the step leaves two entries, or an entry and a parameter, in the same memory."""
         places: dict[int, str] = {}
         for entries in self.states:
             places[_memory(self.parameters[entries.parameter])] = f"parameter {entries.name}"
@@ -712,7 +724,7 @@ def _attributes(optimizer: torch.optim.Optimizer) -> tuple[tuple[str, Hashable],
 
 
 def _options(group: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """The entries of a group but its parameters; not in their order, which is another one after load_state_dict."""
+    """Returns the entries of a group except its parameters; sorted, as load_state_dict changes their order."""
     return [(key, group[key]) for key in sorted(group) if key != "params"]
 
 
@@ -723,9 +735,9 @@ def _is_number(value: Any) -> bool:
 
 
 def _number(value: Any) -> Scalar:
-    """The Python number; ValueError where it is none."""
+    """Returns the Python number; raises ValueError if the value is not a number."""
     if isinstance(value, torch.Tensor):
-        # The user's tensor, also within a trace.
+        # The tensor belongs to the user, so its value is read outside the modes of a trace.
         with _disable_current_modes():
             return value.item()
     if not _is_number(value):
@@ -734,7 +746,7 @@ def _number(value: Any) -> Scalar:
 
 
 def _form_of(what: str, value: Any) -> Hashable:
-    """What of an entry of a group decides about the program; the numbers themselves are inputs."""
+    """Returns the properties of a group's entry that determine the program; numbers themselves are inputs."""
     if isinstance(value, torch.Tensor):
         if not _is_number(value):
             raise CaptureError(
@@ -751,7 +763,7 @@ def _form_of(what: str, value: Any) -> Hashable:
 
 
 def _rebuilt(value: Any, function: Callable[[Any, Any], Any]) -> Any:
-    """A tuple, list or dict with other items: `function` of key and item."""
+    """Returns a tuple, list or dict of the same type whose items are `function(key, item)`."""
     if isinstance(value, dict):
         return {key: function(key, item) for key, item in value.items()}
     items = [function(key, item) for key, item in enumerate(value)]
@@ -761,7 +773,7 @@ def _rebuilt(value: Any, function: Callable[[Any, Any], Any]) -> Any:
 
 
 def _copied(value: Any) -> Any:
-    """Containers copied, what is in them not."""
+    """Returns a copy of nested containers whose other items are not copied."""
     if type(value) in (tuple, list, dict):
         return _rebuilt(value, lambda _, item: _copied(item))
     return copy.copy(value) if isinstance(value, list | dict | set | deque) else value
