@@ -1,11 +1,11 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The tensors of the user's model and optimizer as the memory in which a program's state is kept.
+"""The tensors of the user's model and optimizer as the memory of a program's state.
 
-A step works on the memory of the tensors themselves. A tensor whose memory cannot be used as it is, since it is not
-contiguous or stands for several, has an array beside it, which `pull` and `push` keep equal to it: wherever the values
-are, after `push` the user's tensors have them, and between `leave` and `push` whoever uses one has them pushed first.
+A step works on the memory of the tensors themselves. A tensor whose memory cannot be used directly, as it is not
+contiguous or shared by several tensors, has a separate array, which `pull` and `push` synchronize with the tensor.
+After `push` the user's tensors have the present values; between `leave` and `push` any use of a tensor calls `push`.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ _versions = attrgetter("_version")
 
 
 class Stale(Exception):
-    """The user's objects no longer have the form in which the program was captured: it must be captured again."""
+    """The user's objects no longer match the captured program, which must be captured again."""
 
 
 class Binding:
     """The state of a program in the user's tensors.
 
     Attributes:
-      arrays: the state tensors by name, in the order of the program: contiguous, writable, apart from each other.
-      tensors: those of the user's tensors that hold state.
-      residents: these and the optimizer's counters, as long as the values are on a device; some of these, as long as
-        other ranks have them.
+      arrays: the state tensors by name, in the order of the program: contiguous, writable and disjoint.
+      tensors: the user's tensors that contain state.
+      residents: `tensors` and the optimizer's counters while the values are on a device; some of `tensors` while other
+        ranks have their values.
     """
 
     def __init__(
@@ -53,16 +53,17 @@ class Binding:
         others: Iterable[Binding] = (),
         added: Sequence[TensorType] = (),
     ) -> None:
-        """
+        """Binds a program's state to the user's tensors.
+
         Args:
-          subject, captured: what was captured, and from what.
-          own: by name, arrays for the state that no object of the user's holds: `seed`, `step`, gradient compression,
+          subject, captured: the objects that were captured, and the captured program.
+          own: by name, arrays for the state that no object of the user contains: `seed`, `step`, gradient compression,
             `added`.
-          others: of other programs on the same objects, whose counters it shares.
-          added: the state that the program has behind what was captured.
+          others: bindings of other programs to the same objects, whose counters are shared.
+          added: the state that the program has after the captured state.
         Raises:
-          CaptureError: a tensor that a step writes shares memory with another one, or within itself.
-          Stale: the optimizer's counters differ where the program has one, or it has not the state of the program.
+          CaptureError: a tensor that a step writes shares memory with another one, or among its own elements.
+          Stale: counters differ that are one tensor in the program, or the optimizer does not have the program's state.
         """
         self.arrays: dict[str, np.ndarray] = {}
         self.tensors: list[torch.Tensor] = []
@@ -79,7 +80,7 @@ class Binding:
         written, beside = captured.written, {*captured.own}
         shared: list[tuple[torch.Tensor, TensorType]] = []
         for kind, slot in zip(captured.state, captured.slots, strict=True):
-            # In the order of the program; the tensors' memory comes later.
+            # Reserves the position in the program's order; `_hold` assigns the memory of the user's tensors.
             self.arrays[kind.name] = own[kind.name] if kind.name in beside else _EMPTY
             if kind.name in held:
                 shared.append((held[kind.name], kind))
@@ -101,7 +102,7 @@ class Binding:
 
     @property
     def has_numbers(self) -> bool:
-        """Whether Python numbers hold state, which nobody can bring up to date when they are looked at."""
+        """Whether Python numbers contain state; a number, unlike a tensor, cannot be updated when it is read."""
         return any(isinstance(counter, _Number) for counter in self._counters)
 
     def _counter(self, slot: Slot, others: Iterable[Binding]) -> _Counter | _Number:
@@ -115,7 +116,7 @@ class Binding:
         return _Counter(slot, self._optimizer)
 
     def _slot(self, slot: Slot) -> torch.Tensor:
-        """The tensor in the optimizer's state; a new one, which the optimizer gets with the first step."""
+        """Returns the tensor in the optimizer's state, or a new one, which the optimizer gets after the first step."""
         assert self._optimizer is not None
         (owner,) = slot.owners
         found = held_by(self._optimizer, owner).get(slot.key)
@@ -149,14 +150,14 @@ class Binding:
 
     @float_environment()
     def pull(self) -> None:
-        """Brings the arrays up to date with what the user wrote into tensors that have an array beside them.
+        """Updates the arrays with the values that the user wrote into tensors that have a separate array.
 
         Raises:
-          Stale: as for the constructor.
+          Stale: see the constructor.
         """
         if self.residents and not self._foreign:
             return
-        # Always: a write through `Tensor.data` or NumPy leaves a version as it is.
+        # Unconditionally, as a write through `Tensor.data` or NumPy does not change a tensor's version.
         for tensor, kind, _ in self._copies:
             if kind.name not in self._foreign:
                 self._copy_in(tensor, kind)
@@ -164,20 +165,20 @@ class Binding:
             counter.pull()
 
     def see(self) -> None:
-        """Takes the tensors as they are to be what the arrays have."""
+        """Records the present versions of the tensors as those of the arrays."""
         self._seen = list(map(_versions, self.tensors))
 
     @property
     def touched(self) -> bool:
-        """Whether somebody else wrote into the tensors since `see`, as far as their version counters tell."""
+        """Whether other code wrote into the tensors since `see`, according to their version counters."""
         with as_they_are():
             return list(map(_versions, self.tensors)) != self._seen
 
     def adopt(self) -> bool:
-        """Gives the optimizer the tensors of its state, as its own first step does.
+        """Puts the tensors of its state into the optimizer, as its own first step does.
 
         Returns:
-          whether there were any that it had not.
+          whether any of them were missing.
         """
         new = bool(self._new or self._constants) or any(counter.is_new for counter in self._counters)
         if new:
@@ -192,10 +193,10 @@ class Binding:
         return new
 
     def note_step(self) -> bool:
-        """Lets the optimizer know that a step has run, as its own step does: schedulers look at that.
+        """Marks the optimizer as having run a step, as its own step does: learning rate schedulers check this.
 
         Returns:
-          whether it was the optimizer's first.
+          whether it was the optimizer's first step.
         """
         optimizer: Any = self._optimizer
         is_first = not getattr(optimizer, "_opt_called", False)
@@ -204,10 +205,11 @@ class Binding:
         return is_first
 
     def leave(self, bring_back: Callable[[], None], foreign: frozenset[str] = frozenset()) -> None:
-        """The values are elsewhere from now on, until `bring_back`, which calls `push`, or raises.
+        """Records that the values are elsewhere until `bring_back` is called.
 
         Args:
-          foreign: the names of the state tensors whose values are elsewhere; none of them: all.
+          bring_back: calls `push`, or raises.
+          foreign: the names of the state tensors whose values are elsewhere; if empty, all of them.
         """
         self._foreign = foreign
         if foreign:
@@ -218,28 +220,28 @@ class Binding:
         self.residents.enter([*self.tensors, *counters], bring_back)
 
     def give_up(self) -> None:
-        """The tensors are what they were before `leave`, without the values."""
+        """Ends `leave` without the values: the tensors keep the values that they had before."""
         self.residents.leave()
 
     @float_environment()
     def push(self, stepped: bool = True, foreign: frozenset[str] = frozenset()) -> bool:
-        """Brings the user's tensors up to date: what autograd saved before it counts as overwritten.
+        """Brings the user's tensors up to date and marks them as modified for autograd.
 
         Args:
-          stepped: whether the state has seen a step, by which the optimizer gets state that it has not.
-          foreign: the names of state tensors whose values are elsewhere still, see `leave`.
+          stepped: whether a step has run on the state, so that the optimizer gets its missing state.
+          foreign: the names of state tensors whose values are still elsewhere, see `leave`.
         Returns:
-          as `adopt`, which it does then.
+          the result of `adopt`; False if `stepped` is False.
         """
         new = stepped and self.adopt()
         for counter in self._counters:
             if not counter.is_new:
                 counter.push()
-        # The tensors as they are; an exception leaves them on the device, and all this is done again.
+        # Accesses the tensors directly; after an exception they remain on the device, and all of this is repeated.
         with as_they_are():
             for tensor, kind, written in self._copies:
                 if written and kind.name not in foreign:
-                    # Not within no_grad: a Ctrl-C as it ends would leave gradients off.
+                    # `no_grad` is avoided, as a Ctrl-C at its end would leave gradients disabled.
                     tensor.detach().copy_(to_tensor(self.arrays[kind.name], kind))
             torch.autograd.graph.increment_version(self._written)
             self.see()
@@ -253,10 +255,10 @@ _EMPTY = np.empty(0)
 
 
 class _Counter:
-    """A value of the program of which the optimizer has a tensor for each of several parameters.
+    """A value of the program that the optimizer stores in one tensor per parameter.
 
     Attributes:
-      array: of shape []: the program's.
+      array: the program's array of shape [].
     """
 
     def __init__(self, slot: Slot, optimizer: torch.optim.Optimizer) -> None:
@@ -265,7 +267,7 @@ class _Counter:
         self._held: np.ndarray | None = None
         self._tensors: list[torch.Tensor] = []
         if slot.kind == "count":
-            # Of ours alone: whether torch.optim.SGD would find a momentum buffer.
+            # Only our program has this value: whether torch.optim.SGD would find a momentum buffer.
             found = [float(state.get("momentum_buffer") is not None) for state in self._states()]
         else:
             if slot.start is None and any(slot.key not in state for state in self._states()):
@@ -274,17 +276,17 @@ class _Counter:
             found = [_item(state.get(slot.key, start)) for state in self._states()]
         self.array = np.zeros((), slot.initial.numpy().dtype)
         self.array[...] = found[0]
-        # A NaN is one.
+        # All NaNs are equal.
         if not np.array_equal(found, [found[0]] * len(found), equal_nan=True):
             raise Stale
 
     @property
     def is_new(self) -> bool:
-        """Whether the optimizer's own tensors do not follow yet."""
+        """Whether the optimizer's own tensors are not connected to the array yet."""
         return self._held is None and self._slot.kind != "count"
 
     def serves(self, slot: Slot) -> bool:
-        """Whether it is the value of another program's slot, in the tensors that the optimizer still has."""
+        """Whether the counter also represents another program's slot, in tensors that the optimizer still has."""
         own = self._slot
         same = (own.kind, own.key, own.initial.dtype) == (slot.kind, slot.key, slot.initial.dtype)
         if not same or not len(own.owners) == len(slot.owners) == len(self._tensors):
@@ -296,21 +298,23 @@ class _Counter:
         return [held_by(self._optimizer, owner) for owner in self._slot.owners]
 
     def pull(self) -> None:
+        """Updates the array with the values of the optimizer's tensors; raises Stale if they differ."""
         if self._held is not None and (self._held != self.array).any():
             if (self._held != self._held[0]).any():
                 raise Stale
             self.array[...] = self._held[0]
 
     def push(self) -> None:
+        """Updates the optimizer's tensors with the value of the array."""
         if self._held is not None:
             self._held.fill(self.array[()])
 
     def tensors(self) -> list[torch.Tensor]:
-        """The optimizer's, once it has them."""
+        """Returns the optimizer's tensors, once they are connected."""
         return self._tensors
 
     def adopt(self) -> None:
-        """Gives each parameter a tensor for its counter; their elements are together in one array."""
+        """Puts a tensor into the state of each parameter; the elements of these tensors share one array."""
         if not self.is_new:
             return
         key = self._slot.key
@@ -318,7 +322,7 @@ class _Counter:
         kept = next((state[key] for state in states if isinstance(state.get(key), torch.Tensor)), None)
         dtype = np.float64 if kept is not None and kept.dtype == torch.float64 else self.array.dtype
         held = np.empty(len(states), dtype)
-        # Each a storage of its own, as torch.optim has it.
+        # Each tensor has its own storage, as with torch.optim.
         self._tensors = [torch.from_numpy(held[i : i + 1]).reshape([]) for i in range(len(states))]
         for state, tensor in zip(states, self._tensors, strict=True):
             state[key] = tensor
@@ -326,10 +330,10 @@ class _Counter:
 
 
 class _Number:
-    """A value of the program that the optimizer has as Python numbers.
+    """A value of the program that the optimizer stores as Python numbers.
 
     Attributes:
-      array: f64 of shape []: the program's.
+      array: the program's array, an f64 of shape [].
     """
 
     def __init__(self, slot: Slot, optimizer: torch.optim.Optimizer) -> None:
@@ -340,10 +344,11 @@ class _Number:
 
     @property
     def is_new(self) -> bool:
-        """Whether the optimizer has not all of them yet."""
+        """Whether some owner does not have the number yet."""
         return any(self._slot.key not in held_by(self._optimizer, owner) for owner in self._slot.owners)
 
     def pull(self) -> None:
+        """Updates the array with the optimizer's numbers; raises Stale if they differ or have another type."""
         slot, start = self._slot, self._slot.start
         found = {held_by(self._optimizer, owner).get(slot.key, start) for owner in slot.owners}
         if len(found) > 1:
@@ -358,6 +363,7 @@ class _Number:
         self.array[...] = value
 
     def push(self) -> None:
+        """Sets the optimizer's numbers to the value of the array."""
         value = self._slot.number(self.array[()])
         for owner in self._slot.owners:
             held = self._optimizer.param_groups[owner] if isinstance(owner, int) else self._optimizer.state[owner]
@@ -366,6 +372,7 @@ class _Number:
     adopt = push
 
     def tensors(self) -> list[torch.Tensor]:
+        """Returns an empty list, as no tensor contains the value."""
         return []
 
 
@@ -374,7 +381,11 @@ def _item(value: Any) -> float:
 
 
 def _apart(tensors: Sequence[tuple[torch.Tensor, TensorType]], written: frozenset[str]) -> list[bool]:
-    """Whether each tensor shares no memory with another one or within itself; CaptureError if a step writes it then."""
+    """Whether each tensor shares no memory with another one or within itself.
+
+    Raises:
+      CaptureError: a step writes a tensor that shares memory.
+    """
     alone = [not _overlaps_itself(tensor) for tensor, _ in tensors]
     for (_, kind), single in zip(tensors, alone, strict=True):
         if not single and kind.name in written:
@@ -393,7 +404,7 @@ def _apart(tensors: Sequence[tuple[torch.Tensor, TensorType]], written: frozense
 
 
 def _span(tensor: torch.Tensor) -> tuple[int, int]:
-    """The addresses from the first to behind the last element."""
+    """Returns the address of the first element, and the address after the last one."""
     begin = tensor.data_ptr()
     last = sum((extent - 1) * stride for extent, stride in zip(tensor.shape, tensor.stride(), strict=True))
     return begin, begin + (last + 1) * tensor.element_size()

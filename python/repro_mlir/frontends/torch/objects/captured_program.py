@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What ties a captured program to the user's model, optimizer and batch."""
+"""The connection of a captured program to the user's model, optimizer and batch."""
 
 from __future__ import annotations
 
@@ -32,14 +32,15 @@ Role = Literal["parameter", "buffer", "optimizer", "average", "loss_scale", "see
 
 @dataclass
 class Captured:
-    """The bindings of a captured program (`frontends.interface.Bindings`), and the graph that it was lowered from.
+    """The bindings of a captured program (`frontends.interface.Bindings`), and the graph from which it was lowered.
 
-    The names of state tensors are those that parameters and buffers have in the model, `optimizer.<parameter>.<key>`
-    or `optimizer.group<i>.<key>`, `average.<name>` as the average has them, `loss_scale.scale` and
+    The names of state tensors are those of parameters and buffers in the model, `optimizer.<parameter>.<key>` or
+    `optimizer.group<i>.<key>`, `average.<name>` with the average's own names, `loss_scale.scale` and
     `loss_scale.growth_tracker`, `seed` and `step`, and `gradient_compression.<kind>.<parameter>`.
 
-    The hyper-parameters are what the optimizer's update reads, and what torch.optim derives from it in f64; of a single
-    parameter group (of several, each name ends in `.0`, `.1`, ... and the groups follow one another):
+    The hyper-parameters are the numbers that the optimizer's update reads, and those that torch.optim derives from them
+    in f64. For a single parameter group they are as follows; for several groups, each name ends in `.0`, `.1`, ... and
+    the groups follow one another:
 
       SGD: `lr`; `weight_decay`, `momentum`, `one_minus_dampening`, each if it has an effect.
       Adam, AdamW: `lr`; `weight_decay` unless it is 0; `beta1`, `one_minus_beta1`, `beta2`, `one_minus_beta2`, `eps`.
@@ -47,27 +48,27 @@ class Captured:
 
     Last comes `clip_norm`, if gradients are clipped. They are f32, or f64 for groups with f64 parameters.
 
-    Of any other optimizer they are the numbers of its groups that its step computes with, f64, by their keys: `lr`,
-    `betas[0]`. What is derived from them is computed by the program.
+    For any other optimizer they are the numbers of its groups that its step computes with, as f64 and named by their
+    keys: `lr`, `betas[0]`. The program itself computes the numbers derived from them.
 
-    What else the user may change in an optimizer asks for another program: a weight decay, momentum or dampening that
-    becomes zero or ceases to be, a flag (`nesterov`, `amsgrad`, `maximize`, `centered`, `decoupled_weight_decay`), a
-    parameter that joins or leaves a group. Of an optimizer that is traced it is any flag, attribute, and outcome of a
-    comparison in its step, which its state may decide too (`depends_on_state`). `optimizer_structure()` then
-    differs from `structure`, and `hyper_parameters()` raises. To go on, `write_state` and capture again: the new
-    program's state is what the optimizer holds. A slot that it has not starts as the optimizer starts it; one that no
-    step reads any more stays in the optimizer, where torch.optim leaves it too.
+    Any other change of an optimizer needs another program: a weight decay, momentum or dampening that becomes zero or
+    nonzero, a flag (`nesterov`, `amsgrad`, `maximize`, `centered`, `decoupled_weight_decay`), a parameter that is added
+    to or removed from a group. For a traced optimizer it is any flag, attribute, and outcome of a comparison in its
+    step, which may also depend on its state (`depends_on_state`). `optimizer_structure()` then differs from
+    `structure`, and `hyper_parameters()` raises. To continue, call `write_state` and capture again: the optimizer's
+    values become the new program's state. A missing slot gets the optimizer's initial value; a slot that no step reads
+    any more stays in the optimizer, as with torch.optim.
 
     Attributes:
       state: the state tensors.
-      roles: what each state tensor is. `seed` and `step` occur only if the program draws random numbers; of
-        `gradient_compression` the user's objects have nothing.
-      batch: the tensors of the batch, which are the inputs behind the hyper-parameters.
+      roles: the role of each state tensor. `seed` and `step` occur only if the program draws random numbers; no object
+        of the user contains `gradient_compression`.
+      batch: the tensors of the batch, which are the inputs after the hyper-parameters.
       written: the names of the state tensors that a step changes.
-      constants: tensors that the step read beside its state and the batch; the program has their values.
-      results: where in what the user gets the outputs belong, see `results.Results`.
-      changing: values that may be others at later steps; numbers among them are inputs after the hyper-parameters.
-      recording: what ran in the trace; None where nobody looks whether the program is still the right one.
+      constants: tensors that the step read in addition to its state and the batch; the program contains their values.
+      results: the positions of the outputs in the user's results, see `results.Results`.
+      changing: values that may differ at later steps; numbers among them are inputs after the hyper-parameters.
+      recording: the code that ran in the trace; None if no caller checks whether the program still applies.
     """
 
     state: tuple[TensorType, ...]
@@ -96,30 +97,30 @@ class Captured:
 
     @property
     def depends_on_state(self) -> bool:
-        """Whether the optimizer's state has a part in `structure`: another program may be needed after a step."""
+        """Whether `structure` depends on the optimizer's state, so that another program may be needed after a step."""
         return self._optimizer is not None and self._optimizer.depends_on_state
 
     @property
     def slots(self) -> list[Slot | None]:
-        """For each state tensor the optimizer's slot that it is; None for parameters, buffers, seed and step."""
+        """The optimizer's slot for each state tensor; None for state that is not the optimizer's."""
         slots = iter(self._optimizer.slots if self._optimizer else [])
         return [next(slots) if role == "optimizer" else None for role in self.roles]
 
     @property
     def own(self) -> list[str]:
-        """The names of the state tensors that no object of the user's holds."""
+        """The names of the state tensors that no object of the user contains."""
         roles = ("seed", "step", "gradient_compression")
         return [kind.name for kind, role in zip(self.state, self.roles, strict=True) if role in roles]
 
     @property
     def optimizer_constants(self) -> Mapping[torch.Tensor, dict[Any, Any]]:
-        """What the optimizer's first step makes in its state that is no state of the program, by parameter."""
+        """Entries that the optimizer's first step creates and that are not state tensors, by parameter."""
         return self._optimizer.constants if self._optimizer else {}
 
     def optimizer_structure(self) -> Hashable:
-        """The optimizer's present structure, which equals `structure` as long as the program is the right one.
+        """Returns the optimizer's present structure, which equals `structure` as long as the program applies.
 
-        It takes microseconds. It is meaningful as long as this object lives, and only beside its `structure`.
+        The call takes microseconds. The result may only be compared with `structure`, while this object lives.
 
         Raises:
           CaptureError: an option that no program supports, such as `differentiable`.
@@ -127,35 +128,39 @@ class Captured:
         return self._optimizer and self._optimizer.present_structure()
 
     def hyper_parameters(self) -> list[torch.Tensor]:
-        """The present values of the hyper-parameters, read from the user's optimizer and rounded once.
+        """Returns the present values of the hyper-parameters, read from the user's optimizer and rounded once.
 
-        Equal values come as the same tensors again, which must not be written.
+        Equal values yield the same tensors again, which must not be modified.
 
         Raises:
-          CaptureError: the optimizer needs another program, or a hyper-parameter is no number.
+          CaptureError: the optimizer needs another program, or a hyper-parameter is not a number.
         """
         return [] if self._optimizer is None else self._optimizer.read_hyper_parameters()
 
     def inputs(self, batch: FlatBatch) -> list[torch.Tensor]:
-        """All inputs of a step on this batch; CaptureError as `hyper_parameters` and `flatten_batch`."""
+        """Returns all inputs of a step on this batch.
+
+        Raises:
+          CaptureError: see `hyper_parameters` and `flatten_batch`.
+        """
         return [*self.hyper_parameters(), *self.changing.tensors(batch.leaves), *self.batch_tensors(batch)]
 
     def takes(self, batch: FlatBatch) -> bool:
-        """Whether the program is that of the numbers and strings of a batch of its structure."""
+        """Whether the program supports the numbers and strings of a batch that has the captured structure."""
         pairs = enumerate(zip(batch.leaves, self._batch_constants, strict=True))
         constants = ((leaf, each) for i, (leaf, each) in pairs if each is not TENSOR_LEAF and not self.changing.has(i))
         return all(_is_same(leaf, each) for leaf, each in constants) and self.changing.fits(batch.leaves)
 
     def flatten_batch(self, batch: Any) -> list[torch.Tensor]:
-        """The tensors of `batch` in the order of the inputs.
+        """Returns the tensors of `batch` in the order of the inputs.
 
         Raises:
-          CaptureError: structure, a shape, an element type or a constant differs from the captured batch.
+          CaptureError: the structure, a shape, an element type or a constant differs from the captured batch.
         """
         return self.batch_tensors(FlatBatch(batch))
 
     def batch_tensors(self, batch: FlatBatch) -> list[torch.Tensor]:
-        """As `flatten_batch`, of a batch that is flattened already; of a microbatch the tensors of the whole batch."""
+        """Returns the tensors as `flatten_batch` does; for a microbatch, the tensors of the whole batch."""
         leaves, spec = batch.leaves, batch.spec
         if spec != self._batch_spec:
             raise CaptureError(f"batch has the structure {_one_line(spec)}, expected {_one_line(self._batch_spec)}")
@@ -184,12 +189,12 @@ class Captured:
         return tensors
 
     def write_state(self, values: Sequence[Any]) -> None:
-        """Stores state in the user's model and optimizer: afterwards their `state_dict` is that of the program.
+        """Stores state in the user's model and optimizer: afterwards their `state_dict` contains the program's state.
 
         Args:
-          values: one array, as `as_array` takes it, per entry of `state`, with its shape and element type.
+          values: one array, of a type that `as_array` accepts, per entry of `state`, with its shape and element type.
         Raises:
-          ReproError: other arrays; nothing has been written.
+          ReproError: the arrays differ from that; nothing has been written.
         """
         if len(values) != len(self.state):
             raise CaptureError(f"got {len(values)} state tensors, expected {len(self.state)}")
@@ -198,7 +203,7 @@ class Captured:
 
 
 def _is_same(leaf: Any, constant: Any) -> bool:
-    """Whether a step cannot tell two leaves apart: 1 is neither 1.0 nor True, 0.0 is not -0.0, and a NaN is a NaN."""
+    """Whether a step cannot distinguish two leaves: 1 differs from 1.0 and True, 0.0 from -0.0; all NaNs are equal."""
     if type(leaf) is not type(constant):
         return False
     if isinstance(leaf, complex):

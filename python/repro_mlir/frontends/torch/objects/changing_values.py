@@ -3,8 +3,9 @@
 
 """Python values that differ from step to step: numbers that are inputs of the program, strings that it does not use.
 
-During the trace a number is a `TracedNumber`: what PyTorch's operators compute with it, the program computes with an
-input, and what Python decides by it is a guard of the program. A string is an object that notes whether it is used.
+During the trace a number is a `TracedNumber`: the program computes with an input what PyTorch's operators compute with
+the number, and each decision of Python that depends on the number is a guard of the program. A string is replaced by an
+object that records whether the string is used.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ _ABSENT = object()
 
 @dataclass(frozen=True)
 class Place:
-    """Where an object of the user's keeps a value: a module, the globals of a function or a variable around it."""
+    """The location of a value: in a module, in the globals of a function or in an enclosing variable."""
 
     owner: torch.nn.Module | dict[str, Any] | types.CellType
     key: str
 
     def get(self) -> Any:
-        """The value; `_ABSENT` where there is none."""
+        """Returns the value; `_ABSENT` if there is none."""
         if not isinstance(self.owner, types.CellType):
             return self._namespace().get(self.key, _ABSENT)
         try:
@@ -44,6 +45,7 @@ class Place:
             return _ABSENT
 
     def put(self, value: Any) -> None:
+        """Sets the value; `_ABSENT` removes it."""
         if isinstance(self.owner, types.CellType):
             if value is _ABSENT:
                 del self.owner.cell_contents
@@ -55,18 +57,18 @@ class Place:
             self._namespace()[self.key] = value
 
     def _namespace(self) -> dict[str, Any]:
-        # The user may have given a module another dictionary.
+        # The user may have replaced the dictionary of a module.
         owner: Any = self.owner
         return owner.__dict__ if isinstance(owner, torch.nn.Module) else owner
 
 
 class Mark:
-    """Stands for a value in the look at the user's objects."""
+    """A placeholder for a changing value while the user's objects are inspected."""
 
 
 def places_of(model: torch.nn.Module, loss_fn: Any) -> dict[str, Place]:
-    """Where numbers that a step reads may be kept, by their names in a `Form`: attributes of modules, globals of the
-    functions of model and loss, variables of functions around them. A name of several places has no entry."""
+    """Returns the locations of numbers that a step may read, by their names in a `Form`: attributes of modules, globals
+    of the functions of model and loss, variables of enclosing functions. A name with several locations has no entry."""
     found: dict[str, list[Place]] = {}
     functions = [loss_fn]
     for root, module in (("model", model), ("loss_fn", loss_fn)):
@@ -97,14 +99,14 @@ def places_of(model: torch.nn.Module, loss_fn: Any) -> dict[str, Place]:
 
 
 def can_change(value: Any) -> bool:
-    """Whether a value may be another one in the next step, for the same program."""
+    """Whether a value may differ in the next step without another program."""
     if type(value) is int:
         return abs(value) <= _MOST
     return type(value) in (float, str)
 
 
 class _Unused:
-    """Stands for a string in a trace, and notes whether anything is done with it."""
+    """A placeholder for a string in a trace, which records whether the step uses the string."""
 
     def __init__(self, name: str, used: set[str]) -> None:
         object.__setattr__(self, "_note", lambda: used.add(name))
@@ -130,7 +132,7 @@ for _name in (
 
 
 def is_stand_in(value: Any) -> bool:
-    """Whether a value stands for a number or a string in a trace, and is nothing outside of it."""
+    """Whether a value is a placeholder for a number or a string of a trace, and invalid outside of the trace."""
     return is_traced(value) or type(value) is _Unused
 
 
@@ -138,17 +140,18 @@ class ChangingValues:
     """The values of one capture that may change.
 
     Attributes:
-      names: of the values that may be others at a later step.
-      inputs: names of the numbers, in the order of the program's inputs.
+      names: the names of the values that may differ at a later step.
+      inputs: the names of the numbers, in the order of the program's inputs.
     """
 
     def __init__(
         self, names: Collection[str], model: torch.nn.Module, loss_fn: Any, leaves: Sequence[tuple[str, Any]]
     ) -> None:
-        """
+        """Selects the values that may change.
+
         Args:
-          names: of what has changed, as a `Form` has them.
-          leaves: of the batch, with their names.
+          names: the names of the values that have changed, as in a `Form`.
+          leaves: the leaves of the batch, with their names.
         """
         self._tape = Tape()
         known = places_of(model, loss_fn) if names else {}
@@ -167,7 +170,7 @@ class ChangingValues:
 
     @contextlib.contextmanager
     def marked(self) -> Iterator[list[Mark]]:
-        """A block in which the user's objects have marks, always the same, in the place of the values."""
+        """A block in which placeholders, which are the same for each call, replace the values in the user's objects."""
         former = {name: place.get() for name, place in self._places.items()}
         try:
             for name, place in self._places.items():
@@ -178,7 +181,7 @@ class ChangingValues:
                 place.put(former[name])
 
     def is_of_batch(self, name: str) -> bool:
-        """Whether a name is that of a leaf of the batch among the values."""
+        """Whether a value is a leaf of the batch."""
         return name in self._leaves
 
     def has(self, index: int) -> bool:
@@ -186,11 +189,11 @@ class ChangingValues:
         return index in self._leaves.values()
 
     def fits(self, leaves: Sequence[Any]) -> bool:
-        """Whether the program is that of the present numbers, with those of a batch of these leaves."""
+        """Whether the program applies to the present numbers, including those in the leaves of a batch."""
         return not self.names or self.outcomes(leaves) == self._tape.outcomes()
 
     def replaced(self, leaves: Sequence[Any]) -> list[Any]:
-        """The leaves of a batch as a trace has them."""
+        """Returns the leaves of a batch with placeholders instead of the values that may change."""
         found = [*leaves]
         for name, index in self._leaves.items():
             node = self._nodes.get(name)
@@ -199,7 +202,7 @@ class ChangingValues:
 
     @contextlib.contextmanager
     def tracing(self, tensors: Sequence[torch.Tensor]) -> Iterator[None]:
-        """A block in which the user's objects have the numbers as a trace follows them; f64 of shape [] for each."""
+        """A block in which traced numbers replace the numbers in the user's objects; `tensors` are f64 of shape []."""
         if not self.inputs:
             yield
             return
@@ -218,29 +221,29 @@ class ChangingValues:
                 if now is numbers[name]:
                     place.put(former[name])
                 elif is_traced(now):
-                    # The step has changed it, which a later look at the form finds.
+                    # The step has changed the number; the next comparison of forms finds the new value.
                     place.put(now.number.value)
             self._tape.end()
 
     def used(self, codes: Iterable[types.CodeType]) -> frozenset[str]:
-        """The names of values that the program depends on, after a trace in which this code of the user ran."""
-        # `type` tells a value from what stands for it.
+        """Returns the names of values on which the program depends, after a trace in which `codes` of the user ran."""
+        # Code that calls `type` can distinguish a value from its placeholder.
         asks = any("type" in names_of(code).variables for code in codes)
         return self.names if asks else frozenset(self._used)
 
     def values(self, leaves: Sequence[Any]) -> dict[str, Scalar]:
-        """The present numbers, with those of a batch of these leaves."""
+        """Returns the present numbers, including those in the leaves of a batch."""
         return {
             name: self._places[name].get() if name in self._places else leaves[self._leaves[name]]
             for name in self.inputs
         }
 
     def tensors(self, leaves: Sequence[Any]) -> list[torch.Tensor]:
-        """The same as the program's inputs, f64 of shape []."""
+        """Returns the present numbers as the program's inputs, f64 of shape []."""
         return [torch.tensor(float(value), dtype=torch.float64) for value in self.values(leaves).values()]
 
     def outcomes(self, leaves: Sequence[Any]) -> Hashable:
-        """The decisions of the step by the present numbers; a program always has the same."""
+        """Returns the step's decisions for the present numbers, which are equal as long as the program applies."""
         if any(type(leaves[index]) is not str for name, index in self._leaves.items() if name not in self._nodes):
             return "another type"
         values = self.values(leaves)
@@ -254,7 +257,7 @@ class ChangingValues:
             return str(error)
 
     def asked(self) -> Mapping[str, str]:
-        """The numbers of which the step has asked for the value, with the line that did so or ""."""
+        """Returns the numbers whose value the step has read, with the line that did so or ""."""
         return {
             leaf.operands[0]: guard.line
             for node, guard in self._tape.guards.items()
@@ -268,7 +271,7 @@ def _is_number(value: Any) -> bool:
 
 
 class _ValueCalls(NumberCalls):
-    """Functions of PyTorch on numbers of a forward pass; all else is as it is without."""
+    """Handles PyTorch calls on numbers of a forward pass; all other calls run unchanged."""
 
     def __torch_function__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -279,7 +282,7 @@ class _ValueCalls(NumberCalls):
             return function(*args, **kwargs)
         name = getattr(function, "__name__", "")
         if "pow" in name:
-            # PyTorch computes some exponents in ways of their own.
+            # PyTorch has special implementations for some exponents.
             args, kwargs = pytree.tree_map(_exact, (args, kwargs))
             return function(*args, **kwargs)
         args, kwargs = pytree.tree_map_only(slice, _exact, (args, kwargs))

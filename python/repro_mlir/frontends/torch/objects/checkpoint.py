@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What a trainer needs to go on (`Trainer.state_dict`): whether it fits, and its safetensors file."""
+"""The state that a trainer needs to resume (`Trainer.state_dict`): its validation, and its safetensors file."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from repro_mlir.frontends.torch.optimizers.optimizer_rules import RULES
 CHECKPOINT_FORMAT = 1
 _METADATA = "trainer"
 _NAMED = ("model", "average", *OWN_ENTRIES)
-"""Whose tensors have names."""
+"""The entries whose tensors have names."""
 _NUMBERS = ("format", "steps", "cursor", "seed", "random_step")
 _COMPLEX = "complex"
-"""The names of tensors that the file has as pairs of real numbers."""
+"""The metadata key with the names of complex tensors, which the file stores as pairs of real numbers."""
 
 
 def check_fits(
@@ -42,8 +42,11 @@ def check_fits(
     average: torch.nn.Module | None,
     scaler: torch.amp.GradScaler | None,
 ) -> None:
-    """ReproError unless `state` is one that `Trainer.state_dict` gives for such objects; `own_arrays` checks the
-    rest."""
+    """Checks a state of `Trainer.state_dict`, except for the entries that `own_arrays` checks.
+
+    Raises:
+      ReproError: the state does not fit these objects.
+    """
     _check_form(state)
     _check_tensors("model", state["model"], model.state_dict())
     for key, given in (("average", average), ("loss_scale", scaler)):
@@ -83,7 +86,7 @@ def check_fits(
             elif type(optimizer) in RULES:
                 due = parameters[number].shape, torch.Size()
             else:
-                # Only its first step says which shapes its state has.
+                # The optimizer's first step determines the shapes of its state.
                 continue
             if is_tensor(value) and value.shape not in due:
                 raise ReproError(
@@ -108,7 +111,7 @@ def _check_form(state: Any) -> None:
     for key in _NUMBERS:
         value = state[key]
         least = -(2**63) if key in ("seed", "random_step") else 0
-        # The numbers are an i64 each, of which the seed alone may be given as unsigned.
+        # Each number is an i64; only the seed may also be unsigned.
         most = 2**64 if key == "seed" else 2**63
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value < most:
             raise ReproError(f"{key}: expected a whole number of 64 bits, got {value!r}")
@@ -143,13 +146,16 @@ def _name(optimizer: object) -> str:
 
 
 def save_checkpoint(path: str | Path, state: Mapping[str, Any]) -> None:
-    """Writes the state; a former file is there until all of the new one is. ReproError where a value has no place in
-    the file, or the file cannot be written."""
+    """Writes the state atomically: a former file remains until the new one is complete.
+
+    Raises:
+      ReproError: the file cannot represent a value, or it cannot be written.
+    """
     tensors = {f"{owner}.{name}": value for owner in _NAMED for name, value in state.get(owner, {}).items()}
     rest: dict[str, Any] = {key: state[key] for key in _NUMBERS}
     if "loss_scale" in state:
         rest["loss_scale"] = state["loss_scale"]
-    # An entry may be empty, and then has no tensor.
+    # An entry without tensors is listed as well.
     rest |= {owner: {} for owner in OWN_ENTRIES if owner in state}
     rest["param_groups"] = [
         {key: _as_json(f"parameter group {i}: {key}", value) for key, value in group.items()}
@@ -172,10 +178,10 @@ def save_checkpoint(path: str | Path, state: Mapping[str, Any]) -> None:
     if names := [kind.name for kind in kinds if kind.complex]:
         rest[_COMPLEX] = names
     given = [as_array(value, kind, "state") for value, kind in zip(tensors.values(), kinds, strict=True)]
-    # The user may have written other NaNs.
+    # The user may have written NaNs that are not canonical.
     arrays = [canonical_of(array, kind.element) for array, kind in zip(given, kinds, strict=True)]
     data = write_tensors(kinds, arrays, {_METADATA: json.dumps(rest, sort_keys=True)})
-    # The file that a link names, not the link.
+    # A link is followed, not replaced.
     file = Path(os.path.realpath(path))
     if file.exists() and not file.is_file():
         raise ReproError(f"cannot write {path}: expected a regular file")
@@ -187,7 +193,7 @@ def save_checkpoint(path: str | Path, state: Mapping[str, Any]) -> None:
 
 @float_environment()
 def load_checkpoint(path: str | Path) -> dict[str, Any]:
-    """What `save_checkpoint` wrote, as `Trainer.state_dict` gives it. ReproError for another file."""
+    """Returns the state that `save_checkpoint` wrote; raises ReproError for any other file."""
     data = read_regular(path, limits().archive_bytes, follow=True)
     kinds, arrays, metadata = read_all_tensors(data, str(path))
     modules: dict[str, dict[str, Any]] = {"model": {}}
@@ -213,7 +219,7 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
 
 def _as_json(where: str, value: Any) -> Any:
     if is_tensor(value):
-        # A learning rate may be one; a Python float has every f64 and f32.
+        # A learning rate may be a tensor; a Python float represents every f64 and f32 exactly.
         return {"tensor": [str(value.dtype).removeprefix("torch."), value.item()]}
     if isinstance(value, tuple | list):
         return [_as_json(where, item) for item in value]

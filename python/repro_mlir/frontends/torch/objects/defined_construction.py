@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(G5) Tensors that a model computes while it is built, such as rotary tables, with bits that no machine changes.
+"""(G5) Tensors that a model computes in its constructor, such as rotary tables, with the same bits on every machine.
 
-PyTorch's elementary functions and sums give other bits at other vector levels (ATEN_CPU_CAPABILITY).
+The results of PyTorch's elementary functions and sums depend on the vector level (ATEN_CPU_CAPABILITY).
 """
 
 from __future__ import annotations
@@ -33,23 +33,25 @@ _ARITHMETIC = frozenset(
     """abs add amax amin ceil clamp clamp_max clamp_min div floor floor_divide fmod max maximum min minimum mul neg
     reciprocal remainder round rsub sign sqrt sub trunc""".split()
 )
-"""(S1), (S2), (S4): one rounding for each element, at every vector level."""
+"""(S1), (S2), (S4): operators with one rounding per element at every vector level."""
 
 _QUESTIONS = frozenset("eq ge gt isfinite isinf isnan le logical_and logical_not logical_or lt ne signbit".split())
 
 _FUNCTIONS = frozenset(NAMES) & frozenset(dir(torch.ops.aten))
-"""(S5)."""
+"""The elementary functions of (S5)."""
 
 _WHOLE_WRITES = frozenset({"copy", "fill", "zero"})
 
 
 class DefinedConstruction(TorchDispatchMode):
-    """Computes elementary functions of f32 and f64 by (S5) meanwhile, and knows which tensors follow from defined
-    operations alone. Tensors on the device `meta` have no elements, so that nothing is known of them."""
+    """Computes elementary functions of f32 and f64 by (S5) and tracks which tensors depend on defined operations alone.
+
+    Tensors on the device `meta` have no elements and are not tracked.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        # The weak reference keeps the key from being that of another storage.
+        # The weak reference prevents the key from being reused by another storage.
         self._defined: dict[int, StorageWeakRef] = {}
         self._environment = float_environment()
 
@@ -63,6 +65,7 @@ class DefinedConstruction(TorchDispatchMode):
         self._environment.__exit__(*exception)
 
     def knows(self, tensor: torch.Tensor) -> bool:
+        """Whether the elements of a tensor result from defined operations alone."""
         """Whether the elements of a tensor follow from defined operations alone."""
         return tensor.untyped_storage()._cdata in self._defined
 
@@ -75,7 +78,7 @@ class DefinedConstruction(TorchDispatchMode):
         name = name if name.startswith("__") else name.rstrip("_")
         operands = given[1:] if name in _WHOLE_WRITES and _is_whole(given[0]) else given
         is_known = _is_lifted(name, given) or all(map(self.knows, operands))
-        # Read before it is written in place.
+        # An in-place operator overwrites its operands.
         values = _operands(args) if name in _FUNCTIONS and not kwargs and is_known else None
         result = func(*args, **kwargs)
         results = [each for each in tree_leaves(result) if isinstance(each, torch.Tensor)]
@@ -95,18 +98,20 @@ class DefinedConstruction(TorchDispatchMode):
 
 
 def _is_lifted(name: str, given: list[torch.Tensor]) -> bool:
-    """Whether a tensor is made of numbers of Python. NumPy, whose functions have other bits at other vector levels, has
-    memory of its own, which no tensor can resize."""
+    """Whether a lifted tensor contains Python numbers, or whole numbers of any origin.
+
+    NumPy's functions depend on the vector level; a tensor in NumPy's memory cannot be resized.
+    """
     return name.startswith("lift") and (given[0].untyped_storage().resizable() or is_whole(given[0]))
 
 
 def _is_whole(tensor: torch.Tensor) -> bool:
-    """Whether a tensor has all elements of its storage."""
+    """Whether a tensor contains all elements of its storage."""
     return tensor.numel() * tensor.element_size() == tensor.untyped_storage().nbytes()
 
 
 def _operands(args: tuple[Any, ...]) -> list[Any] | None:
-    """The operands of a function; None where they are not numbers and tensors in memory."""
+    """Returns the operands of a function; None if any of them is not a number or a dense tensor on the CPU."""
     found: list[Any] = []
     for each in args:
         if isinstance(each, torch.Tensor) and each.device.type == "cpu" and each.layout == torch.strided:
@@ -127,12 +132,12 @@ def _computes(name: str, values: list[Any], result: torch.Tensor) -> bool:
 def _is_exact(
     func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: Sequence[torch.Tensor]
 ) -> bool:
-    """Whether an operation gives the same bits everywhere, as it does on whole numbers."""
+    """Whether an operation yields the same bits at every vector level; operations on integers do."""
     if torch.Tag.nondeterministic_seeded in func.tags or name.startswith("empty") or name.startswith("new_empty"):
         return False
     if not any(each.is_floating_point() or each.is_complex() for each in tensors):
         return True
-    # A product that is followed by a sum is one rounding at some levels and two at others.
+    # `arange` computes a product and a sum, with one rounding at some levels and two at others.
     if name == "arange":
         return all(float(each).is_integer() for each in args)
     if any(each.is_complex() for each in tensors):
@@ -142,8 +147,7 @@ def _is_exact(
 
 
 def is_whole(tensor: torch.Tensor) -> bool:
-    """Whether the elements of a tensor say by themselves that no rounding of a machine is in them: they are whole
-    numbers or infinities."""
+    """Whether all elements of a tensor are integers, infinities or NaN, which no machine's rounding affects."""
     if not (tensor.is_floating_point() or tensor.is_complex()) or tensor.device.type == "meta":
         return True
     values = _real(tensor)
@@ -151,8 +155,7 @@ def is_whole(tensor: torch.Tensor) -> bool:
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
-    """Whether the elements of a tensor whose construction nobody has seen are whole, or one number everywhere, which
-    the user hardly computed."""
+    """Whether the elements of a tensor of unknown origin are whole or all equal, and thus most likely not computed."""
     return is_whole(tensor) or bool((_real(tensor) == _real(tensor).flatten()[0]).all())
 
 

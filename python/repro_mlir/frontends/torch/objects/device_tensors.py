@@ -1,10 +1,11 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tensors of the user's whose newer values are on a device.
+"""User tensors whose newer values are on a device.
 
-Such a tensor has a subclass of its class meanwhile, as an uninitialized parameter of PyTorch has: an operator or method
-that takes one brings it up to date first, wherever the caller has it from. `Trainer.sync` lists what looks at no class.
+The class of such a tensor is temporarily a subclass of its own class, as with PyTorch's uninitialized parameters: an
+operator or method that has the tensor as an argument brings it up to date first, regardless of how the caller obtained
+it. `Trainer.sync` lists the accesses that bypass the class.
 """
 
 from __future__ import annotations
@@ -35,11 +36,17 @@ _METADATA: frozenset[Any] = frozenset(
         torch.Tensor.stride,
     }
 )
-"""What does not look at the elements: a loop that asks for it between two steps has nothing copied."""
+"""Functions that read no elements: a loop that calls them between two steps causes no copy."""
 
 
 class Resident:
-    """What the class of such a tensor has beside the tensor's own one."""
+    """The base class that is temporarily added to a tensor's own class.
+
+    Attributes:
+      own: the tensor's own class.
+      group: the tensors that are brought up to date together.
+      bring_back: brings the tensors of the group up to date.
+    """
 
     __slots__ = ()
     own: ClassVar[type[torch.Tensor]]
@@ -47,7 +54,7 @@ class Resident:
     bring_back: ClassVar[Callable[[], None]]
 
     def __new__(cls, *arguments: Any, **keywords: Any) -> Any:
-        # As a tensor's own methods may do: a deep copy of a parameter, say.
+        # A tensor's methods may construct its class, for example a deep copy of a parameter.
         return cls.own(*arguments, **keywords)
 
     @classmethod
@@ -69,7 +76,7 @@ class Resident:
 
 
 class Residents:
-    """Some tensors, all of them on a device or none."""
+    """A set of tensors, either all on a device or none."""
 
     def __init__(self) -> None:
         self._former: list[tuple[torch.Tensor, type]] = []
@@ -79,10 +86,10 @@ class Residents:
         return bool(self._former)
 
     def enter(self, tensors: Iterable[torch.Tensor], bring_back: Callable[[], None]) -> None:
-        """From now on the values are on a device.
+        """Records that the values are on a device from now on.
 
         Args:
-          bring_back: brings all of them up to date and calls `leave`, or raises.
+          bring_back: brings all tensors up to date and calls `leave`, or raises.
         """
         made: dict[type, type] = {}
         former = [(tensor, type(tensor)) for tensor in tensors if not isinstance(tensor, Resident)]
@@ -97,7 +104,7 @@ class Residents:
             tensor.__class__ = made[kind]
 
     def leave(self) -> None:
-        """The tensors have the values."""
+        """Records that the tensors have the present values."""
         for tensor, kind in self._former:
             tensor.__class__ = kind
         self._former = []
@@ -106,16 +113,16 @@ class Residents:
 
 
 _AWAY: set[weakref.ref[Residents]] = set()
-"""Those that are on a device. A copy of it is made in one go, whatever other threads do."""
+"""The sets that are on a device. Copying it is atomic with respect to other threads."""
 
 
 def as_they_are() -> AbstractContextManager[None]:
-    """A context in which tensors are taken as they are, also where newer values are on a device."""
+    """A context that accesses tensors as they are, even if newer values are on a device."""
     return _raw() if _AWAY else nullcontext()
 
 
 def bring_others_back(model: torch.nn.Module, own: Residents | None) -> None:
-    """Brings those tensors of a model up to date of which others than `own` have newer values."""
+    """Brings the tensors of a model up to date whose newer values belong to other residents than `own`."""
     if all(group() is own for group in tuple(_AWAY)):
         return
     for tensor in (*model.parameters(), *model.buffers()):

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A batch of a step, flattened."""
+"""The flattened batch of a step."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from repro_mlir.frontends.torch.trace.representation import represented
 
 
 class FlatBatch:
-    """A batch of a step, flattened once for all that is asked about it.
+    """The batch of a step, flattened once.
 
     Attributes:
       given: the batch itself.
       leaves, spec: see `flatten`.
-      kind: what a program depends on of the batch, beside its constants: the structure, and of each leaf whether it is
-        a tensor, with its shape and element type.
-      whole: of a microbatch, the batch that it is the first one of; None of a whole batch.
-      cut: of a microbatch, which of its tensors are slices of those of the whole batch.
+      kind: the properties of the batch, besides its constants, that determine a program: the structure, and for each
+        leaf whether it is a tensor, with its shape and element type.
+      whole: for a microbatch, the batch whose first microbatch it is; None for a whole batch.
+      cut: for a microbatch, the indices of the tensors that are slices of those of the whole batch.
     """
 
     whole: FlatBatch | None = None
     cut: tuple[int, ...] = ()
 
     def __init__(self, batch: Any) -> None:
-        """CaptureError as `flatten`."""
+        """Flattens the batch; raises CaptureError as `flatten` does."""
         self.given = batch
         self.leaves, self.spec = flatten(batch)
         kinds = ((leaf.shape, leaf.dtype) if isinstance(leaf, torch.Tensor) else None for leaf in self.leaves)
@@ -48,7 +48,11 @@ class FlatBatch:
         return [(name, leaf) for name, leaf in named if not isinstance(leaf, torch.Tensor)]
 
     def digest(self) -> bytes:
-        """The same for batches that no program can tell apart; ReproError for tensors that programs cannot hold."""
+        """Returns a digest that is equal for batches that no program can distinguish.
+
+        Raises:
+          ReproError: a tensor that programs do not support.
+        """
         constants = repr([None if isinstance(leaf, torch.Tensor) else leaf for leaf in self.leaves])
         tensors = [leaf for leaf in self.leaves if isinstance(leaf, torch.Tensor)]
         kinds = [kind_of(f"tensor {number} of the batch", tensor) for number, tensor in enumerate(tensors)]

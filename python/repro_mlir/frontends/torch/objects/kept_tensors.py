@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tensors that a step keeps in attributes of modules, for whoever looks at them: a later step must not read them."""
+"""Tensors that a step stores in attributes of modules, for example for inspection: a later step must not read them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from repro_mlir.frontends.torch.trace.known_values import follows_from_constants
 
 
 class KeptTensors:
-    """The tensors that the traces of one step keep in attributes of modules, and in the lists and dicts there."""
+    """The tensors that the traces of one step store in attributes of modules, and in lists and dicts there."""
 
     def __init__(self, modules: Iterable[tuple[str, torch.nn.Module]]) -> None:
         self._former: dict[int, tuple[str, Any, Any]] = {}
@@ -32,16 +32,16 @@ class KeptTensors:
             self._note(name, vars(module))
 
     def _note(self, name: str, container: Any) -> None:
-        """Keeps a copy of a dict or list, and of those inside of it."""
+        """Copies a dict or list and the dicts and lists inside it."""
         if isinstance(container, dict | list) and id(container) not in self._former:
             self._former[id(container)] = name, container, container.copy()
             for key, value in _items(container):
-                # The names of attributes, and of buffers among them.
+                # Names are those of attributes: the entries of `_buffers` and the like are attributes too.
                 inner = key if isinstance(key, str) else f"[{key!r}]"
                 self._note(name if inner in ("_buffers", "_modules", "_parameters") else f"{name}.{inner}", value)
 
     def note_constants(self) -> None:
-        """Within a trace, at its end: what follows from constants alone is the same in each step."""
+        """Records the stored tensors that depend on constants alone; must be called at the end of the trace."""
         mode: Any = get_proxy_mode()
         for _, value in self._entries():
             for each in self._traced_in(value, set()):
@@ -50,10 +50,10 @@ class KeptTensors:
                     self._constant.add(id(each))
 
     def check(self, graph: torch.fx.GraphModule, trace: Callable[[], torch.fx.GraphModule]) -> None:
-        """CaptureError where a later step is another one, for what this one has kept.
+        """Raises CaptureError if a later step differs because of the tensors that this step has stored.
 
         Args:
-          graph: what `trace` has given; it is called again if anything was kept.
+          graph: the graph that `trace` returned; `trace` is called again if any tensor was stored.
         """
         names = [name for name, value in self._entries() if not self._is_constant(value)]
         if not names:
@@ -75,7 +75,7 @@ class KeptTensors:
         )
 
     def _entries(self) -> Iterator[tuple[str, Any]]:
-        """The entries of the dicts and lists that have tensors of a trace, by name."""
+        """Yields the entries of the dicts and lists that contain tensors of a trace, by name."""
         for name, container, _ in self._former.values():
             for key, value in _items(container):
                 if id(value) not in self._former and self._is_traced(value):
@@ -86,14 +86,14 @@ class KeptTensors:
         return bool(traced) and all(id(each) in self._constant for each in traced)
 
     def _give_examples(self) -> None:
-        """Has what the first trace has kept read by the second one as tensors that are none of a trace."""
+        """Replaces the stored tensors by ordinary tensors, so that the second trace shows where it reads them."""
         self._put_back(self._is_constant)
         seen = set[int]()
         for _, container, _ in [*self._former.values()]:
             self._example(container, seen)
 
     def _example(self, value: Any, seen: set[int]) -> Any:
-        """The value with other tensors, lists and dicts in place."""
+        """Returns the value with example tensors; modifies lists and dicts in place."""
         if isinstance(value, FakeTensor):
             shape = [extent if isinstance(extent, int) else 1 for extent in value.shape]
             example = torch.zeros(shape, dtype=value.dtype)
@@ -110,11 +110,11 @@ class KeptTensors:
         return value
 
     def restore(self) -> None:
-        """Puts back what was there before the traces: what they keep is nothing outside of them."""
+        """Restores the entries from before the traces, whose tensors are invalid outside of them."""
         self._put_back(self._is_traced)
 
     def _put_back(self, is_chosen: Callable[[Any], bool]) -> None:
-        # Containers inside of others were noted after them.
+        # Inner containers were noted after the containers that contain them.
         for _, container, kept in reversed([*self._former.values()]):
             if isinstance(container, list):
                 if any(map(is_chosen, container)):
@@ -126,11 +126,11 @@ class KeptTensors:
                     container[key] = kept[key]
 
     def _is_traced(self, value: Any) -> bool:
-        """Whether the value is, or contains, a tensor of a trace."""
+        """Whether the value is or contains a tensor of a trace."""
         return any(True for _ in self._traced_in(value, set()))
 
     def _traced_in(self, value: Any, seen: set[int]) -> Iterator[Any]:
-        """The tensors of a trace in a value; `seen` has the containers that may contain themselves."""
+        """Yields the tensors of a trace in a value; `seen` contains the containers that have been visited."""
         if not isinstance(value, list | tuple | set | frozenset | dict):
             if isinstance(value, FakeTensor) or id(value) in self._examples or is_stand_in(value):
                 yield value
@@ -142,7 +142,7 @@ class KeptTensors:
 
 @contextlib.contextmanager
 def kept_tensors(modules: Iterable[tuple[str, torch.nn.Module]]) -> Iterator[KeptTensors]:
-    """The tensors that the block, traces of a step, keeps in attributes of modules, which are restored."""
+    """Finds the tensors that traces in the block store in attributes of modules, and restores the attributes."""
     kept = KeptTensors(modules)
     try:
         yield kept
@@ -152,7 +152,7 @@ def kept_tensors(modules: Iterable[tuple[str, torch.nn.Module]]) -> Iterator[Kep
 
 def _is_same(one: torch.fx.GraphModule, other: torch.fx.GraphModule) -> bool:
     contents = contents_of(one), contents_of(other)
-    # A graph with operators of the user, complex constants or open sizes has no hash.
+    # Graphs with operators of the user, complex constants or dynamic shapes have no hash.
     return one.code == other.code if None in contents else contents[0] == contents[1]
 
 

@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Memory of large results, used again when nobody has the result any more.
+"""Memory for large results, reused after a result has been freed.
 
-The C library maps what is larger than 32 MiB anew each time: that the system clears it takes longer than a kernel that
-writes it.
+The C library maps blocks larger than 32 MiB again for each allocation; the operating system takes longer to clear such
+a block than a kernel takes to write it.
 """
 
 import weakref
@@ -16,18 +16,18 @@ import torch
 from torch._C._dynamo import guards
 
 LARGE = 1 << 25
-"""Bytes from which on results have such memory."""
+"""The smallest size in bytes of results that use reused memory."""
 
 Layout = tuple[tuple[int, ...], tuple[int, ...], torch.dtype]
 
 _ALIGNMENT = 4096
-# PyTorch says nothing of it in its types.
+# PyTorch's type stubs lack this function.
 _allocate: Any = guards._empty_strided_cpu  # type: ignore[attr-defined]
 _free: defaultdict[int, list[np.ndarray]] = defaultdict(list)
 
 
 def empty(layout: Layout, size: int) -> torch.Tensor:
-    """A tensor without values, whose elements are dense, of so many bytes."""
+    """Returns an uninitialized dense tensor of `size` bytes."""
     if size < LARGE:
         made: torch.Tensor = _allocate(*layout)
         return made
@@ -35,19 +35,19 @@ def empty(layout: Layout, size: int) -> torch.Tensor:
     try:
         memory = _free[size].pop()
     except IndexError:
-        # What has another size may be of shapes that do not come again.
+        # Blocks of other sizes may be for shapes that do not occur again.
         _free.clear()
         whole = np.empty(size + _ALIGNMENT, np.uint8)
         begin = -whole.__array_interface__["data"][0] % _ALIGNMENT
         memory = whole[begin : begin + size]
-    # The tensor's memory has the only reference to this.
+    # The tensor's storage has the only reference to `held`, so that `held` dies with the storage.
     held = memory[:]
     weakref.finalize(held, _give_back, size, memory).atexit = False
     storage = torch.frombuffer(held, dtype=torch.uint8).untyped_storage()
-    # No view of another tensor, which autograd would see.
+    # Not a view of another tensor, which autograd would notice.
     return torch.empty(0, dtype=dtype, device="cpu").set_(storage, 0, shape, strides)
 
 
 def _give_back(size: int, memory: np.ndarray) -> None:
-    # Lists that were there when it was taken may have been dropped.
+    # The list is looked up again, as `empty` may have cleared `_free`.
     _free[size].append(memory)

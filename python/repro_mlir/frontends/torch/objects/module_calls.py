@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Calls of a model whose state is on a device: its tensors are brought up to date first.
+"""Calls of a model whose state is on a device: a hook brings its tensors up to date first.
 
-Functions of torch do so by themselves (device_tensors.py), but `torch.func` looks at no class. (Nor does `torch.jit`,
-which calls no hook either: see `Trainer.sync`.)
+Functions of torch bring tensors up to date themselves (device_tensors.py), but `torch.func` bypasses the class of
+tensors. `torch.jit` does too, and it also calls no hooks: see `Trainer.sync`.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import torch
 
 
 class Owner(Protocol):
-    """What keeps the state of a model on a device, such as a trainer."""
+    """An object that keeps the state of a model on a device, such as a trainer."""
 
     def bring_back(self) -> None:
         """Brings the tensors of the model up to date."""
 
 
 class Refresh:
-    """A hook that brings the tensors of a trainer up to date as long as there is one; a copy of it does nothing.
+    """A hook that brings a trainer's tensors up to date as long as the trainer exists; a copy of the hook does nothing.
 
-    A pickled model has it, so that unpickling it imports this package, but not torch-mlir.
+    A pickled model contains the hook, so that unpickling it imports this package, but not torch-mlir.
     """
 
     def __init__(self, trainer: Owner | None = None) -> None:
@@ -42,7 +42,7 @@ class Refresh:
         return Refresh, ()
 
     def watch(self, model: torch.nn.Module) -> None:
-        """Registers the hook at all modules."""
+        """Registers the hook at all modules of the model."""
         for module in model.modules():
             if module not in self._watched:
                 self._watched.add(module)

@@ -3,11 +3,11 @@
 
 """The values that the user's functions read, in addition to the tensors of the model.
 
-A program has the values that `forward`, the loss function and the optimizer's step read while they were traced:
+A program depends on the values that `forward`, the loss function and the optimizer's step read while they were traced:
 globals, variables of enclosing functions, attributes, elements of containers, tensors that are not state. `find_reads`
-follows objects from the modules, the functions and the optimizer; a `Recording` says which functions ran and which
-names they asked for. Each object is of a kind of the table in `_Search._visit`, which says what of the kind can change;
-what is of no kind of the table, such as an iterator, is refused.
+follows references from the modules, the functions and the optimizer; a `Recording` tells which functions ran and which
+names they used. `_Search._visit` handles each type of object that can be watched; any other object, such as an
+iterator, is refused.
 """
 
 from __future__ import annotations
@@ -74,19 +74,19 @@ PLUMBING = {
     "_load_state_dict_pre_hooks",
     "_load_state_dict_post_hooks",
 }
-"""Attributes of modules that others look after, or that take no part in a step."""
+"""Attributes of modules that other code checks, or on which no step depends."""
 
 _ROOTS = ("model", "loss_fn", "optimizer", "metric", "average")
-"""How the names of what the user gives to a `Trainer` begin."""
+"""The first words of the names of objects that the user passes to a `Trainer`."""
 
-# Called without being named.
+# Methods that Python and PyTorch call implicitly.
 _CALLED = {"forward", "__call__"}
 _FUNCTIONS = types.FunctionType, types.MethodType, functools.partial, property, classmethod, staticmethod
 _NOTHING_SAYS = {"__doc__", "__module__", "__annotations__", "__dict__", "__weakref__", "__abstractmethods__"}
-"""Entries of classes without a part in what a step computes."""
+"""Entries of classes that do not affect what a step computes."""
 
 _OF_TENSORS = "grad", "grad_fn", "is_leaf", "retains_grad", "_version"
-"""Attributes of tensors that are neither in their contents nor in `_facts`."""
+"""Attributes of tensors that neither `Contents` nor `_facts` covers."""
 
 _Held = torch.Tensor | np.ndarray | bytearray | memoryview | Any
 _ABSENT = object()
@@ -94,12 +94,12 @@ _ABSENT = object()
 
 @dataclass
 class Reads:
-    """What is read.
+    """The objects that a step reads.
 
     Attributes:
-      modules: torch modules that are no part of the model, by name.
-      tensors: tensors and arrays that are no state, by name.
-      unknown: what cannot be watched, by name.
+      modules: torch modules that are not part of the model, by name.
+      tensors: tensors and arrays that are not state, by name.
+      unknown: objects that cannot be watched, by name.
     """
 
     modules: dict[str, torch.nn.Module] = field(default_factory=dict)
@@ -108,10 +108,10 @@ class Reads:
     _noted: list[tuple[str, _View]] = field(default_factory=list)
 
     def views(self) -> Iterator[Iterable[object]]:
-        """Live views of all values whose identity counts. Those of many small objects are joined, for speed."""
+        """Yields live views of all values whose identity counts; views of many small objects are joined for speed."""
         views = [view for _, view in self._noted]
         names = [view for view in views if isinstance(view, _Names)]
-        # Many functions name the same globals.
+        # Functions often use the same globals.
         calls = {(id(view._names), key): (view._names.get, key) for view in names for key in view._keys}
         yield _Joined([*calls.values()])
         yield _Keys([view._names for view in names if isinstance(view, _Attributes)])
@@ -122,14 +122,14 @@ class Reads:
         yield from (each for each in others if not isinstance(each, _Elements) or not each.is_empty)
 
     def parts(self) -> Iterator[tuple[str, object]]:
-        """The present values with their names."""
+        """Yields the present values with their names."""
         for name, view in self._noted:
             yield from view.parts(name)
 
     def refuse_unknown(self, recording: Recording) -> None:
-        """CaptureError for the first of what cannot be watched, with the user's line that reads it.
+        """Raises CaptureError for the first object that cannot be watched, with the user's line that reads it.
 
-        What code of installed packages alone names is theirs to keep as it is.
+        Objects that only code of installed packages names are skipped: the packages are trusted not to change them.
         """
         for name, value in self.unknown.items():
             last = re.split(r"[.\[]| of ", name.partition(" of ")[0])
@@ -143,18 +143,18 @@ class Reads:
 
 
 class _View:
-    """The part of an object that counts: its iterator gives the values whose identity counts."""
+    """The part of an object that counts: its iterator yields the values whose identity counts."""
 
     def __iter__(self) -> Iterator[object]:
         raise NotImplementedError
 
     def parts(self, name: str) -> Iterator[tuple[str, object]]:
-        """The values that a program depends on, with names."""
+        """Yields the values on which a program depends, with names."""
         raise NotImplementedError
 
 
 class _Names(_View):
-    """Some names of a namespace, of which each may be there or not."""
+    """Some names of a namespace, each of which may be missing."""
 
     def __init__(self, names: Mapping[str, Any], keys: Iterable[str]) -> None:
         self._names = names
@@ -166,7 +166,7 @@ class _Names(_View):
 
 
 class _Attributes(_Names):
-    """Those names of an object's or class' namespace that are in a set; any name may be added."""
+    """The names of an object's or class's namespace for which `counts` is true; names may be added later."""
 
     def __init__(self, names: Mapping[str, Any], counts: Callable[[str], bool]) -> None:
         super().__init__(names, filter(counts, [*names]))
@@ -177,7 +177,7 @@ class _Attributes(_Names):
 
 
 class _Elements(_View):
-    """All that is in a container."""
+    """All elements of a container."""
 
     def __init__(self, container: Any) -> None:
         self._container = container
@@ -197,7 +197,7 @@ class _Elements(_View):
 
 
 class _Values(_View):
-    """All values of a class of a library; one that is added is the last."""
+    """All values of a library class; an added one comes last."""
 
     def __init__(self, names: Mapping[str, Any]) -> None:
         self._names = names
@@ -210,15 +210,15 @@ class _Values(_View):
 
 
 class _Got(_View):
-    """A value that a function gets: of a variable, a slot, a reference."""
+    """A value that a function returns: that of a variable, a slot, a reference."""
 
     def __init__(self, get: Callable[[], object], gone: type[Exception] | tuple[()] = ()) -> None:
-        """`gone`: the exception of `get` before the first value."""
+        """`gone`: the exception that `get` raises before there is a value."""
         self._get = get
         self._gone = gone
 
     def get(self) -> Callable[[], object]:
-        """A function that gives the value, `_ABSENT` where there is none."""
+        """Returns a function that returns the value, or `_ABSENT` if there is none."""
         return self._value if self._gone else self._get
 
     def _value(self) -> object:
@@ -233,13 +233,14 @@ class _Got(_View):
 
 
 class _Fact(_Got):
-    """A value that is made at each look, such as a string: as long as it is equal, the same object."""
+    """A value that is created at each access, such as a string: equal values are represented by the same object."""
 
     def __init__(self, get: Callable[[], object], gone: type[Exception] | tuple[()] = ()) -> None:
         super().__init__(get, gone)
         self._first = super()._value()
 
     def get(self) -> Callable[[], object]:
+        """Returns a function that returns the first value as long as the present one is equal."""
         return self._value
 
     def _value(self) -> object:
@@ -248,14 +249,14 @@ class _Fact(_Got):
 
 
 class _Namespace(_Got):
-    """The namespace of an object, which may get another one; a program depends on some of its names, noted apart."""
+    """The namespace of an object, which may be replaced; views of its names are noted separately."""
 
     def parts(self, name: str) -> Iterator[tuple[str, object]]:
         return iter(())
 
 
 class _Kept(_View):
-    """The entries of a functools.lru_cache, without the order of their use."""
+    """The entries of a functools.lru_cache, in no order."""
 
     def __init__(self, function: Any) -> None:
         self._function = function
@@ -268,7 +269,7 @@ class _Kept(_View):
 
 
 class _Registered(_View):
-    """The classes that an abstract one takes for its subclasses."""
+    """The classes that are registered as subclasses of an abstract class."""
 
     def __init__(self, cls: Any) -> None:
         self._cls = cls
@@ -299,7 +300,7 @@ class _Functions(_View):
 
 
 class Looked:
-    """The results of a function for some objects, such as their classes."""
+    """The results of a function for several objects, such as their classes."""
 
     def __init__(self, look: Callable[[Any], object], objects: Collection[object]) -> None:
         self._look = look
@@ -310,7 +311,7 @@ class Looked:
 
 
 class _Joined:
-    """The values of functions for keys; `_ABSENT` for a key that does not exist."""
+    """The results of functions for keys; `_ABSENT` for a key that does not exist."""
 
     def __init__(self, calls: Sequence[tuple[Callable[[str, object], object], str]]) -> None:
         self._functions = [function for function, _ in calls]
@@ -346,14 +347,14 @@ def find_reads(
     optimizer: torch.optim.Optimizer | None,
     recording: Recording | None = None,
 ) -> Reads:
-    """The reads of the functions of model and optimizer, and of other ones by name.
+    """Returns what the functions of model and optimizer, and the named `functions`, read.
 
     Args:
-      recording: what ran in a trace; None: all functions that are found count.
+      recording: the code that ran in a trace; None: all functions that are found count.
     """
     attributes = _CALLED.copy()
     while True:
-        # A function that is found late may name attributes of objects that were passed.
+        # A function that is found late may name attributes of objects that were visited before.
         search = _Search(model, attributes, recording)
         for name, function in functions.items():
             search.follow(name, function)
@@ -379,9 +380,9 @@ class _Search:
         self._note("", self._functions)
         own = list(model.named_modules())
         self._seen.update((id(module), module) for _, module in own)
-        # Nobody follows the tensors of the model: they are the state.
+        # The tensors of the model are its state and are not followed.
         self._seen.update((id(tensor), tensor) for tensor in (*model.parameters(), *model.buffers()))
-        # The recording's own containers are not the user's.
+        # The recording's own containers do not belong to the user.
         self._seen[id(recording)] = recording
         self._class(torch.Tensor)
         for path, module in own:
@@ -389,32 +390,33 @@ class _Search:
         self._close()
 
     def follow(self, name: str, value: object) -> None:
+        """Follows a value and everything that it refers to."""
         self._open.append((name, value))
         self._close()
 
     def follow_step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Its attributes themselves are looked at elsewhere; here what is in them."""
+        """Follows an optimizer's step and the values of its attributes; `Watch` compares the attributes."""
         self._class(type(optimizer))
         own = vars(optimizer)
         for key in self._known.intersection(own) - {"state", "param_groups", "step"}:
             self._open.append((f"optimizer.{key}", own[key]))
         home = sys.modules[type(optimizer).__module__]
         if not is_made_by_user(home):
-            # A rule stands for its functions, none of which ran. torch.compile adds names with two underscores.
+            # With a rule, none of its functions ran. torch.compile adds names with two leading underscores.
             self._note(home.__name__, _Attributes(vars(home), lambda key: not key.startswith("__")))
         self.follow("optimizer.step", type(optimizer).step)
 
     def follow_rest(self) -> None:
-        """The code that ran of functions that were found nowhere."""
+        """Follows code that ran but whose functions were not found."""
         if self._recording is None:
             return
         for get in self._recording.settings:
-            # One that takes arguments is a function of them.
+            # A function that requires arguments is not a setting.
             with contextlib.suppress(TypeError, RuntimeError):
                 if is_plain(get()):
                     self._note(f"{get.__name__}()", _Fact(get))
         for namespace in self._recording.asked:
-            # Which of its names counts is not known; those that the code has are followed.
+            # The code may read any global; those that it names are followed.
             self._note("globals()", _Attributes(namespace, lambda _: True))
             self._open += ((key, namespace[key]) for key in self._known.intersection(namespace))
         for key in self._known.intersection(sys.modules):
@@ -434,7 +436,7 @@ class _Search:
             if is_atom(value) or id(value) in self._seen:
                 continue
             self._seen[id(value)] = value
-            # Objects that this package keeps at the user's objects are not theirs.
+            # Objects that this package attaches to the user's objects are skipped.
             if not str(type(value).__module__).startswith("repro_mlir."):
                 self._visit(name, value)
 
@@ -442,10 +444,10 @@ class _Search:
         self.reads._noted.append((name, view))
 
     def _visit(self, name: str, value: Any) -> None:
-        """The table of kinds. It asks for no attribute of the value, which may run code of the user's."""
+        """Handles each type of object. It reads no attribute of the value that could run the user's code."""
         kind = type(value)
         if issubclass(kind, torch.jit.ScriptModule):
-            # Its code is fixed, its tensors are not.
+            # Its code is fixed, but its tensors are not.
             self._open += ((f"{name}.{key}", tensor) for key, tensor in value.state_dict(keep_vars=True).items())
         elif issubclass(kind, torch.nn.Module):
             self.reads.modules[name] = value
@@ -462,7 +464,7 @@ class _Search:
         elif issubclass(kind, type):
             self._class(value)
         elif issubclass(kind, weakref.ref):
-            # Nothing here keeps what it refers to.
+            # The reference does not keep the object alive, so its death is watched.
             self._note(name, _Got(lambda: value() is None))
             self._open.append((name, value()))
         elif issubclass(kind, ContextVar):
@@ -495,7 +497,7 @@ class _Search:
             self.reads.unknown[name] = value
 
     def _log(self, name: str, value: Any) -> None:
-        """A logger that the step calls gives it no value, one of which it asks for an attribute does."""
+        """Watches a logger's attributes and its level, if the step reads them; logging calls return no values."""
         self._note(name, _Attributes(vars(value), self._known.__contains__))
         if isinstance(value, logging.Logger) and not self._known.isdisjoint(("isEnabledFor", "getEffectiveLevel")):
             self._note(
@@ -553,7 +555,7 @@ class _Search:
     def _module(self, name: str, module: torch.nn.Module) -> None:
         self._class(type(module))
         own = module.__dict__
-        # The attributes themselves are looked at elsewhere; here what is in them.
+        # `Watch` compares the attributes themselves; here their values are followed.
         self._open += ((f"{name}.{key}", own[key]) for key in filter(self._counts_in(module), own.keys() - PLUMBING))
         for kind, called in MODULE_HOOKS.items():
             self._open += ((f"a {called} of {name}", hook) for hook in own[kind].values())
@@ -562,7 +564,7 @@ class _Search:
             self._open += ((f"a hook of {name}.{key}", hook) for hook in hooks.values())
 
     def _callable(self, name: str, value: Any) -> bool:
-        """Visits what is a function or made of some; False for anything else."""
+        """Visits functions and objects that wrap them; returns False for anything else."""
         kind = type(value)
         if issubclass(kind, types.MethodType):
             self._open += ((name, value.__self__), (name, value.__func__))
@@ -594,7 +596,7 @@ class _Search:
         code, called = function.__code__, function.__qualname__
         self._functions.functions.append(function)
         is_idle = self._recording is not None and not self._recording.ran(code)
-        # Wrappers of packages keep what they need when they run, such as generators.
+        # Wrappers of packages have state such as generators that counts only if they ran.
         cells = () if is_idle and not _is_users(code) else function.__closure__ or ()
         for variable, cell in zip(code.co_freevars, cells, strict=False):
             self._got(f"{variable} of {called}", functools.partial(attrgetter("cell_contents"), cell), ValueError)
@@ -605,7 +607,7 @@ class _Search:
             self.attributes |= names.attributes
             if is_package_file(code.co_filename):
                 return
-        # Attributes are read of a function that nobody calls, too.
+        # Attributes of a function count even if it did not run.
         counts = self._counts_in(function)
         if is_user_file(code.co_filename) or any(map(counts, vars(function))):
             self._names(called, _Attributes(vars(function), counts))
@@ -622,14 +624,14 @@ class _Search:
         self._globals(function.__globals__, names)
 
     def _follow_code(self, code: types.CodeType) -> None:
-        """Notes that code is followed, and with it the functions inside of it."""
+        """Records that the code and the functions inside it are followed."""
         self._followed.add(code)
         for constant in code.co_consts:
             if isinstance(constant, types.CodeType):
                 self._follow_code(constant)
 
     def _globals(self, namespace: dict[str, Any], names: Names) -> None:
-        """The globals that code names; what is not there is a builtin."""
+        """Notes the globals that code names; missing names are builtins."""
         view = _Names(namespace, sorted(names.variables))
         self._note("", view)
         value: Any
@@ -662,7 +664,7 @@ class _Search:
                         self._open.append((function.__qualname__, function))
                 continue
             if isinstance(arguments := own.get("__match_args__"), tuple):
-                # A class written in C may have a descriptor there.
+                # A class written in C may have a descriptor as `__match_args__`.
                 self.attributes.update(arguments)
             if "_abc_impl" in own:
                 self._note(base.__qualname__, _Registered(base))
@@ -674,8 +676,10 @@ class _Search:
         return self._everything or key in self._known or (key.startswith("__") and key not in _NOTHING_SAYS)
 
     def _counts_in(self, value: object) -> Callable[[str], bool]:
-        """Which attributes of an object count: those that the user's code names, and methods of its class; all of those
-        that Python compares itself."""
+        """Returns a predicate for the attributes that count: those that the user's code or methods of the class name.
+
+        All attributes count for a SimpleNamespace, which Python itself compares.
+        """
         if type(value) is types.SimpleNamespace or self._everything:
             return lambda _: True
         kind: Any = type(value)
@@ -702,12 +706,12 @@ class _Search:
 
 
 def _is_users(code: types.CodeType) -> bool:
-    """Whether code is of the user's own files."""
+    """Whether code is in the user's own files."""
     return is_user_file(code.co_filename) and not is_package_file(code.co_filename)
 
 
 def is_made_by_user(module: types.ModuleType) -> bool:
-    """Whether this is a module of the user's, also one without a file."""
+    """Whether a module is the user's, including modules without a file."""
     path = vars(module).get("__file__")
     if path:
         return is_user_file(path) and not is_package_file(path)
@@ -720,7 +724,7 @@ def _is_function(value: object) -> TypeGuard[types.FunctionType]:
 
 
 def _is_of_library(cls: type) -> bool:
-    """Whether a class is of Python's or PyTorch's libraries, or of this package."""
+    """Whether a class belongs to the libraries of Python or PyTorch, or to this package."""
     module = sys.modules.get(cls.__module__)
     path = None if module is None else vars(module).get("__file__")
     return not is_user_file(path) if path else module is not None and not is_made_by_user(module)
@@ -728,7 +732,7 @@ def _is_of_library(cls: type) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def _attributes_of_class(cls: type, recording: Recording | None) -> frozenset[str]:
-    """The attributes that methods of a class name which are not the user's, of those that ran."""
+    """Returns the attributes named by the library methods of a class that ran."""
     found = set[str]()
     for base in cls.__mro__:
         if base is torch.nn.Module:
@@ -742,7 +746,7 @@ def _attributes_of_class(cls: type, recording: Recording | None) -> frozenset[st
 
 
 class Contents:
-    """What tensors and arrays contain, to see whether somebody writes them."""
+    """The contents of tensors and arrays, to detect writes."""
 
     def __init__(self, values: Iterable[_Held]) -> None:
         found = {id(value): value for value in values}
@@ -752,7 +756,7 @@ class Contents:
         return id(value) in self._copies
 
     def unchanged(self) -> bool:
-        """Whether nobody has written since."""
+        """Whether the contents and properties are still the same."""
         return all(
             _facts(value) == facts and np.array_equal(_bytes(value), copy)
             for value, facts, copy in self._copies.values()
@@ -760,12 +764,12 @@ class Contents:
 
 
 def contents(value: _Held) -> Hashable:
-    """Equal for equal contents."""
+    """Returns a value that is equal for equal contents."""
     return _facts(value), blake3.blake3(_bytes(value).data).digest()
 
 
 def _facts(value: _Held) -> Hashable:
-    """What a step can ask of a tensor or array in addition to its contents."""
+    """Returns the properties of a tensor or array, besides its contents, that a step can read."""
     if isinstance(value, torch.Tensor):
         strides = value.stride() if value.layout is torch.strided else ()
         return value.shape, value.dtype, strides, value.requires_grad
@@ -775,13 +779,14 @@ def _facts(value: _Held) -> Hashable:
 
 
 def _bytes(value: _Held) -> np.ndarray:
-    """The elements as bytes, without a copy where they are together; of a tensor that NumPy cannot hold its version."""
+    """Returns the elements as bytes, copied only if they are not contiguous; for a tensor without NumPy view, its
+    version."""
     if isinstance(value, torch.Tensor):
         if value.layout is not torch.strided or value.device.type != "cpu" or value.is_quantized:
             return np.array([0 if value.is_inference() else value._version]).view(np.uint8)
         value = value.detach().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8).numpy()
     if isinstance(value, random.SystemRandom):
-        # The system's numbers have no state.
+        # The system's random numbers have no state.
         return np.empty(0, np.uint8)
     if isinstance(value, GENERATORS):
         state = value.bit_generator.state if isinstance(value, np.random.Generator) else value.__reduce__()[2]

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What a program is captured from: the user's objects, and what is chosen beside them."""
+"""The subject of a capture: the user's objects and the options."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Subject:
 
     Attributes:
       model, loss_fn: see `capture_training`.
-      optimizer: None for an evaluation.
-      options: what is chosen beside them; its objects of the user's are looked at as the others are.
+      optimizer: the optimizer; None for an evaluation.
+      options: the other options; the user's objects among them are watched too.
     """
 
     model: torch.nn.Module
@@ -33,7 +33,7 @@ class Subject:
 
     @property
     def functions(self) -> dict[str, Any]:
-        """The functions beside the model's, by name."""
+        """The functions that are not part of the model, by name."""
         named = {"loss_fn": self.loss_fn}
         if "metrics" in self.options.returns:
             named |= {f"metric {name}": function for name, function in (self.options.metrics or {}).items()}
@@ -43,22 +43,22 @@ class Subject:
 
     @property
     def average(self) -> Any:
-        """The average that follows the steps of the model; None for an evaluation."""
+        """The average that follows the model's steps; None for an evaluation."""
         return self.options.average if self.optimizer is not None else None
 
     @property
     def scaler(self) -> Any:
-        """What scales the loss; None for an evaluation."""
+        """The GradScaler that scales the loss; None for an evaluation."""
         return self.options.loss_scale if self.optimizer is not None else None
 
     @property
     def extra(self) -> dict[str, torch.Tensor]:
-        """The tensors of the state that are neither the model's nor the optimizer's, by name."""
+        """The state tensors that belong to neither the model nor the optimizer, by name."""
         beside = {} if self.average is None else average_tensors(self.average)
         return beside if self.scaler is None else beside | scaler_tensors(self.scaler)
 
     @property
     def choices(self) -> tuple[tuple[str, Hashable], ...]:
-        """The choices that may differ from step to step, by name."""
+        """The options that may differ from step to step, by name."""
         rule = None if self.scaler is None else scaler_rule(self.scaler)
         return ("what is asked for in returns", self.options.returns), ("a factor of loss_scale", rule)

@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""State of a trainer that no object of the user's holds: scales of former steps (Q6), what compressed gradients have
-lost (B5). A `Trainer.state_dict` has it in an entry for each of the two."""
+"""State of a trainer that no object of the user contains: scales from earlier steps (Q6), residuals of compressed
+gradients (B5). `Trainer.state_dict` has an entry for each of the two."""
 
 from __future__ import annotations
 
@@ -32,16 +32,19 @@ from repro_mlir.program.imported import CaptureOptions
 
 _PRECISION = "precision"
 OWN_ENTRIES = (_PRECISION, PREFIX)
-"""The keys of a `state_dict`, the options of the trainer that they are of."""
+"""The keys of the entries in a `state_dict`, which are also the names of the trainer's options."""
 
 _DEFINITION = "definition"
-"""The tensor of an entry that says of which recipe or method it is: the bytes of its JSON."""
+"""The tensor of an entry that identifies its recipe or method: the bytes of its JSON."""
 
 Expected = Callable[[str, Any], TensorType]
 
 
 def own_entries(own: Mapping[str, np.ndarray], options: CaptureOptions) -> dict[str, dict[str, torch.Tensor]]:
-    """The entries of a state: copies of arrays by the names of the program's state, those without an entry left out."""
+    """Returns the entries of a state with copies of the arrays; `own` has the names of the program's state.
+
+    Arrays that belong to no entry are left out.
+    """
     found = {owner: {_DEFINITION: _definition(owner, options)} for owner in _owners(options)}
     for name, array in own.items():
         owner = _PRECISION if name.startswith((HISTORY, SCALE)) else name.partition(".")[0]
@@ -51,13 +54,13 @@ def own_entries(own: Mapping[str, np.ndarray], options: CaptureOptions) -> dict[
 
 
 def own_arrays(state: Mapping[str, Any], model: torch.nn.Module, options: CaptureOptions) -> dict[str, np.ndarray]:
-    """Copies of what the entries of a state have, by the names of the program's state.
+    """Returns copies of the arrays in the entries of a state, by the names of the program's state.
 
-    What a layer has not begins anew, as it does where a layer was frozen so far.
+    A layer without values in the state starts with initial values, as after being frozen.
 
     Raises:
-      ReproError: an entry that the options do not ask for, of another recipe or method, or a name or tensor that no run
-        with them has.
+      ReproError: an entry that the options do not use, an entry of another recipe or method, or a name or tensor that
+        no run with these options has.
     """
     owners = _owners(options)
     found: dict[str, np.ndarray] = {}
@@ -90,14 +93,14 @@ def own_arrays(state: Mapping[str, Any], model: torch.nn.Module, options: Captur
 
 
 def _owners(options: CaptureOptions) -> list[str]:
-    """The entries that a state has by these options."""
+    """Returns the keys of the entries that a state has with these options."""
     found = [_PRECISION] if options.precision is not None and options.precision.is_delayed else []
     compression = options.gradient_compression
     return [*found, PREFIX] if compression is not None and compression.has_feedback else found
 
 
 def _definition(owner: str, options: CaptureOptions) -> torch.Tensor:
-    """The recipe, whatever its name, or the method."""
+    """Returns the recipe, with its name replaced, or the method, as the bytes of its JSON."""
     if owner == PREFIX:
         text = compression_to_json(options.gradient_compression)
     else:
@@ -106,7 +109,7 @@ def _definition(owner: str, options: CaptureOptions) -> torch.Tensor:
 
 
 def _scales(entry: Mapping[str, Any], model: torch.nn.Module, options: CaptureOptions) -> Expected:
-    """(Q6) What scales and histories are."""
+    """(Q6) Returns a function that checks the name of a scale or history and returns its type."""
     recipe: Recipe = options.precision
     layers = {name for named in (model.named_parameters, model.named_buffers) for name, _ in named("", True, False)}
     operands = {operand for names in OPERANDS.values() for operand in names}
@@ -132,7 +135,11 @@ def _scales(entry: Mapping[str, Any], model: torch.nn.Module, options: CaptureOp
 
 
 def _residuals(entry: Mapping[str, Any], model: torch.nn.Module, options: CaptureOptions) -> Expected:
-    """(B5) What the method of gradient compression keeps of each parameter: all of it, or nothing."""
+    """(B5) Returns a function that checks the name of a residual and returns its type.
+
+    Raises:
+      ReproError: the entry has some of the tensors of a parameter, but not all of them.
+    """
     assert options.microbatches is not None
     count = options.microbatches.count
     kinds: dict[str, TensorType] = {}
@@ -155,7 +162,7 @@ def _residuals(entry: Mapping[str, Any], model: torch.nn.Module, options: Captur
 
 
 def _check_number(name: str, array: np.ndarray) -> None:
-    """(Q6) A scale is a number from 0, a history has magnitudes."""
+    """(Q6) Checks that a scale is a finite number not below 0, and that a history contains magnitudes."""
     if name.startswith(SCALE) and not 0 <= float(array) < np.inf:
         raise ReproError(f"{_PRECISION}: {name}: expected a number from 0, got {float(array)}")
     if (array < 0).any():
@@ -163,8 +170,11 @@ def _check_number(name: str, array: np.ndarray) -> None:
 
 
 def save_own_entries(path: str | Path, state: Mapping[str, Any]) -> None:
-    """Writes what `own_entries` gives, as far as a state has it, as a safetensors file. ReproError where it cannot be
-    written."""
+    """Writes the entries of `own_entries` that a state has as a safetensors file.
+
+    Raises:
+      ReproError: the file cannot be written.
+    """
     tensors = {f"{owner}.{name}": value for owner in OWN_ENTRIES for name, value in state.get(owner, {}).items()}
     kinds = [kind_of(name, value) for name, value in tensors.items()]
     arrays = [as_array(value, kind, "state") for value, kind in zip(tensors.values(), kinds, strict=True)]
@@ -172,7 +182,7 @@ def save_own_entries(path: str | Path, state: Mapping[str, Any]) -> None:
 
 
 def load_own_entries(path: str | Path) -> dict[str, dict[str, torch.Tensor]]:
-    """The entries that `save_own_entries` wrote. ReproError for another file."""
+    """Returns the entries that `save_own_entries` wrote; raises ReproError for any other file."""
     kinds, arrays, metadata = read_all_tensors(read_regular(path, limits().archive_bytes), str(path))
     found: dict[str, dict[str, torch.Tensor]] = {owner: {} for owner in metadata if owner in OWN_ENTRIES}
     for kind, array in zip(kinds, arrays, strict=True):

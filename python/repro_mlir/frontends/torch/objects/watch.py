@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What a program was captured from, beside its state: looked at before each step.
+"""Detects changes of everything besides state on which a captured program depends, before each step.
 
-`Watch.unchanged` compares identities and flags of the user's objects, a matter of microseconds; where something
-differs, `form_of` says in which form they are now. Two forms that are equal have the same program.
+`Watch.unchanged` compares identities and flags of the user's objects, which takes microseconds. If any differs,
+`form_of` returns the present form of the objects. Equal forms have the same program.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ _accumulation_hooks = attrgetter("_post_accumulate_grad_hooks")
 
 
 def check_environment() -> None:
-    """CaptureError for settings of this thread under which a compiled step would not do what they say."""
+    """Raises CaptureError for settings of this thread that a compiled step would not follow."""
     if torch.is_autocast_enabled("cpu"):
         raise CaptureError("a step within torch.autocast: expected the option autocast of Trainer instead")
     if _TINY * _HALF == 0.0:
         raise CaptureError("torch.set_flush_denormal(True) is set: a compiled step keeps subnormals; set it to False")
 
 
-# Variables, so that Python multiplies them when asked.
+# Variables, so that Python multiplies them at run time.
 _TINY, _HALF = 2.0**-1022, 0.5
 
 
 class Watch:
-    """The user's objects as they are now."""
+    """A snapshot of the user's objects."""
 
     def __init__(
         self,
@@ -60,13 +60,14 @@ class Watch:
         changing: ChangingValues | None = None,
         recording: Recording | None = None,
     ) -> None:
-        """
+        """Takes the snapshot.
+
         Args:
-          subject: what was captured.
+          subject: the objects that were captured.
           held: the tensors in whose memory the state is.
           constants: tensors that are constants of the program.
-          changing: values that may be others.
-          recording: what ran in the trace.
+          changing: values that may differ at later steps.
+          recording: the code that ran in the trace.
         """
         model = subject.model
         reads = find_reads(model, subject.functions, subject.optimizer, recording)
@@ -86,7 +87,7 @@ class Watch:
         self._tensors = self._look()
 
     def _positions(self, changing: ChangingValues) -> list[int]:
-        """Where these values are among the objects."""
+        """Returns the positions of these values among the objects."""
         with changing.marked() as marks:
             return [
                 i for i, each in enumerate(chain.from_iterable(self._views)) if type(each) is Mark and each in marks
@@ -104,14 +105,14 @@ class Watch:
 
     @property
     def moved(self) -> bool:
-        """Whether the memory of the state is another."""
+        """Whether the memory of the state has moved."""
         with as_they_are():
             return [*map(_address, self._held)] != self._tensors[0]
 
     def unchanged(self) -> bool:
-        """Whether nothing that the program depends on has been changed since."""
+        """Whether nothing on which the program depends has changed since the snapshot."""
         with as_they_are():
-            # One more or one less anywhere shifts what follows, up to the end.
+            # An added or removed object shifts all later objects, including `_END`.
             found: Iterable[object] = chain.from_iterable(self._views)
             if self._open:
                 found = [*found]
@@ -129,14 +130,14 @@ def form_of(
     changing: ChangingValues | None = None,
     recording: Recording | None = None,
 ) -> Form:
-    """The form in which the user's objects are: everything that a captured program depends on, with names.
+    """Returns the present form of the user's objects: everything on which a captured program depends, with names.
 
     Args:
-      structure: of the optimizer, see `Captured.optimizer_structure`.
-      changing: values that are not a part of it.
-      recording: what ran in the trace of a program; None: all that can be found from the user's objects counts.
+      structure: the structure of the optimizer, see `Captured.optimizer_structure`.
+      changing: values that are not part of the form.
+      recording: the code that ran in the trace of a program; None: everything found from the user's objects counts.
     Raises:
-      CaptureError: the trace of the recording read what cannot be watched.
+      CaptureError: the recorded trace read an object that cannot be watched.
     """
     if changing:
         with changing.marked():
@@ -167,7 +168,7 @@ _CHANGES = "any number or string"
 
 
 def changed_values(one: Form, other: Form) -> list[str]:
-    """The names of the values in which two forms differ, where all are as `hashable` has them; elsewhere none."""
+    """Returns the names of the values in which two forms differ; none if a difference is not a value of `hashable`."""
     before, after = dict(one), dict(other)
     if before.keys() != after.keys():
         return []
@@ -182,7 +183,7 @@ def _is_value(part: Hashable) -> bool:
 
 
 def difference(one: Form, other: Form) -> str:
-    """The name of the first part in which two forms differ."""
+    """Returns the name of the first part in which two forms differ."""
     values, others = dict(one), dict(other)
     for name, value in values.items():
         if name in others and others[name] != value:
@@ -208,7 +209,7 @@ def _module_parts(name: str, module: torch.nn.Module) -> Iterator[tuple[str, Has
 
 
 def _views(modules: Sequence[torch.nn.Module], parameters: Sequence[torch.nn.Parameter]) -> Iterator[Iterable[object]]:
-    """Live views of all objects of modules whose identity counts."""
+    """Yields live views of all objects of modules whose identity counts."""
     yield Looked(type, modules)
     yield Looked(vars, modules)
     empty: list[dict[str, Any]] = []
@@ -234,7 +235,7 @@ def _views(modules: Sequence[torch.nn.Module], parameters: Sequence[torch.nn.Par
 
 
 def _optimizer_views(optimizer: torch.optim.Optimizer) -> Iterator[Iterable[object]]:
-    """Those of an optimizer."""
+    """Yields live views of the objects of an optimizer whose identity counts."""
     yield optimizer._optimizer_step_pre_hooks.values()
     yield optimizer._optimizer_step_post_hooks.values()
     yield from (hooks.values() for hooks in GLOBAL_STEP_HOOKS)
@@ -246,7 +247,7 @@ def _optimizer_views(optimizer: torch.optim.Optimizer) -> Iterator[Iterable[obje
     yield optimizer.state.values()
     for state in optimizer.state.values():
         values = state.values()
-        # Numbers are another object after each step.
+        # A number is a new object after each step.
         yield Looked(_but_numbers, values) if any(type(value) in (int, float) for value in values) else values
 
 
