@@ -4,7 +4,7 @@
 """The tensors of the user's model and optimizer as the memory of a program's state.
 
 A step works on the memory of the tensors themselves. A tensor whose memory cannot be used directly, as it is not
-contiguous or shared by several tensors, has a separate array, which `pull` and `push` synchronize with the tensor.
+contiguous or is shared by several tensors, has a separate array, which `pull` and `push` synchronize with the tensor.
 After `push` the user's tensors have the present values; between `leave` and `push` any use of a tensor calls `push`.
 """
 

@@ -3,7 +3,7 @@
 
 """User tensors whose newer values are on a device.
 
-The class of such a tensor is temporarily a subclass of its own class, as with PyTorch's uninitialized parameters: an
+The class of such a tensor is temporarily replaced by a subclass, as with PyTorch's uninitialized parameters: an
 operator or method that has the tensor as an argument brings it up to date first, regardless of how the caller obtained
 it. `Trainer.sync` lists the accesses that bypass the class.
 """
@@ -40,7 +40,7 @@ _METADATA: frozenset[Any] = frozenset(
 
 
 class Resident:
-    """The base class that is temporarily added to a tensor's own class.
+    """The base class that is temporarily added to the class of a tensor.
 
     Attributes:
       own: the tensor's own class.

@@ -36,7 +36,7 @@ class KeptTensors:
         if isinstance(container, dict | list) and id(container) not in self._former:
             self._former[id(container)] = name, container, container.copy()
             for key, value in _items(container):
-                # Names are those of attributes: the entries of `_buffers` and the like are attributes too.
+                # The entries of `_buffers`, `_modules` and `_parameters` are named as attributes of the module.
                 inner = key if isinstance(key, str) else f"[{key!r}]"
                 self._note(name if inner in ("_buffers", "_modules", "_parameters") else f"{name}.{inner}", value)
 

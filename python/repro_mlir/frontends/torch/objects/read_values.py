@@ -256,7 +256,7 @@ class _Namespace(_Got):
 
 
 class _Kept(_View):
-    """The entries of a functools.lru_cache, in no order."""
+    """The entries of a functools.lru_cache, regardless of the order of their use."""
 
     def __init__(self, function: Any) -> None:
         self._function = function

@@ -56,7 +56,7 @@ def own_entries(own: Mapping[str, np.ndarray], options: CaptureOptions) -> dict[
 def own_arrays(state: Mapping[str, Any], model: torch.nn.Module, options: CaptureOptions) -> dict[str, np.ndarray]:
     """Returns copies of the arrays in the entries of a state, by the names of the program's state.
 
-    A layer without values in the state starts with initial values, as after being frozen.
+    A layer without values in the state starts from initial values, like a layer that was frozen until now.
 
     Raises:
       ReproError: an entry that the options do not use, an entry of another recipe or method, or a name or tensor that
@@ -100,7 +100,7 @@ def _owners(options: CaptureOptions) -> list[str]:
 
 
 def _definition(owner: str, options: CaptureOptions) -> torch.Tensor:
-    """Returns the recipe, with its name replaced, or the method, as the bytes of its JSON."""
+    """Returns the bytes of the JSON of the recipe, whose name is replaced by a fixed one, or of the method."""
     if owner == PREFIX:
         text = compression_to_json(options.gradient_compression)
     else:

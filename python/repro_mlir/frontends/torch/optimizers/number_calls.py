@@ -82,7 +82,7 @@ class NumberCalls(TorchFunctionMode):
         return result
 
     def _element(self, name: str, tensor: torch.Tensor) -> Any:
-        """Returns a tensor's element for `item()`, `bool()` and the like; NotImplemented if PyTorch can compute it."""
+        """Returns a tensor's element for `item()`, `bool()` and the like; NotImplemented to run the call unchanged."""
         if tensor.numel() != 1:
             return NotImplemented
         node = self.known(tensor)
