@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The bits of floats as integers, and functions that are made of them."""
+"""The bits of floats as integers, and functions that compute on those bits."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -29,12 +29,12 @@ _NAN_BITS = {"f64": 0x7FF8000000000000, "f32": 0x7FC00000, "f16": 0x7E00, "bf16"
 
 
 def canonical_bits(build: Builder, value: ir.Value, compared: ir.Value, kind: ir.Type, nan: int) -> ir.Value:
-    """(V4) The bits of a float as an integer.
+    """(V4) Returns the bits of a float as an integer, with every NaN made canonical.
 
     Args:
-      compared: the value in a type that `arith.cmpf` takes.
+      compared: the value in a type that `arith.cmpf` accepts.
       kind: the integer's type.
-      nan: the bits of the canonical NaN, for every NaN.
+      nan: the bits of the canonical NaN.
     """
     bits = ir.Operation.create("arith.bitcast", operands=[value], results=[kind]).result
     attributes = {"value": ir.IntegerAttr.get(kind, nan)}
@@ -50,7 +50,7 @@ def canonical_bits(build: Builder, value: ir.Value, compared: ir.Value, kind: ir
 
 
 def _write_bits(build: Builder, x: Any) -> Sequence[Any]:
-    """(V4) the bits of the canonical NaN for one."""
+    """(V4) Writes a bitcast to an integer that replaces each NaN by the canonical NaN."""
     kind = ir.RankedTensorType(build.types[0])
     identity = ir.AffineMap.get_identity(kind.rank)
 
@@ -89,7 +89,7 @@ def _float_of(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def _view(x: torch.Tensor, dtype: torch.dtype) -> Any:
-    """As another type of the same width."""
+    """Reinterprets x as another type of the same width."""
     if x.dtype is dtype:
         return x.clone()
     if _INTEGERS.get(x.dtype) is dtype:
@@ -104,7 +104,7 @@ def _next_after(x: torch.Tensor, y: torch.Tensor) -> Any:
         return NotImplemented
     x, y = torch.broadcast_tensors(x, y)
     bits = _BITS(x)
-    # Magnitudes are in the order of their bits.
+    # The bits of floats, read as integers, order the floats by magnitude.
     grows = (x < y) == (x > 0)
     moved = _float_of(torch.where(grows, bits + 1, bits - 1), x.dtype)
     one = torch.full([], 1, dtype=bits.dtype)
@@ -117,7 +117,7 @@ def _next_after(x: torch.Tensor, y: torch.Tensor) -> Any:
 def _frexp(x: torch.Tensor) -> Any:
     if x.dtype is not torch.float32:
         return NotImplemented
-    # A subnormal number is made a normal one.
+    # Scale subnormal numbers to normal ones.
     low = x.abs() < 2.0**-126
     bits = _BITS(torch.where(low, x * 2.0**25, x))
     shift = torch.full([], 23, dtype=torch.int32)

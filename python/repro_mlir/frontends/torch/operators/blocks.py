@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(K7) Tensors in blocks (Q2) as operators of PyTorch: `repro.quantize` and `repro.dequantize`, codes as bytes.
+"""(K7) Block-quantized tensors (Q2) in PyTorch: the operators `repro.quantize` and `repro.dequantize`, with i8 codes.
 
-A byte is that of the code, of f6 that of the code in f8E4M3FN, which has all its values: scatters take no narrower
-floats (V1). Two codes of f4 are a byte (Q7).
+An f8 code is stored as its byte. An f6 code is stored as the byte of the same value in f8E4M3FN, which represents all
+f6 values: scatters accept no narrower floats (V1). Two f4 codes share a byte (Q7).
 """
 
 from collections.abc import Sequence
@@ -18,20 +18,20 @@ from repro_mlir.frontends.torch.operators.bit_patterns import canonical_bits
 from repro_mlir.precision.formats import Format
 
 _BYTES = {"f8E4M3FN": 0x7F, "f8E5M2": 0x7E, "f8E8M0FNU": 0xFF}
-"""Floats that are kept as their bits, with those of the canonical NaN (V4)."""
+"""The bits of the canonical NaN (V4) for each float type that is stored as its bits."""
 
 _PACKED = "f4E2M1FN"
-"""The elements that share bytes (Q7)."""
+"""The element type whose codes are packed, two per byte (Q7)."""
 
 PARTS = ("codes", "scales", "amaxes")
-"""What `quantize` gives; the last one only of formats with an amax of each row."""
+"""The results of `quantize`; the amaxes exist only for formats with an amax per row."""
 
 _ONES = {"f32": 1, "f8E8M0FNU": 127, "f8E4M3FN": 0x38}
-"""The scale 1, as it is kept."""
+"""The stored representation of the scale 1, by scale element type."""
 
 
 def zeros(shape: Sequence[int], format: Format) -> tuple[torch.Tensor, ...]:
-    """What `quantize` would give, with zeros as values and 1 as scales and amaxes."""
+    """Returns tensors with the shapes and dtypes of the results of `quantize`: codes of 0, scales and amaxes of 1."""
     assert format.tile is not None and format.scale is not None
     kinds = format.code_type, format.scale.element
     codes, scales = _meta_quantize(torch.empty(*shape), None, "", *kinds, format.tile[1] or 0)
@@ -40,14 +40,14 @@ def zeros(shape: Sequence[int], format: Format) -> tuple[torch.Tensor, ...]:
 
 
 def quantize(x: torch.Tensor, format: Format) -> tuple[torch.Tensor, ...]:
-    """Codes and scales of a tensor in blocks of rows (Q2), and where the format takes it the amax of each row.
+    """Quantizes each row in blocks (Q2); returns codes, scales and, if the format requires it, the amax per row.
 
     Args:
       x: f32 [..., rows, columns].
-      format: blocks with tiles of one row.
+      format: a block format with tiles of one row.
     Returns:
-      codes i8 [..., rows, columns], of f4 [..., rows, columns / 2], rounded up; scales f32 or i8 [..., rows, blocks];
-      perhaps amaxes f32 [..., rows].
+      codes, i8 [..., rows, columns], for f4 [..., rows, ceil(columns / 2)]; scales, f32 or i8 [..., rows, blocks];
+      optionally amaxes, f32 [..., rows].
     """
     assert format.tile is not None and format.scale is not None
     amaxes = (x.abs().amax(-1),) if format.scale.has_tensor else ()
@@ -56,7 +56,7 @@ def quantize(x: torch.Tensor, format: Format) -> tuple[torch.Tensor, ...]:
 
 
 def dequantize(parts: Sequence[torch.Tensor], format: Format, columns: int) -> torch.Tensor:
-    """The values (Q2) of what `quantize` gives, f32 [..., rows, columns]."""
+    """Returns the values (Q2) of the results of `quantize`, f32 [..., rows, columns]."""
     assert format.scale is not None
     codes, scales, *amaxes = parts
     kinds = format.block_format, format.code_type, format.scale.element
@@ -101,12 +101,12 @@ def _write_dequantize(
 
 
 def _stored(element: str) -> str:
-    """The type of which the bits are kept."""
+    """Returns the type whose bits are stored: f8E4M3FN for f6, else the element type itself."""
     return "f8E4M3FN" if element.startswith("f6") else element
 
 
 def _typed(kind: ir.Type, element: str) -> ir.Type:
-    """The type of a tensor with other elements."""
+    """Returns a tensor type with the same shape and another element type."""
     return ir.RankedTensorType.get(ir.RankedTensorType(kind).shape, ir.Type.parse(element))
 
 
@@ -122,7 +122,7 @@ def _convert(name: str, value: Any, element: str) -> Any:
 
 
 def _bytes(build: Builder, tensor: Any, element: str) -> Any:
-    """The bytes of codes or scales; those of i8 and f32 are as they are."""
+    """Converts codes or scales to bytes; i8 and f32 tensors are returned unchanged."""
     stored = _stored(element)
     if stored not in _BYTES:
         return tensor
@@ -137,7 +137,7 @@ def _bytes(build: Builder, tensor: Any, element: str) -> Any:
 
 
 def _floats(build: Builder, tensor: Any, element: str) -> Any:
-    """What `_bytes` was given."""
+    """Converts bytes back to codes or scales: the inverse of `_bytes`."""
     stored = _stored(element)
     if stored not in _BYTES:
         return tensor

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Arithmetic and functions of complex numbers (Z1) as sequences of operations on their real and imaginary parts."""
+"""Arithmetic and functions of complex numbers (Z1) as sequences of operations on real and imaginary parts."""
 
 import functools
 import math
@@ -20,17 +20,17 @@ class Pair:
     im: torch.Tensor
 
     def map(self, function: Callable[..., torch.Tensor], *args: Any, **kwargs: Any) -> "Pair":
-        """The pair of what a function makes of each part."""
+        """Applies a function to each part and returns the results as a pair."""
         return Pair(function(self.re, *args, **kwargs), function(self.im, *args, **kwargs))
 
 
 def lifted(x: Any) -> Pair:
-    """A real tensor as a complex one."""
+    """Returns a real tensor as a pair with the imaginary part 0; returns a pair unchanged."""
     return x if isinstance(x, Pair) else Pair(x, torch.zeros_like(x))
 
 
 def lifted_number(x: Any) -> tuple[Any, Any]:
-    """Real and imaginary part of a number or a tensor; the latter is 0 where there is none."""
+    """Returns the real and imaginary parts of a number or tensor; the imaginary part of a real operand is 0."""
     if isinstance(x, Pair):
         return x.re, x.im
     if isinstance(x, complex):
@@ -39,7 +39,7 @@ def lifted_number(x: Any) -> tuple[Any, Any]:
 
 
 def _parts(x: Any) -> tuple[Any, Any]:
-    """Real and imaginary part; None: there is none."""
+    """Returns the real and imaginary parts; the imaginary part of a real operand is None."""
     if isinstance(x, Pair):
         return x.re, x.im
     if isinstance(x, complex):
@@ -48,7 +48,7 @@ def _parts(x: Any) -> tuple[Any, Any]:
 
 
 def _like(x: Any, y: Any) -> tuple[Any, Any]:
-    """Operands, of which one is complex, with parts of one element type."""
+    """Converts both operands, at least one of which is complex, to parts of one element type."""
     kinds = [value.re.dtype for value in (x, y) if isinstance(value, Pair)]
     if not kinds:
         kinds = [torch.promote_types(v.dtype, torch.get_default_dtype()) for v in (x, y) if isinstance(v, torch.Tensor)]
@@ -75,7 +75,7 @@ def _sum(x: Any, y: Any, sign: int) -> Pair:
         im = d if sign > 0 else -d
     else:
         im = b + d if sign > 0 else b - d
-    # Each has the shape of both.
+    # Broadcast both parts to the shape of the result.
     shape = re.shape if isinstance(im, float | int) else torch.broadcast_shapes(re.shape, im.shape)
     if isinstance(im, float | int):
         im = torch.full_like(re, im)
@@ -115,11 +115,11 @@ def _div(x: Any, y: Any) -> Pair:
         part if isinstance(part, torch.Tensor) else torch.full([], part, dtype=lifted(x).re.dtype) for part in (c, d)
     )
     b = torch.zeros([], dtype=c.dtype) if b is None else b
-    # Smith's order: by the part that is the greater one, so that no square overflows.
+    # Smith's method: divide by the part of greater magnitude, so that no square overflows.
     real_is_greater = c.abs() >= d.abs()
     great, small = torch.where(real_is_greater, c, d), torch.where(real_is_greater, d, c)
     ratio = small / great
-    # Of a divisor of zeros the quotients are infinite or NaN, by its magnitude.
+    # A zero divisor gives infinite or NaN quotients: the parts are divided by its magnitude, +0.
     zero = (c == 0) & (d == 0)
     ratio = torch.where(zero, torch.zeros_like(ratio), ratio)
     scale = torch.where(zero, great.abs(), great + small * ratio)
@@ -134,7 +134,7 @@ def _reciprocal(x: Pair) -> Pair:
 
 def _pow_number(x: Any, exponent: Any) -> Any:
     if not isinstance(exponent, complex) and exponent == int(exponent) and abs(exponent) <= 64:
-        # By repeated squaring, from the lowest bit.
+        # Repeated squaring, from the lowest bit of the exponent.
         result, square, rest = None, x, abs(int(exponent))
         while rest:
             if rest & 1:
@@ -159,7 +159,7 @@ def _pow(x: Any, y: Any) -> Any:
     base = _tensor(x, kind)
     exponent = _tensor(y, kind)
     result = _exp(_mul(exponent, _log(base)))
-    # 0 to the power of 0 is 1, to others 0.
+    # 0 to the power of 0 is 1; 0 to any other power is 0.
     none, flat = (base.re == 0) & (base.im == 0), (exponent.re == 0) & (exponent.im == 0)
     zero = torch.zeros([], dtype=result.re.dtype)
     re = torch.where(none, torch.where(flat, torch.ones_like(zero), zero), result.re)
@@ -193,7 +193,7 @@ def _real(x: Any) -> torch.Tensor:
 def _conjugate(x: Any) -> Any:
     if isinstance(x, Pair):
         return Pair(x.re, -x.im)
-    # Autograd asks for that of a number, too.
+    # Autograd also conjugates Python numbers.
     return x.conjugate() if isinstance(x, complex) else x
 
 
@@ -266,7 +266,7 @@ def _is_finite(x: Pair) -> torch.Tensor:
 
 
 def _is_endless(x: torch.Tensor) -> torch.Tensor:
-    """Whether elements are infinite or NaN."""
+    """Returns a mask of the elements that are infinite or NaN."""
     return torch.logical_not(torch.isfinite(x))
 
 
@@ -276,7 +276,7 @@ def _number(x: torch.Tensor, value: float) -> torch.Tensor:
 
 def _exp(x: Pair) -> Pair:
     found = _polar(torch.exp(x.re), x.im)
-    # (C99) an infinite magnitude whose angle is not known, and a real result of a real number.
+    # C99 Annex G: an infinite real part with an infinite or NaN angle, and a real result for a real number.
     magnitude = torch.where(x.re < 0, _number(x.re, 0.0), _number(x.re, math.inf))
     unknown = torch.isinf(x.re) & _is_endless(x.im)
     im = torch.where(x.im == 0, x.im, found.im)
@@ -315,12 +315,12 @@ def _log1p(x: Pair) -> Pair:
 
 def _sqrt(x: Pair) -> Pair:
     length = _abs(x)
-    # The greater of the two parts; the other by a division, which does not cancel.
+    # Compute the greater part by the square root and the other by a division, which does not cancel.
     great = torch.sqrt((length + x.re.abs()) * 0.5)
     small = torch.where(great == 0, torch.zeros_like(great), x.im.abs() / (2 * great))
     right = x.re >= 0
     re, im = torch.where(right, great, small), torch.where(right, small, great)
-    # (C99) whatever the real part is.
+    # C99 Annex G: an infinite imaginary part gives an infinite result, whatever the real part is.
     infinite, most = torch.isinf(x.im), _number(x.im, math.inf)
     re, im = torch.where(infinite, most, re), torch.where(infinite, most, im)
     return Pair(re, torch.copysign(im, x.im))
@@ -349,20 +349,20 @@ def _cos(x: Pair) -> Pair:
 
 def _sin(x: Pair) -> Pair:
     found = _by_turn(_sinh)(x)
-    # The sign of such an infinity is not defined; this is PyTorch's.
+    # C99 leaves the sign of this infinity open; use PyTorch's sign.
     unknown = torch.isinf(x.im) & _is_endless(x.re)
     return Pair(found.re, torch.where(unknown, _number(found.im, math.inf), found.im))
 
 
 def _tanh(x: Pair) -> Pair:
-    # With t = tanh(a) and u = 1 / cosh(a)^2: (t + i u sin(b) cos(b)) / (t^2 + u cos(b)^2), nothing of which overflows.
+    # With t = tanh(a) and u = 1 / cosh(a)^2: (t + i u sin(b) cos(b)) / (t^2 + u cos(b)^2), where no term overflows.
     t, sine, cosine = torch.tanh(x.re), torch.sin(x.im), torch.cos(x.im)
     near = torch.minimum(x.re.abs(), torch.full_like(x.re, 40.0))
     inverse = 1 / torch.cosh(near)
     u = inverse * inverse
     scale = t * t + u * cosine * cosine
     re, im = t / scale, u * sine * cosine / scale
-    # (C99) the limit where the angle is not known, and the parts that are zero whatever the other one is.
+    # C99 Annex G: the limit where the angle is infinite or NaN; a zero part stays zero whatever the other is.
     endless = _is_endless(x.im)
     limit = endless & torch.isinf(x.re)
     re = torch.where(limit, t, torch.where(endless & (x.re == 0), x.re, re))
@@ -371,7 +371,7 @@ def _tanh(x: Pair) -> Pair:
 
 
 def _by_turn(function: Callable[[Pair], Pair]) -> Callable[[Pair], Pair]:
-    """f(z) = -i g(i z)"""
+    """Returns the function f(z) = -i g(i z), where g is `function`."""
 
     def call(x: Pair) -> Pair:
         found = function(Pair(-x.im, x.re))
@@ -381,7 +381,7 @@ def _by_turn(function: Callable[[Pair], Pair]) -> Callable[[Pair], Pair]:
 
 
 def _is_far(x: Pair) -> torch.Tensor:
-    """Whether 1 adds nothing to the square of a number, which may overflow; also of infinities."""
+    """Returns a mask of elements that are infinite, or so large that x^2 + 1 rounds to x^2 and may overflow."""
     most = torch.finfo(x.re.dtype).max ** 0.5 / 4
     return torch.isinf(x.re) | torch.isinf(x.im) | (torch.maximum(x.re.abs(), x.im.abs()) > most)
 
@@ -392,12 +392,12 @@ def _log_of_double(x: Pair) -> Pair:
 
 
 def _asinh(x: Pair) -> Pair:
-    # Of a z whose real part is not negative, as the function is odd: log(z + sqrt(z^2 + 1)).
+    # asinh is odd: compute log(z + sqrt(z^2 + 1)) for the z = x or -x whose real part is not negative.
     sign = torch.where(x.re < 0, torch.full_like(x.re, -1.0), torch.ones_like(x.re))
     z = Pair(x.re * sign, x.im * sign)
     square = Pair((z.re - z.im) * (z.re + z.im) + 1, 2 * z.re * z.im)
     near = _log(_sum(z, _sqrt(square), 1))
-    # The function is odd in the imaginary part, too.
+    # asinh commutes with conjugation, so the signs of both parts can be restored separately.
     far, beyond = _log_of_double(x.map(torch.abs)), _is_far(x)
     re = torch.where(beyond, torch.copysign(far.re, x.re), near.re * sign)
     im = torch.where(beyond, torch.copysign(far.im, x.im), near.im * sign)
@@ -419,7 +419,7 @@ def _atanh(x: Pair) -> Pair:
     below, square = (1 - a) * (1 - a) + b * b, b * b
     re = 0.25 * torch.log1p(4 * a / below)
     im = 0.5 * torch.atan2(2 * b, (1 - a) * (1 + a) - square)
-    # Near 1 the square vanishes, which the logarithm does not.
+    # For a = 1 or -1 and a tiny b, b^2 underflows to 0, but log(|b|) is finite.
     near = (a.abs() == 1) & (b != 0) & (b.abs() < torch.finfo(b.dtype).tiny ** 0.5)
     re = torch.where(near, torch.copysign(0.5 * (math.log(2) - torch.log(b.abs())), a), re)
     beyond = _is_far(x)
@@ -504,7 +504,7 @@ def _convolution(
 
 
 def _prod(x: Pair, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Pair:
-    """By halving: element i times element i + n/2, where n is the power of two that is not below the number."""
+    """Multiplies element i by element i + h until one is left, h being the greatest power of two below the extent."""
     axis = 0 if dim is None else dim
     if dim is None:
         x = x.map(torch.flatten)
@@ -525,7 +525,7 @@ def _prod(x: Pair, dim: int | None = None, keepdim: bool = False, *, dtype: Any 
 
 
 def _cumprod(x: Pair, dim: int, *, dtype: Any = None) -> Pair:
-    """(D4)"""
+    """Returns the running product (D4)."""
     reach = 1
     while x.re.dim() and reach < x.re.shape[dim]:
         rest = x.re.shape[dim] - reach
@@ -643,4 +643,4 @@ RULES: dict[str, Callable[..., Any]] = {
     "view_as_complex": _view_as_complex,
     "view_as_real": lambda x: torch.stack([x.re, x.im], -1),
 }
-"""By the names of ATen's operators; complex operands are pairs, other tensors real."""
+"""The rules by ATen operator name; complex operands are pairs, other tensors are real."""
