@@ -3,9 +3,9 @@
 
 """PyTorch's convolutions and their gradients as `repro.convolution`: rule (K2) of docs/numerics.md.
 
-A transposed convolution, which is also the input gradient of a strided one, is one with a dilated input. A weight
-gradient is a convolution whose channel is the batch and whose kernel is the output gradient, so that it folds over
-(batch, output height, output width).
+A transposed convolution, which is also the input gradient of a strided convolution, is a convolution with a dilated
+input. A weight gradient is a convolution that takes the batch as its channel dimension and the output gradient as its
+kernel, so that it folds over (batch, output height, output width).
 """
 
 from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ def _eager(
     feature_groups: int,
     batch_groups: int,
 ) -> torch.Tensor:
-    """`repro.convolution` by PyTorch's own, with zeros between the elements of a dilated input."""
+    """Computes `repro.convolution` by PyTorch's convolution, with zeros between the elements of a dilated input."""
     for dim, step in enumerate(input_dilation, 2):
         dilated = list(x.shape)
         dilated[dim] = max((x.shape[dim] - 1) * step + 1, 0)
@@ -86,13 +86,13 @@ _CONVOLUTION = define(
 
 def _convolve(x: torch.Tensor, kernel: torch.Tensor, init: torch.Tensor, *windows: Any) -> torch.Tensor:
     if is_empty(x) or is_empty(kernel):
-        # There is nothing to fold.
+        # A fold over no elements returns its init operand.
         return init.clone()
     result: torch.Tensor = _CONVOLUTION(x, kernel, init, *windows)
     return result
 
 
-# --- PyTorch's forms of it ---
+# --- PyTorch's convolutions ---
 
 
 def _per_dimension(values: Sequence[int], count: int) -> list[int]:
@@ -100,7 +100,7 @@ def _per_dimension(values: Sequence[int], count: int) -> list[int]:
 
 
 def _spread(bias: torch.Tensor | None, like: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
-    """(K3) the initial operand: `bias` [O] at every position of its channel of `shape` [N, O, *], or zeros."""
+    """(K3) Returns the init operand: `bias` [O] at every position of its channel of `shape` [N, O, *], or zeros."""
     if bias is None:
         return like.new_zeros(shape)
     return bias.reshape(-1, *[1] * (len(shape) - 2)).expand(shape)
@@ -116,17 +116,17 @@ def _plain(
     groups: int,
     size: Sequence[int] | None = None,
 ) -> torch.Tensor:
-    """`aten.convolution` that is not transposed.
+    """Computes an `aten.convolution` that is not transposed.
 
     Args:
-      size: spatial shape of the result, where it is less than the number of windows; by default that number.
+      size: spatial shape of the result, at most the number of windows, which is the default.
     """
     windows = [
         (n + 2 * p - d * (k - 1) - 1) // s + 1
         for n, k, s, p, d in zip(x.shape[2:], weight.shape[2:], stride, padding, dilation, strict=True)
     ]
     size = windows if size is None else size
-    # Each window that is left out takes a stride off the end, which may cut off elements.
+    # Each omitted window reduces the high padding by one stride; a negative padding crops elements.
     high = [p - s * (count - n) for p, s, count, n in zip(padding, stride, windows, size, strict=True)]
     ones = [1] * len(size)
     init = _spread(bias, x, [x.shape[0], weight.shape[0], *size])
@@ -135,8 +135,8 @@ def _plain(
 
 
 def _exchange_channels(weight: torch.Tensor, groups: int) -> torch.Tensor:
-    """From [groups * I, O, *kernel], the layout of a transposed convolution, to [groups * O, I, *kernel], that of a
-    plain one."""
+    """Converts weights from [groups * I, O, *kernel], the layout of a transposed convolution, to
+    [groups * O, I, *kernel], the layout of a plain convolution."""
     if groups == 1:
         return weight.transpose(0, 1)
     inputs, outputs, *kernel = weight.shape
@@ -154,7 +154,7 @@ def transposed(
     size: Sequence[int],
     groups: int,
 ) -> torch.Tensor:
-    """(K2) a transposed convolution: the input is dilated by `stride`, windows are reversed.
+    """(K2) Computes a transposed convolution: the input is dilated by `stride`, windows are reversed.
 
     Args:
       x: [N, groups * I, *spatial].
@@ -183,15 +183,15 @@ def weight_gradient(
     dilation: Sequence[int],
     groups: int,
 ) -> torch.Tensor:
-    """(K2) the weight gradient as one convolution with stride and dilation exchanged.
+    """(K2) Computes the weight gradient as one convolution with stride and dilation exchanged.
 
     Args:
-      wide: [N, groups * A, *]: the side that the kernel slides over.
-      narrow: [N, groups * B, *]: the side with one position per kernel position.
+      wide: [N, groups * A, *], the tensor that the forward kernel slides over.
+      narrow: [N, groups * B, *], the tensor with one element per position of the forward kernel.
     Returns:
       [groups * B, A, *kernel].
     """
-    # The kernel's last tap at the last position ends here; what lies behind takes no part.
+    # The input ends at the last tap of the last kernel position: a negative padding crops elements that no tap reads.
     high = [
         (m - 1) * s + (k - 1) * d + 1 - n - p
         for n, m, k, s, p, d in zip(wide.shape[2:], narrow.shape[2:], kernel, stride, padding, dilation, strict=True)
@@ -214,7 +214,7 @@ def convolution(
     output_padding: Sequence[int],
     groups: int,
 ) -> torch.Tensor:
-    """Decomposition of `aten.convolution`."""
+    """Decomposes `aten.convolution`."""
     spatial = x.dim() - 2
     stride, padding, dilation, output_padding = (
         _per_dimension(v, spatial) for v in (stride, padding, dilation, output_padding)
@@ -245,13 +245,14 @@ def convolution_backward(
     groups: int,
     output_mask: Sequence[bool],
 ) -> tuple[torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]:
-    """Decomposition of `aten.convolution_backward`: gradients of input, weight and bias, None where not asked for."""
+    """Decomposes `aten.convolution_backward`; returns the gradients of input, weight and bias that `output_mask`
+    requests, None for the others."""
     spatial = x.dim() - 2
     stride, padding, dilation = (_per_dimension(v, spatial) for v in (stride, padding, dilation))
     of_input = of_weight = of_bias = None
     if output_mask[0]:
         if is_transposed:
-            # An output padding of a stride or more leaves room for windows that no element of the input has.
+            # With an output padding of a stride or more, the gradient has more windows than the input has elements.
             of_input = _plain(gradient, weight, None, stride, padding, dilation, groups, x.shape[2:])
         else:
             of_input = transposed(gradient, weight, None, stride, padding, dilation, x.shape[2:], groups)

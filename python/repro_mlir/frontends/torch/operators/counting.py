@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Operators that count or collect elements, at sizes that do not depend on them."""
+"""Operators that count or collect elements; the shapes of their results do not depend on values of elements."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -15,10 +15,10 @@ aten = torch.ops.aten
 
 
 def _mode(x: torch.Tensor, dim: int = -1, keepdim: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
-    """The most frequent value, of several the least, and the last index that it is at.
+    """Returns the most frequent value, the least one of several, and the last index of that value.
 
-    (PyTorch) NaN are different from each other. Where all elements are different, a NaN at the first index is taken.
-    In other slices with NaN PyTorch's result is not defined, as it sorts without an order; here NaN are last.
+    PyTorch treats NaNs as distinct values. If all elements of a slice are distinct, it returns a NaN at index 0. For
+    other slices with NaN its result is undefined, because its sort does not order NaN; here NaN sorts last.
     """
     dim %= x.dim()
     values, indices = aten.sort.default(x, dim, False)
@@ -51,7 +51,7 @@ def _nonzero_static(x: torch.Tensor, *, size: int, fill_value: int = -1) -> torc
     if not size or not x.numel():
         return torch.full([size, dims], fill_value, dtype=torch.int64)
     place = torch.cumsum(chosen.to(torch.int64), 0) - 1
-    # The others go to one slot behind those that are asked for.
+    # Elements that are not in the result go to one extra slot after the requested slots.
     behind = torch.full([], size, dtype=torch.int64)
     target = torch.where(chosen & (place < size), place, behind)
     slots = torch.full([size + 1], -1, dtype=torch.int64).scatter(0, target, torch.arange(chosen.shape[0]))
@@ -67,7 +67,11 @@ def _nonzero_static(x: torch.Tensor, *, size: int, fill_value: int = -1) -> torc
 def _bins(
     x: torch.Tensor, edges: torch.Tensor, weight: torch.Tensor | None, density: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Counts of the elements from each edge to the next, the last edge included."""
+    """Counts the elements from each edge up to, but excluding, the next edge; the last edge is included.
+
+    Returns:
+      the counts, and a copy of the edges.
+    """
     x = x.reshape(-1, 1)
     low, high = edges.narrow(0, 0, edges.shape[0] - 1), edges.narrow(0, 1, edges.shape[0] - 1)
     is_last = torch.arange(low.shape[0]) == low.shape[0] - 1
@@ -150,7 +154,7 @@ _NEUTRAL = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -math.inf, "min": math.
 def _members(
     data: torch.Tensor, lengths: torch.Tensor | None, offsets: torch.Tensor | None, axis: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Which elements each segment has, as booleans [*, segments, elements, 1, ...], and their numbers."""
+    """Returns the mask of the elements of each segment, bool [*, segments, elements, 1, ...], and their number."""
     if offsets is not None:
         begins, ends = (
             offsets.narrow(axis, 0, offsets.shape[axis] - 1),
@@ -221,7 +225,7 @@ def _segment_reduce_backward(
         others = []
         position = torch.arange(data.shape[axis]).reshape([-1, *[1] * (data.dim() - axis - 1)])
         for index in range(data.shape[axis]):
-            # The product of the others, as a quotient would be 0 / 0.
+            # Multiply the other elements: dividing the whole product by this element may be 0 / 0.
             taken = torch.where(members & (position != index), each, one)
             others.append(taken.prod(axis + 1))
         spread = spread * torch.stack(others, axis + 1)

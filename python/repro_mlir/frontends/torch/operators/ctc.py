@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The loss of connectionist temporal classification over all steps of the input, which autograd differentiates."""
+"""The connectionist temporal classification (CTC) loss, unrolled over the input steps; autograd differentiates it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 _NEVER = -1e30
-"""Stands for the logarithm of 0, so that differences are numbers."""
+"""Represents the logarithm of 0 by a finite number, so that no difference is NaN."""
 
 
 def _lengths(given: Any) -> torch.Tensor:
@@ -19,9 +19,10 @@ def _lengths(given: Any) -> torch.Tensor:
 
 
 class _Normalizer(torch.autograd.Function):
-    """Zeros [batch] with the gradient of the sums of exp(log_probs), which may overflow, over the steps of the input.
+    """Returns zeros [batch] that have the gradient of the sum of exp(log_probs) over the steps of the input.
 
-    Takes log_probs [steps, batch, classes] and whether steps belong to the input [steps, batch].
+    The sum itself may overflow. The arguments are log_probs [steps, batch, classes] and the mask of the steps that
+    belong to the input [steps, batch].
     """
 
     @staticmethod
@@ -32,7 +33,7 @@ class _Normalizer(torch.autograd.Function):
     @staticmethod
     def backward(context: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
         log_probs, known = context.saved_tensors
-        # The exponential may be infinite at steps beyond the input.
+        # Mask the steps beyond the input, where the exponential may be infinite.
         exponential = torch.exp(torch.where(known.unsqueeze(2), log_probs, torch.zeros([], dtype=log_probs.dtype)))
         return (gradient * known).unsqueeze(2) * exponential, None
 
@@ -46,7 +47,7 @@ def ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> torch.Tensor:
-    """`torch.nn.functional.ctc_loss`; a target has no more labels than `targets` has along its last dimension."""
+    """Computes `torch.nn.functional.ctc_loss`; a target has at most `targets.shape[-1]` labels."""
     is_single = log_probs.dim() == 2
     if is_single:
         log_probs = log_probs.unsqueeze(1)
@@ -56,11 +57,11 @@ def ctc_loss(
     targets = targets.to(torch.int64)
     most = targets.shape[-1]
     if targets.dim() == 1:
-        # One after the other: those behind a target are not read.
+        # The targets are concatenated; the labels after a target's end are masked below.
         begins = torch.cumsum(lengths, 0) - lengths
         places = (begins.unsqueeze(1) + torch.arange(most)).clamp(max=max(most - 1, 0))
         targets = targets[places] if most else targets.reshape(1, 0).expand(batch, 0)
-    # Labels 2 s + 1 of the path are the target's, the others blanks.
+    # States 2 s + 1 of the path are the target's labels, the other states are blanks.
     states = 2 * most + 1
     position = torch.arange(states)
     label = torch.full([batch, states], blank, dtype=torch.int64)
@@ -88,7 +89,7 @@ def ctc_loss(
     ends = torch.cat([alpha.gather(1, last), inner], 1)
     greatest = ends.detach().amax(1, keepdim=True)
     loss = -(torch.log(torch.exp(ends - greatest).sum(1, keepdim=True)) + greatest).squeeze(1)
-    # (PyTorch) the gradient is that of the logits of which `log_probs` is the log_softmax, whose sums are 1.
+    # PyTorch's gradient is that of the logits whose log_softmax is `log_probs`: it has an extra term exp(log_probs).
     normalizer = _Normalizer.apply(log_probs, torch.arange(steps).unsqueeze(1) < inputs)
     impossible = loss > -_NEVER / 2
     loss = torch.where(impossible, torch.full([], torch.inf, dtype=loss.dtype), loss + normalizer)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Discrete Fourier transforms (Z2) as products with tables of correctly rounded cosines, in a defined order."""
+"""Discrete Fourier transforms (Z2) as products with tables of correctly rounded sines and cosines, in a fixed order."""
 
 import functools
 import math
@@ -14,17 +14,17 @@ import torch
 from repro_mlir.frontends.torch.base.errors import CaptureError
 
 _DIRECT = 32
-"""A transform of no more elements is one product."""
+"""The greatest number of elements that one matrix product transforms, unless the number is a prime."""
 _LARGEST_PRIME = 1024
-"""The tables of a transform of a prime number of elements have its square."""
+"""The greatest prime number of elements n that is supported: the table of its transform has n^2 elements."""
 
-# A context of our own: its results do not depend on the caller's settings.
+# A private context, so that results do not depend on the caller's decimal settings.
 _CONTEXT = Context(prec=50)
 _TWO_PI = Decimal("6.28318530717958647692528676655900576839433879875021164194988918461563281257241799725606965068423")
 
 
 def _series(angle: Decimal, first: int) -> Decimal:
-    """The cosine (`first` 0) or sine (1) of an angle of at most pi/4, to 45 digits."""
+    """Returns the cosine (`first` 0) or sine (`first` 1) of an angle of at most pi/4, to 45 digits."""
     term = total = angle if first else Decimal(1)
     square, n = _CONTEXT.multiply(angle, angle), first
     while _CONTEXT.abs(term) > Decimal("1e-48"):
@@ -36,12 +36,15 @@ def _series(angle: Decimal, first: int) -> Decimal:
 
 @functools.cache
 def _turned(k: int, n: int) -> tuple[float, float]:
-    """cos and sin of 2 pi k / n for 0 <= k < n, rounded to f64; equal up to the sign where the exact values are."""
+    """Returns the cosine and sine of 2 pi k / n for 0 <= k < n, rounded to f64.
+
+    Exact values of equal magnitude are rounded to equal magnitudes.
+    """
     if 2 * k > n:
         cosine, sine = _turned(n - k, n)
         return cosine, 0.0 - sine
     if 4 * k > n:
-        # Half a turn less, in units of 1 / 2n.
+        # Reflect the angle: pi - 2 pi k / n is 2 pi (n - 2 k) / (2 n).
         cosine, sine = _turned(n - 2 * k, 2 * n)
         return 0.0 - cosine, sine
     if 8 * k > n:
@@ -53,7 +56,10 @@ def _turned(k: int, n: int) -> tuple[float, float]:
 
 @functools.cache
 def _table(rows: int, columns: int, n: int, inverse: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Real and imaginary parts, in f64, of e^(-2 pi i j k / n) (inverse: without the minus) for row j and column k."""
+    """Returns the real and imaginary parts, in f64, of e^(-2 pi i j k / n) for row j and column k.
+
+    `inverse` omits the minus sign.
+    """
     cosines, sines = np.empty([rows, columns]), np.empty([rows, columns])
     for j in range(rows):
         for k in range(columns):
@@ -62,18 +68,18 @@ def _table(rows: int, columns: int, n: int, inverse: bool) -> tuple[np.ndarray, 
 
 
 def _constant(values: np.ndarray, dtype: torch.dtype) -> torch.Tensor:
-    # A constant of the graph; `torch.tensor` would leave operators that the lowering does not know.
+    # This becomes a constant of the graph; `torch.tensor` would record operators that torch-mlir cannot lower.
     return torch.from_numpy(np.array(values, np.float64 if dtype is torch.float64 else np.float32)).clone()
 
 
 Parts = tuple[torch.Tensor, torch.Tensor | None]
-"""Real and imaginary parts; None: the latter is zero."""
+"""The real and imaginary parts; an imaginary part of None is zero."""
 
 
 def _products(
     x: Parts, table: tuple[torch.Tensor, torch.Tensor], multiply: object
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """x times the table, each product and sum rounded by itself."""
+    """Multiplies x by the table with `multiply`; each real product, sum and difference is rounded separately."""
     assert callable(multiply)
     (re, im), (cosine, sine) = x, table
     if im is None:
@@ -82,12 +88,12 @@ def _products(
 
 
 def _factor(n: int) -> int:
-    """The largest divisor of n that is at most its root."""
+    """Returns the largest divisor of n that is at most the square root of n."""
     return next(d for d in range(math.isqrt(n), 0, -1) if n % d == 0)
 
 
 def _last(x: Parts, inverse: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """The transform along the last dimension."""
+    """Transforms x along the last dimension."""
     re, im = x
     n, dtype = re.shape[-1], re.dtype
     if isinstance(n, torch.SymInt):
@@ -100,7 +106,7 @@ def _last(x: Parts, inverse: bool) -> tuple[torch.Tensor, torch.Tensor]:
             )
         table = tuple(_constant(each, dtype) for each in _table(n, n, n, inverse))
         return _products(x, (table[0], table[1]), torch.matmul)
-    # Element many * j1 + j2 of the one, few * k2 + k1 of the other.
+    # (Z2) The input index is many * j1 + j2, the output index few * k2 + k1.
     many = n // few
     lead = re.shape[:-1]
 
@@ -123,10 +129,10 @@ def _along(x: Parts, dim: int, inverse: bool) -> tuple[torch.Tensor, torch.Tenso
 
 
 def _scaled(x: torch.Tensor, normalization: int, count: int) -> torch.Tensor:
-    """x times 1 (normalization 0), 1 / root (1) or 1 / count (2), rounded to the type."""
+    """Multiplies x by 1 (normalization 0), 1 / sqrt(count) (1) or 1 / count (2), rounded to the type of x."""
     if normalization == 0:
         return x
-    # Both operations in f64, which every machine rounds alike.
+    # Compute the factor in f64, where every machine rounds square root and division alike.
     factor = 1.0 / math.sqrt(count) if normalization == 1 else 1.0 / count
     return x * torch.full([], factor, dtype=x.dtype)
 
@@ -134,7 +140,7 @@ def _scaled(x: torch.Tensor, normalization: int, count: int) -> torch.Tensor:
 def complex_to_complex(
     re: torch.Tensor, im: torch.Tensor, dims: Sequence[int], normalization: int, forward: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """`aten._fft_c2c` on real and imaginary parts; dimensions from the last that is named."""
+    """Computes `aten._fft_c2c` on real and imaginary parts, from the last dimension in `dims` to the first."""
     x = re, im
     for dim in reversed(dims):
         x = _along(x, dim, not forward)
@@ -145,7 +151,7 @@ def complex_to_complex(
 def real_to_complex(
     x: torch.Tensor, dims: Sequence[int], normalization: int, onesided: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """`aten._fft_r2c`: the last dimension that is named has real elements."""
+    """Computes `aten._fft_r2c`: the transform along the last dimension in `dims` reads real elements."""
     count = math.prod(x.shape[dim] for dim in dims)
     re, im = _along((x, None), dims[-1], False)
     if onesided:
@@ -159,13 +165,13 @@ def real_to_complex(
 def complex_to_real(
     re: torch.Tensor, im: torch.Tensor, dims: Sequence[int], normalization: int, last: int
 ) -> torch.Tensor:
-    """`aten._fft_c2r`: `last` real elements along the last dimension that is named."""
+    """Computes `aten._fft_c2r`: the result has `last` real elements along the last dimension in `dims`."""
     if dims[1:]:
         re, im = complex_to_complex(re, im, dims[:-1], 0, False)
     dim = dims[-1]
     half = last // 2 + 1
     re, im = re.narrow(dim, 0, half), im.narrow(dim, 0, half)
-    # The imaginary parts of the first element and of that in the middle have no meaning.
+    # The imaginary parts of the first element and, if `last` is even, of the middle element are ignored.
     zero = torch.zeros_like(im.narrow(dim, 0, 1))
     inner = im.narrow(dim, 1, half - 1) if last % 2 else torch.cat([im.narrow(dim, 1, half - 2), zero], dim)
     if last == 1:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Maximum pooling over windows whose places are drawn."""
+"""Fractional maximum pooling, whose windows begin at random positions."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -15,7 +15,10 @@ aten = torch.ops.aten
 
 
 def _begins(size: int, outputs: int, kernel: int, sample: torch.Tensor) -> torch.Tensor:
-    """Where the windows along a dimension begin, i64 [*, outputs], for a number in [0, 1) of each plane."""
+    """Returns the positions where the windows along a dimension begin, i64 [*, outputs].
+
+    `sample` is one random number in [0, 1) per plane.
+    """
     last = torch.full([1], size - kernel, dtype=torch.int64).expand(*sample.shape, 1)
     if outputs == 1:
         return last
@@ -31,7 +34,7 @@ def _fractional_max_pool(spatial: int) -> Callable[..., tuple[torch.Tensor, torc
         x: torch.Tensor, kernel: Sequence[int], outputs: Sequence[int], samples: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         sizes, lead = x.shape[-spatial:], x.shape[:-spatial]
-        # (PyTorch) of two dimensions the first number is that of the last one.
+        # In two dimensions, PyTorch uses the first random number for the last dimension.
         order = (1, 0) if spatial == 2 else (0, 1, 2)
         samples = samples.reshape(*lead, spatial)
         positions = torch.zeros([], dtype=torch.int64)

@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Householder reflections as LAPACK packs them: below the diagonal the vectors, whose element there is 1, beside the
-factors tau."""
+"""Householder reflections in LAPACK's packed format: the vectors lie below the diagonal, their elements on the diagonal
+are implicitly 1, and a separate tensor contains the factors tau."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ aten = torch.ops.aten
 
 
 def _geqrf(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """R, with the vectors below its diagonal, and tau."""
+    """Returns R, with the vectors below its diagonal, and tau."""
     rows = a.shape[-2]
     index = torch.arange(rows)
     zero, one = torch.zeros([], dtype=a.dtype), torch.ones([], dtype=a.dtype)
@@ -26,7 +26,7 @@ def _geqrf(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         rest = (below * below).sum(-1)
         norm = torch.sqrt(head * head + rest)
         beta = torch.where(head >= 0, -norm, norm)
-        # A column that is zero below the diagonal stays as it is.
+        # A column that is zero below the diagonal needs no reflection: tau is 0.
         still = rest == 0
         tau = torch.where(still, zero, (beta - head) / beta)
         scale = torch.where(still, one, head - beta).unsqueeze(-1)
@@ -52,12 +52,12 @@ def _vector(a: torch.Tensor, position: int) -> torch.Tensor:
 
 
 def _reflect(vector: torch.Tensor, tau: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """(1 - tau v v^T) b"""
+    """Returns (1 - tau v v^T) b."""
     return b - tau.unsqueeze(-1).unsqueeze(-1) * (vector * (vector * b).sum(-2, keepdim=True))
 
 
 def _product(a: torch.Tensor, tau: torch.Tensor) -> torch.Tensor:
-    """The first columns of the product of all reflections, from the last one on."""
+    """Returns the first columns of the product of all reflections, which it applies from the last one to the first."""
     count_steps(a)
     rows, columns = torch.arange(a.shape[-2]), torch.arange(a.shape[-1])
     q = (rows.unsqueeze(1) == columns).to(a.dtype).expand(a.shape)
@@ -69,7 +69,7 @@ def _product(a: torch.Tensor, tau: torch.Tensor) -> torch.Tensor:
 def _multiply(
     a: torch.Tensor, tau: torch.Tensor, b: torch.Tensor, left: bool = True, transpose: bool = False
 ) -> torch.Tensor:
-    """The product of all reflections, or its transpose, times b; b times it where not `left`."""
+    """Multiplies b by the product of all reflections or its transpose, from the left or, if not `left`, the right."""
     if not left:
         return _multiply(a, tau, b.mT, True, not transpose).mT.clone()
     count_steps(a)
