@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The decomposition table of the second stage: torch-mlir's own, with what it lacks or gets wrong written out.
+"""The decomposition table of the second tracing stage: torch-mlir's table, with entries for what it lacks or gets wrong.
 
-Reasons for an entry: the default computes in f64, loses a NaN, scatters where a comparison does, is not
-supported by the linalg lowering, or crashes it.
+Reasons for an entry: torch-mlir's decomposition or lowering (the default) computes in f64, loses a NaN, or scatters
+where a comparison suffices; or the lowering to linalg does not support the operator or crashes on it.
 """
 
 import functools
@@ -69,9 +69,9 @@ def _decomposes(*operators: Any) -> Callable[[Callable[..., Any]], Callable[...,
 
 @functools.cache
 def decomposition_table() -> dict[Any, Callable[..., Any]]:
-    """ATen operator to decomposition; an entry of this module that does not apply falls back to torch-mlir's."""
+    """Maps ATen operators to decompositions; an entry that returns NotImplemented falls back to torch-mlir's entry."""
     table = dict(get_decomposition_table())
-    # The lowering has it, and the decompositions of uninitialised tensors end in it.
+    # torch-mlir lowers aten.full itself, and the decompositions of uninitialised tensors produce it.
     del table[aten.full.default]
     table |= _of_unknown_operators(table)
     for operator, function in _entries.items():
@@ -84,7 +84,7 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
 
 
 def _of_unknown_operators(table: Mapping[Any, Any]) -> dict[Any, Callable[..., Any]]:
-    """PyTorch's decompositions of operators that torch-mlir's dialect does not have."""
+    """Returns PyTorch's decompositions of the ATen operators that torch-mlir's dialect does not have."""
     context = ir.Context()
     torch_dialect.register_dialect(context)
     found = {}
@@ -119,7 +119,7 @@ def _dimensions(x: torch.Tensor, dim: int | Sequence[int] | None) -> list[int]:
 def _var_mean(
     x: torch.Tensor, dim: Sequence[int] | None = None, *, correction: float | None = None, keepdim: bool = False
 ) -> Any:
-    # The default converts to f64.
+    # The default computes in f64.
     if x.dtype.is_complex:
         return NotImplemented
     correction = 1 if correction is None else correction
@@ -127,7 +127,7 @@ def _var_mean(
     count = math.prod(x.shape[d] for d in dims)
     mean = torch.sum(x, dims, True) / count
     difference = x - mean
-    # A Python division by zero must become the NaN or infinity of the framework.
+    # A tensor divided by the number 0 gives NaN or infinity, as in PyTorch.
     variance = torch.sum(difference * difference, dims, True) / max(count - correction, 0)
     if not keepdim:
         for d in sorted(dims, reverse=True):
@@ -166,7 +166,7 @@ def _vector_norm(
         x = x.to(dtype)
     dims = _dimensions(x, dim)
     if ord == 2 and all(x.shape[d] == 1 for d in dims):
-        # (PyTorch) The square of one number may overflow.
+        # PyTorch returns the magnitude of a single element, because its square may overflow.
         return torch.amax(x.abs(), dims, keepdim)
     if ord == 2:
         return torch.sqrt(torch.sum(x * x, dims, keepdim))
@@ -185,7 +185,7 @@ def _vector_norm(
 def _logit_backward(gradient: torch.Tensor, x: torch.Tensor, eps: float | None = None) -> Any:
     if eps is None:
         return NotImplemented
-    # The default compares so that the gradient of NaN is zero.
+    # The default's comparison gives a zero gradient for NaN.
     outside = (x < eps) | (x > 1 - eps)
     return torch.where(outside, torch.zeros([], dtype=x.dtype), gradient / (x * (1 - x)))
 
@@ -195,7 +195,7 @@ def _logit_backward(gradient: torch.Tensor, x: torch.Tensor, eps: float | None =
 
 def _product(operator: Any) -> Callable[..., Any]:
     def call(x: torch.Tensor, y: torch.Tensor) -> Any:
-        # The lowering crashes for sums of no elements, and for 8 bits.
+        # torch-mlir's lowering crashes on sums of no elements and on i8.
         if not x.is_complex() and x.shape[-1] == 0:
             return torch.zeros([*x.shape[:-1], *y.shape[max(x.dim() - 1, 1) :]], dtype=x.dtype)
         if x.dtype is torch.int8:
@@ -214,7 +214,7 @@ for _operator in (aten.mm.default, aten.bmm.default, aten.mv.default, aten.dot.d
 
 def _compare(operator: Any) -> Callable[..., Any]:
     def compare(x: torch.Tensor, number: Any) -> Any:
-        # The default compares f32 elements with the number in f64.
+        # The default compares f32 elements and the Python number in f64.
         if x.dtype.is_floating_point and isinstance(number, int | float):
             return operator(x, torch.full([], float(number), dtype=x.dtype))
         return NotImplemented
@@ -230,7 +230,7 @@ for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
 def _power(x: torch.Tensor, exponent: float) -> Any:
     if not (x.dtype.is_floating_point or x.dtype.is_complex):
         return torch.pow(x.to(torch.result_type(x, exponent)), exponent)
-    # As ATen computes these exponents itself.
+    # ATen computes the following exponents by these operations.
     if not x.dtype.is_floating_point:
         return NotImplemented
     if exponent == 0.5:
@@ -253,7 +253,7 @@ def _power(x: torch.Tensor, exponent: float) -> Any:
 
 def _extremum(greater: bool) -> Callable[..., Any]:
     def call(x: torch.Tensor, y: torch.Tensor) -> Any:
-        # The lowering compares and selects, so that a NaN in x is lost.
+        # torch-mlir's lowering compares and selects, which loses a NaN in x.
         kind = torch.promote_types(x.dtype, y.dtype)
         if not kind.is_floating_point:
             return NotImplemented
@@ -269,7 +269,7 @@ _entries[aten.minimum.default] = _extremum(False)
 
 @_decomposes(aten.eq.Tensor)
 def _equal(x: torch.Tensor, y: torch.Tensor) -> Any:
-    # torch-mlir folds x == x to true, which it is not for NaN.
+    # torch-mlir folds x == x to true, which is wrong for NaN.
     if not (x.dtype.is_floating_point or y.dtype.is_floating_point):
         return NotImplemented
     return (x <= y) & (x >= y)
@@ -277,7 +277,7 @@ def _equal(x: torch.Tensor, y: torch.Tensor) -> Any:
 
 @_decomposes(aten.reciprocal.default)
 def _reciprocal(x: torch.Tensor) -> Any:
-    # The lowering fails the step for a zero.
+    # torch-mlir's lowering emits an assertion that fails for a zero.
     if x.dtype.is_complex:
         return NotImplemented
     x = x if x.dtype.is_floating_point else x.to(torch.get_default_dtype())
@@ -286,13 +286,13 @@ def _reciprocal(x: torch.Tensor) -> Any:
 
 @_decomposes(aten.trunc.default)
 def _trunc(x: torch.Tensor) -> Any:
-    # The default multiplies by the sign, which loses that of -0.
+    # The default multiplies by the sign, which loses the sign of -0.
     return torch.where(x < 0, torch.ceil(x), torch.floor(x)) if x.dtype.is_floating_point else NotImplemented
 
 
 @_decomposes(aten.div.Tensor_mode, aten.div.Scalar_mode)
 def _divide(x: Any, y: Any, *, rounding_mode: str | None = None) -> Any:
-    # As ATen, by the exact remainder: the floor of a rounded quotient may be one too many.
+    # Use the exact remainder, as ATen does: the floor of a rounded quotient may be too large by one.
     kind = torch.result_type(x, y)
     if rounding_mode != "floor" or not kind.is_floating_point:
         return NotImplemented
@@ -307,7 +307,7 @@ def _divide(x: Any, y: Any, *, rounding_mode: str | None = None) -> Any:
 
 
 def _bound(x: torch.Tensor, low: Any, high: Any) -> Any:
-    # The lowering of clamp loses NaN, and compares integers in f64.
+    # torch-mlir's lowering of clamp loses NaN and compares integers in f64.
     for bound, operator in ((low, torch.maximum), (high, torch.minimum)):
         if bound is None:
             continue
@@ -347,7 +347,7 @@ def _hardtanh(x: torch.Tensor, min_val: float = -1, max_val: float = 1) -> Any:
 def _gelu(x: torch.Tensor, approximate: str = "none") -> Any:
     if approximate != "tanh":
         return NotImplemented
-    # The lowering has sqrt(2 / pi) to four digits.
+    # torch-mlir's lowering uses only four digits of sqrt(2 / pi).
     inner = math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))
     return 0.5 * x * (1 + torch.tanh(inner))
 
@@ -381,9 +381,9 @@ def _logical(operator: Any) -> Callable[..., Any]:
     def call(x: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
         other = [*others]
         if other and 0 in (x.dim(), other[0].dim()):
-            # (PyTorch) An integer of shape [] is taken in the type of the other operand.
+            # PyTorch converts an integer of shape [] to the type of the other operand.
             x, *other = integers.of_one_kind(x, *other) or (x, *other)
-        # The lowering compares floats with zero in f64.
+        # torch-mlir's lowering compares floats with zero in f64.
         return operator(_truth(x), *(_truth(y) for y in other))
 
     return call
@@ -394,7 +394,7 @@ for _name in ("and", "or", "xor", "not"):
 
 
 def _is_negative(x: torch.Tensor) -> torch.Tensor:
-    """Sign bit; that of a NaN reads as plus (V4)."""
+    """Returns the sign bit as a boolean; the sign of a NaN reads as plus (V4)."""
     if not x.dtype.is_floating_point:
         return torch.zeros_like(x) if x.dtype == torch.bool else x < 0
     return (x < 0) | ((x == 0) & (1 / x < 0))
@@ -420,11 +420,11 @@ def _copysign_number(x: torch.Tensor, y: float) -> torch.Tensor:
 
 @_decomposes(aten.fmod.Tensor)
 def _fmod(x: torch.Tensor, y: torch.Tensor) -> Any:
-    # The default rounds a quotient; of magnitudes, remainder is the exact C function.
+    # The default rounds a quotient; torch.remainder of magnitudes is exact, as C's fmod is.
     if not (x.dtype.is_floating_point and y.dtype == x.dtype):
         return NotImplemented
     magnitude = torch.remainder(x.abs(), y.abs())
-    # Of a zero remainder the sign is x's too, which may be -0.
+    # A zero remainder also has the sign of x, so that it may be -0.
     return torch.where(magnitude == 0, x * 0, torch.where(x < 0, -magnitude, magnitude))
 
 
@@ -457,7 +457,7 @@ def _angle(x: torch.Tensor) -> Any:
 
 @_decomposes(aten.hypot.default)
 def _hypot(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    # Scaled by the greater one, so that no square overflows.
+    # Scale by the greater magnitude, so that no square overflows.
     x, y = x.abs(), y.abs()
     great, small = torch.maximum(x, y), torch.minimum(x, y)
     ratio = small / great
@@ -468,15 +468,15 @@ def _hypot(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 @_decomposes(aten.elu.default)
 def _elu(x: torch.Tensor, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> torch.Tensor:
-    # The lowering subtracts 1 from an exponential.
+    # torch-mlir's lowering subtracts 1 from an exponential, which cancels near 0.
     return torch.where(x > 0, x * scale, torch.expm1(x * input_scale) * (alpha * scale))
 
 
 def _log_add(exponential: Callable[..., Any], logarithm: Callable[..., Any]) -> Callable[..., Any]:
     def call(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        # The lowering's own decomposition compares in f64.
+        # torch-mlir's lowering compares in f64.
         infinite = (x == y) & torch.isinf(x)
-        # Equal operands have half of the gradient each: one is taken as the greater, the other as the lesser.
+        # If the operands are equal, one counts as the greater and one as the lesser: each has half of the gradient.
         first = x >= y
         great, small = torch.where(first, x, y), torch.where(first, y, x)
         return torch.where(infinite, x, great + logarithm(exponential(small - great)))
@@ -493,7 +493,7 @@ def _log_sigmoid_forward(x: torch.Tensor) -> Any:
     if x.is_complex():
         return NotImplemented
     wide = x.float() if x.dtype.itemsize == 2 else x
-    # As min(0, x) - log1p(exp(-|x|)), whose gradient at 0 would be lost with those of the corners of both.
+    # This is min(0, x) - log1p(exp(-|x|)) without min and abs, whose corners at 0 would give a wrong gradient.
     is_negative = wide < 0
     distance = torch.exp(torch.where(is_negative, wide, -wide))
     result = torch.where(is_negative, wide, torch.zeros([], dtype=wide.dtype)) - torch.log1p(distance)
@@ -506,14 +506,15 @@ def _logcumsumexp(x: torch.Tensor, dim: int) -> Any:
         return NotImplemented
     if not x.numel():
         return x.clone()
-    # The lowering's sum of exponentials overflows. Here they are of differences to the greatest element so far, which
-    # is added in one rounding: the gradient takes exponentials of what is lost. Each round doubles a sum's elements.
+    # torch-mlir's sum of exponentials overflows. Here the exponents are differences from the greatest element so far,
+    # which is added once, at the end: the gradient contains the exponential of any rounding error. Each round doubles
+    # the number of elements in a sum.
     greatest = x.float() if x.dtype.itemsize == 2 else x
     total, reach = torch.ones_like(greatest), 1
     while reach < x.shape[dim]:
         rest = x.shape[dim] - reach
         before, after = greatest.narrow(dim, 0, rest), greatest.narrow(dim, reach, rest)
-        # Of two infinities it is no difference. At ties all gradients are those of one side.
+        # Two equal infinities have no difference. At a tie all selects choose the same side, for the gradient.
         endless = (before == after) & (before.abs() == math.inf)
         distance = torch.where(endless, torch.zeros([], dtype=before.dtype), before - after)
         factor = torch.exp(torch.where(distance > 0, -distance, distance))
@@ -531,7 +532,7 @@ def _sinc(x: torch.Tensor) -> Any:
         return NotImplemented
     turned = math.pi * x
     one = torch.ones([], dtype=x.dtype)
-    # The quotient has a gradient of zero at 0, which 0 / 0 would make NaN.
+    # The gradient at 0 is zero; 0 / 0 would make it NaN.
     divisor = torch.where(turned == 0, one, turned)
     return torch.where(turned == 0, one, torch.sin(turned) / divisor)
 
@@ -568,14 +569,14 @@ def _searchsorted(
     right = right or side == "right"
 
     def is_before(edge: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-        # (PyTorch) no edge is at or after a NaN.
+        # In PyTorch every edge is before a NaN.
         return torch.logical_not(edge > x if right else edge >= x)
 
     kind = torch.int32 if out_int32 else torch.int64
     extent = edges.shape[-1]
     if isinstance(extent, torch.SymInt):
         return is_before(edges.unsqueeze(-2), x.unsqueeze(-1)).to(torch.int64).sum(-1).to(kind)
-    # The binary search of PyTorch, whose result with NaN among the edges depends on the edges that it looks at.
+    # This repeats PyTorch's binary search: with NaN among the edges, the result depends on the edges that it reads.
     low = torch.zeros(x.shape, dtype=torch.int64)
     high = torch.full(x.shape, extent, dtype=torch.int64)
     for _ in range(extent.bit_length()):
@@ -623,7 +624,7 @@ def _histc(x: torch.Tensor, bins: int = 100, min: float = 0, max: float = 0) -> 
 def _smooth_l1_loss_backward(
     gradient: torch.Tensor, x: torch.Tensor, target: torch.Tensor, reduction: int, beta: float
 ) -> torch.Tensor:
-    # The default has 0 where the difference is NaN, by its sign.
+    # The default uses the sign of the difference, which gives 0 where the difference is NaN.
     difference = x - target
     found: torch.Tensor = torch._decomp.decompositions.smooth_l1_loss_backward(gradient, x, target, reduction, beta)
     return torch.where(difference.isnan(), difference, found)
@@ -639,14 +640,14 @@ def _nll_loss_backward(
     ignore_index: int,
     total_weight: torch.Tensor,
 ) -> torch.Tensor:
-    # Compares class numbers; the default scatters.
+    # Compare class indices; the default scatters.
     axis = 0 if x.dim() < 2 else 1
     if reduction == 1:
         gradient = gradient / total_weight
     shape = [1] * x.dim()
     shape[axis] = x.shape[axis]
     classes = torch.arange(x.shape[axis], dtype=target.dtype).view(shape)
-    # The target of one item may have a dimension.
+    # The target of an input without a batch dimension has shape [] or [1].
     target = target.unsqueeze(axis) if axis else target.reshape(1)
     hit = (classes == target) & (target != ignore_index)
     if 0 < gradient.dim() < x.dim():
@@ -672,9 +673,9 @@ def _scatter_mean(
 def _scatter_reduce(
     x: torch.Tensor, dim: int, index: torch.Tensor, source: torch.Tensor, reduce: str, *, include_self: bool = True
 ) -> Any:
-    # A negative dimension crashes the lowering to tm_tensor, and a mean is not one reduction.
+    # A negative dimension crashes the lowering to tm_tensor, and a single reduction cannot compute a mean.
     if x.dtype == torch.bool:
-        # The sum of booleans is whether one is true, and the lowering compares their bits as signed.
+        # The sum of booleans is a disjunction, and torch-mlir's lowering compares i1 as signed integers.
         wide = aten.scatter_reduce.two(
             x.to(torch.int32), dim, index, source.to(torch.int32), reduce, include_self=include_self
         )
@@ -709,7 +710,7 @@ _entries[aten.scatter_reduce.two] = _scatter_reduce
 
 def _or_of_booleans(operator: Any, positive: Callable[..., Any]) -> Callable[..., Any]:
     def call(x: torch.Tensor, dim: int, index: torch.Tensor, source: torch.Tensor, **options: Any) -> Any:
-        # The sum of booleans is whether one is true; (D1) that of i1 is exclusive.
+        # The sum of booleans is a disjunction, but addition of i1 is exclusive or (D1).
         if x.dtype == torch.bool:
             return operator(x.to(torch.int32), dim, index, source.to(torch.int32), **options) != 0
         return positive(x, dim, index, source, **options)
@@ -723,7 +724,7 @@ _entries[aten.index_add.default] = _or_of_booleans(aten.index_add.default, lambd
 
 @_decomposes(aten.cat.default)
 def _concatenate(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:
-    # Empty tensors add nothing, one of shape [0] beside tensors of any rank; the lowering counts their extents.
+    # Drop empty tensors, since torch-mlir's lowering counts their extents; PyTorch accepts shape [0] next to any rank.
     filled = [each for each in tensors if each.numel()]
     if len(filled) == len(tensors):
         return NotImplemented
@@ -735,13 +736,13 @@ def _concatenate(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:
         return torch.zeros(shape, dtype=dtype)
     if filled[1:]:
         return aten.cat.default([each.to(dtype) for each in filled], dim)
-    # The result has strides of its own, for which views of it were traced.
+    # Copy to contiguous strides: the views of the result were traced for them.
     return filled[0].to(dtype).clone(memory_format=torch.contiguous_format)
 
 
 @_decomposes(aten.topk.default)
 def _top_k(x: torch.Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
-    # Without an order that somebody asked for it has the one that is defined.
+    # If the caller requests no order, return the sorted order, which is defined.
     return NotImplemented if sorted else aten.topk.default(x, k, dim, largest, True)
 
 
@@ -749,7 +750,7 @@ def _top_k(x: torch.Tensor, k: int, dim: int = -1, largest: bool = True, sorted:
 def _stable_sort(
     x: torch.Tensor, *, stable: bool | None = None, dim: int = -1, descending: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    # (D2) every sort is stable.
+    # (D2) Every sort is stable.
     return aten.sort.default(x, dim % max(x.dim(), 1), descending)
 
 
@@ -757,7 +758,7 @@ def _stable_sort(
 def _embedding_backward(
     gradient: torch.Tensor, indices: torch.Tensor, count: int, padding_index: int, scale_by_frequency: bool
 ) -> Any:
-    # The lowering takes one list of indices.
+    # torch-mlir's lowering accepts only indices of rank 1.
     if indices.dim() == 1:
         return NotImplemented
     rows = gradient.reshape(-1, gradient.shape[-1])
@@ -766,13 +767,13 @@ def _embedding_backward(
 
 @_decomposes(aten._neg_view.default)
 def _negative_view(x: torch.Tensor) -> torch.Tensor:
-    # The imaginary part of a conjugate.
+    # PyTorch creates this view for the imaginary part of a conjugate.
     return aten.neg.default(x)
 
 
 @_decomposes(aten.take.default)
 def _take(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-    # The default reads the value of an index of shape [].
+    # The default reads the value of an index of shape [], which is unknown during tracing.
     return x.reshape(-1)[index.reshape(-1)].reshape(index.shape)
 
 
@@ -784,7 +785,7 @@ def _put(x: torch.Tensor, index: torch.Tensor, source: torch.Tensor, accumulate:
 
 @_decomposes(aten.index.Tensor)
 def _index(x: torch.Tensor, indices: Sequence[Any]) -> Any:
-    # The lowering compares an index with an extent, which is i64.
+    # torch-mlir's lowering compares an index with an extent, which is an i64.
     if not any(index is not None and index.dtype is torch.int32 for index in indices):
         return NotImplemented
     wide = [index if index is None or index.dtype is not torch.int32 else index.to(torch.int64) for index in indices]
@@ -796,12 +797,12 @@ def _index_put(
     x: torch.Tensor, indices: Sequence[torch.Tensor | None], values: torch.Tensor, accumulate: bool = False
 ) -> Any:
     if any(each is not None and is_empty(each) for each in indices):
-        # Writing nothing crashes the lowering.
+        # A write of no elements crashes torch-mlir's lowering.
         return x.clone()
     if accumulate and x.dtype == torch.bool:
-        # The sum of booleans is whether one is true; (D1) that of i1 is exclusive.
+        # The sum of booleans is a disjunction, but addition of i1 is exclusive or (D1).
         return aten.index_put(x.to(torch.int32), indices, values.to(torch.int32), True) != 0
-    # The lowering makes a list of one type of them, which 32-bit indices beside none are not.
+    # torch-mlir's lowering puts the indices in a list of one type, which fails for i32 indices next to None.
     if all(each is not None for each in indices) or all(each is None or each.dtype != torch.int32 for each in indices):
         return NotImplemented
     wide = [None if each is None else each.to(torch.int64) for each in indices]
@@ -825,7 +826,7 @@ def _median_of(x: torch.Tensor, dim: int, keepdim: bool, ignore_nan: bool) -> tu
     middle = torch.full_like(values.select(dim, 0).unsqueeze(dim), (x.shape[dim] - 1) // 2, dtype=torch.int64)
     nan = torch.isnan(values).to(torch.int64).sum(dim, True)
     if ignore_nan:
-        # NaN are last; of a slice of nothing else the first is taken.
+        # NaN sorts last; a slice of only NaN takes its first element.
         middle = ((x.shape[dim] - nan - 1) // 2).clamp(min=0)
     else:
         middle = torch.where(nan > 0, x.shape[dim] - nan, middle)
@@ -861,7 +862,7 @@ def _masked_scatter_backward(gradient: torch.Tensor, mask: torch.Tensor, sizes: 
     values = torch.where(chosen, gradient.reshape(-1), torch.zeros([], dtype=gradient.dtype))
     count = math.prod(sizes)
     slots = torch.zeros([count + 1], dtype=gradient.dtype)
-    # Unchosen elements go to one slot behind the others.
+    # Unchosen elements go to one extra slot after the others.
     target = torch.where(chosen, position, torch.full([], count, dtype=torch.int64))
     return slots.scatter_add(0, target, values)[:count].reshape(list(sizes))
 

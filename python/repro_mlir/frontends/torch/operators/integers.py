@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Operators on integers in integers: the defaults go through floats, crash the lowering for i8, or are not supported.
+"""Integer operators in integer arithmetic: torch-mlir's compute in floats, crash on i8, or are not supported.
 
-Where PyTorch raises or a processor traps, (I1) holds: x // 0 is -1, x % 0 is x, and all wraps.
+Where PyTorch raises an error or a processor traps, (I1) applies: x // 0 is -1, x % 0 is x, and overflow wraps.
 """
 
 import math
@@ -17,7 +17,7 @@ aten = torch.ops.aten
 
 
 def of_one_kind(x: Any, y: Any) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """Tensors or Python numbers as tensors of the result's type, None if it is not an integer type."""
+    """Converts tensors or Python numbers to tensors of the result's type; returns None if it is not an integer type."""
     kind = torch.result_type(x, y)
     if kind.is_floating_point or kind.is_complex:
         return None
@@ -26,7 +26,7 @@ def of_one_kind(x: Any, y: Any) -> tuple[torch.Tensor, torch.Tensor] | None:
 
 
 def holds(kind: torch.dtype, number: int) -> bool:
-    """Whether a type has an integer; floats and bool convert each."""
+    """Whether a type represents an integer; floating-point, complex and bool types convert any integer."""
     if kind.is_floating_point or kind.is_complex or kind is torch.bool:
         return True
     return torch.iinfo(kind).min <= number <= torch.iinfo(kind).max
@@ -40,7 +40,7 @@ def _wrapped(number: int, kind: torch.dtype) -> torch.Tensor:
 
 
 def floor_divide(x: Any, y: Any) -> Any:
-    """x // y, NotImplemented for floats."""
+    """Returns x // y, or NotImplemented for floats."""
     operands = of_one_kind(x, y)
     if operands is None:
         return NotImplemented
@@ -54,7 +54,7 @@ def floor_divide(x: Any, y: Any) -> Any:
 def _divide(x: Any, y: Any, *, rounding_mode: str | None = None) -> Any:
     if rounding_mode == "floor":
         return floor_divide(x, y)
-    # The lowering truncates in integers, given two tensors.
+    # For two tensors torch-mlir's lowering truncates in integer arithmetic.
     operands = None if isinstance(x, torch.Tensor) and isinstance(y, torch.Tensor) else of_one_kind(x, y)
     if rounding_mode is None or operands is None:
         return NotImplemented
@@ -62,7 +62,7 @@ def _divide(x: Any, y: Any, *, rounding_mode: str | None = None) -> Any:
 
 
 def _of_tensors(operator: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Callable[..., Any]:
-    """The operator for a Python number on one side; floats are left to the default."""
+    """Extends a tensor operator to accept a Python number on one side; returns NotImplemented for floats."""
 
     def call(x: Any, y: Any) -> Any:
         operands = of_one_kind(x, y)
@@ -73,7 +73,7 @@ def _of_tensors(operator: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) 
 
 def _with_number(operator: Any) -> Callable[..., Any]:
     def call(x: torch.Tensor, y: Any, **alpha: Any) -> Any:
-        # Numbers beside i8 crash the lowering.
+        # torch-mlir's lowering crashes on a Python number next to an i8 tensor.
         operands = None if isinstance(y, torch.Tensor) else of_one_kind(x, y)
         return NotImplemented if operands is None else operator(*operands, **alpha)
 
@@ -84,7 +84,7 @@ def _compare(operator: Any) -> Callable[..., Any]:
     wrapped = _of_tensors(operator)
 
     def call(x: torch.Tensor, y: Any) -> Any:
-        # (PyTorch) The number wraps in the tensor's type; the lowering compares in 64 bits.
+        # PyTorch wraps the number to the tensor's type; torch-mlir's lowering compares in 64 bits.
         return NotImplemented if type(y) is not int or holds(x.dtype, y) else wrapped(x, y)
 
     return call
@@ -92,30 +92,30 @@ def _compare(operator: Any) -> Callable[..., Any]:
 
 def _extremum(along: Callable[..., torch.Tensor]) -> Callable[..., Any]:
     def call(x: torch.Tensor) -> Any:
-        # The lowering crashes for i8.
+        # torch-mlir's lowering crashes on i8.
         return NotImplemented if x.dtype.is_floating_point else along(x, list(range(x.dim())))
 
     return call
 
 
 def _linspace(start: float, end: float, steps: int, *, dtype: torch.dtype | None = None, **_: Any) -> Any:
-    # (PyTorch) of integers in f64, from both ends, toward zero; the lowering counts in f32.
+    # PyTorch computes integers in f64, from both ends, and rounds toward zero; torch-mlir's lowering computes in f32.
     if dtype is None or dtype.is_floating_point or dtype.is_complex:
         return NotImplemented
     step = (float(end) - float(start)) / max(steps - 1, 1)
     rising = [int(start + step * i) for i in range(steps // 2)]
     values = [*rising, *(int(end - step * (steps - 1 - i)) for i in range(steps // 2, steps))]
-    # A constant of the graph; `torch.tensor` would leave operators that the lowering does not know.
+    # This becomes a constant of the graph; `torch.tensor` would record operators that torch-mlir cannot lower.
     return torch.from_numpy(np.array(values, np.int64)).clone().to(dtype)
 
 
 def _negate(x: torch.Tensor) -> Any:
-    # The lowering multiplies by -1.0.
+    # torch-mlir's lowering multiplies by -1.0.
     return NotImplemented if x.dtype.is_floating_point or x.dtype.is_complex else torch.zeros([], dtype=x.dtype) - x
 
 
 def _power(x: Any, y: Any) -> Any:
-    """By repeated squaring; (PyTorch) a negative exponent gives 1/x toward zero."""
+    """Computes a power by repeated squaring; as in PyTorch, a negative exponent rounds the result toward zero."""
     if isinstance(y, int):
         return _power_of_number(x, y)
     operands = of_one_kind(x, y)
@@ -146,11 +146,11 @@ def _power_of_number(x: torch.Tensor, exponent: int) -> Any:
 
 
 _FEWEST_BITS_PER_STEP = math.log2((1 + math.sqrt(5)) / 2)
-"""Euclid's algorithm takes the most steps for numbers of Fibonacci."""
+"""The bits by which a step of Euclid's algorithm reduces its operands in the worst case, Fibonacci numbers."""
 
 
 def _greatest_divisor(x: torch.Tensor, y: torch.Tensor) -> Any:
-    """By Euclid's algorithm, in as many steps as any two numbers take."""
+    """Runs Euclid's algorithm for the greatest number of steps that any two numbers of the type need."""
     operands = of_one_kind(x, y)
     if operands is None:
         return NotImplemented
@@ -166,7 +166,7 @@ def _least_multiple(x: torch.Tensor, y: torch.Tensor) -> Any:
     operands = of_one_kind(x, y)
     if operands is None:
         return NotImplemented
-    # (PyTorch) of narrow integers in 32 bits.
+    # PyTorch computes narrow integers in 32 bits.
     wide = [each.to(torch.int32) if each.dtype in (torch.int8, torch.int16) else each for each in operands]
     divisor = _greatest_divisor(*wide)
     one = torch.ones([], dtype=divisor.dtype)

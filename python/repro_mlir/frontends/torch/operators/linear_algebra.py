@@ -3,7 +3,7 @@
 
 """Factorizations and solvers of small matrices, unrolled over the columns in a fixed order.
 
-Matrices have shape [*, n, n]; each step is one operation on whole rows or columns, for all of the batch.
+Matrices have shape [*, n, n]; each step is one operation on whole rows or columns of all matrices in the batch.
 Where PyTorch raises an error because a matrix is singular, the results are infinite or NaN.
 """
 
@@ -20,7 +20,7 @@ _LIMIT = 64
 
 
 def count_steps(matrix: torch.Tensor) -> int:
-    """The number of unrolled steps; CaptureError where there would be too many."""
+    """Returns the number of unrolled steps; raises CaptureError if it is greater than the limit."""
     count = min(matrix.shape[-2:])
     if count > _LIMIT:
         raise CaptureError(
@@ -107,7 +107,7 @@ def _cholesky_inverse(factor: torch.Tensor, upper: bool = False) -> torch.Tensor
 
 
 def _lu(a: torch.Tensor, pivot: bool = True) -> tuple[torch.Tensor, torch.Tensor]:
-    """Packed factors and pivots (i32, from 1) of Gaussian elimination; of equal pivots the first."""
+    """Returns the packed factors and the pivots (i32, from 1) of Gaussian elimination; the first of equal pivots wins."""
     rows, columns = torch.arange(a.shape[-2]), torch.arange(a.shape[-1])
     pivots = []
     for position in range(count_steps(a)):
@@ -131,7 +131,7 @@ def _lu(a: torch.Tensor, pivot: bool = True) -> tuple[torch.Tensor, torch.Tensor
 
 
 def _swap(a: torch.Tensor, first: int, second: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    """Exchanges row `first` with the row that `second` (i64, [*, 1]) names."""
+    """Exchanges row `first` with the row whose index is `second` (i64, [*, 1])."""
     order = torch.where(rows == first, second, torch.where(rows == second, torch.full([], first), rows))
     return a.gather(-2, order.unsqueeze(-1).expand(a.shape))
 
@@ -145,7 +145,7 @@ def _apply_pivots(b: torch.Tensor, pivots: torch.Tensor, reverse: bool = False) 
 
 
 def _triangles(lu: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The factors of packed [*, m, n]: unit lower [*, m, k] and upper [*, k, n]."""
+    """Splits packed factors [*, m, n] into unit lower [*, m, k] and upper [*, k, n], where k is min(m, n)."""
     count = min(lu.shape[-2:])
     rows, columns = torch.arange(lu.shape[-2]).unsqueeze(1), torch.arange(lu.shape[-1])
     zero, one = torch.zeros([], dtype=lu.dtype), torch.ones([], dtype=lu.dtype)
@@ -204,7 +204,7 @@ def _inverse_ex(a: torch.Tensor, *, check_errors: bool = False) -> tuple[torch.T
 
 
 def _qr(a: torch.Tensor, mode: str = "reduced") -> tuple[torch.Tensor, torch.Tensor]:
-    """By Householder reflections, with LAPACK's signs."""
+    """Computes Q and R by Householder reflections, with LAPACK's signs."""
     rows, columns = a.shape[-2:]
     count = count_steps(a)
     index = torch.arange(rows)
@@ -217,7 +217,7 @@ def _qr(a: torch.Tensor, mode: str = "reduced") -> tuple[torch.Tensor, torch.Ten
         rest = (below * below).sum(-1)
         norm = torch.sqrt(head * head + rest)
         beta = torch.where(head >= 0, -norm, norm)
-        # A column that is zero below the diagonal stays as it is.
+        # A column that is zero below the diagonal needs no reflection: tau is 0.
         still = rest == 0
         tau = torch.where(still, zero, (beta - head) / beta).unsqueeze(-1).unsqueeze(-1)
         scale = torch.where(still, one, head - beta).unsqueeze(-1)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The positions of maxima in the windows of a pooling, where torch-mlir loses NaN and selects padding."""
+"""The positions of maxima in pooling windows, where torch-mlir's lowering loses NaN and selects padding."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,27 +17,27 @@ _SPATIAL = {aten.max_pool2d_with_indices.default: 2, aten.max_pool3d_with_indice
 
 
 def is_pool(function: Any) -> bool:
-    """Whether `function` gives the maxima of windows and their positions."""
+    """Whether `function` returns the maxima of windows and their positions."""
     return function in _SPATIAL
 
 
 def call_pool(
     pool: Callable[..., tuple[torch.Tensor, torch.Tensor]], function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Calls a pooling, with positions as PyTorch defines them.
+    """Calls a pooling and computes the positions as PyTorch defines them.
 
     Args:
-      pool: computes the pooling of a tensor and the other arguments of `function`; only its maxima are used.
+      pool: computes the pooling from a tensor and the other arguments of `function`; only its maxima are used.
       function, args, kwargs: the call.
     Returns:
-      maxima, and positions, i64 and flat over the spatial dimensions: of the last NaN in the window, else of the first
-      element of the window, padding excluded, that is the maximum.
+      the maxima, and their positions (i64, flat over the spatial dimensions): the position of the last NaN in the
+      window, else of the window's first element, padding excluded, that equals the maximum.
     """
     spatial = _SPATIAL[function]
     names = ("self", "kernel_size", "stride", "padding", "dilation", "ceil_mode")
     given = dict(zip(names, args, strict=False)) | kwargs
     x: torch.Tensor = given.pop("self")
-    # The lowering has no integers but unsigned ones; f64 has all integers of up to 32 bits.
+    # torch-mlir's lowering treats integers as unsigned; f64 represents all integers of up to 32 bits.
     wide = x if x.dtype.is_floating_point or x.dtype is torch.int64 else x.double()
     maxima = pool(wide, **given)[0]
 
@@ -98,7 +98,7 @@ def _write(
         extents += build.create("tensor.dim", [[x, *number]], [index])
 
     def is_within(axis: int) -> bool:
-        # Whether each element of each window is known to be one of x.
+        # Whether every window is statically known to lie within x along this axis.
         if kind.is_dynamic_dim(lead + axis) or source.is_dynamic_dim(lead + axis) or padding[axis]:
             return False
         last = (kind.get_dim_size(lead + axis) - 1) * stride[axis] + (kernel[axis] - 1) * dilation[axis]
@@ -148,7 +148,7 @@ def _write(
 def _eager(x: torch.Tensor, maxima: torch.Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any) -> Any:
     pool = aten.max_pool2d_with_indices if len(kernel) == 2 else aten.max_pool3d_with_indices
     sizes = maxima.shape[-len(kernel) :]
-    # The number of windows says whether the pooling rounded it up.
+    # ceil_mode is not an argument of this operator: infer it from the number of windows.
     for ceil_mode in (False, True):
         indices = pool(x, kernel, stride, padding, dilation, ceil_mode)[1]
         if indices.shape[-len(kernel) :] == sizes:

@@ -3,7 +3,8 @@
 
 """PyTorch's operators that quantize floats to integers, as rounding, bounds and conversions (I2).
 
-Those of `quantized_decomposed` are expanded before anything else, as their integers wrap in the types that they have.
+Operators of `quantized_decomposed` are expanded first, while tensors have their original integer types, in which the
+arithmetic wraps.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ _LIBRARY = "quantized_decomposed::"
 
 
 def has_quantizing(graph: torch.fx.Graph) -> bool:
-    """Whether a graph has an operator of `quantized_decomposed`, or one that gives tensors of quantized types."""
+    """Whether a graph has an operator of `quantized_decomposed`, or one that returns tensors of quantized types."""
     return any(_name(node.target).startswith(_LIBRARY) or _makes_quantized(node.target) for node in graph.nodes)
 
 
 def without_quantizing(graph: torch.fx.GraphModule, arguments: Any) -> torch.fx.GraphModule:
-    """The same graph with these operators expanded; the caller's trace environment keeps the lines.
+    """Expands the `quantized_decomposed` operators of a graph; the caller's trace environment keeps the source lines.
 
     Raises:
-      CaptureError: tensors of quantized types, or an operator without a rule.
+      CaptureError: the graph has tensors of quantized types, or an operator without a rule.
     """
     for node in graph.graph.nodes:
         if _makes_quantized(node.target):
@@ -72,7 +73,7 @@ def _wide(x: torch.Tensor) -> torch.Tensor:
 
 
 def _number(value: Any) -> Any:
-    """What `item()` gives: of a float one of f64, beside which others keep their type."""
+    """Returns a scalar as `item()` would: floats become f64 of shape [], which does not promote other operands."""
     if not isinstance(value, torch.Tensor):
         return value
     value = value.reshape([])
@@ -154,7 +155,7 @@ _RULES: dict[str, Callable[..., Any]] = {
 }
 
 
-# --- Operators of ATen that quantize and dequantize at once, with what their gradients need ---
+# --- ATen operators that quantize and dequantize at once, and return the mask that their gradients need ---
 
 
 def _faked(x: torch.Tensor, scale: Any, point: Any, low: int, high: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -166,7 +167,7 @@ def _faked(x: torch.Tensor, scale: Any, point: Any, low: int, high: int) -> tupl
 def _fake_per_tensor(
     x: torch.Tensor, scale: float, point: int, low: int, high: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    # (PyTorch) the scale is an f32, and so is its inverse.
+    # PyTorch rounds both the scale and its inverse to f32.
     return _faked(x, torch.full([], scale, dtype=torch.float32), point, low, high)
 
 

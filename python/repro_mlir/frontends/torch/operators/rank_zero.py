@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Operators along a dimension of a tensor of shape [], which PyTorch takes as one of shape [1]."""
+"""Operators along a dimension of a tensor of shape [], which PyTorch treats as a tensor of shape [1]."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -19,7 +19,7 @@ roll scatter scatter_add scatter_reduce sort std sum topk var var_mean
 
 
 def operators() -> Iterator[Any]:
-    """The operators of ATen for which `along_one` stands."""
+    """Yields the ATen operators that `along_one` decomposes."""
     for name in _NAMES.split():
         packet = getattr(aten, name)
         for overload in packet.overloads():
@@ -31,13 +31,13 @@ def operators() -> Iterator[Any]:
 
 
 def along_one(operator: Any) -> Callable[..., Any]:
-    """The operator on tensors of shape [], NotImplemented for others."""
+    """Returns a decomposition that calls the operator on a [] tensor as [1]; it returns NotImplemented for others."""
 
     def call(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         if x.dim():
             return NotImplemented
         if operator is aten.topk.default:
-            # (PyTorch) The element, though none is asked for.
+            # PyTorch returns the element even for k = 0.
             args = (1, *args[1:])
         shape = args[1].shape if operator is aten.gather.default else ()
         args, kwargs = pytree.tree_map_only(torch.Tensor, _with_dimension, (args, kwargs))
