@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Pooling over adaptive windows, gradients of pooling and padding: gathers, slices, comparisons and convolutions."""
+"""Adaptive pooling, padding, and gradients of pooling and padding, as gathers, slices, comparisons and convolutions."""
 
 import itertools
 import math
@@ -59,7 +59,7 @@ def _max_pool_backward(spatial: int) -> Callable[..., torch.Tensor]:
 
 
 def _scatter_to_indices(gradient: torch.Tensor, x: torch.Tensor, indices: torch.Tensor, spatial: int) -> torch.Tensor:
-    """Adds each element of `gradient` where its index, flat over the spatial dimensions, points."""
+    """Adds each element of `gradient` at its index, which is flat over the spatial dimensions."""
     planes = [math.prod(x.shape[:-spatial]), math.prod(x.shape[-spatial:])]
     zeros = torch.zeros(planes, dtype=gradient.dtype)
     flat = zeros.scatter_add(1, indices.reshape(planes[0], -1), gradient.reshape(planes[0], -1))
@@ -75,7 +75,7 @@ def _adaptive_max_pool_backward(spatial: int) -> Callable[..., torch.Tensor]:
 
 def _batched(operator: Any, spatial: int) -> Callable[..., Any]:
     def call(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        # The lowering rejects or crashes on inputs without a batch.
+        # torch-mlir's lowering rejects inputs without a batch dimension, or crashes on them.
         if x.dim() != spatial + 1:
             return NotImplemented
         result = operator(x.unsqueeze(0), *args, **kwargs)
@@ -88,7 +88,7 @@ def _batched(operator: Any, spatial: int) -> Callable[..., Any]:
 
 
 def _counts(size: int, outputs: int, kernel: int, stride: int, padding: int, include_padding: bool) -> list[int]:
-    """Number of elements that each window divides by, along one dimension."""
+    """Returns the number of elements of each window along one dimension, by which an average divides."""
     counts = []
     for index in range(outputs):
         begin = index * stride - padding
@@ -114,7 +114,7 @@ def _avg_pool_backward(spatial: int) -> Callable[..., torch.Tensor]:
         gradient = gradient / (
             divisor or _window_sizes(x, gradient, kernel, stride, padding, count_include_pad, spatial)
         )
-        # A transposed convolution of one channel with ones.
+        # A one-channel transposed convolution with ones adds each gradient to all elements of its window.
         planes = gradient.reshape(-1, 1, *gradient.shape[-spatial:])
         ones = torch.ones([1, 1, *kernel], dtype=gradient.dtype)
         size = list(x.shape[-spatial:])
@@ -133,7 +133,7 @@ def _window_sizes(
     include_padding: bool,
     spatial: int,
 ) -> torch.Tensor | int:
-    """Divisor of every window: a number if all are equal, else a tensor of the windows' shape."""
+    """Returns the divisor of every window: a number if all are equal, else a tensor with an element per window."""
     lists = [
         _counts(
             x.shape[x.dim() - spatial + i],
@@ -151,7 +151,7 @@ def _window_sizes(
 
 
 def _outer(lists: Sequence[Sequence[int]], dtype: torch.dtype) -> torch.Tensor:
-    """Products of one number of each list, a dimension per list."""
+    """Returns the outer product of the lists, with one dimension per list."""
     product = torch.ones([1] * len(lists), dtype=dtype)
     for index, counts in enumerate(lists):
         shape = [1] * len(lists)
@@ -166,12 +166,12 @@ def _adaptive_windows(size: int, outputs: int) -> list[tuple[int, int]]:
 
 
 def _adaptive_max_pool(x: torch.Tensor, output_size: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
-    """The maximum of each window and where it is; x is [*, *extents], the results are [*, *output_size].
+    """Returns the maximum of each window and its position; x is [*, *extents], the results are [*, *output_size].
 
-    torch-mlir's own lowering begins with -inf or with the least finite number, by a flag that it does not initialize.
+    torch-mlir's lowering starts from -inf or from the least finite number, depending on an uninitialized flag.
     """
     lead = x.dim() - len(output_size)
-    # The positions of each window's elements in what is pooled.
+    # The positions of each window's elements, flat over the dimensions that are pooled so far.
     positions = torch.zeros([1], dtype=torch.int64)
     x = x.unsqueeze(-1)
     for axis, outputs in enumerate(output_size, lead):
@@ -180,7 +180,7 @@ def _adaptive_max_pool(x: torch.Tensor, output_size: Sequence[int]) -> tuple[tor
         numbers = torch.arange(outputs).unsqueeze(-1)
         begin = torch.div(numbers * size, outputs, rounding_mode="trunc")
         last = torch.div(numbers * size + (size - 1), outputs, rounding_mode="trunc")
-        # A narrow window has its last element once more: the first of equal elements counts.
+        # A narrow window repeats its last element, which changes nothing: the first of equal elements wins.
         taken = torch.minimum(begin + torch.arange(widest), last)
         positions = (positions.unsqueeze(-2).unsqueeze(-1) * size + taken.unsqueeze(-2)).flatten(-2)
         x = x.index_select(axis, taken.flatten()).unflatten(axis, (outputs, widest)).movedim(axis + 1, -1).flatten(-2)
@@ -188,8 +188,8 @@ def _adaptive_max_pool(x: torch.Tensor, output_size: Sequence[int]) -> tuple[tor
 
 
 def maxima_of_windows(windows: torch.Tensor, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The maximum of each window, the last dimension, and its position: that of the last NaN, else of the first
-    maximum, as PyTorch's poolings have it."""
+    """Returns the maximum over the last dimension, which contains a window, and its position: that of the last NaN,
+    else of the first maximum, as in PyTorch's poolings."""
     values, chosen = windows.max(-1)
     if windows.is_floating_point():
         numbers = torch.arange(windows.shape[-1])
@@ -199,9 +199,9 @@ def maxima_of_windows(windows: torch.Tensor, positions: torch.Tensor) -> tuple[t
 
 
 def _adaptive_avg_pool(x: torch.Tensor, output_size: Sequence[int]) -> torch.Tensor:
-    """The sum of each window, a dimension after the other from the last one, divided by its number of elements.
+    """Sums each window one dimension at a time, from the last one, and divides by the number of its elements.
 
-    torch-mlir's own lowering of three dimensions has a result that some of its loops have no part in.
+    For three dimensions, torch-mlir's lowering is invalid: the result does not depend on some of its loops.
     """
     counts = []
     for axis in reversed(range(x.dim() - len(output_size), x.dim())):
@@ -223,7 +223,7 @@ def _adaptive_avg_pool_backward(spatial: int) -> Callable[..., torch.Tensor]:
 
 
 def _sum_of_windows(x: torch.Tensor, axis: int, windows: Sequence[tuple[int, int]], size: int) -> torch.Tensor:
-    """Along `axis`, the sum over the windows that hold a position, for each of `size` positions."""
+    """Sums, for each of `size` positions along `axis`, the elements of x whose windows contain the position."""
     holders = [[i for i, (begin, end) in enumerate(windows) if begin <= p < end] for p in range(size)]
     parts = []
     position = 0
@@ -248,7 +248,7 @@ def _sum_of_windows(x: torch.Tensor, axis: int, windows: Sequence[tuple[int, int
 
 
 def _constant_pad(x: torch.Tensor, pad: Sequence[int], value: float = 0) -> Any:
-    # The lowering does not take negative amounts.
+    # torch-mlir's lowering does not accept negative amounts.
     if all(amount >= 0 for amount in pad):
         return NotImplemented
     for index in range(0, len(pad), 2):
@@ -263,7 +263,7 @@ def _constant_pad(x: torch.Tensor, pad: Sequence[int], value: float = 0) -> Any:
 def _replication_pad_backward(gradient: torch.Tensor, x: torch.Tensor, pad: Sequence[int]) -> torch.Tensor:
     for index in range(0, len(pad), 2):
         axis = x.dim() - 1 - index // 2
-        # Input position p is read at these positions of the padded dimension.
+        # The window of input position p is the range of padded positions that copy it.
         low, size = pad[index], x.shape[axis]
         padded = gradient.shape[axis]
         windows = [
@@ -275,7 +275,7 @@ def _replication_pad_backward(gradient: torch.Tensor, x: torch.Tensor, pad: Sequ
 
 
 def _window_sums(x: torch.Tensor, axis: int, windows: Sequence[tuple[int, int]]) -> torch.Tensor:
-    """Along `axis`, the sum of each window; windows of one element in a row stay one slice."""
+    """Sums each window along `axis`; consecutive windows of one element stay one slice."""
     parts = []
     index = 0
     while index < len(windows):

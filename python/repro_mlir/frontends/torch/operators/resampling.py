@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Images of other sizes: linear interpolation, and products with tables of weights where there is antialiasing."""
+"""Resizing of images: linear interpolation, and products with tables of weights for antialiasing."""
 
 import itertools
 import math
@@ -22,10 +22,10 @@ aten = torch.ops.aten
 def linear(
     x: torch.Tensor, output_size: Sequence[int] | None, align_corners: bool, *scales: Any, **named: Any
 ) -> torch.Tensor:
-    """Linear interpolation along all spatial dimensions of `x`, which is [N, C, *spatial].
+    """Interpolates `x` [N, C, *spatial] linearly along all spatial dimensions.
 
     Args:
-      output_size: spatial shape of the result; None where `scale_factors` say it.
+      output_size: spatial shape of the result; None if `scale_factors` determine it.
       scales, named: `scale_factors`, or one of `scales_d`, `scales_h` and `scales_w` for each dimension, or None.
     """
     rank = x.dim() - 2
@@ -47,7 +47,7 @@ def linear(
     ]
     for (extent, size, _), (_, _, ratio) in zip(reversed(dims), reversed(places), strict=True):
         pairs = zip(corners[::2], corners[1::2], strict=True)
-        # A comparison of open sizes would leave the program to some of them.
+        # A comparison of symbolic sizes would restrict the program to some of the sizes.
         is_copied = statically_known_true(extent == size)
         corners = [_between(low, high, ratio, is_copied) for low, high in pairs]
     return corners[0].to(x.dtype).contiguous(memory_format=torch._prims_common.suggest_memory_format(x))
@@ -56,7 +56,7 @@ def linear(
 def _places(
     extent: int, size: int, factor: float | None, align_corners: bool, dtype: torch.dtype, dims_after: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """For each result along a dimension, the two elements that it lies between, and how far after the first."""
+    """Returns, for each result along a dimension, the indices of its two neighbors and its distance from the first."""
     scale = _compute_scale(extent, size, align_corners, factor)
     place = _compute_source_index(scale, torch.arange(size).to(dtype), align_corners).clamp(min=0.0)
     place = place.reshape(size, *[1] * dims_after)
@@ -66,7 +66,7 @@ def _places(
 
 def _between(low: torch.Tensor, high: torch.Tensor, ratio: torch.Tensor, is_copied: bool) -> torch.Tensor:
     difference = high - low
-    # Infinities have no difference. (PyTorch) A dimension that keeps its size does not look at the next element.
+    # Infinities have no difference. In PyTorch, a dimension that keeps its size does not read the next element.
     product = low * (1 - ratio) + (low if is_copied else high) * ratio
     return torch.where(difference.abs() < math.inf, low + difference * ratio, product)
 
@@ -89,7 +89,7 @@ def _cubic(x: float) -> float:
 def _weights(
     size: int, outputs: int, align_corners: bool, given: float | None, kernel: Callable[[float], float], reach: int
 ) -> np.ndarray:
-    """[outputs, size]: the weight of each element in each output, in f64."""
+    """Returns the weight of each element in each output, f64 [outputs, size]."""
     if align_corners:
         scale = (size - 1) / (outputs - 1) if outputs > 1 else 0.0
     else:
@@ -107,7 +107,7 @@ def _weights(
 
 
 def _constant(values: np.ndarray, dtype: torch.dtype) -> torch.Tensor:
-    # A constant of the graph; `torch.tensor` would leave operators that the lowering does not know.
+    # This becomes a constant of the graph; `torch.tensor` would record operators that torch-mlir cannot lower.
     return torch.from_numpy(values.astype(np.float64 if dtype is torch.float64 else np.float32)).clone()
 
 
@@ -128,7 +128,7 @@ def _antialiased(kernel: Callable[[float], float], reach: int) -> tuple[Callable
         scales_w: float | None = None,
     ) -> torch.Tensor:
         rows, columns = tables(x.shape[-2:], output_size, align_corners, (scales_h, scales_w), x.dtype)
-        # (PyTorch) along rows first.
+        # PyTorch interpolates along rows first.
         return rows @ (x @ columns.T)
 
     def backward(

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Running maxima, minima and products along a dimension: each round doubles the elements that a result has taken."""
+"""Running maxima, minima and products along a dimension: each round doubles the number of elements in each result."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,9 +12,9 @@ aten = torch.ops.aten
 
 
 def _running_extreme(x: torch.Tensor, dim: int, greater: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """Values and indices of a running maximum or minimum; of equals the last, NaN wins.
+    """Returns the values and indices of a running maximum or minimum; NaN wins, and the last of equal elements.
 
-    What wins does not depend on how the elements are joined, so that it is that of one element after the other (D3).
+    The winner does not depend on the order in which elements are combined, so it equals that of a sequential scan (D3).
     """
     dim %= x.dim()
     extent = x.shape[dim]
@@ -42,7 +42,7 @@ def _cummin(x: torch.Tensor, dim: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _cumprod(x: torch.Tensor, dim: int, *, dtype: torch.dtype | None = None) -> torch.Tensor:
-    """(D4)"""
+    """Returns the running product (D4)."""
     if dtype is None:
         dtype = x.dtype if x.dtype.is_floating_point else torch.int64
     x = x.to(dtype)

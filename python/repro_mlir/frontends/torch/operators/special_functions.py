@@ -3,10 +3,10 @@
 
 """Special functions as compositions of exact arithmetic in f64 and the elementary functions of f32 (S5).
 
-Nothing in them is left to a library, so every target and the reference agree by construction. Arguments and results
-are f32; other floating-point types return NotImplemented. test_special_functions.py states and tests the accuracy of
-each against mpmath. The polynomials come from tools/functions/derive_special.py; series and reflection formulas are
-those of the Digital Library of Mathematical Functions (DLMF), by number.
+No function calls a library, so every target and the reference interpreter agree by construction. Arguments and results
+are f32; other floating-point types return NotImplemented. test_special_functions.py states the accuracy of each
+function and tests it against mpmath. tools/functions/derive_special.py derives the polynomials; series and reflection
+formulas are cited by their numbers in the Digital Library of Mathematical Functions (DLMF).
 """
 
 import math
@@ -23,17 +23,17 @@ _F64 = torch.float64
 #: Bernoulli numbers B2, B4, ... B16.
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
 _EULER = 0.5772156649015329
-#: Recurrences move arguments up to here, where the asymptotic series are exact to f64.
+#: Recurrences shift arguments to at least this number, where the asymptotic series are exact to f64.
 _SHIFT = 10
 
 
 def _as_float(x: torch.Tensor) -> torch.Tensor:
-    """(PyTorch) of whole numbers functions are those of the default type."""
+    """Converts integers to the default dtype, in which PyTorch computes functions of integers."""
     return x if x.dtype.is_floating_point or x.dtype.is_complex else x.to(torch.get_default_dtype())
 
 
 def _magnitude(x: torch.Tensor) -> torch.Tensor:
-    """|x|, -0 of -0, with the derivative 1 at 0."""
+    """Returns |x|, but -0 for -0, with the derivative 1 at 0."""
     return torch.where(x < 0, -x, x)
 
 
@@ -45,10 +45,10 @@ def _polynomial(coefficients: Sequence[float], x: torch.Tensor) -> torch.Tensor:
 
 
 def _log(v: torch.Tensor) -> torch.Tensor:
-    """The logarithm of a positive f64 within f32's range, in f64, to about 2^-50."""
+    """Returns the logarithm, in f64, of a positive f64 within f32's range, to about 2^-50."""
     k = torch.floor(torch.log2(v.to(torch.float32)))
     half = torch.floor(k * 0.5)
-    # In two factors: 2^-k itself may overflow f32.
+    # Multiply by two factors, because 2^-k itself may overflow f32.
     m = v * torch.exp2(-half).to(_F64) * torch.exp2(half - k).to(_F64)
     root = math.sqrt(2)
     s = (m - root) / (m + root)
@@ -58,7 +58,7 @@ def _log(v: torch.Tensor) -> torch.Tensor:
 
 
 def _turn(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """sin(pi x) and cos(pi x) up to one common sign, in f64."""
+    """Returns sin(pi x) and cos(pi x), up to one common sign, in f64."""
     r = (x - torch.round(x)).to(_F64)
     z = r * r * (math.pi**2)
     sine = [(-1) ** j / math.factorial(2 * j + 1) for j in range(12)]
@@ -67,7 +67,7 @@ def _turn(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _shifted(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """f64 of x, raised by _SHIFT where it is less, and the mask of those."""
+    """Returns x in f64, with _SHIFT added to elements below _SHIFT, and the mask of those elements."""
     low = x < _SHIFT
     wide = x.to(_F64)
     return torch.where(low, wide + _SHIFT, wide), low
@@ -89,17 +89,17 @@ def _lgamma(x: torch.Tensor) -> torch.Tensor:
     # DLMF 5.5.3
     sine, _ = _turn(x)
     reflected = math.log(math.pi) - _log(torch.where(x < 0, (wide * sine).abs(), one)) - positive
-    # Near to zero the sine times x leaves f32's range, and lgamma(-a) is lgamma(a) to 2^-40.
+    # Near zero x sin(pi x) leaves f32's range, but lgamma(-a) equals lgamma(a) to 2^-40.
     result = torch.where((x < 0) & (a > 2.0**-40), reflected, positive).to(torch.float32)
     infinite = (a == math.inf) | ((x <= 0) & (x == torch.floor(x)))
-    # Zeros, with the derivatives there.
+    # The zeros at 1 and 2, with the derivatives there.
     result = torch.where(x == 1, (1 - x) * _EULER, torch.where(x == 2, (x - 2) * (1 - _EULER), result))
     return torch.where(infinite, torch.full_like(x, math.inf), result)
 
 
 def _digamma(x: torch.Tensor) -> torch.Tensor:
     negative = x < 0
-    # DLMF 5.5.4: of 1 - x where x is negative.
+    # DLMF 5.5.4: a negative x is reflected to 1 - x.
     wide = torch.where(negative, 1 - x.to(_F64), x.to(_F64))
     low = wide < _SHIFT
     y = torch.where(low, wide + _SHIFT, wide)
@@ -164,7 +164,7 @@ def _polygamma(order: int, x: torch.Tensor) -> Any:
 
 
 def _inverse_error(x: torch.Tensor, product: torch.Tensor) -> torch.Tensor:
-    """erfinv of an f64 x, product = 1 - x^2 positive."""
+    """Returns erfinv of an f64 x; `product` is 1 - x^2, which is positive."""
     w = -_log(product)
     s = torch.sqrt(torch.maximum(w, torch.ones_like(w)))
     centre = _polynomial(tables.ERFINV_CENTRE, w - 3)
@@ -178,7 +178,7 @@ def _erfinv(x: torch.Tensor) -> torch.Tensor:
     product = torch.where(inside, (1 - wide) * (1 + wide), torch.ones_like(wide))
     result = _inverse_error(wide, product).to(torch.float32)
     ends = x.abs() == 1
-    # (J2) the product has a gradient at the ends alone.
+    # (J2) The inner select gives the product a gradient only at the ends.
     beyond = torch.where(ends, torch.where(ends, x, torch.ones_like(x)) * math.inf, torch.full_like(x, math.nan))
     return torch.where(inside, result, beyond)
 
@@ -194,7 +194,7 @@ def _ndtri(p: torch.Tensor) -> torch.Tensor:
 
 
 def _bessel(order: int, scaled: bool) -> Callable[[torch.Tensor], Any]:
-    """I0 or I1, times e^-|x| if scaled."""
+    """Returns the function I0 or I1 (`order`), times e^-|x| if `scaled`."""
     tail_table = tables.I1_TAIL if order else tables.I0_TAIL
 
     def bessel(x: torch.Tensor) -> Any:
@@ -202,7 +202,7 @@ def _bessel(order: int, scaled: bool) -> Callable[[torch.Tensor], Any]:
         if x.dtype != torch.float32:
             return NotImplemented
         a = x.abs()
-        # What is zero at 0 has the derivative of its right side there; the sign of a zero is a's.
+        # I1 has a derivative at 0, where that of |x| is 0 and that of `_magnitude` is 1; adding `a` makes -0 a +0.
         wide = torch.where(x == 0, _magnitude(x) + a, a).to(_F64) if order else a.to(_F64)
         # DLMF 10.25.2 up to 8
         near = torch.where(a < 8, wide, torch.zeros_like(wide))
@@ -216,7 +216,7 @@ def _bessel(order: int, scaled: bool) -> Callable[[torch.Tensor], Any]:
         if scaled:
             small = small * torch.exp(-a).to(_F64)
         else:
-            # e^x in two factors, since it overflows before the result does.
+            # Multiply by e^(x / 2) twice, because e^x overflows before the result does.
             root = torch.exp(a * 0.5).to(_F64)
             large = large * root * root
         result = torch.where(a < 8, small, large).to(torch.float32)
@@ -229,14 +229,14 @@ def _bessel(order: int, scaled: bool) -> Callable[[torch.Tensor], Any]:
 
 
 def _exp_of_square(x: torch.Tensor) -> torch.Tensor:
-    """e^(x^2) of an f64 x, |x| at most 10, to about 2^-24: the square in two f32."""
+    """Returns e^(x^2) of an f64 x, |x| at most 10, to about 2^-24: the square is split into an f32 and a remainder."""
     square = x * x
     high = square.to(torch.float32)
     return torch.exp(high).to(_F64) * (1 + (square - high.to(_F64)))
 
 
 def _scaled_erfc(x: torch.Tensor) -> torch.Tensor:
-    """e^(x^2) erfc(x) of an f64 x."""
+    """Returns e^(x^2) erfc(x) of an f64 x."""
     a = torch.minimum(_magnitude(x), torch.full_like(x, 1e30))
     positive = _polynomial(tables.ERFCX, (a - 4) / (a + 4)) / (a + 4)
     grown = _exp_of_square(torch.minimum(a, torch.full_like(a, 10.0)))
@@ -266,7 +266,7 @@ def _log_ndtr(x: torch.Tensor) -> torch.Tensor:
 def _erfc(x: torch.Tensor) -> torch.Tensor:
     wide = torch.minimum(x.abs(), torch.full_like(x, 12.0)).to(_F64)
     square = wide * wide
-    # e^(-x^2) in two factors, since f32 has fewer digits where the result has its last ones.
+    # Compute e^(-x^2) as a square, because f32 has fewer digits where the result is least.
     high = square.to(torch.float32)
     half = torch.exp(high * -0.5).to(_F64)
     tail = half * half * (1 - (square - high.to(_F64))) * _scaled_erfc(wide)

@@ -1,9 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Orthogonal polynomials of a tensor of degrees, by their recurrences in f64 (DLMF 18.9), rounded once to f32.
+"""Orthogonal polynomials with a tensor of degrees, by their recurrences in f64 (DLMF 18.9), rounded once to f32.
 
-Those of Chebyshev for any degree below 2^31, by the binary digits of the degree; the others step by step.
+Chebyshev polynomials support any degree below 2^31, by the binary digits of the degree; the others are evaluated degree
+by degree.
 """
 
 from collections.abc import Callable
@@ -18,24 +19,25 @@ aten = torch.ops.aten
 _F64 = torch.float64
 _DIGITS = 31
 _STEPS = 128
-"""The greatest degree of polynomials that go step by step; (PyTorch) from there on those of Hermite are NaN in f32."""
+"""The greatest degree of polynomials that are evaluated degree by degree; above it, PyTorch's Hermite polynomials are
+NaN in f32."""
 
 
 def _is_defined(x: Any, n: Any) -> bool:
-    """(PyTorch) of whole numbers the results are of the default type."""
+    """Whether the result's type is f32 or an integer type, for which PyTorch returns the default dtype."""
     kind = torch.result_type(x, n)
     return kind is torch.float32 or not (kind.is_floating_point or kind.is_complex)
 
 
 def _operands(x: Any, n: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """x in f64 and the degree in i64, toward zero; numbers become tensors."""
+    """Returns x in f64 and the degree in i64, rounded toward zero; Python numbers become tensors."""
     x = x if isinstance(x, torch.Tensor) else torch.full([], x, dtype=_F64)
     n = n if isinstance(n, torch.Tensor) else torch.full([], int(n), dtype=torch.int64)
     return x.to(_F64), n.to(torch.int64)
 
 
 def _binary_power(x: torch.Tensor, n: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """U_(n-1) and -U_(n-2) of x: the n-th power of M = [[2x, -1], [1, 0]] is a M + b, and M^2 = 2x M - 1."""
+    """Returns a = U_(n-1) and b = -U_(n-2) of x: the n-th power of M = [[2x, -1], [1, 0]] is a M + b, as M^2 = 2x M - 1."""
     a, b = torch.zeros_like(x), torch.ones_like(x)
     power_a, power_b = torch.ones_like(x), torch.zeros_like(x)
     twice = x + x
@@ -57,7 +59,7 @@ def _chebyshev(kind: str, shifted: bool) -> Callable[..., Any]:
             return NotImplemented
         x, n = _operands(x, n)
         x, n = torch.broadcast_tensors(2 * x - 1 if shifted else x, n)
-        # What a digit adds is 0 times a power that may be infinite.
+        # Replace degrees that are out of range by 0: a digit may multiply 0 by an infinite power.
         degree = torch.where((n < 0) | (n >= 2**_DIGITS), torch.zeros_like(n), n)
         a, b = _binary_power(x, degree)
         found = {
@@ -78,7 +80,11 @@ Step = Callable[[torch.Tensor, int, torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 def _by_steps(first: Callable[[torch.Tensor], torch.Tensor], step: Step, beyond_is_nan: bool) -> Callable[..., Any]:
-    """The polynomial of degree 0 is 1, `first` that of 1, `step` makes that of k + 1 from those of k and k - 1."""
+    """Returns a polynomial that is evaluated degree by degree.
+
+    The polynomial of degree 0 is 1. `first` computes that of degree 1, `step` that of degree k + 1 from those of
+    degrees k and k - 1. Degrees above `_STEPS` give NaN if `beyond_is_nan`, else fail an assertion.
+    """
 
     def polynomial(x: Any, n: Any) -> Any:
         if not _is_defined(x, n):

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Views, copies of views and writes through views, as shapes, slices and selections."""
+"""Views, copies of views and writes through views, as reshapes, slices and selections."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ aten = torch.ops.aten
 
 
 def _zeros(size: Sequence[int], *ignored: Any, dtype: torch.dtype | None = None, **_: Any) -> torch.Tensor:
-    # (F6) uninitialised memory reads as zero.
+    # (F6) Uninitialised memory reads as zero.
     return aten.full.default(list(size), 0, dtype=dtype or torch.get_default_dtype())
 
 
@@ -25,13 +25,13 @@ def _zeros_like(x: torch.Tensor, *, dtype: torch.dtype | None = None, **_: Any) 
 
 
 def _roll(x: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> torch.Tensor:
-    # The lowering makes slices of unknown extent.
+    # torch-mlir's lowering creates slices of unknown extent.
     if not dims:
         return _roll(x.reshape(-1), shifts, [0]).reshape(x.shape)
     for shift, dim in zip(shifts, dims, strict=True):
         extent = x.shape[dim]
         if isinstance(extent, torch.SymInt) and shift < 0 and -shift < extent:
-            # A remainder of a size would be an extent of which nothing is known.
+            # The remainder of a symbolic size would be an extent without known bounds.
             x = torch.cat([x.narrow(dim, -shift, extent + shift), x.narrow(dim, 0, -shift)], dim)
             continue
         if not (isinstance(extent, torch.SymInt) and 0 <= shift < extent):
@@ -42,7 +42,7 @@ def _roll(x: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> t
 
 
 def _cat(tensors: Sequence[torch.Tensor], dim: int = 0) -> Any:
-    # Empty parts have no part in the result; the lowering keeps them.
+    # Empty tensors add nothing to the result, but torch-mlir's lowering keeps them.
     kept = [x for x in tensors if x.numel()]
     if len(kept) == len(tensors) or not kept:
         return NotImplemented
@@ -51,7 +51,7 @@ def _cat(tensors: Sequence[torch.Tensor], dim: int = 0) -> Any:
 
 
 def _view(x: torch.Tensor, size: Sequence[int]) -> Any:
-    # A view of nothing crashes the lowering; its one unknown extent is 0.
+    # A view of an empty tensor crashes torch-mlir's lowering; an unknown extent (-1) of it is 0.
     return NotImplemented if x.numel() else aten.full.default([max(extent, 0) for extent in size], 0, dtype=x.dtype)
 
 
@@ -63,7 +63,7 @@ def _copy_of(operator: Any) -> Callable[..., torch.Tensor]:
 
 
 def _positions(size: Sequence[int], stride: Sequence[int], offset: int) -> torch.Tensor:
-    """The storage position of every element of a strided view, i64 of shape `size`."""
+    """Returns the storage position of every element of a strided view, i64 of shape `size`."""
     positions = torch.full([1] * len(size), offset, dtype=torch.int64)
     for axis, (extent, step) in enumerate(zip(size, stride, strict=True)):
         shape = [1] * len(size)
@@ -93,7 +93,7 @@ def _diagonal_scatter(
     moved = x.permute(order)
     rows, columns = moved.shape[-2:]
     first, length = max(-offset, 0), source.shape[-1]
-    # Row i of the matrix holds element i - first of the source.
+    # Row i of the matrix receives element i - first of the source.
     by_row = aten.constant_pad_nd(source, [first, rows - first - length], 0).unsqueeze(-1)
     row, column = torch.arange(rows).unsqueeze(1), torch.arange(columns).unsqueeze(0)
     merged = torch.where(column - row == offset, by_row, moved)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Unsigned integers of 64 bits, which no signed type has: operators on their bits in int64 (I1)."""
+"""Unsigned 64-bit integers, which no signed type can represent: operators on their bits in int64 (I1)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,12 +14,12 @@ _MIN = -(2**63)
 
 
 def _ordered(x: Any) -> Any:
-    """Signed numbers in the order of the unsigned ones."""
+    """Flips the sign bit, so that signed comparisons order the results as unsigned numbers."""
     return x ^ _MIN
 
 
 def of_float(x: torch.Tensor) -> torch.Tensor:
-    """The bits of floats as unsigned integers: toward zero, saturating, NaN to 0 (S3)."""
+    """Converts floats to unsigned integers and returns their bits: toward zero, saturating, NaN to 0 (S3)."""
     half = 2.0**63
     upper = (x - half).to(torch.int64) ^ _MIN
     low = torch.clamp(x.to(torch.int64), min=0)
@@ -27,9 +27,9 @@ def of_float(x: torch.Tensor) -> torch.Tensor:
 
 
 def to_float(bits: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """The numbers as floats, rounded once."""
+    """Converts the unsigned integers with the given bits to floats, rounded once."""
     one = torch.ones([], dtype=torch.int64)
-    # Half of a number from 2^63 on, whose last bit is one if any was cut: it rounds as the number does.
+    # For numbers of at least 2^63: half of the number, with the lost bit merged into the last one, rounds alike.
     half = (_shift_right(bits, one) | (bits & 1)).to(dtype)
     return torch.where(bits < 0, half * 2, bits.to(dtype))
 
@@ -39,7 +39,7 @@ def _shift_right(x: Any, amount: Any) -> torch.Tensor:
     if not isinstance(kept, torch.Tensor):
         kept = torch.full([], kept if 0 <= kept <= 63 else 64, dtype=torch.int64)
     shifted = torch.bitwise_right_shift(x, kept)
-    # Without the copies of the sign.
+    # Clear the copies of the sign bit.
     mask = torch.bitwise_left_shift(torch.bitwise_left_shift(torch.full([], -1), 63 - kept), torch.ones_like(kept))
     within = shifted & ~torch.where(kept == 0, 0, mask)
     over = (amount < 0) | (amount > 63)
@@ -47,10 +47,10 @@ def _shift_right(x: Any, amount: Any) -> torch.Tensor:
 
 
 def _divided(x: torch.Tensor, y: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """Quotient and remainder; by 0: all ones and x (I1)."""
+    """Returns the quotient and remainder; for a divisor of 0 they are all ones and x (I1)."""
     y = y if isinstance(y, torch.Tensor) else torch.full([], y, dtype=torch.int64)
     one = torch.ones([], dtype=torch.int64)
-    # From 2^63 on the divisor goes in once, or not at all.
+    # The quotient of a divisor of at least 2^63 is 1 or 0.
     large = torch.where(_ordered(x) >= _ordered(y), one, one - one)
     divisor = torch.where(y > 0, y, one)
     first = torch.bitwise_left_shift(torch.div(_shift_right(x, one), divisor, rounding_mode="trunc"), one)
@@ -108,4 +108,4 @@ RULES: dict[str, Callable[..., Any]] = {
     "topk": _top,
     "sort": _sort,
 }
-"""The operators on bits, by name; their unsigned results are bits too."""
+"""The rules by operator name; unsigned operands and results are bits in int64."""
