@@ -42,7 +42,7 @@ def canonical_bits(build: Builder, value: ir.Value, compared: ir.Value, kind: ir
     unordered = ir.Operation.create(
         "arith.cmpf",
         operands=[compared, compared],
-        # uno
+        # 14 is the predicate uno (unordered), which is true for NaN.
         attributes={"predicate": build.i64(14)},
         results=[ir.IntegerType.get_signless(1)],
     ).result

@@ -329,7 +329,7 @@ def _sqrt(x: Pair) -> Pair:
 def _sinh(x: Pair) -> Pair:
     endless = _is_endless(x.im)
     re, im = torch.sinh(x.re) * torch.cos(x.im), torch.cosh(x.re) * torch.sin(x.im)
-    # (C99) an infinity with an angle that is not known, and the parts that are zero whatever the other one is.
+    # C99 Annex G: an infinite real part with an infinite or NaN angle; a zero part stays zero whatever the other is.
     re = torch.where(endless & torch.isinf(x.re), _number(re, math.inf), re)
     return Pair(torch.where(endless & (x.re == 0), x.re, re), torch.where(x.im == 0, x.im, im))
 
@@ -387,6 +387,7 @@ def _is_far(x: Pair) -> torch.Tensor:
 
 
 def _log_of_double(x: Pair) -> Pair:
+    """Returns log(2 x), without an overflow of 2 x."""
     found = _log(x)
     return Pair(found.re + math.log(2), found.im)
 
@@ -409,7 +410,7 @@ def _acosh(x: Pair) -> Pair:
     root = _mul(_sqrt(Pair(x.re + 1, x.im)), _sqrt(Pair(x.re - 1, x.im)))
     near, far, beyond = _log(_sum(x, root, 1)), _log_of_double(x), _is_far(x)
     im = torch.where(beyond, far.im, near.im)
-    # (C99)
+    # C99 Annex G: a zero real part with a NaN imaginary part gives the imaginary part pi / 2.
     upright = (x.re == 0) & torch.isnan(x.im)
     return Pair(torch.where(beyond, far.re, near.re), torch.where(upright, _number(im, math.pi / 2), im))
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The decomposition table of the second tracing stage: torch-mlir's table, with entries for what it lacks or gets wrong.
+"""The decomposition table of the second tracing stage: torch-mlir's table and entries for what it lacks or gets wrong.
 
 Reasons for an entry: torch-mlir's decomposition or lowering (the default) computes in f64, loses a NaN, or scatters
 where a comparison suffices; or the lowering to linalg does not support the operator or crashes on it.
@@ -673,7 +673,7 @@ def _scatter_mean(
 def _scatter_reduce(
     x: torch.Tensor, dim: int, index: torch.Tensor, source: torch.Tensor, reduce: str, *, include_self: bool = True
 ) -> Any:
-    # A negative dimension crashes the lowering to tm_tensor, and a single reduction cannot compute a mean.
+    # A negative dimension crashes torch-mlir's lowering to tm_tensor, and no single reduction computes a mean.
     if x.dtype == torch.bool:
         # The sum of booleans is a disjunction, and torch-mlir's lowering compares i1 as signed integers.
         wide = aten.scatter_reduce.two(
@@ -690,7 +690,7 @@ def _scatter_reduce(
 
 def _positive_dimension(operator: Any) -> Callable[..., Any]:
     def call(x: torch.Tensor, dim: int, *args: Any, **kwargs: Any) -> Any:
-        # A negative dimension crashes the lowering to tm_tensor.
+        # A negative dimension crashes torch-mlir's lowering to tm_tensor.
         if dim < 0:
             return operator(x, dim + max(x.dim(), 1), *args, **kwargs)
         return NotImplemented

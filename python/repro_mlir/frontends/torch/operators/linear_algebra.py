@@ -107,7 +107,7 @@ def _cholesky_inverse(factor: torch.Tensor, upper: bool = False) -> torch.Tensor
 
 
 def _lu(a: torch.Tensor, pivot: bool = True) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns the packed factors and the pivots (i32, from 1) of Gaussian elimination; the first of equal pivots wins."""
+    """Returns the packed factors and the pivots (i32, from 1) of Gaussian elimination; ties take the first pivot."""
     rows, columns = torch.arange(a.shape[-2]), torch.arange(a.shape[-1])
     pivots = []
     for position in range(count_steps(a)):

@@ -86,7 +86,7 @@ def _lgamma(x: torch.Tensor) -> torch.Tensor:
     stirling = (y - 0.5) * _log(y) - y + 0.5 * math.log(2 * math.pi) + inverse * _polynomial(series, inverse * inverse)
     one = torch.ones_like(wide)
     positive = stirling - torch.where(low, _log(torch.where(low, product, one)), one * 0)
-    # DLMF 5.5.3
+    # DLMF 5.5.3, the reflection formula.
     sine, _ = _turn(x)
     reflected = math.log(math.pi) - _log(torch.where(x < 0, (wide * sine).abs(), one)) - positive
     # Near zero x sin(pi x) leaves f32's range, but lgamma(-a) equals lgamma(a) to 2^-40.
@@ -202,9 +202,9 @@ def _bessel(order: int, scaled: bool) -> Callable[[torch.Tensor], Any]:
         if x.dtype != torch.float32:
             return NotImplemented
         a = x.abs()
-        # I1 has a derivative at 0, where that of |x| is 0 and that of `_magnitude` is 1; adding `a` makes -0 a +0.
+        # I1 needs a derivative at 0: that of |x| is 0 there, that of `_magnitude` is 1. Adding `a` turns -0 into +0.
         wide = torch.where(x == 0, _magnitude(x) + a, a).to(_F64) if order else a.to(_F64)
-        # DLMF 10.25.2 up to 8
+        # DLMF 10.25.2, for |x| < 8.
         near = torch.where(a < 8, wide, torch.zeros_like(wide))
         quarter = near * near * 0.25
         series = [1 / (math.factorial(j) * math.factorial(j + order)) for j in range(28)]
@@ -250,7 +250,7 @@ def _erfcx(x: torch.Tensor) -> torch.Tensor:
 
 
 def _log_ndtr(x: torch.Tensor) -> torch.Tensor:
-    # log(erfc(t) / 2), t = -x / sqrt(2)
+    # The result is log(erfc(t) / 2) with t = -x / sqrt(2).
     t = x.to(_F64) * -math.sqrt(0.5)
     low = x < 1
     below = torch.where(low, torch.maximum(t, torch.full_like(t, -1.0)), torch.zeros_like(t))

@@ -37,7 +37,10 @@ def _operands(x: Any, n: Any) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _binary_power(x: torch.Tensor, n: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns a = U_(n-1) and b = -U_(n-2) of x: the n-th power of M = [[2x, -1], [1, 0]] is a M + b, as M^2 = 2x M - 1."""
+    """Returns U_(n-1) and -U_(n-2) of x.
+
+    They are a and b in M^n = a M + b for M = [[2x, -1], [1, 0]], where M^2 = 2x M - 1.
+    """
     a, b = torch.zeros_like(x), torch.ones_like(x)
     power_a, power_b = torch.ones_like(x), torch.zeros_like(x)
     twice = x + x
