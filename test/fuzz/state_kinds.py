@@ -841,6 +841,25 @@ _FUNCTIONS = {
         "2.0 if h.alive else 1.0",
         "h.detach()",
     ),
+    "attribute of a user's handler": (
+        "import logging\nclass H(logging.Handler):\n    scale = 1.0\nh = H()",
+        "h.scale",
+        "H.scale = 4.0",
+    ),
+    "fp32_precision": (
+        "",
+        "2.0 if torch.backends.mkldnn.matmul.fp32_precision == 'ieee' else 1.0",
+        "m = torch.backends.mkldnn.matmul; m.fp32_precision = 'tf32' if m.fp32_precision == 'ieee' else 'ieee'",
+    ),
+    "docstring of a function": ("def f(): 'a'", "float(len(f.__doc__))", "f.__doc__ = 'abcd'"),
+    "name of a function": ("def f(): 'a'", "float(len(f.__name__))", "f.__name__ = 'abcd'"),
+    "annotations of a function": (
+        "def f(): pass\nf.__annotations__ = {'a': 1.0}",
+        "f.__annotations__['a']",
+        "f.__annotations__ = {'a': 4.0}",
+    ),
+    "docstring of a class": ("class C: 'a'", "float(len(C.__doc__))", "C.__doc__ = 'abcd'"),
+    "subclasses": ("class C: pass", "1.0 + len(C.__subclasses__())", "C.derived = type('D', (C,), {})"),
     "random state that is read": ("h = random.Random(1)", "float(h.getstate()[1][0] % 7) + 1.0", "h.seed(5)"),
 }
 

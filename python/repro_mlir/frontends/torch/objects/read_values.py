@@ -88,6 +88,15 @@ _NOTHING_SAYS = {"__doc__", "__module__", "__annotations__", "__dict__", "__weak
 _OF_TENSORS = "grad", "grad_fn", "is_leaf", "retains_grad", "_version"
 """Attributes of tensors that neither `Contents` nor `_facts` covers."""
 
+_OF_FUNCTIONS = "__annotations__", "__doc__", "__module__", "__name__", "__qualname__"
+"""Attributes of functions that are not in a function's namespace."""
+
+_FP32_PRECISIONS = (
+    ("generic", "all"),
+    *((backend, operation) for backend in ("cuda", "mkldnn") for operation in ("all", "conv", "matmul", "rnn")),
+)
+"""The settings of `torch.backends` that are called `fp32_precision`."""
+
 _Held = torch.Tensor | np.ndarray | bytearray | memoryview | Any
 _ABSENT = object()
 
@@ -281,22 +290,34 @@ class _Registered(_View):
         yield f"classes registered with {name}", {each() for each in _get_dump(self._cls)[0]}
 
 
-_FUNCTION_PARTS = attrgetter("__code__"), attrgetter("__defaults__"), attrgetter("__kwdefaults__")
+class _Derived(_View):
+    """The classes that derive from a class directly."""
+
+    def __init__(self, cls: type) -> None:
+        self._cls = cls
+
+    def __iter__(self) -> Iterator[object]:
+        return iter(type.__subclasses__(self._cls))
+
+    def parts(self, name: str) -> Iterator[tuple[str, object]]:
+        yield f"classes derived from {name}", [*self]
 
 
 class _Functions(_View):
-    """The code and defaults of functions."""
+    """The code and defaults of functions, and the attributes of functions that a step reads."""
 
-    def __init__(self) -> None:
+    def __init__(self, attributes: Iterable[str]) -> None:
         self.functions: list[types.FunctionType] = []
+        self._parts = {"code": "__code__", "defaults": "__defaults__", "keyword defaults": "__kwdefaults__"}
+        self._parts |= {each: each for each in attributes}
 
     def __iter__(self) -> Iterator[object]:
-        return itertools.chain.from_iterable(map(part, self.functions) for part in _FUNCTION_PARTS)
+        return itertools.chain.from_iterable(map(attrgetter(part), self.functions) for part in self._parts.values())
 
     def parts(self, name: str) -> Iterator[tuple[str, object]]:
         for function in self.functions:
-            for part, get in zip(("code", "defaults", "keyword defaults"), _FUNCTION_PARTS, strict=True):
-                yield f"{part} of {function.__qualname__}", get(function)
+            for part, key in self._parts.items():
+                yield f"{part} of {function.__qualname__}", getattr(function, key)
 
 
 class Looked:
@@ -376,7 +397,7 @@ class _Search:
         self._followed: set[types.CodeType] = set()
         self._seen: dict[int, object] = {}
         self._open: list[tuple[str, object]] = []
-        self._functions = _Functions()
+        self._functions = _Functions(self._known.intersection(_OF_FUNCTIONS))
         self._note("", self._functions)
         own = list(model.named_modules())
         self._seen.update((id(module), module) for _, module in own)
@@ -415,6 +436,8 @@ class _Search:
             with contextlib.suppress(TypeError, RuntimeError):
                 if is_plain(get()):
                     self._note(f"{get.__name__}()", _Fact(get))
+        for setting in _FP32_PRECISIONS if "fp32_precision" in self._known else ():
+            self._note("fp32_precision", _Fact(functools.partial(torch._C._get_fp32_precision_getter, *setting)))
         for namespace in self._recording.asked:
             # The code may read any global; those that it names are followed.
             self._note("globals()", _Attributes(namespace, lambda _: True))
@@ -498,7 +521,9 @@ class _Search:
 
     def _log(self, name: str, value: Any) -> None:
         """Watches a logger's attributes and its level, if the step reads them; logging calls return no values."""
-        self._note(name, _Attributes(vars(value), self._known.__contains__))
+        if not _is_of_library(type(value)):
+            self._class(type(value))
+        self._names(name, _Attributes(vars(value), self._known.__contains__))
         if isinstance(value, logging.Logger) and not self._known.isdisjoint(("isEnabledFor", "getEffectiveLevel")):
             self._note(
                 f"{name}.getEffectiveLevel()",
@@ -666,6 +691,8 @@ class _Search:
             if isinstance(arguments := own.get("__match_args__"), tuple):
                 # A class written in C may have a descriptor as `__match_args__`.
                 self.attributes.update(arguments)
+            if "__subclasses__" in self._known:
+                self._note(base.__qualname__, _Derived(base))
             if "_abc_impl" in own:
                 self._note(base.__qualname__, _Registered(base))
             self._names(base.__qualname__, _Attributes(own, self._counts_in_class))
