@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The leaves of a batch: tensors, and constants of the program."""
+"""Flattens a batch into its leaves: tensors and constants of the program."""
 
 import enum
 from collections.abc import Mapping
@@ -29,14 +29,14 @@ _LEAVES = (
     torch.device,
     enum.Enum,
 )
-"""What a batch may hold; what is neither tensor nor NumPy's is a constant of the program."""
+"""The types of leaves that a batch may contain; a leaf that is not a tensor or NumPy object is a program constant."""
 
 
 def flatten(batch: Any) -> tuple[list[Any], pytree.TreeSpec]:
-    """The leaves of a batch as arguments, arrays and numbers of NumPy as tensors, and its structure.
+    """Returns the leaves of a batch, with NumPy arrays and scalars as tensors, and the structure of the batch.
 
     Raises:
-      CaptureError: a leaf that is none of `_LEAVES`: what is in it could change without a trace.
+      CaptureError: a leaf has none of the types in `_LEAVES`, so the compiler could not detect changes in its contents.
     """
     arguments = as_arguments(batch)
     leaves, spec = pytree.tree_flatten(arguments)
@@ -52,35 +52,35 @@ def flatten(batch: Any) -> tuple[list[Any], pytree.TreeSpec]:
 
 
 def named_leaves(batch: Any) -> list[tuple[str, Any]]:
-    """The leaves of a batch with their names, such as `batch[0]`."""
+    """Returns pairs of the name of a leaf, such as `batch[0]`, and the leaf."""
     found, _ = pytree.tree_flatten_with_path(_without_mappings(as_arguments(batch)))
     return [(f"batch{pytree.keystr(path)}", leaf) for path, leaf in found]
 
 
 def leaf_names(batch: Any) -> list[str]:
-    """The name of each leaf of a batch."""
+    """Returns the names of the leaves of a batch."""
     return [name for name, _ in named_leaves(batch)]
 
 
 def _without_mappings(batch: Any) -> Any:
-    """With dicts in the place of mappings of other classes, which would be leaves."""
+    """Replaces mappings that are not dicts by dicts, because pytree treats such mappings as leaves."""
 
     def unwrap(leaf: Any) -> Any:
-        # isinstance would ask a string that stands for others for its class.
+        # isinstance would read `__class__` of a proxy object and evaluate it; type() does not.
         return _without_mappings(dict(leaf)) if issubclass(type(leaf), Mapping) else leaf
 
     return pytree.tree_map(unwrap, batch)
 
 
 def _tensor_of(array: np.ndarray | np.generic) -> torch.Tensor:
-    """A tensor of the array's elements, in its memory where that can be written."""
+    """Converts an array to a tensor, which shares the array's memory if the memory is writable."""
     if isinstance(array, np.ma.MaskedArray):
         raise CaptureError("the batch has a masked NumPy array, expected one without a mask")
     array = np.asarray(array)
     try:
         return torch.from_numpy(array if array.flags.writeable else array.copy())
     except (TypeError, ValueError):
-        # Another type than torch's, another byte order, or strides below 0.
+        # The array has an element type unknown to PyTorch, a foreign byte order, or negative strides.
         pass
     try:
         return torch.from_numpy(array.astype(array.dtype.newbyteorder("="), order="C"))
@@ -89,4 +89,4 @@ def _tensor_of(array: np.ndarray | np.generic) -> torch.Tensor:
 
 
 TENSOR_LEAF = object()
-"""Stands for a leaf that is a tensor among the constants of a batch."""
+"""The marker of a tensor leaf in the list of a batch's constants."""

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The names that Python code reads, from its bytecode."""
+"""Collects the names that Python code reads, from its bytecode."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Names:
-    """The names in code, including those in the functions inside of it.
+    """The names in a code object and in the functions nested in it.
 
     Attributes:
       variables: globals and builtins.
-      attributes: attributes, and constant strings that may be some, as in `getattr(x, "scale")`.
-      imports: the modules that it imports, each with its level: 0 for an absolute name.
+      attributes: attributes, and constant strings that may be attribute names, as in `getattr(x, "scale")`.
+      imports: the imported modules, each with the level of the import: 0 for an absolute name.
     """
 
     variables: frozenset[str]
@@ -30,7 +30,7 @@ class Names:
 
 @functools.lru_cache(maxsize=4096)
 def names_of(code: types.CodeType) -> Names:
-    """The names of code, those of the functions inside of it too."""
+    """Returns the names in `code` and in the functions nested in it."""
     variables, attributes, imports = set[str](), set[str](), set[tuple[str, int]]()
     level = 0
     for instruction in dis.get_instructions(code):
@@ -55,7 +55,7 @@ def names_of(code: types.CodeType) -> Names:
 
 
 def _words(constant: Any) -> Iterator[str]:
-    """The strings of a constant that may name attributes: for getattr, attrgetter and patterns of classes."""
+    """Yields the strings in a constant that may be attribute names, for getattr, attrgetter or class patterns."""
     if isinstance(constant, str):
         words = constant.split(".")
         if all(word.isidentifier() for word in words):
@@ -66,7 +66,7 @@ def _words(constant: Any) -> Iterator[str]:
 
 
 def line_of(code: types.CodeType, name: str) -> int | None:
-    """The first line of code, or of a function inside of it, that has a name."""
+    """Returns the first line of `code`, or of a function nested in it, that uses `name`; None if no line does."""
     for instruction in dis.get_instructions(code):
         if instruction.argval == name and instruction.positions is not None:
             return instruction.positions.lineno

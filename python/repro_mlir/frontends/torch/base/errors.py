@@ -1,16 +1,16 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The one exception of the PyTorch frontend, and how others are named in it."""
+"""The exception of the PyTorch frontend, and functions that format its message."""
 
 from repro_mlir.base.errors import ReproError
 
 
 class CaptureError(ReproError):
-    """A model, optimizer or batch that the frontend cannot turn into a program.
+    """The frontend cannot turn a model, optimizer or batch into a program.
 
-    The message is one line that names what was found (an operator, an argument), what was expected,
-    and, where it is known, the user's Python line as `file:line`, else the module or the phase of the step.
+    The message is one line. It names what was found (an operator, an argument), what was expected, and, if known, the
+    user's Python line as `file:line`, or else the module or the phase of the step.
 
     Attributes:
       is_located: whether the message begins with that line, module or phase.
@@ -20,13 +20,13 @@ class CaptureError(ReproError):
 
 
 def located(origin: str | None, reason: str) -> CaptureError:
-    """The error of this reason; `origin` is the user's line, the module or the phase, where one is known."""
+    """Returns an error with this reason; `origin` is the user's line, the module or the phase, or None if unknown."""
     error = CaptureError(f"{origin}: {reason}" if origin else reason)
     error.is_located = origin is not None
     return error
 
 
 def one_line(error: Exception) -> str:
-    """The class of an exception and the first line of its message."""
+    """Returns the class name of an exception and the first line of its message."""
     text = str(error).strip().splitlines()
     return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Hashable forms of Python values, which are equal where a step cannot tell the values apart."""
+"""Hashable representations of Python values; two are equal if a step cannot distinguish the values."""
 
 import random
 import types
@@ -17,7 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 
 class Same:
-    """Equal to itself alone; keeps the object, so that no other one takes its place."""
+    """A wrapper that compares objects by identity; it keeps the object alive, so that its id cannot be reused."""
 
     def __init__(self, value: object) -> None:
         self.value = value
@@ -30,15 +30,16 @@ class Same:
 
 
 def hashable(value: Any, outer: tuple[object, ...] = ()) -> Hashable:
-    """Equal for values that a step cannot tell apart, as far as they are numbers, strings and containers of them.
+    """Returns a key that is equal for values that a step cannot distinguish: numbers, strings and containers of them.
 
-    `outer` are the containers around the value: one that contains itself has an end.
+    Other objects compare by identity. `outer` lists the containers around the value, so that the recursion ends for a
+    container that contains itself.
     """
     kind = type(value)
     if issubclass(kind, bool | int | str | bytes | complex | types.NoneType | torch.dtype | torch.Size):
         return type(value), value
     if issubclass(kind, float):
-        # Tells -0.0 from 0.0; a NaN is one.
+        # hex() distinguishes -0.0 from 0.0 and makes all NaNs equal.
         return float, value.hex()
     if any(value is each for each in outer):
         return Same(value)
@@ -52,11 +53,12 @@ def hashable(value: Any, outer: tuple[object, ...] = ()) -> Hashable:
     if issubclass(kind, np.generic):
         return type(value), value.tobytes()
     if issubclass(kind, random.Random):
-        # The system's numbers have no state.
+        # SystemRandom reads from the operating system and has no state.
         return Same(value), None if isinstance(value, random.SystemRandom) else value.getstate()
     if issubclass(kind, np.random.Generator):
         return Same(value), repr(value.bit_generator.state)
     if issubclass(kind, FakeTensor | weakref.ref):
-        # What a module keeps of a trace, or a recurrent one of its weights: another one each time.
+        # A module may keep fake tensors of a trace, and a recurrent module weak references to its weights. These
+        # objects are replaced by every trace, so only their class counts.
         return type(value).__name__
     return Same(value)

@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Hooks of the user's modules and parameters: part of the program, or refused.
+"""Hooks of the user's modules and parameters: they become part of the program or are refused.
 
-A hook is called once, while the step is traced. What it returns is in the program; a hook that returns nothing works
-by what it does otherwise, and a compiled step would leave that out.
+A hook is called once, while the step is traced. Its result becomes part of the program. A hook that returns nothing
+works only by side effects, which a compiled step would not repeat, so it is refused.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MODULE_HOOKS = {
     "_backward_pre_hooks": "backward pre-hook",
     "_backward_hooks": "backward hook",
 }
-"""Where modules keep the hooks that take part in a step, and what they are called."""
+"""The attributes of torch.nn.Module that contain the hooks of a step, each with the hook's name in messages."""
 
 GLOBAL_HOOKS: tuple[dict[int, Any], ...] = (
     modules._global_forward_pre_hooks,
@@ -34,15 +34,21 @@ GLOBAL_HOOKS: tuple[dict[int, Any], ...] = (
     modules._global_backward_pre_hooks,
     modules._global_backward_hooks,
 )
-"""The hooks of all modules."""
+"""The hooks that apply to all modules."""
 
 GLOBAL_STEP_HOOKS: tuple[dict[int, Any], ...] = (_global_optimizer_pre_hooks, _global_optimizer_post_hooks)
-"""The step hooks of all optimizers."""
+"""The step hooks that apply to all optimizers."""
 
 
 def refuse_hooks(parameters: Mapping[str, torch.nn.Parameter], optimizer: torch.optim.Optimizer | None) -> None:
-    """CaptureError for hooks that no program can have: of all modules, of the optimizer's step, after accumulation.
-    Of an evaluation those of all modules alone. Also for what is no optimizer."""
+    """Refuses the hooks that no program can contain.
+
+    These are hooks of all modules, of the optimizer's step, and of a gradient's accumulation. If `optimizer` is None
+    (an evaluation), only the hooks of all modules are refused.
+
+    Raises:
+      CaptureError: such a hook is registered, or `optimizer` is not an optimizer.
+    """
     if optimizer is not None:
         require_optimizer(optimizer)
     if any(GLOBAL_HOOKS):
@@ -66,9 +72,9 @@ def refuse_hooks(parameters: Mapping[str, torch.nn.Parameter], optimizer: torch.
 
 @contextlib.contextmanager
 def checked_module_hooks(model: torch.nn.Module) -> Iterator[None]:
-    """Lets the hooks of the modules be called in a trace; CaptureError where one returns nothing.
+    """Wraps the hooks of the modules during a trace, so that a hook that returns nothing raises CaptureError.
 
-    Those of PyTorch's own (weight normalization, pruning) compute what the modules use.
+    PyTorch's own hooks (weight normalization, pruning) are exempt: they set tensors that the modules use.
     """
     replaced = []
     try:
@@ -86,7 +92,7 @@ def checked_module_hooks(model: torch.nn.Module) -> Iterator[None]:
 
 
 def attach_gradient_hooks(parameters: Mapping[str, torch.Tensor], leaves: Mapping[str, torch.Tensor]) -> None:
-    """Lets the gradient hooks of parameters act on the leaves that stand for them in a trace."""
+    """Registers the gradient hooks of parameters on the leaves that replace the parameters in a trace."""
     for name, parameter in parameters.items():
         for hook in (parameter._backward_hooks or {}).values():
             leaves[name].register_hook(_returning(hook, f"gradient hook of parameter {name}"))
@@ -106,7 +112,7 @@ def _returning(hook: Callable[..., Any], what: str) -> Callable[..., Any]:
 
 
 def computes_attributes(module: torch.nn.Module) -> bool:
-    """Whether a hook of PyTorch's own sets tensors of the module, such as a normalized weight, before each call."""
+    """Whether one of PyTorch's own hooks sets tensors of the module, such as a normalized weight, before each call."""
     return any(map(_is_known, module._forward_pre_hooks.values()))
 
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What runs graphs node by node in another form."""
+"""Interpreters that run a graph node by node to trace a rewritten graph."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -17,14 +17,17 @@ from repro_mlir.frontends.torch.base.value_requests import reason_of
 
 
 class NodeInterpreter(torch.fx.Interpreter):
-    """Runs a graph, and knows which node it is at: `current`. An error is a CaptureError that says where it is from."""
+    """Runs a graph and keeps the node that it is running as `current`.
+
+    An error of a node becomes a CaptureError with the node's origin.
+    """
 
     module: torch.fx.GraphModule
     current: torch.fx.Node
 
     def __init__(self, module: torch.fx.GraphModule) -> None:
         super().__init__(module)
-        # Messages are one line.
+        # Messages of CaptureError are one line.
         self.extra_traceback = False
 
     def run_node(self, node: torch.fx.Node) -> Any:
@@ -38,20 +41,25 @@ class NodeInterpreter(torch.fx.Interpreter):
 
 
 Form = tuple[torch.dtype, tuple[Any, ...]]
-"""Element type and shape."""
+"""The element type and shape of a tensor."""
 
 
 def form_of(value: Any) -> Form | None:
-    """The form of a tensor; None of anything else."""
+    """Returns the element type and shape of a tensor; None for any other value."""
     return (value.dtype, tuple(value.shape)) if isinstance(value, torch.Tensor) else None
 
 
 def require_declared(operator: Any, result: Any, expected: Any, form: Callable[[Any], Form | None] = form_of) -> None:
-    """CaptureError where what stands for an operator gives other forms than PyTorch: memory is allocated by those.
+    """Checks that the replacement of an operator returns PyTorch's element types and shapes.
+
+    Memory is allocated for the types and shapes that PyTorch traced.
 
     Args:
-      result: a tree of tensors, or of what `form` knows the form of.
+      result: a tree of tensors, or of other values that `form` accepts.
       expected: the results as PyTorch has traced them.
+      form: returns the element type and shape of a leaf of either tree.
+    Raises:
+      CaptureError: an element type or a known shape differs.
     """
     for found, wanted in zip(
         map(form, pytree.tree_leaves(result)), map(form, pytree.tree_leaves(expected)), strict=False
@@ -73,11 +81,13 @@ def functional(
     arguments: Sequence[Any],
     decompositions: Mapping[Any, Callable[..., Any]] | None = None,
 ) -> torch.fx.GraphModule:
-    """A graph of ATen operators without writes to tensors; the caller's trace environment keeps the lines of its nodes.
+    """Retraces a graph as a graph of ATen operators that does not write to tensors.
+
+    The caller's trace environment records the source lines of the new nodes.
 
     Args:
-      arguments: tensors that give shapes and element types, as the graph has them.
-      decompositions: what is called instead of operators.
+      arguments: tensors with the shapes and element types of the graph's arguments.
+      decompositions: for an operator, the function that is traced instead.
     """
     run = torch.func.functionalize(NodeInterpreter(graph).run)
     found = _traced(run, arguments, dict(decompositions or {}))
@@ -87,7 +97,7 @@ def functional(
 
 
 def retraced(interpreter: NodeInterpreter, arguments: Sequence[Any]) -> torch.fx.GraphModule:
-    """The graph of what an interpreter of another one calls, given its arguments."""
+    """Returns the graph of the operators that `interpreter` calls when it runs its own graph on `arguments`."""
     found = _traced(interpreter.run, arguments, {})
     found.meta.update(interpreter.module.meta)
     return found

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The mode of a model, training or evaluation, and PyTorch's inference mode."""
+"""Context managers for the mode of a model (training or evaluation) and for PyTorch's inference mode."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from repro_mlir.base.signals import deferred_signals
 
 
 def outside_inference_mode() -> AbstractContextManager[object]:
-    """A block without `torch.inference_mode`, whose tensors could take no part in later steps."""
+    """Returns a context that disables `torch.inference_mode`, because later steps cannot use inference tensors."""
     return torch.inference_mode(False) if torch.is_inference_mode_enabled() else nullcontext()
 
 
 @contextmanager
 def evaluation_mode(model: torch.nn.Module) -> Iterator[None]:
-    """A block in which all modules are in evaluation mode; afterwards each has its own one again.
+    """Sets all modules to evaluation mode within the block and restores the mode of each module afterwards.
 
-    The flags alone are set: what a class does beside in a `train` of its own, such as merging weights, would write to
-    the state.
+    Only the flag `training` is set. A module's own `train` method is not called, because it may write to the state, for
+    example to merge weights.
     """
     former = [(module, module.training) for module in model.modules()]
     try:

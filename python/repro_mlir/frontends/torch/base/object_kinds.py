@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Kinds of Python objects, by what of them can change: what is of no kind here cannot be watched."""
+"""Classifies Python objects by which parts of them can change; an object of an unknown class cannot be watched."""
 
 from __future__ import annotations
 
@@ -41,53 +41,53 @@ CONTAINERS: tuple[type, ...] = (
     *(list, tuple, set, frozenset, dict, deque, types.MappingProxyType),
     *(type({}.keys()), type({}.values()), type({}.items())),
 )
-"""Containers whose elements can be looked at without a change."""
+"""Containers whose elements can be read without changing the container."""
 
 HELD = (bytearray, array.array, memoryview)
-"""Holders of bytes that can be compared, in addition to tensors and arrays."""
+"""Types of byte buffers that can be compared by content, in addition to tensors and arrays."""
 
 GENERATORS = (random.Random, np.random.Generator, np.random.RandomState)
-"""Random number generators: a step that draws from one changes it, and is refused for that."""
+"""Random number generators. A step that draws from one changes its state and is therefore refused."""
 
 _CHANGING = (np.flatiter, np.nditer, np.random.BitGenerator, torch.Generator)
-"""Objects of the packages below that have a state which a step reads."""
+"""Classes of the packages in `_KNOWN_PACKAGES` with state that a step reads."""
 
 LOCKS = (type(threading.Lock()), type(threading.RLock()))
-# The C objects of these packages have no state that a step reads, or state that other code checks.
+# The C objects of these packages have no state that a step reads, or other code checks their state.
 _KNOWN_PACKAGES = ("torch", "numpy", "repro_mlir", "_abc", "typing")
 _HEAP_TYPE, _IMMUTABLE_TYPE = 1 << 9, 1 << 8
 
 
 def is_atom(value: Any) -> bool:
-    """Whether nothing of a value can change."""
+    """Whether a value is immutable."""
     kind = type(value)
     return kind in _ATOMS or issubclass(kind, np.generic | np.dtype | torch.dtype | torch.device | PurePath)
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a value is an atom, or a container of atoms that is compared by what is in it."""
+    """Whether a value is an atom, or a list, tuple or dict of atoms, which is compared by its elements."""
     if isinstance(value, dict):
         return all(map(is_atom, value.values()))
     return all(map(is_plain, value)) if isinstance(value, list | tuple) else is_atom(value)
 
 
 def is_annotation(value: Any) -> bool:
-    """Whether a value is one of the module typing, such as `Optional[int]`, of which nothing can change."""
+    """Whether a value is an immutable annotation of the module typing, such as `Optional[int]`."""
     return type(value).__module__ == "typing" and issubclass(type(value), typing._Final)
 
 
 def is_value(value: Any) -> bool:
-    """Whether a value is one of a subclass of a number or string, of which the class and attributes can change."""
+    """Whether a value is an instance of an atom class or of a subclass, whose class and attributes can change."""
     return issubclass(type(value), _ATOMS)
 
 
 def is_log(value: Any) -> bool:
-    """Whether a value is a part of Python's logging, which gives no value to a step."""
+    """Whether a value belongs to Python's logging, which no step reads."""
     return issubclass(type(value), logging.Filterer | logging.Manager | logging.PlaceHolder)
 
 
 def is_opaque(value: Any) -> bool:
-    """Whether a value is one that a step only acts on: a lock, a file that is only written."""
+    """Whether a step can only act on a value and not read it, such as a lock or a write-only file."""
     kind = type(value)
     if kind in LOCKS or kind.__name__ in ("instancemethod", "_lru_list_elem"):
         return True
@@ -99,11 +99,11 @@ def is_opaque(value: Any) -> bool:
 
 
 def is_python_object(value: Any) -> bool:
-    """Whether all that a value has is in its `__dict__` and its slots: its class is written in Python."""
+    """Whether the class of a value is written in Python, so that `__dict__` and the slots contain its whole state."""
     base = next(each for each in type(value).__mro__ if not is_extended(each))
     return base is object or base is types.SimpleNamespace
 
 
 def is_extended(kind: type) -> bool:
-    """Whether this is a class written in Python, whose objects may have attributes."""
+    """Whether a class is written in Python, so that its instances may have attributes."""
     return bool(kind.__flags__ & _HEAP_TYPE) and not kind.__flags__ & _IMMUTABLE_TYPE
