@@ -66,7 +66,7 @@ def _without_mappings(batch: Any) -> Any:
     """Replaces mappings that are not dicts by dicts, because pytree treats such mappings as leaves."""
 
     def unwrap(leaf: Any) -> Any:
-        # isinstance would read `__class__` of a proxy object and evaluate it; type() does not.
+        # isinstance would read `__class__`, which the placeholder of a changing string records as a use of the string.
         return _without_mappings(dict(leaf)) if issubclass(type(leaf), Mapping) else leaf
 
     return pytree.tree_map(unwrap, batch)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Sizes that a program leaves open: the dynamic shapes of torch.export as symbols of a trace."""
+"""Dynamic sizes of a program: the dynamic shapes of torch.export as symbols of a trace."""
 
 from __future__ import annotations
 
@@ -28,15 +28,16 @@ from repro_mlir.frontends.torch.base.errors import CaptureError
 from repro_mlir.program.imported import GREATEST_SIZE, Symbol
 
 Extent: TypeAlias = int | sympy.Expr
-"""An extent of a tensor, in the symbols of a `Sizes`."""
+"""An extent of a tensor: a number or an expression of the symbols of a `Sizes`."""
 
 _CHOICES_OF_AN_ALGORITHM = {
     ("_decomp/decompositions.py", "matmul"),
     ("_decomp/decompositions.py", "should_fold"),
     ("_subclasses/fake_impls.py", "conv"),
 }
-"""Functions of PyTorch that ask for a size to choose between ways to the same elements: by folding dimensions, by a
-copy or a view, in another memory format. What they choose holds for every size."""
+"""Functions of PyTorch that read a size only to choose an algorithm: folding dimensions, copy or view, memory format.
+
+All choices compute the same elements, so that each is valid for every size."""
 
 _CALLERS_OF_ALGORITHMS = {
     ("_decomp/decompositions.py", "one_layer_lstm"),
@@ -45,8 +46,9 @@ _CALLERS_OF_ALGORITHMS = {
     ("nn/functional.py", "multi_head_attention_forward"),
     ("nn/modules/linear.py", "forward"),
 }
-"""Functions of PyTorch that call such a function, written in C++, and no other one that asks for a size. What they ask
-for themselves, in Python, is a condition."""
+"""Functions of PyTorch whose only callee that reads a size is such a function, written in C++.
+
+A size that their own Python code reads is a condition of the program."""
 
 _CHOOSING_FUNCTIONS = {
     torch.flatten,
@@ -66,15 +68,15 @@ _CHOOSING_OPERATORS = {
     torch.ops.aten.matmul.default,
     torch.ops.aten.reshape.default,
 }
-"""Likewise, functions and operators without frames of their own."""
+"""The functions above and these operators also choose an algorithm by a size; they have no Python frame."""
 
 
 _UNLIKELY_SIZES = (29, 31, 37, 41, 43, 47, 53, 59, 61, 23, 19, 17, 13, 11, 7, 5, 3)
-"""What traces see as sizes: no multiples of each other, nor of what models divide by."""
+"""The example sizes of traces: primes, so that none is a multiple of another or of a common divisor in models."""
 
 
 class _ShapeEnv(ShapeEnv):
-    """Notes what a trace decides by sizes, but for choices of an algorithm."""
+    """Records a guard for each decision of a trace that depends on a size, except for the choice of an algorithm."""
 
     def evaluate_sym_node(self, *args: Any, **kwargs: Any) -> Any:
         if not _is_choice_of_an_algorithm():
@@ -99,24 +101,27 @@ def _is_choice_of_an_algorithm() -> bool:
 
 @dataclass(frozen=True)
 class _Open:
-    """What `dynamic_shapes` says of one tensor: by dimension a Dim, or a hint such as Dim.AUTO."""
+    """The entry of `dynamic_shapes` for one tensor: for a dimension, a Dim or a hint such as Dim.AUTO."""
 
     dims: Mapping[int, Any]
 
 
 class Sizes:
-    """The symbols of a program, and the extents of its inputs in them.
+    """The symbols of a program and the extents of its inputs as expressions of the symbols.
 
     Attributes:
-      symbols: name and bounds of each.
-      variables: each symbol in expressions, in the same order.
-      extents: for each input its extents; None for an input without symbols.
+      symbols: the name and bounds per symbol.
+      variables: the sympy variable per symbol, in the same order.
+      extents: the extents per input; None for an input without symbols.
     """
 
     def __init__(self, names: Sequence[str], tensors: Sequence[torch.Tensor], *, of_examples: bool) -> None:
-        """Without symbols yet, of inputs with these names, which are examples.
+        """Creates sizes without symbols.
 
-        A trace decides by the sizes of the examples, or by others that have nothing in common.
+        Args:
+          names: the names of the inputs.
+          tensors: examples of the inputs.
+          of_examples: whether a trace uses the sizes of the examples; otherwise it uses `_UNLIKELY_SIZES`.
         """
         self.symbols: list[Symbol] = []
         self.variables: list[sympy.Symbol] = []
@@ -128,8 +133,8 @@ class Sizes:
         self._hints: dict[sympy.Symbol, int] = {}
 
     def _add(self, name: str, least: int, most: int, example: int) -> sympy.Symbol:
-        """A new symbol with this size in the examples."""
-        # TorchDynamo takes longer to import than many a step to capture.
+        """Adds a symbol with bounds `least` and `most`, whose extent in the examples is `example`."""
+        # Imported here because importing TorchDynamo can take longer than capturing a step.
         from torch._dynamo.source import ConstantSource
 
         if not name.isidentifier():
@@ -143,7 +148,7 @@ class Sizes:
         constraint = StrictMinMaxConstraint(warn_only=False, vr=ValueRanges(least, most))
         variable = self._env.create_symbol(
             hint,
-            # The order of sums and products follows the name of the source.
+            # PyTorch orders the terms of sums and products by the name of the source.
             source=ConstantSource(f"size{len(self.symbols)}"),
             dynamic_dim=DimDynamic.DYNAMIC,
             constraint_dim=constraint,
@@ -158,16 +163,16 @@ class Sizes:
 
     @contextlib.contextmanager
     def tracing(self) -> Iterator[None]:
-        """A block in which `fake` tensors are traced."""
+        """Configures PyTorch for tracing `fake` tensors within the block."""
         with (
-            # A size that is neither compared nor squeezed is taken for one above 1, where that says nothing wrong of 1.
+            # PyTorch assumes sizes above 1 unless a size is compared or squeezed, and only where 1 gives the same result.
             symbols_config.patch(backed_size_oblivious=True),  # type: ignore[attr-defined]
             functorch_config.patch(fake_tensor_allow_unsafe_data_ptr_access=False),
         ):
             yield
 
     def fake(self, others: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """Tensors without elements for a trace: such as `others`, then such as the inputs, with symbols as extents."""
+        """Returns fake tensors for a trace: one like each of `others`, then one per input with symbols as extents."""
         mode = FakeTensorMode(
             allow_fallback_kernels=True, allow_non_fake_inputs=True, shape_env=self._env, static_shapes=True
         )
@@ -182,7 +187,7 @@ class Sizes:
         return fakes
 
     def extents_of_program(self) -> list[list[Extent] | None]:
-        """As `extents`, of the inputs as the program has them: complex ones have their parts in a dimension (Z1)."""
+        """Returns `extents` for the program's inputs: a complex input has a last dimension of extent 2 (Z1)."""
         pairs = zip(self.extents, self._tensors, strict=True)
         return [[*found, 2] if found is not None and tensor.is_complex() else found for found, tensor in pairs]
 
@@ -191,10 +196,10 @@ class Sizes:
         return self._env.create_symintnode(extent, hint=hint)
 
     def conditions(self) -> list[sympy.Expr]:
-        """What the traces with the fake tensors have decided by sizes: the graph is that of sizes for which all hold.
+        """Returns the conditions on sizes that the traces of the fake tensors assumed; the graph is valid if all hold.
 
         Raises:
-          CaptureError: that leaves a symbol one size alone.
+          CaptureError: the conditions allow only one size for a symbol.
         """
         for variable in self.variables:
             size = self._env.replacements.get(variable)
@@ -206,7 +211,7 @@ class Sizes:
         return list(dict.fromkeys(guard.expr for guard in self._env.guards))
 
     def hold_for_examples(self) -> bool:
-        """Whether the conditions hold for the sizes of the examples."""
+        """Returns whether the conditions hold for the sizes of the examples."""
         return all(condition.xreplace(self._examples()) == sympy.true for condition in self.conditions())
 
     def _examples(self) -> dict[sympy.Symbol, sympy.Integer]:
@@ -214,7 +219,7 @@ class Sizes:
         return {variable: sympy.Integer(self._tensors[number].shape[dim]) for variable, number, dim in places}
 
     def describe(self, expr: sympy.Basic) -> str:
-        """An expression with the names of the symbols."""
+        """Formats an expression with the names of the symbols."""
         names = zip(self.variables, self.symbols, strict=True)
         expr = expr.xreplace({variable: sympy.Symbol(symbol.name, integer=True) for variable, symbol in names})
         if isinstance(expr, sympy.Eq | sympy.Ne):
@@ -222,7 +227,11 @@ class Sizes:
         return str(expr)
 
     def place_of(self, variable: sympy.Symbol) -> tuple[int, int]:
-        """The number of an input and of a dimension of it whose extent is the symbol."""
+        """Returns the index of an input and the dimension of the input whose extent is exactly this symbol.
+
+        Raises:
+          CaptureError: no dimension has this extent.
+        """
         for number, extents in enumerate(self.extents):
             for dim, extent in enumerate(extents or []):
                 if extent == variable:
@@ -230,7 +239,7 @@ class Sizes:
         raise CaptureError(f"no dimension of an input has the extent {self.describe(variable)}, only one made of it")
 
     def _check(self) -> None:
-        """CaptureError where a symbol is no extent of an input, or the examples are not of these extents."""
+        """Raises CaptureError if a symbol is not the extent of an input, or an example does not have its extents."""
         examples = self._examples()
         for symbol, variable in zip(self.symbols, self.variables, strict=True):
             if not symbol.least <= examples[variable] <= symbol.most:
@@ -246,20 +255,20 @@ class Sizes:
                     )
 
 
-# --- What users say ---
+# --- Dynamic shapes that users pass ---
 
 
 def sizes_of_shapes(model: torch.nn.Module, inputs: Any, dynamic_shapes: Any, *, of_examples: bool = False) -> Sizes:
-    """The sizes that `dynamic_shapes` leaves open, in the notation of torch.export.
+    """Returns the sizes that `dynamic_shapes`, in the notation of torch.export, declares dynamic.
 
     Args:
       inputs: example inputs as for `capture`.
-      dynamic_shapes: by the names of the model's arguments, or in their order: for each tensor None, or by dimension a
-        torch.export.Dim, an expression of one such as 2 * batch, Dim.AUTO or Dim.DYNAMIC, or None.
+      dynamic_shapes: the model's arguments by name or in order; for each tensor None, or for each dimension a
+        torch.export.Dim, an expression of one such as 2 * batch, Dim.AUTO, Dim.DYNAMIC or None.
       of_examples: see `Sizes`.
     Raises:
-      CaptureError: another structure than that of the inputs, a dimension that a tensor has not, examples whose sizes
-        differ where the names are equal, bounds without a size from 1 to 2^31 - 1.
+      CaptureError: `dynamic_shapes` has another structure than the inputs or names a dimension that a tensor does not
+        have; example sizes with equal names differ; bounds contain no size from 1 to 2^31 - 1.
     """
     arguments = as_arguments(inputs)
     shapes = _in_order(model, arguments, dynamic_shapes)
@@ -286,12 +295,12 @@ def _is_tensor(leaf: Any) -> bool:
 
 
 def _identifier(name: str) -> str:
-    """`batch[0]['x']` as `batch_0_x`."""
+    """Converts the name of a leaf to an identifier: `batch[0]['x']` to `batch_0_x`."""
     return "_".join("".join(c if c.isalnum() else " " for c in name).split())
 
 
 def _in_order(model: torch.nn.Module, arguments: Any, shapes: Any) -> Any:
-    """What is said of positional arguments by name, in their order."""
+    """Returns the entries of `shapes` in the order of positional arguments if the entries are given by name."""
     if not (isinstance(arguments, tuple | list) and isinstance(shapes, Mapping)):
         return shapes
     try:
@@ -310,7 +319,7 @@ def _in_order(model: torch.nn.Module, arguments: Any, shapes: Any) -> Any:
 
 
 def _match(value: Any, said: Any, where: str) -> Any:
-    """The structure of `value` with an _Open for each leaf."""
+    """Returns a tree with the structure of `value` and an _Open for each leaf, made from the entry `said`."""
     if isinstance(value, Mapping):
         if said is not None and not (isinstance(said, Mapping) and said.keys() <= value.keys()):
             raise CaptureError(f"dynamic_shapes of {where}: expected a dict with keys of {list(value)}, got {said!r}")
@@ -335,7 +344,7 @@ def _match(value: Any, said: Any, where: str) -> Any:
 
 
 def _extent(sizes: Sizes, roots: dict[str, sympy.Symbol], said: Any, size: int, place: str) -> Extent:
-    """The extent of a dimension of which a user has said something."""
+    """Returns the extent of a dimension from the user's entry `said`; `size` is the extent in the example."""
     kind = type(said).__name__
     hint = getattr(getattr(said, "type", None), "name", None) if kind == "_DimHint" else None
     if said is None or hint == "STATIC":
@@ -361,18 +370,18 @@ def _extent(sizes: Sizes, roots: dict[str, sympy.Symbol], said: Any, size: int, 
     return roots[name] if root is said else sympy.expand(made.fn(roots[name]))
 
 
-# --- What exported programs say ---
+# --- Dynamic shapes of exported programs ---
 
 
 def sizes_of_exported(
     exported: torch.export.ExportedProgram, inputs: Any, *, of_examples: bool = False
 ) -> Sizes | None:
-    """The sizes that an exported program leaves open, None where there are none.
+    """Returns the dynamic sizes of an exported program; None if the program has no dynamic sizes.
 
-    A symbol has the name of the first dimension that it is the extent of, such as `x_0`.
+    A symbol is named after the first dimension whose extent it is, such as `x_0`.
 
     Raises:
-      CaptureError: an extent that is no expression of symbols with bounds.
+      CaptureError: an extent is not an expression of symbols with bounds, or the inputs have other ranks.
     """
     names = [spec.arg.name for spec in exported.graph_signature.input_specs if spec.kind.name == "USER_INPUT"]
     held = {node.name: node.meta.get("val") for node in exported.graph.nodes if node.op == "placeholder"}

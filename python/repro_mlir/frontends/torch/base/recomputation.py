@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What `torch.utils.checkpoint` computes again in the backward pass: it stays apart from what was computed before (V5).
+"""Keeps the operators that `torch.utils.checkpoint` recomputes in the backward pass apart from the originals (V5).
 
-A trace has both, as equal operators on the same tensors, which would be merged. Operators that run without gradients,
-as those of a custom autograd function, are not marked: their results are kept.
+A trace contains both as equal operators on the same tensors, and common-subexpression elimination would merge them.
+Operators that run without gradients, as in a custom autograd function, are not marked, because their results are saved.
 """
 
 import sys
@@ -27,15 +27,15 @@ _BARRIER = define(
 
 
 def recomputation_mark() -> dict[str, bool]:
-    """The annotation of an operator that is being traced: empty where it is not computed again."""
+    """Returns the annotation for the operator that is being traced; it is empty if the operator is not recomputed."""
     if torch._C._current_graph_task_id() == -1 or not torch.is_grad_enabled():
         return {}
-    # Of a backward pass that is differentiated gradients are enabled as well.
+    # Gradients are also enabled in a backward pass that is itself differentiated.
     return {_MARK: True} if is_checkpointed() else {}
 
 
 def is_checkpointed(boundary: types.CodeType | None = None) -> bool:
-    """Whether `torch.utils.checkpoint` calls what runs now, within the innermost call of `boundary` if one is given."""
+    """Whether the current call stack contains `torch.utils.checkpoint`, up to the innermost call of `boundary`."""
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code is not boundary:
         if frame.f_code.co_filename == torch.utils.checkpoint.__file__:
@@ -45,11 +45,11 @@ def is_checkpointed(boundary: types.CodeType | None = None) -> bool:
 
 
 def insert_barriers(graph: torch.fx.Graph) -> None:
-    """Lets the operators that are marked read what others compute through barriers alone."""
+    """Inserts barriers, so that marked operators read results of unmarked operators only through a barrier."""
     barriers: dict[torch.fx.Node, torch.fx.Node] = {}
     for node in list(graph.nodes):
         if not _is_marked(node):
-            # Each run of marked operators has its own: two of them stay apart, too.
+            # Each sequence of marked operators has its own barriers, so that two sequences are not merged either.
             barriers.clear()
             continue
         for source in node.all_input_nodes:

@@ -3,8 +3,9 @@
 
 """Operations of the repro dialect in captured graphs.
 
-Each is a custom operator `torch.ops.repro.<name>`. torch-mlir knows none of them: while it lowers the others, they are
-calls of private functions, which it leaves alone. Afterwards each call becomes operations in generic form.
+Each operation is a custom operator `torch.ops.repro.<name>`, which torch-mlir does not know. While torch-mlir lowers
+the other operators, the custom operators are calls of private functions, which torch-mlir does not change. Afterwards
+each call is replaced by operations in generic form.
 """
 
 from __future__ import annotations
@@ -23,67 +24,67 @@ from repro_mlir.frontends.generic_form import OperationWriter
 if TYPE_CHECKING:
     from repro_mlir.frontends.torch.base.symbolic_extents import ExtentWriter
 
-# PyTorch has one library of a namespace in a process, and operators for as long as that lives. This package may be
-# imported more than once, so PyTorch keeps it: all imports define and use the same operators.
+# A process can define the library of a namespace only once, and its operators live as long as the library. The library
+# is stored in torch.ops because this package may be imported more than once: all imports share the operators.
 _namespace: Any = torch.ops.repro
 if "library" not in vars(_namespace):
     _namespace.library, _namespace.writers = torch.library.Library("repro", "DEF"), {}
 
 
 class Builder(OperationWriter):
-    """Writes operations in generic form in the place of one call.
+    """Writes operations in generic form that replace one call.
 
     Attributes:
-      types: those of the results of the call.
+      types: the types of the call's results.
     """
 
     def __init__(self, call: ir.Operation, shape: Sequence[Any] = (), extents: ExtentWriter | None = None) -> None:
-        """`shape` is that of the first result, which `extents` writes where it has symbols."""
+        """Starts at `call`; `shape` is the shape of its first result, whose symbolic extents `extents` writes."""
         super().__init__(ir, call)
         self.types = [value.type for value in call.results]
         self._shape = shape
         self._extents = extents
 
     def i64(self, value: int) -> ir.Attribute:
-        """An attribute of type i64."""
+        """Returns an attribute of type i64."""
         return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
 
     def f32(self, value: float) -> ir.Attribute:
-        """An attribute of type f32, rounded to nearest even."""
+        """Returns an attribute of type f32, rounded to nearest even."""
         return ir.FloatAttr.get(ir.F32Type.get(), value)
 
     def f64(self, value: float) -> ir.Attribute:
-        """An attribute of type f64."""
+        """Returns an attribute of type f64."""
         return ir.FloatAttr.get(ir.F64Type.get(), value)
 
     def string(self, text: str) -> ir.Attribute:
-        """A string attribute."""
+        """Returns a string attribute."""
         return ir.StringAttr.get(text)
 
     def attribute(self, text: str) -> ir.Attribute:
-        """An attribute as MLIR writes it."""
+        """Parses an attribute in MLIR's textual format."""
         return ir.Attribute.parse(text)
 
     def scalar(self, tensor: ir.Value) -> ir.Value:
-        """The element of a tensor of shape []."""
+        """Extracts the element of a tensor of shape []."""
         return self.create("tensor.extract", [[tensor]], [ir.RankedTensorType(tensor.type).element_type])[0]
 
     def extent(self, dim: int) -> ir.Value:
-        """The extent of the first result in a dimension, of a program with symbols."""
+        """Returns the extent of dimension `dim` of the first result; only for a program with symbols."""
         assert self._extents is not None
         return self._extents.value(self._shape[dim])
 
     def empty(self, kind: ir.Type) -> ir.Value:
-        """A tensor without defined elements, for the output of an operation that does not read it.
+        """Creates an uninitialized tensor for the output of an operation that does not read the tensor.
 
-        Where the type has an unknown extent, it is that of the first result.
+        A dynamic extent of the type equals the extent of the first result in that dimension.
         """
         ranked = ir.RankedTensorType(kind)
         unknown = [self.extent(dim) for dim in range(ranked.rank) if ranked.is_dynamic_dim(dim)]
         return self.create("tensor.empty", [unknown], [kind])[0]
 
     def elementwise(self, name: str, operands: Sequence[ir.Value]) -> ir.Value:
-        """An operation on the elements of tensors that have the type of the result."""
+        """Applies the operation `name` to the elements of tensors that have the type of the first result."""
         kind = ir.RankedTensorType(self.types[0])
 
         def compute(values: Sequence[ir.Value]) -> ir.Value:
@@ -97,7 +98,7 @@ class Builder(OperationWriter):
         maps: Sequence[ir.AffineMap],
         compute: Callable[[Sequence[ir.Value]], ir.Value],
     ) -> ir.Value:
-        """A result of the first type, of whose elements `compute` makes each from those at the maps of its place."""
+        """Creates a tensor of the first result type; `compute` gets the operands' elements that `maps` select."""
         kind = ir.RankedTensorType(self.types[0])
         maps = [*maps, ir.AffineMap.get_identity(kind.rank)]
         parallel = ["parallel"] * kind.rank
@@ -105,7 +106,7 @@ class Builder(OperationWriter):
 
 
 class Writer(Protocol):
-    """Writes the operations of one call: takes the arguments of the custom operator, tensors as values."""
+    """A function that writes the operations of one call, given the custom operator's arguments (tensors as values)."""
 
     def __call__(self, build: Builder, /, *arguments: Any) -> Sequence[ir.Value]: ...
 
@@ -123,14 +124,14 @@ def define(
     """Defines the custom operator `torch.ops.repro.<name>`.
 
     Args:
-      schema: as PyTorch writes it, without the namespace; arguments that are no tensors are constants of the program.
-      meta: gives tensors of the shapes and dtypes of the results.
-      write: writes the operations that it stands for, returns a value for each result.
-      eager: computes it on CPU tensors, where a captured graph runs in PyTorch; None: such a graph does not run there.
+      schema: PyTorch's schema without the namespace; arguments that are not tensors are constants of the program.
+      meta: returns tensors with the shapes and dtypes of the results.
+      write: writes the operations that replace the operator, and returns one value per result.
+      eager: computes the operator on CPU tensors if PyTorch runs a captured graph; None if PyTorch cannot run it.
     Returns:
       the operator, which an earlier import of this package may have defined.
     Raises:
-      ReproError: that was an import of another version of the package.
+      ReproError: an earlier import of another version of the package defined the operator with another schema.
     """
     name = schema.split("(")[0]
     if not hasattr(_namespace, name):
@@ -147,17 +148,17 @@ def define(
 
 @dataclass(frozen=True)
 class _Call:
-    """What stands for the custom operator of one node."""
+    """The call that replaces the custom operator of one node."""
 
     writer: Writer
     arguments: tuple[Any, ...]
-    """Those of the node; each tensor is a node."""
+    """The node's arguments, in the order of the schema; a tensor argument is a node."""
     shape: Sequence[Any]
-    """That of its first result."""
+    """The shape of the first result."""
 
 
 class Calls:
-    """The custom operators of a module, as calls."""
+    """The calls that replace the custom operators of a module."""
 
     def __init__(self, graph: torch.fx.Graph, module: ir.Module) -> None:
         """Replaces the custom operators of `module`, imported from `graph`, by calls of private functions."""
@@ -195,7 +196,7 @@ class Calls:
             operation.erase()
 
     def write(self, module: ir.Module, extents: ExtentWriter | None = None) -> None:
-        """Replaces the calls of `module`, which torch-mlir has lowered since, by what they stand for.
+        """Replaces the calls in `module`, which torch-mlir has lowered, by the operations of their writers.
 
         `extents` writes the extents of a program with symbols.
         """
@@ -214,14 +215,14 @@ class Calls:
 
 
 def _arguments(node: torch.fx.Node) -> list[Any]:
-    """All arguments in the order of the schema."""
+    """Returns all arguments of a node, including defaults, in the order of the schema."""
     schema: Any = node.target._schema  # type: ignore[union-attr]  # a custom operator has one
     given = dict(zip((a.name for a in schema.arguments), node.args, strict=False)) | dict(node.kwargs)
     return [given.get(a.name, a.default_value) for a in schema.arguments]
 
 
 def _shape(node: torch.fx.Node) -> Sequence[Any]:
-    """The shape of the first result that is a tensor."""
+    """Returns the shape of the first result that is a tensor."""
     values = node.meta.get("val")
     for value in values if isinstance(values, tuple | list) else [values]:
         if isinstance(value, torch.Tensor):

@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Where every operator of a trace comes from: the user's Python line, or what of the model or the step it computes.
+"""Records the origin of every operator of a trace: the user's Python line, a module of the model or a phase of the step.
 
-A step of nothing but torch.nn modules, and the update of torch.optim, have no line of the user. Lines of PyTorch or of
-this package would say nothing to the user, so that such an operator is named by its module or by its phase.
+A step that consists only of torch.nn modules, and the update of torch.optim, have no line of the user. Lines of PyTorch
+or of this package would not help the user, so the module or the phase names such an operator.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ _LIBRARIES = tuple(
     os.path.join(os.path.realpath(path), "")
     for path in (
         os.path.dirname(torch.__file__),
-        # The build tree holds a link for each file: the folder that counts is that of what they point to.
+        # The build tree contains a symbolic link per file: resolve() returns the folder of the linked files.
         str(Path(__file__).resolve().parents[3]),
         sysconfig.get_path("stdlib"),
     )
@@ -37,12 +37,12 @@ _LIBRARIES = tuple(
 _FRONTEND = os.path.join(Path(__file__).parents[1], "")
 _PACKAGES = os.path.join(os.path.realpath(sysconfig.get_path("purelib")), "")
 _BENEATH = tuple(os.path.join(_PACKAGES, name, "") for name in ("mpmath", "numpy", "sympy", "torch_mlir"))
-"""Packages that PyTorch and this package compute with, which run in a trace as their code does."""
+"""Packages that PyTorch and this package use internally; their code in a trace does not count as the user's code."""
 
 
 @functools.cache
 def is_user_file(path: str) -> bool:
-    """Whether code of this file is the user's, or of a package that stands between the user and PyTorch."""
+    """Whether a file contains code of the user or of a package between the user and PyTorch."""
     path = os.path.realpath(path)
     if path.startswith((_LIBRARIES[0], _LIBRARIES[1], *_BENEATH)):
         return False
@@ -52,23 +52,23 @@ def is_user_file(path: str) -> bool:
 
 @functools.cache
 def is_standard_file(path: str) -> bool:
-    """Whether this is a file of Python's standard library, or code without a file that it has made."""
+    """Whether a file belongs to Python's standard library; frozen modules count too."""
     path = os.path.realpath(path) if not path.startswith("<frozen") else path
     return path.startswith(("<frozen", _LIBRARIES[2])) and not path.startswith(_PACKAGES)
 
 
 @functools.cache
 def is_package_file(path: str) -> bool:
-    """Whether this is a file of an installed package."""
+    """Whether a file belongs to an installed package."""
     return os.path.realpath(path).startswith(_PACKAGES)
 
 
 @functools.cache
 def source_name(path: str) -> str:
-    """The name under which a file of the user is written: its path below the folder from which Python imports it.
+    """Returns the name of a user's file in messages and locations: its path relative to its entry in `sys.path`.
 
-    For a script and the modules beside it that is the script's folder: a program says nothing of the machine on which
-    it was captured. A file from elsewhere has its last part alone.
+    For a script and the modules next to it, this entry is the script's folder. A program therefore contains no paths of
+    the machine on which it was captured. A file outside of `sys.path` is named by its base name.
     """
     real = os.path.realpath(path)
     folders = [os.path.join(os.path.realpath(folder), "") for folder in sys.path]
@@ -81,9 +81,9 @@ _PHASE = contextvars.ContextVar("phase", default="step")
 
 @contextlib.contextmanager
 def phase(name: str) -> Iterator[None]:
-    """Names the operators that are called inside and have neither a line of the user nor a module."""
+    """Names the origin of operators in the block that have neither a line of the user nor a module."""
     token = _PHASE.set(name)
-    # For nodes that are copied, with no operator called.
+    # For nodes that are copied without calling an operator.
     torch.fx.traceback.set_stack_trace([name])
     try:
         yield
@@ -92,16 +92,16 @@ def phase(name: str) -> Iterator[None]:
 
 
 WHOLE = "model"
-"""The name of the whole model."""
+"""The name of the whole model in messages."""
 
 
 def module_names(model: torch.nn.Module) -> dict[int, str]:
-    """The name of each module of `model` in messages, by the module's id."""
+    """Returns the names of the modules of `model` in messages, by the modules' ids."""
     return {id(module): f"module {name}" if name else WHOLE for name, module in model.named_modules()}
 
 
 def named_modules(name: str, module: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Module]]:
-    """A module and those inside of it, by the paths from a name."""
+    """Yields a module, named `name`, and its submodules, named by their paths below `name`."""
     return ((f"{name}.{path}" if path else name, inner) for path, inner in module.named_modules())
 
 
@@ -110,13 +110,16 @@ def _is_user_frame(code: types.CodeType) -> bool:
 
 
 def _module_of(frame: types.FrameType, modules: Mapping[int, str]) -> str | None:
-    """The name of the module of which this frame runs a method."""
+    """Returns the name of the module whose method this frame runs; None if it runs no method of a module."""
     return modules.get(id(frame.f_locals.get("self")))
 
 
 def origin_of_traceback(traceback: types.TracebackType | None, modules: Mapping[int, str]) -> str | None:
-    """`file:line` of the innermost frame of user code below the first frame of this package, and the module of the
-    innermost frame that has one; None without either."""
+    """Returns the origin of an error: the user's line and the module, or one of them; None if there is neither.
+
+    The line is `file:line` of the innermost frame of user code below the first frame of this package. The module is
+    the module of the innermost frame that runs a module's method.
+    """
     line = module = None
     inside = False
     while traceback is not None:
@@ -132,12 +135,12 @@ def origin_of_traceback(traceback: types.TracebackType | None, modules: Mapping[
 
 
 def _origin(line: str | None, module: str | None) -> str | None:
-    """A line and the module beside it, unless that is the whole model."""
+    """Joins a line and a module; omits the module if it is the whole model."""
     return f"{line}: {module}" if line and module and module != WHOLE else line or module
 
 
 def user_line() -> str | None:
-    """`file:line` of the innermost frame of user code that calls this package within a trace; None without one."""
+    """Returns `file:line` of the innermost frame of user code that calls this package within a trace, or None."""
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_FRONTEND):
         frame = frame.f_back
@@ -153,40 +156,45 @@ _LINE = re.compile(r'File "([^"]*)", line (\d+)')
 
 
 def origin_of_node(node: torch.fx.Node) -> str | None:
-    """Where a node comes from, as `origin_of_traceback` says it."""
+    """Returns the origin of a node, in the format of `origin_of_traceback`."""
     origin = origin_of_trace(node.stack_trace)
     return origin if origin == module_of(node) else _origin(origin, module_of(node))
 
 
 def origin_of_trace(stack_trace: str | None) -> str | None:
-    """`file:line`, module or phase of a node's `stack_trace` that this module wrote."""
+    """Returns `file:line`, module or phase from a node's `stack_trace` that this module wrote."""
     line = _LINE.match(stack_trace or "")
     return f"{line[1]}:{line[2]}" if line else stack_trace or None
 
 
 def module_of(node: torch.fx.Node) -> str | None:
-    """The name, as of `module_names`, of the module whose forward called an operator; None where none did."""
+    """Returns the name (see `module_names`) of the module whose forward called the operator; None without a module."""
     module: str | None = node.meta.get("custom", {}).get(_MODULE)
     return module
 
 
 class SourceLines(TorchDispatchMode):
-    """Records where each operator comes from as its node's `stack_trace`, and the module that calls it (`module_of`).
+    """Records the origin of each operator as its node's `stack_trace`, and the module that calls it (`module_of`).
 
-    Where it comes from is the innermost frame of user code; without one, the innermost module; without that, the phase.
-    An operator of the backward pass has what the forward operator has whose gradient it computes. One that is computed
-    again has its mark (`recomputation`). The caller holds `torch.fx.traceback.preserve_node_meta`.
+    The origin is the innermost frame of user code; without one, the innermost module; without a module, the phase.
+    An operator of the backward pass gets the origin of the forward operator whose gradient it computes. A recomputed
+    operator gets a mark (`recomputation`). The caller must be in a `torch.fx.traceback.preserve_node_meta` block.
     """
 
     def __init__(self, boundary: types.CodeType, modules: Mapping[int, str]) -> None:
-        """`boundary`: code of the traced function, whose callers are not looked at. `modules`: of `module_names`."""
+        """Creates the mode.
+
+        Args:
+          boundary: the code of the traced function; frames of its callers are ignored.
+          modules: the result of `module_names`.
+        """
         super().__init__()
         self._boundary = boundary
         self._modules = modules
         self._origins: dict[int, tuple[str, str | None]] = {}
 
     def _current(self) -> tuple[str | None, str | None]:
-        """The line of the user and the module from which an operator is called."""
+        """Returns the user's line and the module from which the current operator is called."""
         line = module = None
         frame: types.FrameType | None = sys._getframe(2)
         while frame is not None and frame.f_code is not self._boundary and not (line and module):
@@ -206,7 +214,7 @@ class SourceLines(TorchDispatchMode):
             origin, module = self._origins.get(node._sequence_nr(), (module or "backward pass", module))
         else:
             origin = line or module or _PHASE.get()
-            # The autograd node of this operator was made just before it was dispatched.
+            # Autograd created the node of this operator just before the dispatch, with the preceding sequence number.
             self._origins.setdefault(torch.autograd._get_sequence_nr() - 1, (origin, module))
         torch.fx.traceback.set_stack_trace([origin])
         with torch.fx.traceback.annotate({_MODULE: module} | recomputation_mark()):

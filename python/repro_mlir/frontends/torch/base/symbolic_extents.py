@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Extents and conditions in the symbols of a program, as operations of an imported module."""
+"""Writes symbolic extents and conditions of a program as operations of an imported module."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _FOLDED = {
 
 
 class ExtentWriter:
-    """Writes integers that follow from the sizes at the beginning of `main`."""
+    """Writes integers that are functions of the program's symbols, at the beginning of `main`."""
 
     def __init__(self, main: ir.OpView, sizes: Sizes, first_input: int) -> None:
         self._sizes = sizes
@@ -44,10 +44,10 @@ class ExtentWriter:
         self._written: dict[sympy.Basic, ir.Value] = {}
 
     def value(self, expr: Any) -> ir.Value:
-        """The value of an int, a torch.SymInt or an expression, of type index; of a condition an i1.
+        """Returns a value of type index for an int, a torch.SymInt or an expression, or an i1 for a condition.
 
         Raises:
-          CaptureError: an expression that is not made of whole numbers.
+          CaptureError: the expression contains an unsupported function or a symbol that is not an input's extent.
         """
         node = getattr(expr, "node", None)
         expr = sympy.sympify(expr if node is None else node.expr)
@@ -56,7 +56,7 @@ class ExtentWriter:
         return self._written[expr]
 
     def require(self, conditions: Sequence[sympy.Basic]) -> None:
-        """An assertion for each condition on the sizes."""
+        """Writes an assertion for each condition on the sizes."""
         for condition in conditions:
             message = f"the program holds for sizes with {self._sizes.describe(condition)}"
             self._create("cf.assert", [self.value(condition)], None, msg=ir.StringAttr.get(message))
@@ -87,7 +87,7 @@ class ExtentWriter:
         if kind in ("FloorDiv", "CleanDiv"):
             return self._create("arith.floordivsi", self._operands(expr), ir.IndexType.get())
         if kind in ("Mod", "PythonMod"):
-            # Of numbers that are not negative.
+            # Extents are not negative, so that the signed remainder equals Python's modulo.
             return self._create("arith.remsi", self._operands(expr), ir.IndexType.get())
         if isinstance(expr, sympy.Pow) and isinstance(expr.exp, sympy.Integer) and 2 <= expr.exp <= 8:
             base = value = self.value(expr.base)
@@ -121,7 +121,7 @@ class ExtentWriter:
 
 
 def extent_maps(sizes: Sizes) -> list[ir.AffineMap | None]:
-    """For each input the map from the symbols to its extents, None where it has none."""
+    """Returns for each input the map from the symbols to the input's extents; None for an input without symbols."""
 
     def affine(expr: Any) -> ir.AffineExpr:
         expr = sympy.sympify(expr)

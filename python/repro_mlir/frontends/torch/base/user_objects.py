@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What the user gives as model, loss function and optimizer: objects, not their classes."""
+"""Checks of the objects that the user passes as model, loss function and optimizer."""
 
 import inspect
 from typing import Any
@@ -12,7 +12,7 @@ from repro_mlir.frontends.torch.base.errors import CaptureError
 
 
 def check_objects(model: Any, loss_fn: Any, optimizer: Any) -> None:
-    """CaptureError for anything but a model, a loss function and an optimizer that has a program."""
+    """Raises CaptureError unless the arguments are a model, a loss function and a supported optimizer."""
     require_model(model)
     require_loss(loss_fn)
     require_optimizer(optimizer)
@@ -20,7 +20,7 @@ def check_objects(model: Any, loss_fn: Any, optimizer: Any) -> None:
 
 
 def check_class(optimizer: torch.optim.Optimizer) -> None:
-    """CaptureError for an optimizer whose `step` no program can follow."""
+    """Raises CaptureError for an optimizer whose `step` no program can represent."""
     name = f"optimizer {type(optimizer).__name__}"
     step = inspect.signature(type(optimizer).step)
     for parameter in [*step.parameters.values()][1:]:
@@ -47,7 +47,7 @@ def check_class(optimizer: torch.optim.Optimizer) -> None:
 
 
 def unwrapped(optimizer: Any) -> Any:
-    """The optimizer that accelerate has prepared, which is what its AcceleratedOptimizer calls; any other as it is."""
+    """Returns the optimizer inside of accelerate's AcceleratedOptimizer; returns any other optimizer unchanged."""
     is_prepared = type(optimizer).__name__ == "AcceleratedOptimizer"
     if not is_prepared or type(optimizer).__module__.split(".")[0] != "accelerate":
         return optimizer
@@ -57,17 +57,17 @@ def unwrapped(optimizer: Any) -> Any:
 
 
 def require_model(model: Any) -> None:
-    """CaptureError for anything but a torch.nn.Module."""
+    """Raises CaptureError unless `model` is a torch.nn.Module."""
     _require(model, torch.nn.Module, "torch.nn.Module", "the model", "...")
 
 
 def require_optimizer(optimizer: Any) -> None:
-    """CaptureError for anything but a torch.optim.Optimizer."""
+    """Raises CaptureError unless `optimizer` is a torch.optim.Optimizer."""
     _require(optimizer, torch.optim.Optimizer, "torch.optim.Optimizer", "the optimizer", "model.parameters(), ...")
 
 
 def require_loss(loss_fn: Any) -> None:
-    """CaptureError for a class of modules: calling it would make a module, and no loss."""
+    """Raises CaptureError for a subclass of torch.nn.Module: a call would create a module instead of a loss."""
     if isinstance(loss_fn, type) and issubclass(loss_fn, torch.nn.Module):
         name = loss_fn.__name__
         raise CaptureError(f"the loss function is the class {name}, expected an object: {name}()")

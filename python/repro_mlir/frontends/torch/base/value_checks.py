@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Checks of values, `torch._assert_async`, which torch.compile also makes of `assert`: checks of the step (E1)."""
+"""Assertions on tensor values (`torch._assert_async`, also from `assert` in torch.compile) as checks of a step (E1)."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -20,15 +20,18 @@ _ASSERTS = (torch.ops.aten._assert_async.default, torch.ops.aten._assert_async.m
 
 
 def is_assert(function: Any) -> bool:
-    """Whether `function` fails where its tensor of one element is false."""
+    """Whether `function` is an operator that fails if its one-element tensor is false."""
     return function in _ASSERTS
 
 
 def is_all_true(tensor: torch.Tensor) -> Any:
-    """`torch._is_all_true`: true where a distribution validates its arguments, which the step then checks."""
+    """Replaces `torch._is_all_true`.
+
+    In the argument validation of a distribution it returns True and adds a check to the step instead.
+    """
     caller = sys._getframe(1)
     while caller.f_code.co_name == "__torch_function__" and caller.f_back is not None:
-        # The frame of a mode of the trace.
+        # Skips the frames of torch-function modes of the trace.
         caller = caller.f_back
     if caller.f_code.co_filename != torch.distributions.distribution.__file__:
         return torch._is_all_true(tensor)
@@ -40,19 +43,19 @@ def is_all_true(tensor: torch.Tensor) -> Any:
 
 
 def _shown(constraint: Any) -> str:
-    """A constraint as PyTorch shows it; its name alone where a bound is a tensor, which has no values yet."""
+    """Formats a constraint as PyTorch does; only its name if a bound is a tensor, which has no values in a trace."""
     has_tensor = any(isinstance(each, torch.Tensor) for each in vars(constraint).values())
     return type(constraint).__name__.lstrip("_") if has_tensor else repr(constraint)
 
 
 @contextmanager
 def checked_numbers() -> Iterator[None]:
-    """Lets `torch._check` of the user's code be a check of the step where its number depends on tensor values."""
+    """Turns `torch._check` in the user's code into a check of the step if the condition depends on tensor values."""
     module: Any = torch
     former = module._check_with
 
     def check(error: Any, condition: Any, message: Callable[[], str] | None) -> None:
-        # The frame between is that of `torch._check` itself.
+        # Frame 1 is `torch._check` itself, frame 2 its caller.
         if isinstance(condition, torch.SymBool) and is_user_file(sys._getframe(2).f_code.co_filename):
             torch.ops.aten._assert_scalar(condition, _UNNAMED if message is None else str(message()))
         former(error, condition, message)
@@ -66,7 +69,7 @@ def checked_numbers() -> Iterator[None]:
 
 @contextmanager
 def checked_matrices() -> Iterator[None]:
-    """Lets `constraints.positive_definite` be a tensor: PyTorch's check decides by a value in between."""
+    """Replaces the check of `constraints.positive_definite`, because PyTorch's check branches on a tensor value."""
     kind: Any = type(torch.distributions.constraints.positive_definite)
     former = kind.check
     kind.check = _is_positive_definite
@@ -78,12 +81,12 @@ def checked_matrices() -> Iterator[None]:
 
 def _is_positive_definite(constraint: Any, value: torch.Tensor) -> torch.Tensor:
     symmetric = torch.isclose(value, value.mT, atol=1e-6).flatten(-2).all(-1)
-    # Where the matrix is not positive definite its factor has a NaN.
+    # The Cholesky factor of a matrix that is not positive definite contains a NaN.
     return symmetric & (torch.linalg.cholesky(value.detach()).diagonal(dim1=-2, dim2=-1) > 0).all(-1)
 
 
 def call_assert(condition: torch.Tensor, message: str = "") -> None:
-    """A check of the step: it fails where `condition`, of one element of any type, is zero or false."""
+    """Adds a check to the step that fails if `condition`, one element of any type, is zero or false."""
     _CHECK(condition.reshape(()) != 0, " ".join(message.split()) or _UNNAMED)
 
 
@@ -102,5 +105,5 @@ _CHECK = define(
     write=_write,
 )
 for _operator in (*_ASSERTS, _CHECK):
-    # They have no result that anything would use, and PyTorch's own list has only one of them.
+    # Dead-code elimination would remove these operators, because they have no results. PyTorch lists only one of them.
     torch.fx.node.has_side_effect(_operator)

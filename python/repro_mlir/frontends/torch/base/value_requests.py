@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Requests of Python for the values of a traced tensor, which has none: one line says what to write instead."""
+"""Python's requests for the values of a traced tensor, which has none: the error suggests what to write instead."""
 
 import sys
 import types
@@ -53,14 +53,14 @@ _KNOWN = {
     "<class 'torch.storage.": "the memory of a tensor is read or written, as torch.load does: expected it before the "
     "step",
 }
-"""Parts of messages of PyTorch that speak of its own kinds of tensors, and what is said in their place."""
+"""Parts of PyTorch's messages about its internal tensor classes, each with the message that replaces it."""
 
 _INTERNAL = (AssertionError, AttributeError, KeyError, NotImplementedError)
-"""Errors by which PyTorch's Python code ends where it does not expect to be traced."""
+"""Errors that PyTorch's Python code raises where it does not support tracing."""
 
 
 def reason_of(error: Exception) -> str:
-    """One line for an error in a trace; PyTorch's own errors about values that a trace does not have get another."""
+    """Returns one line for an error in a trace; replaces PyTorch's messages about values that a trace does not have."""
     if isinstance(error, ReproError):
         return str(error)
     if isinstance(error, DataDependentOutputException):
@@ -82,14 +82,14 @@ def reason_of(error: Exception) -> str:
 
 
 def _is_users(traceback: types.TracebackType | None) -> bool:
-    """Whether code of the user raised an error, or a function without Python code that it called."""
+    """Whether the user's code, or a function written in C that the user's code called, raised an error."""
     while traceback is not None and traceback.tb_next is not None:
         traceback = traceback.tb_next
     return traceback is None or is_user_file(traceback.tb_frame.f_code.co_filename)
 
 
 def no_tensor(what: str, value: Any) -> str:
-    """Why a result that is to be a tensor cannot be this number, or anything else."""
+    """Returns the message for a result `value` that is a number or another object instead of a tensor."""
     mode = get_proxy_mode()
     if mode is None or not isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
         return f"{what} is a {type(value).__name__}, expected a tensor"
@@ -100,7 +100,7 @@ def no_tensor(what: str, value: Any) -> str:
 
 
 def _caller() -> str:
-    """The file whose code calls what a mode of the trace answers."""
+    """Returns the file that calls the function which a torch-function mode of the trace handles."""
     frame: types.FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_code.co_name == "__torch_function__":
         frame = frame.f_back
@@ -108,19 +108,23 @@ def _caller() -> str:
 
 
 def is_request(function: Any) -> bool:
-    """Whether a function of PyTorch gives Python the values of a tensor."""
+    """Whether a function of PyTorch returns the values of a tensor to Python."""
     return function in _REQUESTS
 
 
 def answered(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """The result of such a function. CaptureError where the values depend on those of a step."""
+    """Returns the result of a function for which `is_request` holds.
+
+    Raises:
+      CaptureError: the requested values depend on tensor values of the step.
+    """
     try:
         return function(*args, **kwargs)
     except (DataDependentOutputException, GuardOnDataDependentSymNode):
         is_average = function is _Tensor.__float__ and _caller() == batchnorm.__file__
         raise CaptureError(_CUMULATIVE if is_average else _REQUESTS[function]) from None
     except RuntimeError as error:
-        # The messages of .numpy() and .tolist() are about PyTorch's own kinds of tensors.
+        # PyTorch's messages for .numpy() and .tolist() name internal tensor classes.
         if function not in (_Tensor.numpy, _Tensor.tolist, _Tensor.__array__) or args[0].requires_grad:
             raise
         raise CaptureError(_REQUESTS[function]) from error
