@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Records the origin of every operator of a trace: the user's Python line, a module of the model or a phase of the step.
+"""Records the origin of every operator of a trace: the user's Python line, a module of the model, or a phase.
 
 A step that consists only of torch.nn modules, and the update of torch.optim, have no line of the user. Lines of PyTorch
 or of this package would not help the user, so the module or the phase names such an operator.

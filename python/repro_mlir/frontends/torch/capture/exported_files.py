@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Files of torch.export."""
+"""Reads files of torch.export."""
 
 import os
 import threading
@@ -17,13 +17,13 @@ from repro_mlir.frontends.torch.base.errors import CaptureError
 
 
 def load(path: str | os.PathLike[str]) -> torch.export.ExportedProgram:
-    """The exported program of a file; its tensors are read without objects of other classes.
+    """Loads the exported program of a file; the file's pickles may contain only tensors.
 
     Raises:
-      ReproError: a file that cannot be read, or is none of torch.export.
+      ReproError: the file cannot be read, is damaged, or was not written by torch.export.
     """
     try:
-        # PyTorch does not look at the checksums of an archive: a damaged weight would be another weight.
+        # PyTorch does not check the checksums of an archive, so a damaged weight would be read as a wrong weight.
         with open_regular(os.fspath(path), follow=True) as file, zipfile.ZipFile(file) as archive:
             damaged = archive.testzip()
         if damaged is not None:
@@ -43,7 +43,7 @@ _WEIGHTS_ONLY = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 
 @contextmanager
 def _tensors_alone() -> Iterator[None]:
-    """torch.export.load takes pickles of anything for tensors, unless the environment says otherwise."""
+    """Sets the environment variable without which torch.export.load unpickles objects of any class."""
     with _ENVIRONMENT:
         former = os.environ.get(_WEIGHTS_ONLY)
         os.environ[_WEIGHTS_ONLY] = "1"

@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Initial parameters by defined arithmetic.
+"""Initializes parameters by defined arithmetic.
 
-torch.nn.init draws from generators and functions (log, cos) whose bits depend on the version and the platform: a run
-that starts there can be repeated only from its stored initial state.
+torch.nn.init uses generators and functions (log, cos) whose bits depend on the version and the platform. A run with
+such parameters can be repeated only from its stored initial state.
 """
 
 from __future__ import annotations
@@ -25,24 +25,25 @@ if TYPE_CHECKING:
 
 
 def initialize(model: Model | Callable[[], Model], seed: int = 0) -> Model:
-    """(G3) Sets the parameters of a model: a function of their names, shapes and order and of the seed alone.
+    """(G3) Sets the parameters of a model to values that depend only on their names, shapes and order and the seed.
 
-    A parameter with two or more dimensions becomes (u - 0.5) * (2 * bound) in f32, where u is uniform by (R1), (R2)
-    with the parameter's position in `named_parameters()` as site and step 0, and bound = sqrt(1 / fan_in) with fan_in
-    the product of all dimensions but the first; both in f64, rounded once to f32. Of the others, those whose last name
-    is `bias` become zero; the rest (scales of normalisations) and all buffers stay as they are.
+    A parameter with two or more dimensions becomes (u - 0.5) * (2 * bound) in f32. Here u is uniform by (R1), (R2) with
+    the parameter's position in `named_parameters()` as site and step 0. The bound is sqrt(1 / fan_in), where fan_in is
+    the product of all extents but the first; both are computed in f64, and the bound is rounded once to f32. Other
+    parameters whose last name is `bias` become zero. All other parameters (scales of normalizations) and all buffers
+    are unchanged.
 
-    What stays and was computed by PyTorch, such as a table of positions, may have other bits on another machine. A
-    function that makes the model is called here, so that elementary functions are those of (G5). Tensors whose bits
-    are still not defined are named in a warning.
+    An unchanged tensor that PyTorch computed, such as a table of positions, may have different bits on another machine.
+    If `model` is a function, initialize calls it with the elementary functions of (G5). A warning names the tensors
+    whose bits are still not defined.
 
     Args:
-      model: with parameters on the CPU; or a function without arguments that makes it.
+      model: a model with parameters on the CPU, or a function without arguments that creates the model.
       seed: any 64-bit integer.
     Returns:
       the model.
     Warns:
-      UserWarning: with the names of floating-point tensors that stay and that no rule defines.
+      UserWarning: names the unchanged floating-point tensors whose bits no rule defines.
     """
     import torch
 
@@ -67,7 +68,7 @@ def initialize(model: Model | Callable[[], Model], seed: int = 0) -> Model:
 
 
 def _kept(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """The tensors that stay as they are."""
+    """Yields the names and tensors that `initialize` leaves unchanged."""
     for name, parameter in model.named_parameters():
         if parameter.dim() < 2 and name.rpartition(".")[2] != "bias":
             yield name, parameter

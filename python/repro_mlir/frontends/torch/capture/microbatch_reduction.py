@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What a step in microbatches reduces over them (B3)."""
+"""The reductions of a step over its microbatches (B3)."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _REDUCE = define(
 
 
 def reduce_microbatches(tensor: torch.Tensor, gradient: str = "") -> torch.Tensor:
-    """The value of the whole step of one for each microbatch: of floats the mean, of others what they all have.
+    """Reduces a value per microbatch to one value of the step: floats to the mean, other types to the common value.
 
     Args:
-      tensor: of a microbatch.
-      gradient: the name of the parameter whose gradient it is, if it is one.
+      tensor: the value of one microbatch.
+      gradient: the name of the parameter if `tensor` is the parameter's gradient; otherwise empty.
     """
     tensor = tensor.detach()
     if tensor.is_complex():
@@ -44,8 +44,10 @@ def reduce_microbatches(tensor: torch.Tensor, gradient: str = "") -> torch.Tenso
 
 
 def statistics_of(model: torch.nn.Module) -> set[str]:
-    """The names of the buffers of a model that are running statistics of a normalization: their mean over microbatches
-    has a meaning."""
+    """Returns the names of the buffers that are running statistics of a batch normalization.
+
+    Only for such buffers is the mean over microbatches meaningful.
+    """
     kinds = torch.nn.modules.batchnorm._NormBase
     return {
         f"{prefix}.{name}" if prefix else name
@@ -56,9 +58,9 @@ def statistics_of(model: torch.nn.Module) -> set[str]:
 
 
 def origin_of_values(node: torch.fx.Node) -> torch.fx.Node:
-    """The node whose values a node has, copied or not.
+    """Returns the node whose values `node` has, following copies.
 
-    A reduction of it is a copy as well: the compiler drops one of what no microbatch decides.
+    A reduction counts as a copy, because the compiler removes the reduction of a value that no microbatch changes.
     """
     while node.target in _COPIES:
         node = node.args[0]  # type: ignore[assignment]

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Batches that are cut into microbatches (B1)."""
+"""Splits batches into microbatches (B1)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from repro_mlir.program.imported import Microbatches
 
 
 def first_microbatch(batch: FlatBatch, microbatches: Microbatches) -> FlatBatch:
-    """The first microbatch of a batch, which has the batch as its `whole`.
+    """Returns the first microbatch of a batch; its attribute `whole` is the batch, and `cut` lists the split tensors.
 
     Raises:
-      CaptureError: tensors of which some may be meant to be cut and others not; an unknown name; a batch that the
-        microbatches do not divide.
+      CaptureError: it is ambiguous which tensors are split; a name is unknown; the number of microbatches does not
+        divide the first extent.
     """
     names = leaf_names(batch.given)
     tensors = {name: leaf for name, leaf in zip(names, batch.leaves, strict=True) if isinstance(leaf, torch.Tensor)}
@@ -43,7 +43,7 @@ def first_microbatch(batch: FlatBatch, microbatches: Microbatches) -> FlatBatch:
 
 
 def _chosen(tensors: dict[str, torch.Tensor], asked: Sequence[str] | None) -> list[str]:
-    """The names of the tensors that are cut."""
+    """Returns the names of the tensors that are split."""
     if asked is not None:
         for name in asked:
             if name not in tensors:

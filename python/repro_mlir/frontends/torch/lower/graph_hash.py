@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What decides what becomes of a recorded graph: graphs of equal contents become the same program."""
+"""The cache key of a recorded graph: graphs with equal contents are lowered to the same program."""
 
 import functools
 import hashlib
@@ -20,14 +20,15 @@ _IMPORTED = time.time()
 
 
 class _UnknownError(Exception):
-    """The graph has something of which it is not known what decides about it."""
+    """The graph contains a value whose influence on the program is not known."""
 
 
 def contents_of(module: torch.fx.GraphModule) -> bytes | None:
-    """A hash of the operators of a graph, their arguments, types and locations, and the constants.
+    """Hashes the operators of a graph, their arguments, types and locations, and the constants.
 
     Returns:
-      None for a graph with operators of the user, of which others than their names decide, or with symbolic sizes.
+      the SHA-256 digest; None for a graph with custom operators of the user, whose names do not determine what they do,
+      or with symbolic sizes.
     """
     numbers: dict[torch.fx.Node, int] = {}
     state = hashlib.sha256()
@@ -67,7 +68,7 @@ def _constant(value: Any) -> str:
 
 
 def _kind(value: Any) -> str:
-    """What a value of a trace is, without its elements."""
+    """Describes the type of a traced value, without its elements."""
     if isinstance(value, tuple | list):
         return f"({', '.join(map(_kind, value))})"
     if not isinstance(value, torch.Tensor):
@@ -79,7 +80,7 @@ def _kind(value: Any) -> str:
 
 
 def _text(value: Any, numbers: dict[torch.fx.Node, int]) -> str:
-    """An argument of an operator."""
+    """Formats an argument of an operator."""
     if isinstance(value, torch.fx.Node):
         return f"%{numbers[value]}"
     if isinstance(value, tuple | list):
@@ -87,7 +88,7 @@ def _text(value: Any, numbers: dict[torch.fx.Node, int]) -> str:
     if isinstance(value, dict):
         return f"{{{', '.join([f'{name!r}: {_text(each, numbers)}' for name, each in value.items()])}}}"
     if type(value) is float:
-        # The sign of a NaN, too.
+        # The bits distinguish signed zeros and NaNs.
         return struct.pack("<d", value).hex()
     if value is None or type(value) in (bool, int, str):
         return repr(value)
@@ -98,10 +99,10 @@ def _text(value: Any, numbers: dict[torch.fx.Node, int]) -> str:
 
 @functools.cache
 def frontend_identity() -> bytes | None:
-    """Changes with whatever lowers a graph: this package's frontends and all below them, PyTorch, torch-mlir, Python.
+    """Identifies the code that lowers a graph: this package's frontends and their dependencies, PyTorch, torch-mlir, Python.
 
     Returns:
-      None where a file has changed since: what this process has imported is not what the file says.
+      None if a source file changed after this process imported it, so that its digest does not describe the loaded code.
     """
     state = hashlib.sha256()
     package = Path(__file__).parents[3]

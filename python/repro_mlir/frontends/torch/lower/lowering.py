@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A functional ATen graph as imported linalg text (docs/architecture.md), by torch-mlir."""
+"""Lowers a functional ATen graph to imported linalg text (docs/architecture.md) with torch-mlir."""
 
 import io
 import re
@@ -30,7 +30,7 @@ from repro_mlir.frontends.torch.base.symbolic_extents import ExtentWriter, exten
 from repro_mlir.frontends.torch.lower.lowering_process import LoweringEnded, run_passes
 
 _CANONICALIZE = "func.func(canonicalize)"
-# torch-mlir's pipeline from the torch dialect to linalg on tensors, but for its last pass, which knows no operations of
+# torch-mlir's pipeline from the torch dialect to linalg on tensors, without the last pass, which rejects operations of
 # other dialects.
 _PIPELINE = ",".join(
     [
@@ -52,7 +52,7 @@ _PIPELINE = ",".join(
     ]
 )
 _PROBE_DIVIDES_SECONDS = 10
-"""The search for the operator at which torch-mlir ends takes less time for each try."""
+"""The divisor of the time limit for each attempt of the search for the operator that makes torch-mlir fail."""
 
 
 def lower(
@@ -70,10 +70,10 @@ def lower(
       module: functional graph; its first `num_state` arguments and results are the state.
       num_state: number of state tensors.
       arguments, results: names for `repro.name`, one per argument and result.
-      sizes: of a program with symbols; the arguments behind the state are the inputs that it speaks of.
-      name_nodes: whether locations begin with the names of the graph's nodes, which are no part of the program.
+      name_nodes: whether locations begin with the names of the graph's nodes, which are not part of the program.
+      sizes: the sizes of a program with symbols; their inputs are the arguments after the state.
     Returns:
-      a module with one `func.func @main`, in a form that LLVM 22 parses.
+      a module with one `func.func @main`, in generic text that LLVM 22 parses.
     Raises:
       CaptureError: an operator has no lowering.
     """
@@ -87,7 +87,7 @@ def lower(
     except LoweringEnded as error:
         raise CaptureError(_crash_reason(module.graph, error)) from None
     with context:
-        # Running the passes on nothing makes their dialects known.
+        # Running the passes on an empty module loads their dialects into the context.
         PassManager.parse(_PIPELINE).run(ir.Module.parse("module {}").operation)
         imported = ir.Module.parse(lowered)
     with context, ir.Location.unknown():
@@ -118,7 +118,7 @@ def lower(
 
 def _import(graph: torch.fx.Graph, context: ir.Context, name_nodes: bool = False) -> tuple[ir.Module, Calls]:
     for node in graph.nodes:
-        # Where there is none, torch-mlir would take the line of the operator before.
+        # For a node without a trace, torch-mlir would use the location of the preceding node.
         node.meta.setdefault("stack_trace", "")
     importer = FxImporter(context=context, hooks=_InlineConstants())
     locations = _NamedNodes if name_nodes else _Origins
@@ -126,11 +126,11 @@ def _import(graph: torch.fx.Graph, context: ir.Context, name_nodes: bool = False
     try:
         importer.import_stateless_graph(graph, func_name="main")
     except KeyError:
-        # It looks for the graphs of an operator that has some.
+        # torch-mlir looks up the subgraphs of a higher-order operator by name and does not find them.
         raise CaptureError("import into torch-mlir: an operator with graphs of its own is not supported") from None
     except (NotImplementedError, TypeError, ValueError, AssertionError, RuntimeError) as error:
         for node in graph.nodes:
-            # What makes numbers of sizes is no operator of ATen.
+            # Arithmetic on sizes uses Python functions, which torch-mlir rejects because they are not ATen operators.
             if node.op == "call_function" and f"Unimplemented call_function: target={node.target}," in str(error):
                 raise located(origin_of_node(node), _unsupported(node.target.__name__)) from None
         raise CaptureError(f"import into torch-mlir: {str(error).strip().splitlines()[0]}") from error
@@ -138,14 +138,19 @@ def _import(graph: torch.fx.Graph, context: ir.Context, name_nodes: bool = False
 
 
 def _run_pipeline(module: ir.Module, *, divide_seconds: int = 1) -> bytes:
-    """Lowers to linalg; returns bytecode. LoweringEnded where torch-mlir crashes or goes over a limit."""
+    """Lowers a module to linalg and returns bytecode.
+
+    Raises:
+      CaptureError: torch-mlir reports an error.
+      LoweringEnded: torch-mlir crashes or exceeds a limit.
+    """
     source = io.BytesIO()
     module.operation.write_bytecode(source)
     done = run_passes(source.getvalue(), _PIPELINE, divide_seconds=divide_seconds)
     if done.returncode == 0:
         return done.stdout
     try:
-        # Again in this process: it gives the diagnostics with their locations.
+        # The passes run again in this process, because the Python bindings return diagnostics with locations.
         with module.context:
             PassManager.parse(_PIPELINE).run(module.operation)
     except ir.MLIRError as error:
@@ -154,7 +159,10 @@ def _run_pipeline(module: ir.Module, *, divide_seconds: int = 1) -> bytes:
 
 
 def _crash_reason(whole: torch.fx.Graph, error: LoweringEnded) -> str:
-    """Names the operator at which torch-mlir ended: the last of the shortest prefix of the graph at which it does."""
+    """Returns a message that names the operator at which torch-mlir fails.
+
+    The operator is the last node of the shortest prefix of the graph that makes torch-mlir fail.
+    """
     nodes = list(whole.nodes)
 
     def ends(count: int) -> bool:
@@ -208,12 +216,12 @@ def _require_static_shapes(module: ir.Module) -> None:
 
 
 class _Origins(ContextCache):
-    """Gives the user's line as a location, or the name of the module or phase where there is none."""
+    """Returns the user's line as the location of a node, or the name of the module or phase if there is no line."""
 
     def get_node_location(self, node: torch.fx.Node) -> ir.Location:
         location = super().get_node_location(node)
         origin = origin_of_trace(node.meta.get("stack_trace"))
-        # torch-mlir has none where it cannot read the trace.
+        # torch-mlir returns None or an unknown location if it cannot parse the trace.
         known = location is not None and location != ir.Location.unknown(context=self._c)
         if known or not origin:
             return location
@@ -221,7 +229,7 @@ class _Origins(ContextCache):
 
 
 class _NamedNodes(_Origins):
-    """Gives locations that begin with the name of the graph's node."""
+    """Returns locations that begin with the name of the graph's node."""
 
     def get_node_location(self, node: torch.fx.Node) -> ir.Location:
         return ir.Location.name(node.name, super().get_node_location(node), context=self._c)
@@ -231,7 +239,7 @@ class _NamedNodes(_Origins):
 
 
 class _InlineConstants(FxImporterHooks):
-    """Imports tensor constants as dense attributes; by default they are resources beside the program."""
+    """Imports tensor constants as dense attributes; torch-mlir's default is resources outside of the program text."""
 
     def resolve_literal(self, gni: GraphNodeImporter, literal: object, info: InputInfo | None) -> ir.Value | None:
         if not isinstance(literal, torch.Tensor) or literal.dtype not in TORCH_DTYPE_TO_MLIR_TYPE:
@@ -251,7 +259,7 @@ class _InlineConstants(FxImporterHooks):
 
 
 def _round_constants(module: ir.Module) -> None:
-    """Writes f64 constants that are only narrowed as constants of the narrow type, rounded once."""
+    """Replaces a truncation of an f64 constant by a constant of the narrow type, rounded once."""
     narrowings: list[ir.Operation] = []
 
     def collect(operation: ir.Operation) -> ir.WalkResult:
@@ -266,7 +274,7 @@ def _round_constants(module: ir.Module) -> None:
         constant = operation.operands[0].owner.operation
         number = ir.FloatAttr(constant.attributes["value"]).value
         kind = operation.results[0].type
-        # FloatAttr rounds a double to its own type, to nearest even.
+        # FloatAttr rounds a double to the attribute's type, to nearest even.
         rounded = ir.Operation.create(
             "arith.constant",
             attributes={"value": ir.FloatAttr.get(kind, number)},
@@ -293,7 +301,7 @@ def _name(main: ir.OpView, num_state: int, arguments: Sequence[str], results: Se
 
 
 def _mark_sizes(main: ir.OpView, sizes: Sizes, num_state: int) -> None:
-    """The attributes of symbols and extents (docs/architecture.md)."""
+    """Sets the attributes for symbols and extents (docs/architecture.md)."""
     bounds = ", ".join(f"{symbol.least}, {symbol.most}" for symbol in sizes.symbols)
     main.attributes["repro.symbols"] = ir.ArrayAttr.get([ir.StringAttr.get(symbol.name) for symbol in sizes.symbols])
     main.attributes["repro.bounds"] = ir.Attribute.parse(f"array<i64: {bounds}>")
@@ -311,15 +319,15 @@ _LOCATION = re.compile(r'"([^"]+)":(\d+):\d+')
 _NAME = re.compile(r'"([^"]+)"')
 
 
-# Operators that stay until the last conversions and are seldom what failed.
+# Operators that remain until the last conversions and are rarely the cause of a failure.
 _SCALAR_OPERATORS = re.compile(r"torch\.(constant|prim|vtensor|aten\.(Int|Float|Bool|size)|runtime)")
 
 
 def _reason(error: ir.MLIRError, module: ir.Module) -> str:
-    """One line that names the operator and its Python line.
+    """Returns one line that names the unsupported operator and its Python line.
 
-    A conversion that fails reports the first operation that it may not leave, often a constant: then the operator
-    that keeps it is named.
+    A failed conversion reports the first illegal operation that remains, often a scalar constant. The message then
+    names the first remaining tensor operator instead.
     """
     diagnostics = list(error.error_diagnostics)
     if not diagnostics:
@@ -351,7 +359,7 @@ def _with_line(location: str, reason: str) -> str:
 
 
 def _first_operator(module: ir.Module) -> tuple[str, str] | None:
-    """Name and location of the first tensor operator that is left in `module`."""
+    """Returns the name and location of the first tensor operator that remains in `module`; None if none remains."""
     found: list[tuple[str, str]] = []
 
     def look(operation: ir.Operation) -> ir.WalkResult:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""torch-mlir's passes in a process of their own: some operators crash them, or take all memory, or never end."""
+"""Runs torch-mlir's passes in a child process, because some operators make them crash, exhaust memory or loop forever."""
 
 import resource
 import signal
@@ -18,34 +18,35 @@ _NO_MEMORY = (b"bad_alloc", b"out of memory", b"Cannot allocate memory")
 
 
 class LoweringEnded(Exception):
-    """The process crashed or went over a limit; the message says which, as in "operator aten.x <message>"."""
+    """The process crashed or exceeded a limit; the message continues "operator aten.x", as in "crashes torch-mlir"."""
 
 
 def run_passes(bytecode: bytes, pipeline: str, *, divide_seconds: int = 1) -> subprocess.CompletedProcess[bytes]:
-    """Runs `pipeline` within `memory_bytes` and `capture_seconds` of docs/security.md.
+    """Runs `pipeline` within the limits `memory_bytes` and `capture_seconds` of docs/security.md.
 
     Args:
       bytecode: the module.
-      divide_seconds: the limit of time is divided by it.
+      pipeline: MLIR's textual pass pipeline.
+      divide_seconds: the divisor of the time limit.
     Returns:
-      exit status, bytecode of the result and diagnostics; the status is that of torch-mlir, not negative.
+      torch-mlir's exit status, which is not negative, the bytecode of the result, and the diagnostics.
     Raises:
-      LoweringEnded: see there.
+      LoweringEnded: the process crashed or exceeded a limit.
     """
     bounds = limits()
     seconds = max(bounds.capture_seconds // divide_seconds, 1)
-    # Its threads would have address space of their own, and a program is one function.
+    # Threads would use additional address space, and a program has only one function to parallelize over.
     command = [str(_OPT), f"--pass-pipeline={pipeline}", "--emit-bytecode", "--mlir-disable-threading"]
     pipe = subprocess.PIPE
     with subprocess.Popen(ending_with_this(command), stdin=pipe, stdout=pipe, stderr=pipe) as process:
-        # It waits for its input.
+        # The limits apply before any pass runs, because the process still waits for its input.
         for kind, soft, hard in (
             (resource.RLIMIT_AS, bounds.memory_bytes, bounds.memory_bytes),
-            # SIGXCPU at the first, SIGKILL at the second, which may come from others too.
+            # The kernel sends SIGXCPU at the soft limit. SIGKILL, at the hard limit, could also come from elsewhere.
             (resource.RLIMIT_CPU, seconds, seconds + 5),
             (resource.RLIMIT_CORE, 0, 0),
         ):
-            # Only a privileged process may raise what its caller, as by ulimit, has limited already.
+            # Only a privileged process may raise a hard limit that the parent has set, for example with ulimit.
             _, most = resource.prlimit(process.pid, kind)
             if most != resource.RLIM_INFINITY:
                 soft, hard = min(soft, most), min(hard, most)
@@ -53,7 +54,7 @@ def run_passes(bytecode: bytes, pipeline: str, *, divide_seconds: int = 1) -> su
         try:
             output, errors = process.communicate(bytecode)
         except BaseException:
-            # Else the end of the block would wait for it.
+            # Popen.__exit__ waits for the process.
             process.kill()
             raise
     if process.returncode >= 0:

@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Views of tensors whose extents are symbols, as operators of their own.
+"""Replaces views of tensors with symbolic extents by custom operators.
 
-torch-mlir looks for the dimensions that a view joins or splits, and takes wrong ones where it does not know the
-extents. PyTorch knows them as expressions of the symbols.
+torch-mlir infers which dimensions a view joins or splits, and infers wrong dimensions if it does not know the extents.
+PyTorch knows the extents as expressions of the symbols.
 """
 
 import math
@@ -39,11 +39,11 @@ def _write_expand(build: Builder, x: Any, shape: Any) -> Sequence[Any]:
 
 
 def _without_others(build: Builder, x: Any, kept: Sequence[int]) -> Any:
-    """The tensor without the dimensions, of extent 1, that are not kept."""
+    """Collapses the dimensions that are not in `kept`, which have extent 1."""
     given = ir.RankedTensorType(x.type)
     if len(kept) == given.rank:
         return x
-    # Each group has one dimension that is kept; what stands before the first belongs to it.
+    # Each group contains one kept dimension; the first group also contains the dimensions before the first kept one.
     ends = [*kept[1:], given.rank] if kept else []
     starts = [0, *kept[1:]] if kept else []
     groups = [[build.i64(dim) for dim in range(*pair)] for pair in zip(starts, ends, strict=True)]
@@ -73,7 +73,7 @@ _OPERATORS = {
 
 
 def replace_views(graph: torch.fx.Graph) -> None:
-    """Replaces the views to or from an extent that is a symbol."""
+    """Replaces the views whose argument or result has a symbolic extent."""
     for node in graph.nodes:
         operator = _RESHAPE if _is_reshape(node) else _OPERATORS.get(node.target)
         if operator is None:
@@ -85,7 +85,7 @@ def replace_views(graph: torch.fx.Graph) -> None:
 
 
 def _is_reshape(node: torch.fx.Node) -> bool:
-    """Whether a node takes all elements of a tensor in their order, by their places in memory."""
+    """Whether a node is an `as_strided` that returns all elements of a row-major tensor in their order."""
     if node.target is not aten.as_strided.default or len(node.args) != 3 or node.kwargs:
         return False
     argument: Any = node.args[0]
