@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Capture of PyTorch training steps and inference as imported programs."""
+"""Captures PyTorch training steps and inference as imported programs."""
 
 from __future__ import annotations
 
@@ -76,28 +76,29 @@ def capture_training(
     The model's mode (`train`/`eval`) is part of the program. Model and optimizer are left unchanged.
 
     Args:
-      model: its parameters and buffers become state.
-      loss_fn: `loss_fn(output, target)` gives the scalar loss, where `batch` is `(*inputs, target)` and output
-        is `model(*inputs)`. None: the model gives the loss itself, called as `model(*batch)`, or `model(**batch)`
-        for a dict; the loss is its result, or the result's entry or attribute `loss`, or the first of a tuple.
-      optimizer: one of torch.optim, or any other whose `step` is written in Python, over parameters of `model`, with
-        any state. Its hyper-parameters are inputs of the program; see `Captured` for what needs another program.
-      batch: an example; its tensors give the shapes and element types of the inputs, anything else is a constant.
-      options: clipping as torch.nn.utils.clip_grad_norm_ does it; `average` a torch.optim.swa_utils.AveragedModel whose
-        tensors are state and follow each step as by `update_parameters`; `loss_scale` a torch.amp.GradScaler whose rule
-        the step follows; autocast to torch.bfloat16 or torch.float16 as torch.autocast("cpu", autocast) around forward
-        and loss. `exact_digits` is not looked at: it is a choice for the canonical program.
+      model: the model; its parameters and buffers become state.
+      loss_fn: `loss_fn(output, target)` returns the scalar loss, where `batch` is `(*inputs, target)` and output is
+        `model(*inputs)`. If None, the model computes the loss, called as `model(*batch)`, or `model(**batch)` for a
+        dict; the loss is the result, the result's entry or attribute `loss`, or the first element of a tuple.
+      optimizer: an optimizer of torch.optim or another whose `step` is written in Python, over parameters of `model`,
+        in any state. Its hyper-parameters are inputs of the program; `Captured` lists changes that need a new program.
+      batch: an example; its tensors determine the shapes and element types of the inputs, other leaves are constants.
+      options: `clip_norm` clips as torch.nn.utils.clip_grad_norm_ does. `average` is a
+        torch.optim.swa_utils.AveragedModel; its tensors are state, updated in each step as by `update_parameters`.
+        `loss_scale` is a torch.amp.GradScaler, whose rule the step follows. `autocast` is torch.bfloat16 or
+        torch.float16 and acts as torch.autocast("cpu", autocast) around forward and loss. `exact_digits` is ignored: it
+        applies to the canonical program.
     Returns:
-      the program; its outputs are `loss` and what `options.returns` asks for: `output` with the path of each tensor in
-      what the model returns, `gradient_norm`, `gradients['NAME']`, `metrics['NAME']`. Where it asks for nothing, they
+      the program. Its outputs are `loss` and the requested `options.returns`: `output` with the path of each tensor in
+      the model's result, `gradient_norm`, `gradients['NAME']`, `metrics['NAME']`. If `returns` is empty, the outputs
       are the loss and, if `loss_fn` is given, the tensors that the model returns.
     Raises:
-      CaptureError: see the message; nothing was changed.
+      CaptureError: the step cannot be captured for the reason in the message; nothing was changed.
     """
     _check_batch(loss_fn, batch)
     _check_options(options)
     excluded: set[str] = set()
-    # A step has gradients also where the loop runs under `no_grad` or `set_grad_enabled(False)`.
+    # A step computes gradients even if the caller runs under `no_grad` or `set_grad_enabled(False)`.
     with torch.enable_grad():
         while True:
             step = _TrainingStep(model, loss_fn, optimizer, batch, options, excluded)
@@ -107,7 +108,8 @@ def capture_training(
             except CaptureError:
                 if not step.changing:
                     raise
-                # The step may need the values themselves, as NumPy does.
+                # The step may need the values of changing numbers during the trace, for example in NumPy code. The
+                # next attempt makes these numbers constants.
                 used = step.changing.names
             used = step.changing.used(step.recording.namespaces if step.recording else ()) or used
             if used:
@@ -115,7 +117,7 @@ def capture_training(
                 continue
             if step.without_gradient <= excluded:
                 return imported
-            # torch.optim leaves a parameter without a gradient alone: it gets no optimizer state.
+            # torch.optim skips a parameter without a gradient and creates no optimizer state for it.
             excluded |= step.without_gradient
 
 
@@ -128,12 +130,12 @@ def capture_evaluation(
     """Captures the loss of a model in evaluation mode, without gradients. The model keeps its mode.
 
     Args:
-      model, loss_fn, batch: as for `capture_training`; the optimizer has no part in it.
-      options: `autocast`, `attention_block`, `returns` without gradients, and `metrics`.
+      model, loss_fn, batch: as for `capture_training`.
+      options: only `autocast`, `attention_block`, `returns` without gradients, and `metrics` are used.
     Returns:
-      the program, whose outputs are as for `capture_training`; the state is what the model has, and stays.
+      the program, whose outputs are as for `capture_training`; its state, the model's tensors, does not change.
     Raises:
-      CaptureError: see the message; that the model writes a buffer or draws random numbers among them.
+      CaptureError: the model writes a buffer, draws random numbers, or cannot be captured for another reason.
     """
     _check_batch(loss_fn, batch)
     _check_options(options)
@@ -154,11 +156,11 @@ def capture_inference(
     Args:
       model: its parameters and buffers become state; buffers that the model writes change in the program.
       example_inputs: a tensor, a tuple of arguments, or a dict of keyword arguments.
-      options: `attention_block` alone has a meaning.
+      options: only `attention_block` is used.
     Returns:
       the program; its outputs are the tensors of the model's result.
     Raises:
-      CaptureError: see the message.
+      CaptureError: the model cannot be captured for the reason in the message.
     """
     _check_options(options)
     return _capture(_Inference(model, example_inputs), options)
@@ -171,19 +173,19 @@ def capture_function(
     origins: Mapping[int, str],
     options: CaptureOptions = _DEFAULTS,
 ) -> ImportedProgram[Captured]:
-    """Captures a function of tensors by name, without gradients: inference of a model that is no module, or a step.
+    """Captures a function of named tensors, without gradients: a model that is not a torch.nn.Module, or a step.
 
     Args:
-      function: `function(state, inputs)` gives the outputs; it writes to none of these tensors. An entry of `state`
-        that it replaces has a new value after the step.
+      function: `function(state, inputs)` returns the outputs and must not write to these tensors. An entry of `state`
+        that it replaces is the tensor's new value after the step.
       state: the state tensors.
-      inputs: examples of the inputs, of which the shapes and element types count.
-      origins: what messages and locations call the operators that a method of an object calls, by the object's id.
+      inputs: examples of the inputs; only the shapes and element types matter.
+      origins: by an object's id, the name in messages and locations for operators that the object's methods call.
       options: as for `capture_inference`.
     Returns:
-      the program; the state is in the order of floats, then integers.
+      the program; its state contains the floats first, then the integers.
     Raises:
-      CaptureError: see the message.
+      CaptureError: the function cannot be captured for the reason in the message.
     """
     _check_options(options)
     return _capture(_Function(function, state, inputs, origins), options)
@@ -195,12 +197,15 @@ def capture_symbolic(
     make_sizes: Callable[[bool], Sizes],
     options: CaptureOptions = _DEFAULTS,
 ) -> SymbolicImport:
-    """As `capture_inference`, with the sizes of the inputs left open that `make_sizes` leaves open.
+    """Captures inference as `capture_inference` does, with dynamic sizes.
 
-    `make_sizes(of_examples)` makes sizes for a trace: where a model decides by a size, it is the examples' that counts.
-
+    Args:
+      model, example_inputs: as for `capture_inference`.
+      make_sizes: `make_sizes(of_examples)` returns the sizes for a trace. The first trace uses sizes other than the
+        examples'. If its conditions do not hold for the examples, a second trace uses the examples' sizes.
+      options: as for `capture_inference`, without `attention_block`.
     Raises:
-      CaptureError: as there; `attention_block`; a program that depends on its sizes by what is no whole number.
+      CaptureError: as for `capture_inference`; `attention_block` is set; an extent is not an expression of the sizes.
     """
     _check_options(options)
     if options.attention_block is not None:
@@ -244,7 +249,7 @@ def capture_symbolic(
 
 
 def _require_known_extents(graph: torch.fx.Graph, sizes: Sizes) -> None:
-    """CaptureError where an extent is neither a number nor made of the sizes that are left open."""
+    """Raises CaptureError if an extent is neither a number nor an expression of the dynamic sizes."""
     for node in graph.nodes:
         value = node.meta.get("val")
         for each in value if isinstance(value, tuple | list) else [value]:
@@ -254,7 +259,7 @@ def _require_known_extents(graph: torch.fx.Graph, sizes: Sizes) -> None:
 
 
 class _Step:
-    """A function on (state, hyper-parameters, batch tensors) with names, traced by `_capture`."""
+    """A function of state, hyper-parameters and batch tensors, all with names; `_capture` traces it."""
 
     def __init__(self, model: torch.nn.Module, batch: Any) -> None:
         require_model(model)
@@ -265,7 +270,7 @@ class _Step:
         leaves, self.batch_spec = flatten(batch)
         self.constants = [TENSOR_LEAF if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
         tensors = (leaf for leaf in leaves if isinstance(leaf, torch.Tensor))
-        # Tensors that inference_mode made have no part in gradients.
+        # Autograd does not accept tensors that were created in inference mode.
         self.batch = [leaf.clone() if leaf.is_inference() else leaf.detach() for leaf in tensors]
         self.leaves = [*zip(leaf_names(batch), leaves, strict=True)]
         self.batch_names = [name for name, leaf in self.leaves if isinstance(leaf, torch.Tensor)]
@@ -278,16 +283,16 @@ class _Step:
 
     @property
     def input_names(self) -> list[str]:
-        """The hyper-parameters, numbers that change, and the tensors of the batch."""
+        """The names of the hyper-parameters, of the changing numbers, and of the batch tensors."""
         hyper_parameters = self.optimizer.hyper_parameters if self.optimizer else []
         return [*(kind.name for kind in hyper_parameters), *self.changing.inputs, *self.batch_names]
 
     def extra_tensors(self) -> list[torch.Tensor]:
-        """The tensors of the user's objects for `extra`."""
+        """Returns the tensors of the user's objects that correspond to `extra`."""
         return []
 
     def modules(self) -> Iterator[tuple[str, torch.nn.Module]]:
-        """The modules of the step's functions, by name."""
+        """Yields the modules of the step's functions with their names."""
         return named_modules("model", self.model)
 
     def rebuild_batch(self, tensors: Sequence[torch.Tensor]) -> Any:
@@ -303,11 +308,11 @@ class _Step:
         hyper_parameters: Sequence[torch.Tensor],
         batch: Any,
     ) -> list[torch.Tensor]:
-        """Returns the outputs by `give`; replaces the entries of the three dicts by the new state."""
+        """Computes the step: replaces the entries of the three dicts by the new state and returns `give` of the outputs."""
         raise NotImplementedError
 
     def give(self, results: Results) -> list[torch.Tensor]:
-        """The outputs, whose names and structure it keeps."""
+        """Returns the output tensors, and stores their names and structure in the step."""
         self.output_names, self.results = results.names, results.structure
         return [value.detach() for value in results.tensors]
 
@@ -331,7 +336,7 @@ class _WithLoss(_Step):
         self.recording = Recording()
 
     def forward(self, batch: Any) -> tuple[torch.Tensor, Any]:
-        """The loss, and what the model returns."""
+        """Computes the loss and the model's result; checks that the loss is a float scalar."""
         with contextlib.ExitStack() as stack:
             if self.autocast is not None:
                 stack.enter_context(torch.autocast("cpu", dtype=self.autocast, cache_enabled=False))
@@ -343,7 +348,7 @@ class _WithLoss(_Step):
         return loss, output
 
     def _loss(self, batch: Any) -> tuple[torch.Tensor, Any]:
-        """The loss, and what the model returns."""
+        """Computes the loss and the model's result."""
         if self.loss_fn is not None:
             *inputs, target = batch
             output = self.model(*inputs)
@@ -367,7 +372,7 @@ class _WithLoss(_Step):
             yield from named_modules("loss_fn", self.loss_fn)
 
     def results_of(self, loss: torch.Tensor, output: Any, batch: Any, kept: Sequence[torch.Tensor]) -> Results:
-        """What is asked for of forward and loss; metrics must not write to what is `kept`."""
+        """Returns the requested results of forward and loss; metrics must not write to the tensors in `kept`."""
         results = Results()
         results.append("loss", loss)
         if "outputs" in self.returns:
@@ -436,13 +441,13 @@ class _TrainingStep(_WithLoss):
         batch: Any,
     ) -> list[torch.Tensor]:
         leaves = {name: value.detach().requires_grad_(name in self.trained) for name, value in parameters.items()}
-        # Of gradients that are given they have been called.
+        # The hooks of given gradients have already run.
         if not isinstance(self.model, GivenGradients):
             attach_gradient_hooks({name: self.parameters[name] for name in self.trained}, leaves)
         swapped = {**leaves, **buffers}
         count = len(hyper_parameters) - len(self.changing.inputs)
         hyper_parameters, numbers = hyper_parameters[:count], hyper_parameters[count:]
-        # Forward and backward are both inside, as checkpointing runs parts of the forward again.
+        # The backward pass is in the block too, because checkpointing reruns parts of the forward pass.
         with (
             self.changing.tracing(numbers),
             checked_module_hooks(self.model),
@@ -492,13 +497,13 @@ class _TrainingStep(_WithLoss):
         gradients: Mapping[str, torch.Tensor],
         hyper_parameters: Sequence[torch.Tensor],
     ) -> None:
-        """What is asked for of the gradients."""
+        """Adds the requested results that depend on gradients."""
         if "gradient_norm" in self.returns:
             with phase("norm of the gradients"):
                 results.add("gradient_norm", _global_norm(gradients))
         if "gradients" in self.returns:
             if self.clips:
-                # The optimizer does the same once more: the compiler merges both.
+                # The optimizer clips again; the compiler merges the duplicate operators.
                 with phase("gradient clipping"):
                     gradients = clip_by_global_norm(gradients, hyper_parameters[-1])
             results.add("gradients", {name: g.to(parameters[name].dtype) for name, g in gradients.items()})
@@ -557,7 +562,7 @@ class _Inference(_Step):
 
 
 class _Function(_Step):
-    """A function without a module: `function(state, inputs)` takes and gives tensors by name."""
+    """A function without a module: `function(state, inputs)` maps named tensors to named tensors."""
 
     def __init__(
         self,
@@ -597,7 +602,11 @@ class _Function(_Step):
 def _computed(
     metrics: Mapping[str, Callable[[Any, Any], Any]], output: Any, target: Any, kept: Sequence[torch.Tensor]
 ) -> dict[str, torch.Tensor]:
-    """The values of metrics, which are to be numbers of this step alone and leave what is `kept` as it is."""
+    """Computes the metrics.
+
+    Raises:
+      CaptureError: a metric is not a real scalar, draws random numbers, or writes to a tensor in `kept`.
+    """
     sites, versions = current_sites(), [each._version for each in kept]
     drawn, sites.drawn = sites.drawn, False
     values = {}
@@ -621,14 +630,14 @@ def _call(model: torch.nn.Module, batch: Any) -> Any:
 
 
 def _remedy(parameter: torch.Tensor, loss_fn: object) -> str:
-    """How a parameter that the model does not have can be trained."""
+    """Returns advice on how to train a parameter that does not belong to the model."""
     if isinstance(loss_fn, torch.nn.Module) and any(parameter is each for each in loss_fn.parameters()):
         return " but the loss function's: expected one module that has both and gives the loss, and loss_fn=None"
     return ": expected parameters of the model alone; for copies in f32 of others, a model in f32 and autocast="
 
 
 def _global_norm(gradients: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """The 2-norm of all gradients together, as torch.nn.utils.clip_grad_norm_ returns it."""
+    """Computes the 2-norm of all gradients together, as torch.nn.utils.clip_grad_norm_ returns it."""
     norms = [torch.linalg.vector_norm(gradient) for gradient in gradients.values()]
     return torch.linalg.vector_norm(torch.stack([norm.to(norms[0].dtype) for norm in norms]))
 
@@ -645,7 +654,7 @@ def _check_batch(loss_fn: object, batch: Any) -> None:
 
 
 def check_compression(options: CaptureOptions) -> None:
-    """ReproError unless gradients of steps with these options can be compressed."""
+    """Raises ReproError unless steps with these options support gradient compression."""
     compression_of(options.gradient_compression)
     if options.microbatches is None:
         raise CaptureError(
@@ -678,13 +687,14 @@ class _StateTensor:
 
 @dataclass(frozen=True, eq=False)
 class _Traced:
-    """What a step calls, and what its first arguments are.
+    """The graph of a step and the state tensors that are its first arguments.
 
     Attributes:
-      first: the graph of the first stage, with seed and step behind the state of the model and the optimizer.
+      first: the graph of the first stage, with seed and step after the state of the model and the optimizer.
       own: the state of the model and the optimizer.
       random: seed and step.
-      keeps_random: whether the program has seed and step though the step draws nothing: for what is chosen beside it.
+      keeps_random: whether the program keeps seed and step even if the step draws no random numbers, because a chosen
+        precision or gradient compression rounds stochastically.
     """
 
     first: torch.fx.GraphModule
@@ -694,7 +704,7 @@ class _Traced:
 
     @functools.cached_property
     def second(self) -> tuple[torch.fx.GraphModule, bool]:
-        """The graph that is lowered, and whether it draws random numbers, or will; it has seed and step only then."""
+        """The graph to lower, and whether its program draws random numbers; only then the graph has seed and step."""
         graph = second_stage(self.first)
         seed = [node for node in graph.graph.nodes if node.op == "placeholder"][len(self.own)]
         draws = self.keeps_random or any(user.op != "output" for user in seed.users)
@@ -706,7 +716,11 @@ class _Traced:
         return self.second[0]
 
     def entries(self, draws: bool) -> list[_StateTensor]:
-        """The state of a program that draws random numbers, or does not."""
+        """Returns the state of the program: with seed and step if it draws random numbers.
+
+        Raises:
+          CaptureError: a state tensor of the model has the name of one of these.
+        """
         if not draws:
             return self.own
         for entry in self.own:
@@ -715,7 +729,7 @@ class _Traced:
         return [*self.own, *self.random]
 
     def lowered(self, step: _Step) -> _Lowered:
-        """What becomes of the step; what became of such a graph before is found on disk (base/files/cache.py)."""
+        """Lowers the step, or reads the result for an equal graph from the cache on disk (base/files/cache.py)."""
         identity, contents = frontend_identity(), contents_of(self.first)
         if identity is None or contents is None:
             return self._lower(step)
@@ -733,7 +747,7 @@ class _Traced:
 
 @dataclass(frozen=True)
 class _Lowered:
-    """Imported linalg of a step, whether it draws random numbers, and which state tensors it changes."""
+    """The imported linalg of a step, whether it draws random numbers, and the names of the state tensors it changes."""
 
     text: str
     draws: bool
@@ -750,8 +764,8 @@ class _Lowered:
 
 
 def _text(step: _Step, graph: torch.fx.GraphModule, entries: Sequence[_StateTensor], sizes: Sizes | None = None) -> str:
-    """The imported linalg of a graph."""
-    # A capture that is found on disk does not need torch-mlir, whose import takes half a second.
+    """Lowers a graph to imported linalg."""
+    # Imported here because the import of torch-mlir takes half a second, which a cache hit saves.
     from repro_mlir.frontends.torch.lower.lowering import lower
 
     names = [entry.name for entry in entries]
@@ -759,7 +773,7 @@ def _text(step: _Step, graph: torch.fx.GraphModule, entries: Sequence[_StateTens
 
 
 def _written(graph: torch.fx.Graph, entries: Sequence[_StateTensor]) -> frozenset[str]:
-    """The names of the state tensors that a step changes."""
+    """Returns the names of the state tensors that a step changes."""
     arguments = [node for node in graph.nodes if node.op == "placeholder"]
     output = next(node for node in graph.nodes if node.op == "output")
     triples = zip(entries, arguments, output.args[0], strict=False)
@@ -767,7 +781,7 @@ def _written(graph: torch.fx.Graph, entries: Sequence[_StateTensor]) -> frozense
 
 
 def _draws_by_choice(options: CaptureOptions) -> bool:
-    """Whether what is chosen for the canonical program draws random numbers."""
+    """Whether the chosen precision or gradient compression of the canonical program draws random numbers."""
     rounds = options.precision is not None and recipe_of(options.precision).is_stochastic
     compression = options.gradient_compression
     return rounds or (compression is not None and compression_of(compression).is_stochastic)
@@ -822,7 +836,7 @@ def _trace(step: _Step, options: CaptureOptions, sizes: Sizes | None = None) -> 
         kept.check(first, trace)
         traced = _Traced(first, entries, random_state, optimizer is not None and _draws_by_choice(options))
         if sizes is not None:
-            # What it decides by a size is a condition as well.
+            # The second stage may add conditions on the sizes, so it must run while the sizes are traced.
             _ = traced.second
     refuse_writes(first.graph, step.batch_names)
     _check_constants(first.meta["constants"], step)
@@ -885,7 +899,7 @@ def _capture(step: _Step, options: CaptureOptions) -> ImportedProgram[Captured]:
 
 
 def _compressed(imported: ImportedProgram[Captured], compression: Any) -> ImportedProgram[Captured]:
-    """A step whose gradients are compressed, and its ties to the user's objects, which have no part in that."""
+    """Compresses the gradients of a step, and adds the new state to the bindings."""
     found = compress_gradients(imported, compression)
     new = found.state[len(imported.state) :]
     role: Role = "gradient_compression"
@@ -897,7 +911,7 @@ def _compressed(imported: ImportedProgram[Captured], compression: Any) -> Import
 
 
 def _check_names(entries: Sequence[_StateTensor]) -> None:
-    """CaptureError where two state tensors have one name."""
+    """Raises CaptureError if two state tensors have the same name."""
     roles: dict[str, Role] = {}
     for entry in entries:
         if entry.name in roles:
@@ -922,7 +936,7 @@ def _initial(tensor: torch.Tensor, kind: TensorType) -> np.ndarray:
 
 
 def _check_constants(constants: Sequence[torch.Tensor], step: _Step) -> None:
-    """CaptureError where the step reads the memory of its state by another way than by the model."""
+    """Raises CaptureError if the step reads the memory of its state other than through the model."""
     held = {
         value.untyped_storage().data_ptr(): name
         for name, value in (*step.parameters.items(), *step.buffers.items())
@@ -939,7 +953,7 @@ def _check_constants(constants: Sequence[torch.Tensor], step: _Step) -> None:
 
 
 def _drop_random_state(graph: torch.fx.GraphModule, position: int) -> None:
-    """Removes the arguments and results of seed and step of a program that draws no random number."""
+    """Removes the arguments and results for seed and step from a graph that draws no random numbers."""
     placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
     output = next(node for node in graph.graph.nodes if node.op == "output")
     results = list(output.args[0])

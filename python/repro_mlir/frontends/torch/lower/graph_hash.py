@@ -99,10 +99,10 @@ def _text(value: Any, numbers: dict[torch.fx.Node, int]) -> str:
 
 @functools.cache
 def frontend_identity() -> bytes | None:
-    """Identifies the code that lowers a graph: this package's frontends and their dependencies, PyTorch, torch-mlir, Python.
+    """Identifies the code that lowers a graph: this package's frontends and their imports, PyTorch, torch-mlir, Python.
 
     Returns:
-      None if a source file changed after this process imported it, so that its digest does not describe the loaded code.
+      None if a source file changed after this process imported it, so that its hash does not describe the loaded code.
     """
     state = hashlib.sha256()
     package = Path(__file__).parents[3]

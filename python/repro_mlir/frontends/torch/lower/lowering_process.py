@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Runs torch-mlir's passes in a child process, because some operators make them crash, exhaust memory or loop forever."""
+"""Runs torch-mlir's passes in a child process: some operators make them crash, exhaust memory or never end."""
 
 import resource
 import signal
