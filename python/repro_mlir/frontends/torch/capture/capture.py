@@ -308,7 +308,7 @@ class _Step:
         hyper_parameters: Sequence[torch.Tensor],
         batch: Any,
     ) -> list[torch.Tensor]:
-        """Computes the step: replaces the entries of the three dicts by the new state and returns `give` of the outputs."""
+        """Computes the step: replaces the entries of the three dicts by the new state and returns the outputs."""
         raise NotImplementedError
 
     def give(self, results: Results) -> list[torch.Tensor]:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""`repro_mlir.capture`: canonical programs of PyTorch's training steps and inference."""
+"""Implements `repro_mlir.capture`: canonical programs of PyTorch training steps and inference."""
 
 from __future__ import annotations
 
@@ -77,27 +77,29 @@ def capture(
 
     Args:
       model: its parameters and buffers become state; its mode (train or eval) is part of the program. For inference
-        also a torch.export.ExportedProgram: with its own example inputs and its dynamic shapes, or with the sizes of
-        the inputs that are given.
-      arguments: for training `loss_fn` (loss_fn(output, target); None where the model gives the loss), an optimizer (as
-        for `Trainer`) and an example batch `(*inputs, target)`; for inference the example inputs, a tensor, tuple or
-        dict.
+        also a torch.export.ExportedProgram: without example inputs, its own inputs and dynamic shapes are used; with
+        example inputs, their sizes.
+      arguments: for training, `loss_fn` (`loss_fn(output, target)`, or None if the model returns the loss), an
+        optimizer (as for `Trainer`) and an example batch `(*inputs, target)`; for inference, the example inputs: a
+        tensor, tuple or dict.
       clip_norm: training only: clips all gradients together to this 2-norm.
       autocast: training only: torch.bfloat16 or torch.float16 for forward and loss.
       seed: training only: the initial seed of the program's random numbers.
       exact_digits: 2 or 3 makes all contractions exact, see `exact_contractions`.
       precision: a recipe for the operands of contractions, its name or its JSON, see
         `repro_mlir.precision.apply_precision`.
-      attention_block: (K5) `scaled_dot_product_attention` goes by blocks of so many queries, or keys, and keeps no
-        whole matrix of weights (dropout keeps one of booleans): for long sequences, 128 say. Its bits are others.
-      dynamic_shapes: inference only: sizes that stay open, in the notation of torch.export: for each input, by name or
-        in their order, None or by dimension a torch.export.Dim, an expression of one, Dim.AUTO or None. A size is at
+      attention_block: (K5) `scaled_dot_product_attention` processes blocks of this number of queries or keys and never
+        stores the whole weight matrix (dropout stores a boolean one); for long sequences, for example 128. The bits
+        differ from those without blocks.
+      dynamic_shapes: inference only: the dynamic sizes in the notation of torch.export: for each input, by name or in
+        order, None, or for each dimension a torch.export.Dim, an expression of one, Dim.AUTO or None. Sizes are at
         least 1.
     Returns:
-      the canonical program, or with dynamic shapes a `SymbolicProgram`; the model and the optimizer stay as they are.
+      the canonical program, or with dynamic shapes a `SymbolicProgram`; model and optimizer are unchanged.
     Raises:
-      ReproError: what cannot be captured, with the Python line where it is known; an optimizer of which no one program
-        is that of all steps, since its state decides which it is (a momentum that begins with the first gradient).
+      ReproError: something cannot be captured (the message contains the Python line if known), or the optimizer's state
+        determines the program, so that no one program is valid for all steps (for example, a momentum that starts with
+        the first gradient).
     """
     module: Any = model
     is_own = False
@@ -135,7 +137,7 @@ def capture(
 
 
 def is_exported(model: Any) -> bool:
-    """Whether a model is a torch.export.ExportedProgram, which has example inputs of its own."""
+    """Whether a model is a torch.export.ExportedProgram; it has its own example inputs."""
     export = sys.modules.get("torch.export")
     return export is not None and isinstance(model, export.ExportedProgram)
 
@@ -154,7 +156,7 @@ def training_program(
     batch: Any,
     options: CaptureOptions,
 ) -> tuple[Program, ImportedProgram[Captured]]:
-    """As `capture`, and the imported program, which has what ties it to the user's objects."""
+    """Captures a training step; returns the canonical program and the imported program with the bindings."""
     return _program(
         lambda frontend: frontend.capture_training(model, loss_fn, optimizer, batch, options),
         options,
@@ -168,7 +170,7 @@ def microbatch_program(
     batch: FlatBatch,
     options: CaptureOptions,
 ) -> tuple[MicrobatchProgram, ImportedProgram[Captured]]:
-    """As `training_program`, of a step in microbatches, of which `batch` is the first one."""
+    """Captures a training step in microbatches, as `training_program` does; `batch` is the first microbatch."""
     with _capturing() as frontend:
         imported = frontend.capture_training(model, loss_fn, optimizer, batch.given, options)
     assert options.microbatches is not None
@@ -190,7 +192,7 @@ def microbatch_program(
 def evaluation_program(
     model: torch.nn.Module, loss_fn: Callable[..., torch.Tensor] | None, batch: Any, options: CaptureOptions
 ) -> tuple[Program, ImportedProgram[Captured]]:
-    """The program of `capture_evaluation`, and the imported one."""
+    """Captures an evaluation; returns the canonical program and the imported program of `capture_evaluation`."""
     return _program(
         lambda frontend: frontend.capture_evaluation(model, loss_fn, batch, options), options, is_evaluation=True
     )
@@ -199,7 +201,11 @@ def evaluation_program(
 def _symbolic_program(
     exported: Any, model: torch.nn.Module, inputs: Any, dynamic_shapes: Any, options: CaptureOptions
 ) -> SymbolicProgram | None:
-    """The program for the sizes that `dynamic_shapes` leaves open, or an exported program; None where it does not."""
+    """Captures inference with the dynamic sizes of `dynamic_shapes`, or of `exported` if it is not None.
+
+    Returns:
+      the program; None if `exported` has no dynamic sizes.
+    """
     with _capturing() as frontend:
         from repro_mlir.frontends.torch.base.open_sizes import sizes_of_exported, sizes_of_shapes
 
@@ -221,7 +227,7 @@ def _symbolic_program(
 
 @contextlib.contextmanager
 def _capturing() -> Iterator[ModuleType]:
-    """A block in which models are captured, with capture/capture.py."""
+    """Checks the environment and reports progress for a block that captures a model; yields capture/capture.py."""
     require_default_environment()
     with working("capturing"):
         try:
@@ -236,7 +242,7 @@ def _capturing() -> Iterator[ModuleType]:
 def _program(
     run: Callable[[ModuleType], ImportedProgram[Captured]], options: CaptureOptions, *, is_evaluation: bool = False
 ) -> tuple[Program, ImportedProgram[Captured]]:
-    """The canonical program of what a function of capture/capture.py gives."""
+    """Calls a function of capture/capture.py; returns its canonical and its imported program."""
     with _capturing() as frontend:
         imported = run(frontend)
     return canonical_program(imported, options, is_evaluation=is_evaluation), imported
@@ -252,12 +258,13 @@ def canonical_program(
     *,
     is_evaluation: bool = False,
 ) -> Program:
-    """The canonical program of a captured one.
+    """Converts an imported program to the canonical program.
 
     Args:
-      options: `exact_digits` and `precision` have a meaning.
-      advice: follows the message for an operator that is defined for float32 alone.
-      is_evaluation: whether it is that of an evaluation, where a recipe for gradients alone changes nothing.
+      imported: the captured program.
+      options: only `exact_digits` and `precision` are used.
+      advice: the end of the message for an operator that is defined only for float32.
+      is_evaluation: whether the program is an evaluation, where a recipe only for gradients changes nothing.
     """
     with working("importing"):
         try:
@@ -270,7 +277,11 @@ def canonical_program(
 
 
 def in_precision(program: Program, precision: Any, is_evaluation: bool = False) -> Program:
-    """A captured program in the precision of a recipe: its state, and behind it (Q6) the scales of former steps."""
+    """Applies a precision recipe to a captured program; (Q6) scales of earlier steps follow the program's state.
+
+    Raises:
+      ReproError: the recipe rounds the forward pass stochastically, which only training steps support.
+    """
     found = applied(program, recipe_of(precision), is_evaluation=is_evaluation)
     if any(kind.name in RANDOM for kind in found.state[len(program.state) :]):
         raise ReproError("stochastic rounding of the forward pass belongs to training steps: expected none elsewhere")
@@ -283,7 +294,7 @@ _NO_RULE = re.compile(r"cannot import the program: (.*?): '[\w.]+' op \(V1\) no 
 
 
 def _with_advice(error: ReproError, advice: str) -> ReproError:
-    """An error of the compiler in words of PyTorch, where that helps."""
+    """Rewrites a known error of the compiler in PyTorch's terms; returns any other error unchanged."""
     if found := _F32_ALONE.match(str(error)):
         return CaptureError(f"{_place(found[1])}: {found[2]} is defined for float32, not for float64 (S5){advice}")
     if found := _NO_RULE.match(str(error)):
@@ -292,5 +303,5 @@ def _with_advice(error: ReproError, advice: str) -> ReproError:
 
 
 def _place(location: str) -> str:
-    """A location of MLIR as messages of the capture have it: without quotes and column."""
+    """Formats an MLIR location for messages: without quotes and column."""
     return re.sub(r":(\d+):\d+$", r":\1", location.replace('"', ""))

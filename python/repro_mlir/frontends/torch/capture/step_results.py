@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What a step gives beside the loss: outputs of its program, and the structure in which the user gets them."""
+"""Results of a step in addition to the loss: outputs of the program, and the structure that the user receives."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _CONSTANTS = bool, int, float, complex, str, bytes, type(None), torch.dtype, tor
 
 
 def fill_gradients(model: torch.nn.Module, gradients: Mapping[str, torch.Tensor]) -> None:
-    """Sets `grad` of the parameters, as `loss.backward()` does after `zero_grad()`."""
+    """Sets the attribute `grad` of the parameters, as `loss.backward()` does after `zero_grad()`."""
     for name, parameter in model.named_parameters():
         parameter.grad = gradients.get(name)
 
 
 def check_returns(returns: Any, metrics: Any, is_evaluation: bool = False) -> tuple[str, ...]:
-    """What is asked for, in one order.
+    """Returns the requested results in a fixed order.
 
     Raises:
-      CaptureError: an unknown name; gradients of an evaluation; metrics where there are none, or that are no functions.
+      CaptureError: a name is unknown, an evaluation requests gradients, or metrics are missing or not functions.
     """
     if metrics is not None and not (
         isinstance(metrics, Mapping) and all(isinstance(name, str) and callable(each) for name, each in metrics.items())
@@ -53,24 +53,24 @@ def check_returns(returns: Any, metrics: Any, is_evaluation: bool = False) -> tu
 
 
 def returned_by(names: Iterable[str]) -> tuple[str, ...]:
-    """What was asked for of a program with outputs of these names."""
+    """Returns the requested results that correspond to the output names of a program."""
     kinds = {name.partition("[")[0].partition(".")[0] for name in names}
     return tuple(name for name in _RETURNS if name in kinds or (name == "outputs" and "output" in kinds))
 
 
 @dataclasses.dataclass(frozen=True)
 class _Place:
-    """Stands for a tensor: the output of the program at this position."""
+    """A placeholder for a tensor: the program's output at this position."""
 
     position: int
 
 
 class Results:
-    """The outputs of a step while it is traced.
+    """Collects the outputs of a step while the step is traced.
 
     Attributes:
-      names, tensors: of the outputs.
-      structure: what was added by its name, with places in place of tensors: what `read_results` takes.
+      names, tensors: the names and tensors of the outputs.
+      structure: the added values by key, with a `_Place` instead of each tensor; an argument of `read_results`.
     """
 
     def __init__(self) -> None:
@@ -85,15 +85,15 @@ class Results:
         return _Place(len(self.tensors) - 1)
 
     def append_all(self, name: str, value: Any) -> None:
-        """Adds the tensors of a value, each named by its path behind the name."""
+        """Adds the tensors in a value as outputs, named `name` plus the path of the tensor."""
         for path, tensor in _tensors(value):
             self.append(name + pytree.keystr(path), tensor)
 
     def add(self, key: str, value: Any, name: str | None = None) -> None:
-        """Adds a value with tensors; `name` is what the names of its outputs begin with, by default the key.
+        """Adds a value with tensors; the names of its outputs begin with `name`, by default the key.
 
         Raises:
-          CaptureError: something inside of it could be anything.
+          CaptureError: the value contains an object that is not a tensor, constant or known container.
         """
 
         def place(path: tuple[Any, ...], tensor: torch.Tensor) -> _Place:
@@ -105,11 +105,11 @@ class Results:
 def read_results(
     structure: Mapping[str, Any], kinds: Sequence[TensorType], arrays: Sequence[np.ndarray]
 ) -> dict[str, Any]:
-    """What the user gets: tensors of their own in their places.
+    """Returns the structure for the user, with new tensors instead of placeholders.
 
     Args:
       structure: see `Results`.
-      kinds, arrays: of the outputs of the program.
+      kinds, arrays: the types and values of the program's outputs.
     """
 
     def tensor(_: tuple[Any, ...], place: _Place) -> torch.Tensor:
@@ -119,15 +119,17 @@ def read_results(
 
 
 def _children(value: Any) -> tuple[list[tuple[tuple[Any, ...], Any]], pytree.TreeSpec | None]:
-    """What is directly inside of a container that PyTorch knows, with its keys, and how it is put together; no
-    structure where the value is none."""
+    """Returns the direct children of a pytree container with their keys, and the container's structure.
+
+    The structure is None if the value is not a container.
+    """
     children, spec = pytree.tree_flatten(value, is_leaf=lambda each: each is not value)
     if len(children) == 1 and children[0] is value:
         return [], None
     try:
         return pytree.tree_flatten_with_path(value, is_leaf=lambda each: each is not value)[0], spec
     except ValueError:
-        # A class that is registered without its keys.
+        # The container's class is registered without a function that returns keys.
         is_mapping = isinstance(value, Mapping) and len(value) == len(children)
         keys: Iterable[Any] = (
             map(pytree.MappingKey, value) if is_mapping else map(pytree.SequenceKey, range(len(children)))
@@ -136,7 +138,7 @@ def _children(value: Any) -> tuple[list[tuple[tuple[Any, ...], Any]], pytree.Tre
 
 
 def _tensors(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], torch.Tensor]]:
-    """The tensors of a value with their paths."""
+    """Yields the tensors in a value with their paths."""
     if isinstance(value, torch.Tensor):
         yield path, value
         return
@@ -147,7 +149,7 @@ def _tensors(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any
 def _replace(
     value: Any, kind: type, function: Callable[[tuple[Any, ...], Any], Any], path: tuple[Any, ...] = ()
 ) -> Any:
-    """A value with others in the place of everything of a kind, in tuples, lists, mappings and dataclasses."""
+    """Replaces each object of class `kind` in tuples, lists, mappings and dataclasses by the result of `function`."""
     if isinstance(value, kind):
         return function(path, value)
     if isinstance(value, _CONSTANTS):
@@ -161,7 +163,7 @@ def _replace(
         result = copy.copy(value)
         for field in dataclasses.fields(value):
             inner = (*path, pytree.GetAttrKey(field.name))
-            # The class may be a frozen one.
+            # object.__setattr__ also works if the dataclass is frozen.
             object.__setattr__(result, field.name, _replace(getattr(value, field.name), kind, function, inner))
         return result
     raise CaptureError(

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The graphs of torch.compile: forward and backward as programs, one for each set of sizes that occurs."""
+"""Compiles the forward and backward graphs of torch.compile, with one program per set of sizes that occurs."""
 
 import contextlib
 import dataclasses
@@ -42,26 +42,29 @@ from repro_mlir.frontends.torch.trace.tracing import errors_with_lines, tracing_
 from repro_mlir.program.imported import ImportedProgram
 
 _DEFAULT_LIMIT = 8
-"""How many forms of a function Dynamo compiles where nobody asks for another number."""
+"""PyTorch's default for the number of variants of a function that Dynamo compiles."""
 _SIZES = 64
-"""How many programs a graph keeps: a size that is a different one at each call would fill the memory."""
+"""The maximum number of programs that a graph keeps, so that a size that changes in each call does not fill memory."""
 
 
 class Runner(Protocol):
     """A captured graph that is ready to run."""
 
     def __call__(self, tensors: Sequence[torch.Tensor], /) -> list[torch.Tensor]:
-        """Runs the program on `CapturedGraph.tensors`, the first of which it updates, and gives its outputs: tensors of
-        their own, as `CapturedGraph.layouts` says."""
+        """Runs the program on `CapturedGraph.tensors` and updates the state tensors, which come first.
+
+        Returns:
+          the outputs as new tensors with the layouts of `CapturedGraph.layouts`.
+        """
 
 
 @dataclass(frozen=True)
 class GraphOptions:
-    """What a graph of torch.compile is made with.
+    """The options for compiling a graph of torch.compile.
 
     Attributes:
-      prepare: makes a captured graph ready to run.
-      seeds: seed and step of the random numbers (R1) of one call of a graph that draws some.
+      prepare: returns the runner of a captured graph.
+      seeds: returns seed and step of the random numbers (R1) for one call of a graph that draws random numbers.
       fallback: whether PyTorch runs a graph that cannot be captured or compiled, with a warning.
     """
 
@@ -71,12 +74,13 @@ class GraphOptions:
 
 
 def compile_graph(module: torch.fx.GraphModule, arguments: Sequence[Any], options: GraphOptions) -> Callable[..., Any]:
-    """What a backend of torch.compile gives for a graph of Dynamo.
+    """Compiles a graph of Dynamo to a function, as a backend of torch.compile does.
 
     Args:
-      module, arguments: as Dynamo hands them over.
+      module, arguments: the graph and its example arguments, as Dynamo passes them.
+      options: see `GraphOptions`.
     Raises:
-      ReproError: a graph that cannot be captured or compiled.
+      ReproError: the graph cannot be captured or compiled.
     """
     if DistributedDataParallel._get_active_ddp_module() is not None:
         raise CaptureError(
@@ -86,10 +90,10 @@ def compile_graph(module: torch.fx.GraphModule, arguments: Sequence[Any], option
     _warn_of_break(module)
     make_counters_known(module)
     if not options.fallback:
-        # Dynamo would run further forms in eager mode, with no more than a line in its log.
+        # Beyond the limit Dynamo would run the function in eager mode and report it only in its log.
         torch._dynamo.config.fail_on_recompile_limit_hit = True
         if torch._dynamo.config.recompile_limit == _DEFAULT_LIMIT:
-            # So few are meant for a compiler that may stop there.
+            # The default assumes that running in eager mode beyond the limit is acceptable.
             torch._dynamo.config.recompile_limit = _SIZES
 
     def compiler(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
@@ -103,7 +107,7 @@ def compile_graph(module: torch.fx.GraphModule, arguments: Sequence[Any], option
                 fw_compiler=compiler,
                 bw_compiler=compiler,
                 partition_fn=_partition,
-                # Tensors written in place are the program's state; AOTAutograd would copy them there from results.
+                # Tensors written in place are the program's state; otherwise AOTAutograd would copy results into them.
                 keep_inference_input_mutations=True,
             )
         return compiled
@@ -118,15 +122,15 @@ def compile_graph(module: torch.fx.GraphModule, arguments: Sequence[Any], option
     except CaptureError:
         if environment.unbacked_symint_counter == known:
             raise
-        # Without selections Dynamo divides the function at what made it trace one.
+        # Without selections, Dynamo breaks the graph at the operator that selects.
         return compile_it(contextlib.nullcontext())
 
 
 @contextlib.contextmanager
 def _separate_gradients() -> Iterator[None]:
-    """Gives the gradient of a result whose elements overlap, as those of `unfold`, memory in which they do not.
+    """Gives gradients of results with overlapping elements, as from `unfold`, a memory layout without overlap.
 
-    PyTorch sees by itself only elements that are repeated, as those of `expand`.
+    PyTorch by itself detects only repeated elements, as from `expand`.
     """
     meta: Any = MemoryFormatMeta
     former = meta.from_tensor
@@ -143,24 +147,24 @@ def _separate_gradients() -> Iterator[None]:
 
 
 def draw_seed() -> int:
-    """A number of 64 bits from PyTorch's generator, which `torch.manual_seed` sets."""
+    """Draws a 64-bit number from PyTorch's default generator, which `torch.manual_seed` seeds."""
     return int(torch.randint(-(2**63), 2**63 - 1, ()))
 
 
 class _Graph:
-    """A graph of ATen operators, with a program for each set of sizes with which it is called."""
+    """A graph of ATen operators, with one program per set of sizes with which the graph is called."""
 
-    # By which AOTAutograd calls it with a list.
+    # This attribute makes AOTAutograd pass the arguments as one list.
     _boxed_call = True
 
     def __init__(self, module: torch.fx.GraphModule, examples: Sequence[Any], options: GraphOptions) -> None:
         self._module = module
         self._options = options
-        # Where they are among the arguments is known from the first call: the example of a None can be a tensor.
+        # The positions of sizes among the arguments, known from the first call: the example of a None can be a tensor.
         self._sizes: list[int] | None = None
         self._programs: dict[tuple[Any, ...], Callable[[Sequence[Any]], list[Any]]] = {}
         if all(isinstance(value, torch.Tensor) for value in examples):
-            # Where there is one size only, what cannot be captured is refused before anything runs.
+            # A graph without sizes has one program; compiling it now reports errors before anything runs.
             self._programs[()] = self._make(examples)
 
     def __call__(self, arguments: Sequence[Any]) -> list[Any]:
@@ -199,20 +203,21 @@ class _Graph:
 
 
 def _partition(joint: torch.fx.GraphModule, inputs: Any, **options: Any) -> Any:
-    """Forward and backward of a joint graph: the backward computes again what is cheap, but draws no random number."""
+    """Splits a joint graph into forward and backward: the backward recomputes cheap values but no random numbers."""
     if has_selections(joint.graph):
-        # Nothing whose extent depends on values can go from one program to the other.
+        # A tensor whose extent depends on values cannot be passed from one program to the other.
         joint = _without_selections(joint)
     for node in joint.graph.nodes:
         if "recompute" in node.meta and is_random(node):
-            # Where checkpointing asks for it again, the generator would be set back: its tensors are kept.
+            # To recompute random numbers, checkpointing would have to reset the generator, so their tensors are saved.
             parts = [user for user in node.users if user.target is operator.getitem]
             for each in (node, *parts):
                 each.meta["recompute"] = CheckpointPolicy.MUST_SAVE
     forward, backward = min_cut_rematerialization_partition(joint, inputs, **options)
     if not draws(backward.graph) and not reads_written(forward.graph, backward.graph):
         return forward, backward
-    # The backward would compute from what the forward has overwritten: it gets what was computed before.
+    # The backward would draw random numbers, or read values that the forward has overwritten. The default partition
+    # saves these values instead of recomputing them.
     forward, backward = default_partition(joint, inputs, **options)
     if reads_written(forward.graph, backward.graph):
         raise CaptureError(
@@ -223,7 +228,7 @@ def _partition(joint: torch.fx.GraphModule, inputs: Any, **options: Any) -> Any:
 
 
 def _without_selections(joint: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """A joint graph with static shapes; its arguments have the names by which PyTorch knows them."""
+    """Rewrites the selections of a joint graph to static shapes, and keeps the argument names that PyTorch expects."""
     former = [node for node in joint.graph.nodes if node.op in ("placeholder", "output")]
     with torch._guards.tracing(None), _disable_current_modes(), errors_with_lines({}), tracing_environment():
         arguments = [node.meta["val"] for node in former if node.op == "placeholder"]
@@ -242,7 +247,7 @@ def _without_selections(joint: torch.fx.GraphModule) -> torch.fx.GraphModule:
 
 @contextlib.contextmanager
 def _selections(environment: ShapeEnv) -> Iterator[None]:
-    """Lets PyTorch trace, within its block, gradients of what a mask selects, where Dynamo leaves the mask to us."""
+    """Allows operators with data-dependent output shapes within the block, so that selections by a mask can be traced."""
     former = environment.settings
     environment.settings = dataclasses.replace(former, allow_dynamic_output_shape_ops=True)
     try:
@@ -252,7 +257,7 @@ def _selections(environment: ShapeEnv) -> Iterator[None]:
 
 
 def _warn_of_break(module: torch.fx.GraphModule) -> None:
-    """A warning where Python runs between this graph and the next one."""
+    """Warns if Dynamo breaks the graph, so that Python code runs between this graph and the next."""
     reason: Any = getattr(module, "compile_subgraph_reason", None)
     if reason is None or not reason.graph_break:
         return
