@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Scripts that define `training()`, for `repro train` and `repro compile`."""
+"""Runs scripts that define `training()`, for `repro train` and `repro compile`."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ MOST_VALIDATION_BATCHES = 1000
 
 _BESIDE = ("accumulate", "microbatch_inputs", "nonfinite_loss")
 OPTIONS = tuple(sorted([*(field.name for field in fields(CaptureOptions)), *_BESIDE]))
-"""What `training()` may choose of what `Trainer` takes."""
+"""The names of the keyword arguments of `Trainer` that `training()` may return as options."""
 
 
 @dataclass(frozen=True)
 class Training:
-    """What `training()` gives: `(model, loss_fn, optimizer, batches)`, or these and a dict of options.
+    """The result of `training()`: `(model, loss_fn, optimizer, batches)`, optionally followed by a dict of options.
 
     Attributes:
       model, loss_fn, optimizer: as for `Trainer`.
-      batches: gives the batches, as for `Trainer.fit`.
-      options: keyword arguments of `Trainer`: those of `OPTIONS`.
-      validation: gives the batches of a validation, at most `MOST_VALIDATION_BATCHES`, and leaves the global random
-        numbers of PyTorch, NumPy and Python as they are; None where the script has none.
+      batches: an iterable of batches, as for `Trainer.fit`.
+      options: keyword arguments of `Trainer` whose names are in `OPTIONS`.
+      validation: returns the batches of a validation, no more than `MOST_VALIDATION_BATCHES`, and preserves the global
+        random states of PyTorch, NumPy and Python; None if the script defines no validation.
     """
 
     model: Any
@@ -57,12 +57,15 @@ class Training:
     validation: Callable[[], list[Any]] | None = None
 
     def capture(self, batch: Any, returns: Sequence[str] = ()) -> tuple[StepProgram, ImportedProgram[Captured]]:
-        """The program of the step for batches like this one, as `Trainer` captures it, and what the frontend gave.
+        """Captures the step for batches like this one, as `Trainer` does.
 
         Args:
-          returns: what the step is asked for, as by `Trainer.step`, beside what the options say.
+          batch: an example batch.
+          returns: results to request as in `Trainer.step`, in addition to those in the options.
+        Returns:
+          the canonical program and the imported program.
         Raises:
-          ReproError: what cannot be captured.
+          ReproError: the step cannot be captured.
         """
         options, flat = self._capture_options(returns), self._flat(batch)
         if flat.whole is not None:
@@ -70,13 +73,17 @@ class Training:
         return training_program(self.model, self.loss_fn, self.optimizer, batch, options)
 
     def read_inputs(self, program: StepProgram, imported: ImportedProgram[Captured], batch: Any) -> list[np.ndarray]:
-        """The inputs of a step on this batch, hyper-parameters first; ReproError as `ImportedProgram.read_inputs`."""
+        """Returns the inputs of a step on this batch, hyper-parameters first.
+
+        Raises:
+          ReproError: as for `ImportedProgram.read_inputs`.
+        """
         bindings = imported.bindings
         values = bindings.inputs(self._flat(batch))
         return [as_array(value, kind, "input") for value, kind in zip(values, program.inputs, strict=True)]
 
     def gives(self, returns: Sequence[str]) -> bool:
-        """Whether a step can be asked for these results, in addition to those that the options name."""
+        """Whether a step can return these results in addition to those in the options."""
         try:
             self._capture_options(returns)
         except ReproError:
@@ -84,15 +91,18 @@ class Training:
         return True
 
     def form(self, imported: ImportedProgram[Captured], batch: Any, returns: Sequence[str] = ()) -> Form:
-        """What the program of a batch depends on now: where it is the same as at the capture, so is the program."""
+        """Returns the current form of everything that determines the program of a batch.
+
+        If it equals the form at the capture, the captured program is still valid.
+        """
         structure = imported.bindings.optimizer_structure()
         subject = frontend.Subject(self.model, self.loss_fn, self.optimizer, self._capture_options(returns))
-        # Other results may need other functions.
+        # A step with additional results may call functions that the recording does not contain.
         recording = None if returns else imported.bindings.recording
         return frontend.form_of(subject, structure, self._flat(batch), recording=recording)
 
     def _flat(self, batch: Any) -> FlatBatch:
-        """What a step is captured from: the batch, or the first microbatch of it."""
+        """Returns the batch or, if the options request microbatches, its first microbatch."""
         flat, microbatches = frontend.FlatBatch(batch), self._microbatches
         return flat if microbatches is None else frontend.first_microbatch(flat, microbatches)
 
@@ -110,7 +120,7 @@ class Training:
 
 
 def allow_numerics(exact_digits: int | None, precision: str | None, script: object) -> None:
-    """Raises a ReproError if options are given where there is no `script` whose options they could replace."""
+    """Raises ReproError if options are given without a `script` whose options they replace."""
     if script:
         return
     for name, value in (("exact digits are", exact_digits), ("a precision is", precision)):
@@ -122,9 +132,11 @@ def load_training(path: str, exact_digits: int | None = None, precision: str | N
     """Runs a script and its `training()`.
 
     Args:
-      exact_digits, precision: take the places of the script's options of these names.
+      path: the script.
+      exact_digits, precision: replace the script's options of these names unless None.
     Raises:
-      ReproError: no such file, no `training`, another result than expected, or what the script raised, with its line.
+      ReproError: the file or the function `training` does not exist, the function returns an unexpected result, or the
+        script raises an error; the message contains the script's line.
     """
     file = Path(path)
     if not file.is_file():
@@ -133,7 +145,7 @@ def load_training(path: str, exact_digits: int | None = None, precision: str | N
     if spec is None or spec.loader is None:
         raise ReproError(f"{path}: expected a Python file")
     module = importlib.util.module_from_spec(spec)
-    # As for `python SCRIPT`: modules beside the script are found, and classes of it by their module.
+    # As for `python SCRIPT`, modules next to the script can be imported, and pickle finds the script's classes.
     sys.path.insert(0, str(file.parent.resolve()))
     sys.modules[spec.name] = module
     try:
@@ -162,7 +174,7 @@ def load_training(path: str, exact_digits: int | None = None, precision: str | N
 
 
 class _Batches:
-    """The batches of a script; what goes wrong in it while it makes them is a ReproError with its line."""
+    """Iterates over the batches of a script; converts the script's errors to ReproError with the script's line."""
 
     def __init__(self, given: Any, file: Path) -> None:
         self._file = file
@@ -183,7 +195,7 @@ class _Batches:
 
 
 def _validation(function: Callable[[], Iterable[Any]], file: Path) -> Callable[[], list[Any]]:
-    """The function of a script; what goes wrong in it is a ReproError with its line."""
+    """Wraps the script's `validation`; converts its errors to ReproError with the script's line."""
 
     def batches() -> list[Any]:
         try:
@@ -202,7 +214,7 @@ def _validation(function: Callable[[], Iterable[Any]], file: Path) -> Callable[[
 
 @contextlib.contextmanager
 def _same_random_numbers() -> Iterator[None]:
-    """A block that draws from the global generators what comes after it draws as well."""
+    """Restores the states of the global random generators at the end of the block."""
     import torch
 
     of_torch, of_numpy, of_python = torch.get_rng_state(), np.random.get_state(), random.getstate()
@@ -215,7 +227,7 @@ def _same_random_numbers() -> Iterator[None]:
 
 
 def _where(error: BaseException, file: Path) -> str:
-    """One line: the last line of the script that took part, and the error."""
+    """Formats an error as one line with the innermost line of the script in the traceback."""
     if isinstance(error, SyntaxError):
         return f"{error.filename or file}:{error.lineno or 1}: {error.msg}"
     script = os.path.abspath(file)

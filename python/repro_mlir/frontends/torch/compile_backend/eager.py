@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The captured ATen graph of a program, run by PyTorch's own kernels.
+"""Runs the captured ATen graph of a program with PyTorch's own kernels.
 
-The graph is what the frontend captured, after its decompositions and with our random numbers, so that only arithmetic
-can differ from the program.
+The graph is the frontend's captured graph after its decompositions and with the program's random numbers, so that only
+the arithmetic can differ from the program.
 """
 
 from __future__ import annotations
@@ -33,7 +33,14 @@ from repro_mlir.program.exact import exact_contractions
 def with_node_names(
     program: Program, captured: Captured, exact_digits: int | None = None, precision: Any = None
 ) -> Program:
-    """The same program, captured with these options, with the names of ATen nodes in its locations."""
+    """Rebuilds a program with the names of ATen nodes in its locations.
+
+    Args:
+      program, captured: the program and its bindings.
+      exact_digits, precision: the options with which the program was captured.
+    Raises:
+      ReproError: the rebuilt program has another hash.
+    """
     count = len(captured.state)
     states = [kind.name for kind in captured.state]
     arguments = [*states, *(kind.name for kind in program.inputs)]
@@ -51,11 +58,11 @@ def with_node_names(
 
 
 class EagerGraph:
-    """PyTorch's kernels on the captured graph of a program. Arrays are as base/numerics/tensors.py holds them.
+    """Runs the captured graph of a program with PyTorch's kernels, on arrays in the format of base/numerics/tensors.py.
 
     Attributes:
-      nodes: the ATen nodes that give one tensor of a type that programs have, by name, with that type.
-      modules: the names of the modules that called them, such as "module blocks.3", by the names of nodes.
+      nodes: the types of the ATen nodes whose result is one tensor of a type that programs support, by node name.
+      modules: the names of the modules that called the nodes, such as "module blocks.3", by node name.
     """
 
     def __init__(self, program: Program, captured: Captured) -> None:
@@ -70,8 +77,15 @@ class EagerGraph:
     def run(
         self, arrays: Sequence[np.ndarray], wanted: Sequence[str] = ()
     ) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
-        """New state and outputs of a step, from the state before it and its inputs; and the values of `wanted`, which
-        are names of `nodes`. State that the graph has not, (Q6) scales of former steps, stays as it is."""
+        """Runs a step.
+
+        Args:
+          arrays: the state before the step, then the inputs.
+          wanted: names in `nodes`.
+        Returns:
+          the new state and the outputs, and the values of the wanted nodes by name. State that the graph does not have,
+          (Q6) scales of earlier steps, is returned unchanged.
+        """
         program = self._program
         own, added = program.state[: self._count], arrays[self._count : len(program.state)]
         read = [*arrays[: self._count], *arrays[len(program.state) :]]
@@ -102,7 +116,7 @@ class _Keeping(torch.fx.Interpreter):
     def run_node(self, node: torch.fx.Node) -> Any:
         value = super().run_node(node)
         if node.name in self._keep:
-            # A later node may write into it.
+            # A clone, because a later node may write to the tensor.
             self._keep[node.name] = value.detach().clone()
         return value
 

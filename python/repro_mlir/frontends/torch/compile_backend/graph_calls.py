@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Calls of the program of a graph on tensors: states are updated and outputs written where they are, without a copy."""
+"""Calls the program of a graph on tensors: updates states and writes outputs in place, without copies."""
 
 import itertools
 import math
@@ -20,39 +20,39 @@ from repro_mlir.frontends.torch.compile_backend.graphs import CapturedGraph, in_
 from repro_mlir.frontends.torch.objects.large_results import empty
 from repro_mlir.frontends.torch.trace.representation import represented
 
-# PyTorch and NumPy say something else of these in their types.
+# The type stubs of PyTorch and NumPy are wrong for these functions.
 _tensor_guards: Any = guards.TensorGuards
 _shares_memory: Any = np.shares_memory
 _address: Any = torch.Tensor.data_ptr
-# Whose elements NumPy can hold.
+# By element size in bytes, an element type that NumPy supports; bfloat16, for example, has no NumPy type.
 _SAME_SIZE = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-# About a millisecond.
+# The limit of numpy.shares_memory's search; it corresponds to about a millisecond.
 _MOST_WORK = 10_000
 
 
 class Executable(Protocol):
-    """What runs a program (`execute.executable`)."""
+    """An object that runs a program (`execute.executable`)."""
 
     @property
     def takes_addresses(self) -> bool:
-        """Whether `write_at` is there."""
+        """Whether `write_at` can be called."""
 
     @property
     def moved(self) -> frozenset[int]:
-        """The states and inputs of which elements may become elements of another result as they are."""
+        """The indices of states and inputs whose elements the program may copy to a result without computing."""
 
     def write(self, states: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """One step, with all checks."""
+        """Runs one step, with all checks."""
 
     def write_at(self, addresses: Sequence[int]) -> None:
-        """One step on memory at these addresses, without a check."""
+        """Runs one step on the memory at these addresses, without checks."""
 
 
 class Calls:
     """A program that is called with the tensors of a graph.
 
-    A step of a small model has hundreds of tensors: Python's checks of each would be a tenth of its time. So one call
-    of PyTorch's, with which Dynamo guards its code, says whether all are as those of a call before, which were checked.
+    A step of a small model has hundreds of tensors, and checking each in Python would take a tenth of the step's time.
+    Therefore one call of Dynamo's tensor guards compares all tensors with those of an earlier call that were checked.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Calls:
         self._orders = graph.orders
         self._layouts = [(layout, kind.nbytes) for layout, kind in zip(graph.layouts, outputs, strict=True)]
         for (shape, _, dtype), kind in zip(graph.layouts, outputs, strict=True):
-            # Dense, by what torch.compile says of the result; the program writes all of the output.
+            # The layout is dense by construction, and the program writes all elements of the output.
             if element_of(dtype) != kind.element or math.prod(shape) * dtype.itemsize != kind.nbytes:
                 raise ReproError(
                     f"{kind.name}: the program gives {kind.element} of shape {list(kind.shape)}, torch.compile expects "
@@ -81,7 +81,7 @@ class Calls:
         self._sized = [i for i, size in enumerate(self._sizes) if size]
         self._outputs = [(kind.shape, torch.empty(kind.shape, device="meta").stride()) for kind in outputs]
         self._guards: Any = None
-        # Addresses of a call before, at which no state shares memory.
+        # The addresses of an earlier call in which no state shared memory.
         self._apart: list[int] = []
 
     def __call__(self, tensors: Sequence[torch.Tensor], /) -> list[torch.Tensor]:
@@ -94,13 +94,14 @@ class Calls:
         return outputs
 
     def _addresses(self, tensors: Sequence[torch.Tensor]) -> list[int] | None:
-        """The addresses of states and inputs for `write_at`; None where `write` has to look at them."""
+        """Returns the addresses of states and inputs for `write_at`; None if only `write` can run the step."""
         if not self._takes_addresses:
             return None
         if self._guards is None or not self._guards.check(*tensors):
             if not all(map(_fits, tensors, self._kinds, self._orders)):
                 return None
-            # None would leave an extent open. Dynamo knows some parameters by their identity alone.
+            # The sizes and strides are given because the guards ignore extents that are None, and Dynamo checks some
+            # parameters only by identity.
             sizes, strides = [[*each.shape] for each in tensors], [[*each.stride()] for each in tensors]
             self._guards = _tensor_guards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides)
         addresses = [*map(_address, tensors)]
@@ -117,10 +118,11 @@ class Calls:
         return addresses
 
     def _check_apart(self, tensors: Sequence[torch.Tensor], starts: Sequence[int], ends: Sequence[int]) -> None:
-        """ReproError where a state shares memory with anything: torch.compile looks for that only when it compiles.
+        """Raises ReproError if a state shares memory with another tensor; torch.compile checks this only on compilation.
 
         Args:
-          starts, ends: the addresses of the first element and behind the last one.
+          tensors: the states, then the inputs.
+          starts, ends: per tensor, the address of the first element and the address after the last element.
         """
         last = last_state = 0
         for start, i in sorted((starts[i], i) for i in self._sized):
@@ -132,7 +134,7 @@ class Calls:
                 last_state = last
         else:
             return
-        # With gaps, they may yet be apart.
+        # Tensors with overlapping address ranges may still be disjoint if their elements have gaps.
         for i, j in itertools.product(range(self._num_state), self._sized):
             if i != j and starts[i] < ends[j] and starts[j] < ends[i] and _share_elements(tensors[i], tensors[j]):
                 shapes = " and ".join(str(list(tensors[each].shape)) for each in (i, j))
@@ -151,18 +153,18 @@ class Calls:
         self._executable.write(updated, [*map(_dense, inputs)], made)
         for state, value in zip(states, updated, strict=True):
             if value is not state:
-                # AOTAutograd counts the versions.
+                # Through `data`, because AOTAutograd already increments the version counter.
                 state.data.copy_(value)
 
 
 def _end(tensor: torch.Tensor) -> int:
-    """The address behind the last element."""
+    """Returns the address after the last element."""
     reach = sum(stride * (extent - 1) for extent, stride in zip(tensor.shape, tensor.stride(), strict=True)) + 1
     return tensor.data_ptr() + reach * tensor.element_size()
 
 
 def _share_elements(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether two tensors share an element, or it takes long to say."""
+    """Whether two tensors share an element; also True if the search would take too long."""
     arrays = [each.detach().view(_SAME_SIZE[each.element_size()]).numpy() for each in (a, b)]
     try:
         return bool(_shares_memory(*arrays, max_work=_MOST_WORK))
@@ -171,13 +173,13 @@ def _share_elements(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def _dense(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor, or a copy where its memory is not what a program takes."""
+    """Returns the tensor, or a copy if a program cannot use its memory."""
     is_dense = tensor.is_contiguous() and not tensor.is_neg() and tensor.data_ptr() % tensor.element_size() == 0
     return tensor if is_dense else tensor.resolve_neg().clone(memory_format=torch.contiguous_format)
 
 
 def _fits(tensor: torch.Tensor, kind: TensorType, order: tuple[int, ...] | None) -> bool:
-    """Whether the memory of a tensor is that of the program's."""
+    """Whether a program can use the memory of a tensor directly: element type, device and layout are the program's."""
     if tensor.dtype is not dtype_of(kind) or not tensor.is_cpu or tensor.layout is not torch.strided:
         return False
     if tensor.is_neg():

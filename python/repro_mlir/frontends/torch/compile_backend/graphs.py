@@ -1,8 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A graph of ATen operators, as torch.compile hands it to a backend, as an imported program: what it writes in place
-is the state."""
+"""Captures a graph of ATen operators from torch.compile as an imported program.
+
+The arguments that the graph writes in place are the state of the program.
+"""
 
 import contextlib
 import functools
@@ -58,14 +60,14 @@ class _Constant:
 
 @dataclass(frozen=True)
 class _View:
-    """A result in the memory of an argument, which torch.compile expects to be there.
+    """A result that must be a view of an argument's memory.
 
     Attributes:
-      position: that of the argument.
-      source: the strides of the argument, and whether its memory has the conjugate and the negative of its elements.
-      dtype, shape, strides: those of the result.
-      offset: that of the result, in bytes from the argument.
-      is_conj, is_neg: whether the memory has the conjugate and the negative of the result's elements.
+      position: the index of the argument.
+      source: the argument's strides, and whether its memory contains the conjugates and the negatives of its elements.
+      dtype, shape, strides: the element type, shape and strides of the result.
+      offset: the offset of the result from the argument, in bytes.
+      is_conj, is_neg: whether the memory contains the conjugates and the negatives of the result's elements.
     """
 
     position: int
@@ -79,7 +81,7 @@ class _View:
 
     @classmethod
     def captured(cls, position: int, base: torch.Tensor, view: torch.Tensor) -> "_View":
-        """That of an argument and a result with the same memory."""
+        """Creates the view from an argument and a result with the same memory; `position` is the argument's index."""
         begin, end = (int(each.storage_offset()) * each.element_size() for each in (base, view))
         shape, strides = tuple(view.shape), view.stride()
         return cls(position, _form(base), view.dtype, shape, strides, end - begin, view.is_conj(), view.is_neg())
@@ -96,7 +98,7 @@ class _View:
         if begin % size:
             raise CaptureError(f"a view of argument {self.position} as {self.dtype} would begin within an element")
         if argument.dtype is not self.dtype:
-            # A view of the whole memory has the argument's version counter, by which autograd sees what is written.
+            # A view of the whole memory shares the argument's version counter, through which autograd detects writes.
             widest = max(size, argument.element_size())
             count = argument.untyped_storage().nbytes() // widest * widest // argument.element_size()
             argument = argument.as_strided((count,), (1,), 0).view(self.dtype)
@@ -104,12 +106,12 @@ class _View:
 
 
 def _form(tensor: torch.Tensor) -> tuple[tuple[int, ...], bool, bool]:
-    """The `_View.source` of an argument."""
+    """Returns the `_View.source` of an argument."""
     return tensor.stride(), tensor.is_conj(), tensor.is_neg()
 
 
 def _read_as(tensor: torch.Tensor, is_conj: bool, is_neg: bool) -> torch.Tensor:
-    """A view of the same memory, whose elements are the conjugate or the negative of what is there."""
+    """Returns a view of the same memory with the given conjugate and negative bits."""
     if tensor.is_conj() != is_conj:
         tensor = torch._conj(tensor)
     return torch._neg_view(tensor) if tensor.is_neg() != is_neg else tensor
@@ -120,12 +122,13 @@ class _Output:
     """A result that is an output of the program.
 
     Attributes:
-      position: that of the output, which has the result's elements in the order of their memory where that is dense, or
-        the result's own strides where it is the whole memory, too (`CapturedGraph.layouts`).
-      dtype, shape, strides: those of the result.
-      offset: where the result starts in its memory, in elements: by these three the caller makes views of a base.
-      is_dense: whether the elements of the output are those of the result in the order of their memory.
-      is_whole: whether the memory of the output can be that of the result.
+      position: the index of the output. Its elements are in the memory order of the result if the result is dense; it
+        also has the result's strides if `is_whole` (`CapturedGraph.layouts`).
+      dtype, shape, strides: the element type, shape and strides of the result.
+      offset: the first element of the result in its memory. The caller creates views of a base from shape, strides and
+        offset.
+      is_dense: whether the output contains the elements of the result in memory order.
+      is_whole: whether the result can use the memory of the output.
     """
 
     position: int
@@ -146,7 +149,7 @@ class _Output:
         if self.dtype.is_complex:
             output = torch.view_as_complex(output)
         elif output.dtype is not self.dtype:
-            # An unsigned one, by its bits.
+            # An unsigned result has the bits of the signed output.
             output = output.view(self.dtype)
         if not self.is_dense:
             return _with_strides(output, self.strides, self.offset)
@@ -157,13 +160,13 @@ class _Output:
 
 @dataclass(frozen=True)
 class CapturedGraph:
-    """What ties a program to the graph that it was captured from (`frontends.interface.Bindings`).
+    """The bindings of a program to the graph from which it was captured (`frontends.interface.Bindings`).
 
     Attributes:
       draws: whether the graph draws random numbers: seed and step, i64 of shape [], are the last two inputs.
-      orders: for each of `tensors` its dimensions in the order of the program's; None where that is the same.
-      layouts: shape, strides and element type of the tensor that takes each output; its elements in the order of memory
-        are those of the output.
+      orders: for each of `tensors`, the permutation of its dimensions to the program's order; None for the identity.
+      layouts: per output, shape, strides and element type of the tensor that receives the output; the tensor's elements
+        in memory order are the elements of the output.
     """
 
     draws: bool
@@ -176,15 +179,16 @@ class CapturedGraph:
     _results: tuple[Any, ...] = field(repr=False)
 
     def hyper_parameters(self) -> list[Any]:
+        """Returns an empty list: a graph has no hyper-parameters."""
         return []
 
     def flatten_batch(self, batch: Any) -> list[torch.Tensor]:
-        """The tensors among the arguments of a call that are only read, in the order of the inputs."""
+        """Returns the tensors among the arguments of a call that are only read, in the order of the inputs."""
         pairs = [*zip(self.tensors(batch), self.orders, strict=False)][self._num_state :]
         return [in_order(value, order).resolve_neg() for value, order in pairs]
 
     def tensors(self, arguments: Sequence[Any]) -> list[torch.Tensor]:
-        """The tensors among the arguments of a call: the states, then the inputs, but for seed and step."""
+        """Returns the tensors among the arguments of a call: the states, then the inputs without seed and step."""
         found = [arguments[position] for position in self._positions]
         for i in self._represented:
             found[i] = represented(found[i])
@@ -193,38 +197,40 @@ class CapturedGraph:
         return found
 
     def written(self, arguments: Sequence[Any], tensors: Sequence[torch.Tensor]) -> None:
-        """Copies the new states from `tensors` to those arguments of a call whose memory a program cannot have: what is
-        there are conjugates or negatives of complex numbers."""
+        """Copies new states from `tensors` to the arguments of a call whose memory the program could not use.
+
+        The memory of such an argument contains the conjugates or negatives of complex numbers.
+        """
         for i in self._represented:
             argument, value = arguments[self._positions[i]], tensors[i]
             if i < self._num_state and argument.is_complex() and (argument.is_conj() or argument.is_neg()):
-                # AOTAutograd counts the versions.
+                # Through `data`, because AOTAutograd already increments the version counter.
                 argument.data.copy_(torch.view_as_complex(value))
 
     def write_state(self, values: Sequence[Any]) -> None:
-        """The state of a call is its arguments: there is nothing to keep it in."""
+        """Raises CaptureError: the state of a call is among its arguments, and a graph stores none."""
         raise CaptureError("a graph of torch.compile has no state of its own")
 
     def results(self, arguments: Sequence[Any], outputs: Sequence[torch.Tensor]) -> list[Any]:
-        """The results of a call: tensors, numbers and None, as the graph gives them.
+        """Returns the results of a call: tensors, numbers and None, as the graph returns them.
 
         Args:
-          arguments: those of the graph.
-          outputs: those of the program, as `layouts` says.
+          arguments: the arguments of the graph.
+          outputs: the outputs of the program, with the layouts of `layouts`.
         """
         return [result.of(arguments, outputs) for result in self._results]
 
 
 def in_order(tensor: torch.Tensor, order: tuple[int, ...] | None) -> torch.Tensor:
-    """The tensor, with its dimensions in that order."""
+    """Returns the tensor, detached, with its dimensions permuted to `order`."""
     value = tensor.detach()
     return value if order is None else value.permute(order)
 
 
 def _with_strides(value: torch.Tensor, strides: tuple[int, ...], offset: int) -> torch.Tensor:
-    """A contiguous tensor with other strides, from an offset on in memory of its own.
+    """Copies a contiguous tensor to new memory with other strides and an offset.
 
-    Returned as it is where its elements would overlap.
+    Returns `value` unchanged if its elements would overlap with these strides.
     """
     repeated = [extent > 1 and stride == 0 for extent, stride in zip(value.shape, strides, strict=True)]
     once = value[tuple(slice(0, 1) if each else slice(None) for each in repeated)]
@@ -237,7 +243,7 @@ def _with_strides(value: torch.Tensor, strides: tuple[int, ...], offset: int) ->
 
 
 def may_overlap(tensor: torch.Tensor) -> bool:
-    """Whether two elements may have one place: not where each stride is beyond what the smaller ones reach."""
+    """Whether two elements may share an address; they cannot if each stride exceeds the span of the smaller strides."""
     reach = 0
     for stride, extent in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
         if extent > 1 and stride <= reach:
@@ -247,7 +253,7 @@ def may_overlap(tensor: torch.Tensor) -> bool:
 
 
 def _order(tensor: torch.Tensor) -> tuple[int, ...] | None:
-    """The dimensions in the order of the memory of a dense tensor, None where that is their own or it is not dense."""
+    """Returns the dimensions of a dense tensor in memory order; None if it is contiguous or not dense."""
     if tensor.is_contiguous():
         return None
     strides = tensor.stride()
@@ -270,7 +276,7 @@ def draws(graph: torch.fx.Graph) -> bool:
 
 
 def reads_written(forward: torch.fx.Graph, backward: torch.fx.Graph) -> bool:
-    """Whether a backward reads the memory of an argument that its forward writes at its end."""
+    """Whether a backward graph reads the memory of an argument that the forward graph writes at its end."""
     targets = [node.args[0] for node in forward.nodes if node.target is torch.ops.aten.copy_.default]
     written = {_memory(node.meta["val"]) for node in targets}
     kept = [node for node in backward.nodes if node.op == "placeholder" and isinstance(node.meta["val"], torch.Tensor)]
@@ -278,7 +284,10 @@ def reads_written(forward: torch.fx.Graph, backward: torch.fx.Graph) -> bool:
 
 
 def _reads(user: torch.fx.Node, argument: torch.fx.Node) -> bool:
-    """Whether what is used of a node depends on its argument, as batches that are normalized do not on averages."""
+    """Whether the used results of `user` depend on `argument`.
+
+    In training, for example, the normalized batch does not depend on the running averages.
+    """
     if user.target is torch.ops.aten._native_batch_norm_legit_functional.default and user.args[5]:
         new = [each for each in user.users if each.args[1] in (3, 4)]
         return argument in user.args[:3] or any(_reads(next_user, each) for each in new for next_user in each.users)
@@ -288,25 +297,25 @@ def _reads(user: torch.fx.Node, argument: torch.fx.Node) -> bool:
 
 
 def capture_graph(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> ImportedProgram[CapturedGraph]:
-    """Captures a graph of ATen operators that holds no parameters, and is functional but for copies into arguments.
+    """Captures a graph of ATen operators without parameters, which is functional except for copies into arguments.
 
     Args:
-      module: the graph; what its nodes have as `stack_trace` and `nn_module_stack` gives the user's lines.
-      arguments: one for each of the graph: tensors, real or fake, of which shapes and element types count, and whole
-        numbers, the sizes of a graph for any size, which are constants of the program.
+      module: the graph; `stack_trace` and `nn_module_stack` of its nodes determine the user's lines.
+      arguments: the graph's arguments: real or fake tensors, of which only shapes, strides and element types matter,
+        and whole numbers (the sizes of a graph for any size), which become constants of the program.
     Returns:
-      the program; its state are the arguments that the graph writes, with zeros as initial values. The random numbers
-      of a graph that draws some (R1) come from two more inputs.
+      the program. Its state is the arguments that the graph writes, with zeros as initial values. A graph that draws
+      random numbers (R1) has seed and step as two additional inputs.
     Raises:
-      CaptureError: see the message.
+      CaptureError: the graph cannot be captured for the reason in the message.
     """
-    # The caller's modes and sizes are those of the trace that gave the graph.
+    # The caller's modes and sizes belong to the trace that created the graph.
     with torch._guards.tracing(None), _disable_current_modes():
         return _capture(module, [concrete(value) for value in arguments])
 
 
 def concrete(value: Any) -> Any:
-    """A tensor of the same shape, strides and element type with no values in it; a number as it is."""
+    """Returns an uninitialized CPU tensor of the same shape, strides and element type; returns a number unchanged."""
     if not isinstance(value, torch.Tensor):
         return value
     made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="cpu")
@@ -354,7 +363,7 @@ def _capture(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> Imported
                 if order is None:
                     outputs.setdefault(node, value)
                 else:
-                    # Of a complex one the parts stay behind.
+                    # The dimension of a complex result's real and imaginary parts stays last.
                     outputs.setdefault(node, value.permute(*order, *range(len(order), value.dim())))
                 is_dense = order is not None or example.is_contiguous()
                 offset = int(example.storage_offset()) if shared[_memory(example)] > 1 else 0
@@ -365,7 +374,7 @@ def _capture(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> Imported
                 raise CaptureError("a number that depends on tensor values is a result: expected the tensor itself")
             else:
                 results.append(_Constant(value))
-        # What is written has its new values.
+        # The values of states are the new values, because the graph has written them.
         return [*values[: len(states)], *outputs.values()]
 
     def draw(*values: torch.Tensor) -> list[torch.Tensor]:
@@ -413,11 +422,11 @@ def _capture(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> Imported
 
 
 def _lowered(graph: torch.fx.GraphModule, num_state: int, arguments: list[str], results: list[str]) -> str:
-    """As `lower`; what became of such a graph before, of another instance of a model, is found on disk."""
+    """Lowers a graph as `lower` does; an equal graph, for example of another model instance, is read from the cache."""
     identity, contents = frontend_identity(), contents_of(graph)
 
     def run() -> bytes:
-        # Its import of torch-mlir takes half a second.
+        # Imported here because the import of torch-mlir takes half a second, which a cache hit saves.
         from repro_mlir.frontends.torch.lower.lowering import lower
 
         return lower(graph, num_state, arguments, results).encode()
@@ -431,7 +440,7 @@ def _lowered(graph: torch.fx.GraphModule, num_state: int, arguments: list[str], 
 def _layouts(
     values: Sequence[torch.Tensor], results: Sequence[Any]
 ) -> tuple[tuple[tuple[int, ...], tuple[int, ...], torch.dtype], ...]:
-    """The `CapturedGraph.layouts` of outputs, given as fake tensors, that give these results."""
+    """Returns the `CapturedGraph.layouts` of the outputs `values` (fake tensors) from which `results` are made."""
     found = [(tuple(value.shape), torch.empty_like(value, memory_format=torch.contiguous_format)) for value in values]
     layouts = [(shape, like.stride(), like.dtype) for shape, like in found]
     for result in results:
@@ -443,7 +452,7 @@ def _layouts(
 def _examples(
     module: torch.fx.GraphModule, arguments: Sequence[Any], placeholders: Sequence[torch.fx.Node], given: Sequence[Any]
 ) -> tuple[list[Any], dict[torch.fx.Node, torch.Tensor]]:
-    """The arguments, and the results that are tensors, with the memory and strides that PyTorch's operators give."""
+    """Returns the arguments and the tensor results by node, with the memory and strides that PyTorch's operators give."""
     nodes = [node for node in given if isinstance(node, torch.fx.Node)]
     examples = [node.meta["val"] for node in placeholders]
     values = [node.meta["val"] for node in nodes]
@@ -463,18 +472,18 @@ _FRAME = re.compile(r'File "([^"]*)", line (\d+), in (\S+)')
 
 
 def _user_frames(stack_trace: str) -> list[tuple[str, str, str]]:
-    """File, line and function of each frame of the user in PyTorch's `stack_trace`."""
+    """Returns file, line and function per frame of user code in PyTorch's `stack_trace`."""
     return [frame for frame in _FRAME.findall(stack_trace) if is_user_file(frame[0])]
 
 
 @contextlib.contextmanager
 def errors_of_nodes() -> Iterator[None]:
-    """An error of the block is one line, though PyTorch's interpreter of graphs writes the node below it."""
+    """Converts an error of the block to a one-line CaptureError; PyTorch's interpreter appends the node to messages."""
     try:
         yield
     except Exception as error:
         reason, _, trace = str(error).partition("\n\nWhile executing ")
-        # Dynamo divides the function at other errors of PyTorch.
+        # Other errors of PyTorch are raised unchanged, because Dynamo breaks the graph at them.
         if not trace or not (isinstance(error, ReproError) or type(error) in (IndexError, RuntimeError, ValueError)):
             raise
         place = "".join(f"{source_name(path)}:{line}: " for path, line, _ in _user_frames(trace)[-1:])
@@ -482,7 +491,7 @@ def errors_of_nodes() -> Iterator[None]:
 
 
 def name_origins(graph: torch.fx.Graph) -> None:
-    """Gives nodes the `stack_trace` of source_lines.py: the innermost line of the user, else the innermost module."""
+    """Sets each node's `stack_trace` in the format of source_lines.py: the innermost user line, or else module."""
     for node in graph.nodes:
         frames = _user_frames(node.stack_trace or "")
         modules = [path for path, _ in (node.meta.get("nn_module_stack") or {}).values()]
