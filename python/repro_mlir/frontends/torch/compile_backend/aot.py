@@ -247,7 +247,7 @@ def _without_selections(joint: torch.fx.GraphModule) -> torch.fx.GraphModule:
 
 @contextlib.contextmanager
 def _selections(environment: ShapeEnv) -> Iterator[None]:
-    """Allows data-dependent output shapes within the block, so that PyTorch can trace gradients of masked selections."""
+    """Allows data-dependent output shapes within the block, so that gradients of masked selections can be traced."""
     former = environment.settings
     environment.settings = dataclasses.replace(former, allow_dynamic_output_shape_ops=True)
     try:

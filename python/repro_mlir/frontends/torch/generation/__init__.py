@@ -1,4 +1,4 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Language models that generate token by token: attention over cached keys and values, and the choice of a token."""
+"""Captures language models that generate token by token: attention over cached keys and values, and sampling."""

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(K6), (K7) A language model whose causal attention reads the keys and values of earlier tokens from a cache."""
+"""(K6), (K7) Language models whose causal attention reads the keys and values of earlier tokens from a cache."""
 
 import inspect
 import itertools
@@ -24,28 +24,28 @@ from repro_mlir.precision.formats import Format
 from repro_mlir.program import Program
 
 _PIECE = 128
-"""How many tokens a call has at most in which a model is tried with a cache."""
+"""The maximum number of tokens per call when a model is tested with a cache."""
 
 _DEVIATION = 1e-4
-"""By how much of the greatest logit others may deviate in eager mode, where PyTorch rounds in its own ways."""
+"""The tolerance for logits in eager mode, relative to the greatest logit; PyTorch's kernels round differently."""
 
 
 def capture_generation(
     model: nn.Module, slots: int, capacity: int, chunk: int, reaches: Sequence[int], cache: Format | None = None
 ) -> list[tuple[Program, Program]]:
-    """The programs by which a model reads a chunk of one request, and a token of each.
+    """Captures two programs: one reads a chunk of tokens of one request, the other reads one token of each request.
 
     Args:
       model: see CachedModel.
-      slots, capacity: of the cache.
-      chunk: how many tokens the first program reads; its inputs are all those of CachedModel.forward with one row,
-        those of the second one tokens and positions with a row for each slot.
-      reaches: for each two programs that are wanted, below which position all tokens are.
-      cache: the format of keys and values; None: f32.
+      slots, capacity: the number of requests in the cache, and the maximum number of tokens per request.
+      chunk: the number of tokens that the first program reads. Its inputs are all inputs of CachedModel.forward, with
+        one row. The inputs of the second program are tokens and positions, with a row per slot.
+      reaches: upper bounds for positions; one pair of programs is captured per bound and reads only positions below it.
+      cache: the format of keys and values; f32 if None.
     Returns:
-      both for each of `reaches`, over one state.
+      a pair of programs per entry of `reaches`; all programs have the same state.
     Raises:
-      ReproError: as CachedModel and `capture`.
+      ReproError: as for CachedModel and `capture`.
     """
     cached = CachedModel(model, slots, capacity, cache)
 
@@ -63,13 +63,13 @@ def capture_generation(
 def capture_one_request(
     model: nn.Module, capacity: int, cache: Format | None = None
 ) -> tuple[Program, dict[str, tuple[str, bool]]]:
-    """The program by which a model reads one token of its only request, and what its state has of the model.
+    """Captures the program that reads one token of a model's only request.
 
-    Arguments and errors are those of `capture_generation`, whose second program this is for one slot.
+    The program is the second one of `capture_generation` for one slot, with the same arguments and errors.
 
     Returns:
-      the program; for each state tensor that is not a cache, by name, which tensor of the model it is, and whether it
-      is transposed.
+      the program; by name of a state tensor that is not a cache, the name of the model's tensor and whether it is
+      transposed.
     """
     cached = CachedModel(model, 1, capacity, cache)
     token = torch.zeros((1, 1), dtype=torch.int64)
@@ -77,34 +77,36 @@ def capture_one_request(
 
 
 class CachedModel(nn.Module):
-    """A model with a cache for some requests, each in a slot of its own.
+    """A model with a cache of keys and values for several requests, one slot per request.
 
-    Its forward takes tokens and positions, i64 [rows, length], and gives the logits f32 [rows, length, vocabulary].
-    With slots and `last`, i64 [rows], it gives those of token number last[r] of row r alone, f32 [rows, 1, vocabulary].
-    Row r belongs to the request in slots[r]; no two rows share a slot. Its tokens stand at ascending positions; a
-    position of -1 is that of no token, and its logits mean nothing. Without slots, row r belongs to slot r, and all
-    slots have a row.
+    Its forward accepts tokens and positions, i64 [rows, length], and returns the logits f32 [rows, length, vocabulary].
+    With slots and `last`, i64 [rows], it returns only the logits of token last[r] of row r, f32 [rows, 1, vocabulary].
+    Row r belongs to the request in slots[r]; no two rows share a slot. The positions in a row ascend; position -1 marks
+    padding, whose logits are meaningless. Without slots, row r belongs to slot r, and every slot has a row.
 
-    Its parameters and buffers are the model's, those of linear layers transposed: few tokens at a time read each weight
-    once, as it lies in memory.
+    Its parameters and buffers are the model's, but the weights of linear layers are transposed, so that a product with
+    few tokens reads each weight once, in memory order.
 
     Attributes:
-      capacity: how many tokens a request has at most.
-      reach: how many positions of the cache attention reads, by default all: those from there on have no token.
-      caches: the names of the buffers of keys and of values for each call of attention: f32 [slots * heads, capacity +
-        1, size], or (K7) what `quantize` gives of that. The slice that a product reads of a head is one stretch of
-        memory. Keys are scaled already. The last position takes what belongs to no token.
+      capacity: the maximum number of tokens per request.
+      reach: the number of cache positions that attention reads, by default all; no token may be at a later position.
+      caches: per call of attention, the names of the buffers of keys and of values: f32 [slots * heads, capacity + 1,
+        size], or (K7) the result of `quantize` for such a tensor. A product reads a contiguous slice per head. Keys are
+        already scaled. The last position receives the keys and values of padding.
     """
 
     def __init__(self, model: nn.Module, slots: int, capacity: int, cache: Format | None = None) -> None:
-        """Tries the model in eager mode on as many tokens as a request may have, twice: its attention must be causal,
-        and a cache of f32 must not change its logits.
+        """Creates the caches and tests the model in eager mode on `capacity` tokens, without and with an f32 cache.
+
+        The model's attention must be causal, and the cache must not change the logits.
 
         Args:
-          model, slots, capacity: see above.
-          cache: (K7) the format of keys and values; None: f32.
+          model: a decoder in evaluation mode.
+          slots: the number of requests.
+          capacity: the maximum number of tokens per request.
+          cache: (K7) the format of keys and values; f32 if None.
         Raises:
-          CaptureError: a model that is none for generation, with the reason.
+          CaptureError: the model does not support generation for the reason in the message.
         """
         super().__init__()
         require_model(model)
@@ -114,7 +116,7 @@ class CachedModel(nn.Module):
         self._format: Format | None = None
         self._calls = _caller(model)
         self._tensors: dict[str, tuple[str, bool]] = {}
-        # A submodule is part of the model that is given, not of this one.
+        # In a tuple, so that the linear layer does not become a submodule of this module.
         self._head: tuple[nn.Module] | None = None
         self._take_tensors(model)
         try:
@@ -123,7 +125,7 @@ class CachedModel(nn.Module):
                 self._make_caches(slots, shapes)
                 self._require_tokens_apart()
                 self._check(logits)
-                # Codes would deviate by more than PyTorch does.
+                # The check above uses an f32 cache, because quantized codes deviate by more than the tolerance.
                 self._format = cache
                 self._make_caches(slots, shapes)
         except CaptureError:
@@ -139,7 +141,7 @@ class CachedModel(nn.Module):
         slots: torch.Tensor | None = None,
         last: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """The logits, see above; writes the cache."""
+        """Computes the logits, as the class docstring describes, and writes keys and values to the cache."""
         length = tokens.shape[1]
         entries = torch.where(positions < 0, self.capacity, positions)[:, None]
         visible = torch.arange(self.reach) <= positions[:, None, :, None]
@@ -153,13 +155,14 @@ class CachedModel(nn.Module):
             scale: float | None = None,
             **__: Any,
         ) -> torch.Tensor:
-            # Masks are causal, which _require_causal saw, and positions say so again.
+            # The call's mask is ignored: _require_causal checked that it is causal, and `visible` replaces it.
             keys, values = ([self.get_buffer(name) for name in names] for names in next(calls))
             rows, heads = key.shape[:2]
             first = (torch.arange(rows) if slots is None else slots) * heads
             entry = (first[:, None] + torch.arange(heads))[:, :, None]
             root = math.sqrt(1.0 / math.sqrt(query.shape[-1]) if scale is None else scale)
-            # A value that is not finite would reach queries that do not see it, by its product with a weight of zero.
+            # A non-finite value would make the result of queries that must not see it NaN, because 0 * inf is NaN. Such
+            # a value is stored as 0 with a NaN key, which affects only the queries that see it.
             finite = torch.isfinite(self._load(self._store(value), value.shape[-1])).all(-1, keepdim=True)
             _put(keys, (entry, entries), self._store(torch.where(finite, key * root, math.nan)))
             _put(values, (entry, entries), self._store(torch.where(finite, value, 0.0)))
@@ -167,10 +170,10 @@ class CachedModel(nn.Module):
             if len(keys[0]) > rows * heads:
                 read = entry.flatten()
                 keys, values = ([part[read] for part in parts] for parts in (keys, values))
-            # The heads of a group are as many more queries of one key.
+            # Query heads that share a key head become additional queries of this head.
             grouped = (query * root).reshape(rows * heads, -1, query.shape[-1])
             scores = grouped @ self._load(keys, key.shape[-1]).transpose(1, 2)
-            # Keys that a query does not see are chosen away, so that not even a NaN of theirs counts.
+            # torch.where instead of an added mask, so that a NaN of an invisible key has no effect.
             seen = visible.repeat(1, 1, grouped.shape[1] // length, 1)
             chosen = torch.where(seen, scores.reshape(rows, heads, *scores.shape[1:]), -math.inf)
             weights = torch.softmax(chosen, -1).reshape(scores.shape)
@@ -185,7 +188,7 @@ class CachedModel(nn.Module):
         def select(found: torch.Tensor) -> torch.Tensor:
             if last is None:
                 return found
-            # An index would be checked, and no cache could be written in place before that (E1).
+            # Indexing would add a bounds check (E1), and the caches could not be written in place before it.
             chosen = torch.arange(length) == last[:, None]
             return torch.where(chosen[:, :, None], found, -math.inf).amax(1, keepdim=True)
 
@@ -196,11 +199,11 @@ class CachedModel(nn.Module):
                 return self._calls(tokens, positions.clamp(min=0), tensors)
 
     def tensor_names(self) -> dict[str, tuple[str, bool]]:
-        """For each own parameter and buffer but the caches, the model's name and whether it is transposed."""
+        """Returns, by own parameter or buffer except caches, the name of the model's tensor and whether it is transposed."""
         return {own: (name, is_transposed) for name, (own, is_transposed) in self._tensors.items()}
 
     def _make_caches(self, slots: int, shapes: Sequence[tuple[tuple[int, int], tuple[int, int]]]) -> None:
-        """Registers buffers without tokens for calls of attention, whose heads and sizes are `shapes`."""
+        """Registers empty cache buffers; `shapes` lists heads and size of keys and of values per call of attention."""
         self.caches = []
         for i, kinds in enumerate(shapes):
             names = []
@@ -215,17 +218,17 @@ class CachedModel(nn.Module):
             self.caches.append((names[0], names[1]))
 
     def _empty(self, shape: tuple[int, int, int]) -> dict[str, torch.Tensor]:
-        """What the cache has before any token: zeros, under scales of 1; by the part of a name."""
+        """Returns the initial cache by the suffix of a buffer's name: zeros, with scales of 1."""
         if self._format is None:
             return {"": torch.zeros(shape)}
         return {f"_{part}": value for part, value in zip(PARTS, zeros(shape, self._format), strict=False)}
 
     def _store(self, tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """What the cache keeps of keys or values."""
+        """Converts keys or values to the format of the cache."""
         return (tensor,) if self._format is None else quantize(tensor, self._format)
 
     def _load(self, parts: Sequence[torch.Tensor], size: int) -> torch.Tensor:
-        """The keys or values that attention reads."""
+        """Converts cached keys or values to f32."""
         return parts[0] if self._format is None else dequantize(parts, self._format, size)
 
     def _take_tensors(self, model: nn.Module) -> None:
@@ -241,7 +244,11 @@ class CachedModel(nn.Module):
             self._tensors[name] = (own, False)
 
     def _whole(self, model: nn.Module) -> tuple[torch.Tensor, list[tuple[tuple[int, int], tuple[int, int]]]]:
-        """The logits of the model's own forward pass; of each call of attention heads and size of keys and values."""
+        """Runs the model without a cache and checks it.
+
+        Returns:
+          the logits; per call of attention, the number of heads and the size of keys and of values.
+        """
         tokens, positions = self._tokens()
         found = []
 
@@ -282,8 +289,11 @@ class CachedModel(nn.Module):
         return logits, found
 
     def _require_tokens_apart(self) -> None:
-        """CaptureError where tokens know each other by other ways than attention: without it, half of them may change
-        no bit of the others."""
+        """Raises CaptureError if tokens influence each other other than through attention.
+
+        The test replaces attention by a function without mixing; then half of the tokens must not change any bit of the
+        logits of the other half.
+        """
 
         def alone(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
             return value.repeat_interleave(query.shape[1] // value.shape[1], 1)
@@ -301,7 +311,7 @@ class CachedModel(nn.Module):
                     )
 
     def _check(self, whole: torch.Tensor) -> None:
-        """CaptureError where a cache changes the logits: the model does more than attention among its tokens."""
+        """Raises CaptureError if a cache changes the logits, because tokens interact other than through attention."""
         tokens, positions = self._tokens()
         slots = torch.zeros(1, dtype=torch.int64)
         greatest = whole.nan_to_num(0, 0, 0).abs().max().item()
@@ -312,7 +322,8 @@ class CachedModel(nn.Module):
                     "the logits of the model change when its attention reads a cache: expected a model that uses the "
                     "positions that it is given, and whose tokens know each other by causal attention alone"
                 )
-        # A model may look at what its last layer gives, and expect all tokens.
+        # The last linear layer computes only the logits of `last` unless the model uses the layer's result for all
+        # tokens.
         length = min(_PIECE, self.capacity)
         last = torch.tensor([length - 1])
         try:
@@ -324,19 +335,19 @@ class CachedModel(nn.Module):
             self._head = None
 
     def _tokens(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Tokens and positions of a request of the greatest length, to try the model on."""
+        """Returns tokens and positions of a request of maximum length, for testing the model."""
         positions = torch.arange(self.capacity)[None]
         return positions % 2, positions
 
 
 def _put(buffers: Sequence[torch.Tensor], places: tuple[torch.Tensor, ...], parts: Sequence[torch.Tensor]) -> None:
-    """Writes each part to the places of its buffer; the last one may have no dimension of elements."""
+    """Writes each part to the positions `places` of its buffer; the last part may lack the element dimension."""
     for buffer, part in zip(buffers, parts, strict=True):
         buffer.index_put_(places, part)
 
 
 class _Linears:
-    """The linear layers of a model, and which of them was called last."""
+    """Records which linear layer of a model was called last."""
 
     def __init__(self, model: nn.Module) -> None:
         self._modules = [
@@ -360,7 +371,7 @@ class _Linears:
         self._last = (module, result, result._version) if len(arguments) == 1 else None
 
     def giving(self, logits: Any) -> nn.Module | None:
-        """The layer that gave `logits` as they are, and nothing else."""
+        """Returns the layer whose only result was `logits`, unchanged; None if there is no such layer."""
         if self._last is None:
             return None
         module, result, version = self._last
@@ -369,7 +380,7 @@ class _Linears:
 
 @contextmanager
 def _before(module: nn.Module, change: Callable[[torch.Tensor], torch.Tensor]) -> Iterator[None]:
-    """Gives a module the changed argument meanwhile."""
+    """Applies `change` to the argument of a module's calls within the block."""
     handle = module.register_forward_pre_hook(lambda _, arguments: (change(arguments[0]),))
     try:
         yield
@@ -378,7 +389,11 @@ def _before(module: nn.Module, change: Callable[[torch.Tensor], torch.Tensor]) -
 
 
 def _caller(model: nn.Module) -> Callable[..., Any]:
-    """A call of a model with tokens and positions, and by name with other tensors in place of its own."""
+    """Returns a function that calls a model with tokens and positions, and replaces the model's tensors by name.
+
+    Raises:
+      CaptureError: the model's forward has fewer than two parameters.
+    """
     names = list(inspect.signature(model.forward).parameters)
     if len(names) < 2:
         raise CaptureError(
@@ -400,7 +415,7 @@ def _require_causal(
     dropout: float,
     is_causal: bool,
 ) -> None:
-    """CaptureError for operands of attention that a cache cannot serve."""
+    """Raises CaptureError if attention with these operands cannot use a cache."""
     if not (query.dim() == 4 and query.shape[2] == key.shape[2]):
         raise CaptureError(
             "expected attention among the tokens, query and key [rows, heads, length, size], got "
@@ -416,7 +431,7 @@ def _require_causal(
 
 
 def _is_causal(mask: torch.Tensor | None, length: int) -> bool:
-    """Whether a mask, of booleans or of numbers to add, hides later tokens alone."""
+    """Whether a mask, boolean or additive, hides exactly the later tokens."""
     if mask is None:
         return length == 1
     lower = torch.ones(length, length, dtype=torch.bool).tril()

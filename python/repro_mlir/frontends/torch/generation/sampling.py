@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(R3) The choice of a token in PyTorch's operators."""
+"""(R3) Sampling of a token, written with PyTorch's operators."""
 
 import math
 
@@ -13,7 +13,10 @@ from repro_mlir.program.imported import ImportedProgram
 
 
 def capture_sampling(vocabulary: int) -> ImportedProgram[CapturedGraph]:
-    """The choice of one of so many tokens; inputs and output as those of `generation.sampling.sampling_program`."""
+    """Captures the sampling of one of `vocabulary` tokens.
+
+    Inputs and output are those of `generation.sampling.sampling_program`.
+    """
     arguments = (torch.zeros(vocabulary), torch.ones(()), torch.ones((), dtype=torch.int64), torch.ones(()))
     return capture_graph(make_fx(_choose)(*arguments), arguments)
 
@@ -24,7 +27,7 @@ def _choose(
     ordered, tokens = torch.sort(logits, descending=True, stable=True)
     ranks = torch.arange(len(logits))
     scaled = torch.where(ranks < top_k, ordered / temperature, -math.inf)
-    # Those before a token decide on whether it is needed, so that the first one always is.
+    # A token is kept if the sum of the preceding weights is below top_p, so the first token is always kept.
     weights = torch.softmax(scaled, 0)
     sums = torch.cumsum(weights, 0)
     weights = torch.where(sums - weights < top_p, weights, 0.0)
