@@ -31,6 +31,7 @@ class NodeInterpreter(torch.fx.Interpreter):
         self.extra_traceback = False
 
     def run_node(self, node: torch.fx.Node) -> Any:
+        """Runs a node; raises a CaptureError with the node's origin if the node fails."""
         self.current = node
         try:
             return super().run_node(node)

@@ -296,6 +296,7 @@ class _Step:
         return named_modules("model", self.model)
 
     def rebuild_batch(self, tensors: Sequence[torch.Tensor]) -> Any:
+        """Returns a batch with these tensors and the constants of the captured batch."""
         remaining = iter(tensors)
         leaves = [next(remaining) if constant is TENSOR_LEAF else constant for constant in self.constants]
         return pytree.tree_unflatten(self.changing.replaced(leaves), self.batch_spec)
@@ -713,6 +714,7 @@ class _Traced:
         return graph, draws
 
     def graph(self) -> torch.fx.GraphModule:
+        """Returns the graph to lower."""
         return self.second[0]
 
     def entries(self, draws: bool) -> list[_StateTensor]:
@@ -754,10 +756,12 @@ class _Lowered:
     written: frozenset[str]
 
     def to_bytes(self) -> bytes:
+        """Serializes the result for the cache; `of_bytes` reads it."""
         return json.dumps([self.draws, sorted(self.written)]).encode() + b"\n" + self.text.encode()
 
     @classmethod
     def of_bytes(cls, data: bytes) -> Self:
+        """Reads the result of `to_bytes`."""
         head, _, text = data.partition(b"\n")
         draws, written = json.loads(head)
         return cls(text.decode(), draws, frozenset(written))

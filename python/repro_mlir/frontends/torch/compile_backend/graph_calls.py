@@ -118,7 +118,7 @@ class Calls:
         return addresses
 
     def _check_apart(self, tensors: Sequence[torch.Tensor], starts: Sequence[int], ends: Sequence[int]) -> None:
-        """Raises ReproError if a state shares memory with another tensor; torch.compile checks this only at compile time.
+        """Raises ReproError if a state shares memory with another tensor; torch.compile checks only when it compiles.
 
         Args:
           tensors: the states, then the inputs.

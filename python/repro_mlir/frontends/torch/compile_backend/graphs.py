@@ -45,6 +45,7 @@ class _Argument:
     position: int
 
     def of(self, arguments: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Returns the result of a call with these arguments of the graph and outputs of the program."""
         return arguments[self.position]
 
 

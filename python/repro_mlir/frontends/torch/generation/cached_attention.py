@@ -199,7 +199,7 @@ class CachedModel(nn.Module):
                 return self._calls(tokens, positions.clamp(min=0), tensors)
 
     def tensor_names(self) -> dict[str, tuple[str, bool]]:
-        """Returns, by own parameter or buffer except caches, the name of the model's tensor and whether it is transposed."""
+        """Returns for each parameter and buffer except caches the model's name and whether the tensor is transposed."""
         return {own: (name, is_transposed) for name, (own, is_transposed) in self._tensors.items()}
 
     def _make_caches(self, slots: int, shapes: Sequence[tuple[tuple[int, int], tuple[int, int]]]) -> None:
@@ -322,8 +322,8 @@ class CachedModel(nn.Module):
                     "the logits of the model change when its attention reads a cache: expected a model that uses the "
                     "positions that it is given, and whose tokens know each other by causal attention alone"
                 )
-        # The last linear layer computes only the logits of `last` unless the model uses the layer's result for all
-        # tokens.
+        # If a model depends on the number of tokens in the result of its last linear layer, the layer must compute the
+        # logits of all tokens instead of those of `last`.
         length = min(_PIECE, self.capacity)
         last = torch.tensor([length - 1])
         try:
