@@ -47,7 +47,7 @@ def refuse_hooks(parameters: Mapping[str, torch.nn.Parameter], optimizer: torch.
     (an evaluation), only the hooks of all modules are refused.
 
     Raises:
-      CaptureError: such a hook is registered, or `optimizer` is not an optimizer.
+      CaptureError: such a hook is registered, the optimizer's `step` was replaced, or `optimizer` is not an optimizer.
     """
     if optimizer is not None:
         require_optimizer(optimizer)

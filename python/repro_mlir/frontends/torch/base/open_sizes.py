@@ -165,7 +165,7 @@ class Sizes:
     def tracing(self) -> Iterator[None]:
         """Configures PyTorch for tracing `fake` tensors within the block."""
         with (
-            # PyTorch then assumes that an uncompared size is above 1, but only where the result also holds for 1.
+            # With this option, PyTorch treats a size that is never compared as above 1 where 1 gives the same result.
             symbols_config.patch(backed_size_oblivious=True),  # type: ignore[attr-defined]
             functorch_config.patch(fake_tensor_allow_unsafe_data_ptr_access=False),
         ):

@@ -705,7 +705,7 @@ class _Traced:
 
     @functools.cached_property
     def second(self) -> tuple[torch.fx.GraphModule, bool]:
-        """The graph to lower, and whether its program draws random numbers; only then the graph has seed and step."""
+        """The graph to lower, and whether its program draws random numbers; if not, the graph lacks seed and step."""
         graph = second_stage(self.first)
         seed = [node for node in graph.graph.nodes if node.op == "placeholder"][len(self.own)]
         draws = self.keeps_random or any(user.op != "output" for user in seed.users)
