@@ -1,4 +1,4 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Proofs of what was computed: receipts, disputes that find the first wrong operator, differences of targets."""
+"""Proofs of a computation: receipts, disputes that find the first wrong operator, and differences between targets."""

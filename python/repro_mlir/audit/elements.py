@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Two arrays of one type, element by element."""
+"""Compares two arrays of one type, element by element."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class ElementDifference:
     """The first element, row-major, in which two arrays differ.
 
     Attributes:
-      index: its index.
-      first, second: the value of each as shortest decimal text.
-      first_bits, second_bits: the bits of each in hexadecimal, NaNs canonical (V4).
-      ulps: for floats how many steps between neighbouring values lie between the two, for integers their distance;
-        None where one is a NaN.
-      count: how many elements differ.
-      size: how many elements there are.
-      max_ulps: the largest such distance of all elements; None where none has one.
+      index: the index of the element.
+      first, second: the value in each array, as the shortest decimal text.
+      first_bits, second_bits: the bits in each array in hexadecimal, with canonical NaNs (V4).
+      ulps: the distance of the two values: the number of steps between adjacent values for floats, the absolute
+        difference for integers; None if exactly one value is a NaN.
+      count: the number of elements that differ.
+      size: the number of elements of each array.
+      max_ulps: the largest `ulps` of all elements that differ; None if no such element has one.
     """
 
     index: tuple[int, ...]
@@ -49,20 +49,20 @@ class ElementDifference:
         )
 
     def report(self) -> dict[str, Any]:
-        """As JSON."""
+        """Returns the difference as a JSON object."""
         return {**self.__dict__, "index": list(self.index)}
 
 
 @float_environment()
 def bits_of(array: np.ndarray, kind: TensorType) -> np.ndarray:
-    """The elements of an array, held as base/numerics/tensors.py says, as unsigned integers; NaNs canonical (V4)."""
+    """Returns the elements of an array of base/numerics/tensors.py as unsigned integers, with canonical NaNs (V4)."""
     element = element_type(kind.element)
     return to_bits(_held(array, element), element)
 
 
 @float_environment()
 def first_difference(first: np.ndarray, second: np.ndarray, kind: TensorType) -> ElementDifference | None:
-    """How two arrays of type `kind` differ, None where all bits are equal (but for those of NaNs)."""
+    """Returns how two arrays of type `kind` differ; None if all bits are equal, where any two NaNs count as equal."""
     a, b = bits_of(first, kind), bits_of(second, kind)
     different = a != b
     count = int(np.count_nonzero(different))
@@ -89,12 +89,13 @@ def first_difference(first: np.ndarray, second: np.ndarray, kind: TensorType) ->
 
 @float_environment()
 def ulp_distances(first: np.ndarray, second: np.ndarray, kind: TensorType) -> np.ndarray:
-    """How far two arrays are apart, element by element.
+    """Computes the distance of two arrays in ulps, element by element.
 
-    Floats are numbered in their order, -0 and +0 alike, infinity next to the largest finite value.
+    Floats are numbered in ascending order; -0 and +0 have the same number, and infinity follows the largest finite
+    value.
 
     Returns:
-      f64 of the arrays' shape (exact below 2^53); -1 where exactly one is a NaN.
+      f64 of the arrays' shape (exact below 2^53); -1 where exactly one element is a NaN.
     """
     element = element_type(kind.element)
     a, b = _held(first, element), _held(second, element)
@@ -107,7 +108,7 @@ def ulp_distances(first: np.ndarray, second: np.ndarray, kind: TensorType) -> np
         magnitude = (bits & ~sign).astype(np.int64)
         places.append(np.where(bits & sign != 0, -magnitude, magnitude))
     with np.errstate(over="ignore"):
-        # Two f64 of opposite sign may be more than 2^63 apart.
+        # The numbers of two f64 values of opposite sign may differ by more than 2^63, which overflows int64.
         distance = np.abs(places[0].astype(np.float64) - places[1].astype(np.float64))
         near = np.abs(places[0] - places[1])
     distance = np.where(distance < 2.0**53, near, distance)
@@ -116,7 +117,7 @@ def ulp_distances(first: np.ndarray, second: np.ndarray, kind: TensorType) -> np
 
 
 def _held(array: np.ndarray, element: ElementType) -> np.ndarray:
-    """An array of base/numerics/tensors.py as the interpreter holds it."""
+    """Converts an array of base/numerics/tensors.py to the representation of the reference interpreter."""
     array = np.asarray(array)
     if element.is_storage:
         return from_bits(np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}").reshape(array.shape), element)

@@ -3,7 +3,8 @@
 
 """Merkle trees of labelled digests, with proofs that a leaf is in a tree.
 
-All hashes are BLAKE3 with 32 bytes. Each kind of hash begins with 16 bytes of its own, so that none passes for another.
+All hashes are BLAKE3 with 32 bytes. The input of each type of hash starts with a distinct prefix of 16 bytes (domain
+separation).
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ _ROOT = b"repro-root-v1\0\0\0"
 
 
 def leaf(label: str, digest: bytes) -> bytes:
-    """(C1) The leaf that says that the thing named `label` has this digest.
+    """(C1) Returns the leaf that states that the object named `label` has this digest.
 
     Args:
-      label: unique in its tree.
+      label: a name that is unique in the tree.
       digest: 32 bytes.
     """
     name = label.encode()
@@ -30,16 +31,16 @@ def leaf(label: str, digest: bytes) -> bytes:
 
 
 def root(leaves: Sequence[bytes]) -> bytes:
-    """(C2) The root of a tree over the leaves in their order, at least one.
+    """(C2) Returns the root of a tree over at least one leaf, in the given order.
 
-    Neighbours are joined level by level; a last node without neighbour goes up as it is. The root also covers the
-    number of leaves, so that a leaf's place in the tree is one.
+    Siblings are joined level by level; a last node without a sibling moves up unchanged. The root also covers the
+    number of leaves, so that a proof determines the index of its leaf.
     """
     return seal(len(leaves), levels(leaves)[-1][0])
 
 
 def levels(leaves: Sequence[bytes]) -> list[list[bytes]]:
-    """(C2) All nodes of a tree: the leaves, the level above them, and so on to the one at the top."""
+    """(C2) Returns all nodes of a tree, level by level from the leaves to the top node."""
     if not leaves:
         raise ValueError("expected at least one leaf")
     found = [list(leaves)]
@@ -49,14 +50,14 @@ def levels(leaves: Sequence[bytes]) -> list[list[bytes]]:
 
 
 def prove(leaves: Sequence[bytes], index: int) -> tuple[bytes, ...]:
-    """(C2) The neighbours on the way from a leaf to the root: at most log2 of the number of leaves, rounded up."""
+    """(C2) Returns the siblings on the path from a leaf to the root: at most ceil(log2(number of leaves))."""
     if not 0 <= index < len(leaves):
         raise IndexError(f"expected the number of a leaf below {len(leaves)}, got {index}")
     return path(levels(leaves), index)
 
 
 def path(levels: Sequence[Sequence[bytes]], index: int) -> tuple[bytes, ...]:
-    """(C2) `prove`, from the nodes of the tree."""
+    """(C2) Returns the same proof as `prove`, from the nodes of the tree."""
     found = []
     for level in levels[:-1]:
         if index ^ 1 < len(level):
@@ -66,7 +67,7 @@ def path(levels: Sequence[Sequence[bytes]], index: int) -> tuple[bytes, ...]:
 
 
 def proves(path: Sequence[bytes], leaf: bytes, index: int, count: int, root: bytes) -> bool:
-    """(C2) Whether `path` shows that `leaf` is number `index` of the `count` leaves under `root`."""
+    """(C2) Whether `path` proves that `leaf` has index `index` among the `count` leaves under `root`."""
     if not 0 <= index < count:
         return False
     here, width, rest = leaf, count, list(path)
@@ -86,10 +87,10 @@ def _join(level: list[bytes]) -> list[bytes]:
 
 
 def node(left: bytes, right: bytes) -> bytes:
-    """(C2) The node above two neighbours."""
+    """(C2) Returns the parent of two sibling nodes."""
     return blake3.blake3(_NODE + left + right).digest()
 
 
 def seal(count: int, top: bytes) -> bytes:
-    """(C2) The root of a tree with `count` leaves and the node `top` above them all."""
+    """(C2) Returns the root of a tree with `count` leaves and the top node `top`."""
     return blake3.blake3(_ROOT + struct.pack("<Q", count) + top).digest()

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Where two runs part: the first step, operator, tensor and element, and by how much."""
+"""Finds where two runs diverge: the first step, operator, tensor and element, and by how much."""
 
 from repro_mlir.audit.difference.report import Difference, OperatorDifference, TensorDifference
 from repro_mlir.audit.elements import ElementDifference

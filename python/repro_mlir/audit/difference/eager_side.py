@@ -1,12 +1,12 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""PyTorch beside our program.
+"""Compares a program with PyTorch's eager execution.
 
-A value of PyTorch is compared where the last operator that came from its ATen node gives a tensor of the same type, but
-for extents of 1; the other operators are steps on the way, and are left out. Where that last operator only moves data,
-as in a sum that keeps its dimensions, a difference is told of the operator of the node whose result it moves; a node
-that does nothing but move data is left out, as it differs where what it moves does.
+The value of an ATen node is compared with the result of the last operator that comes from the node, if both have the
+same type (extents of 1 are ignored). The node's other operators compute intermediate values and are not compared. If
+the last operator only moves data (a sum that keeps its dimensions), a difference is reported for the node's operator
+whose result it moves. A node that only moves data is not compared: it differs exactly if its operand differs.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class EagerSide:
     def __init__(self, graph: OperatorGraph, nodes: Sequence[str | None], eager: EagerGraph) -> None:
         """
         Args:
-          graph: of the program.
+          graph: the operators of the program.
           nodes: the ATen node of each operator, see `nodes_of`.
-          eager: the program's graph.
+          eager: the captured graph of the program.
         """
         self._graph = graph
         self._nodes = nodes
@@ -62,7 +62,7 @@ class EagerSide:
         return self._sources.get(operator.index, operator)
 
     def _source(self, operator: Operator) -> Operator | None:
-        """The last operator of the same node that computes what this one gives; None where there is none."""
+        """Returns the last operator of the same node that computes this operator's result; None if there is none."""
         if not self._graph.moves(operator):
             return operator
         node = self._nodes[operator.index]
@@ -72,8 +72,8 @@ class EagerSide:
 
 
 def nodes_of(named: Program) -> list[str | None]:
-    """The ATen node that each operator comes from, of a program with the names of nodes in its locations; None for one
-    without."""
+    """Returns the name of the ATen node of each operator in a program whose locations name nodes; None for an operator
+    whose location names no node."""
     with ir.Context():
         parsed = read_module(named.data)
         block = parsed.body.operations[0].regions[0].blocks[0]
@@ -82,7 +82,7 @@ def nodes_of(named: Program) -> list[str | None]:
 
 
 def _matches(graph: OperatorGraph, operators: Sequence[str | None], nodes: Mapping[str, TensorType]) -> dict[int, str]:
-    """The ATen node of each operator that ends one."""
+    """Maps the index of each operator that computes the value of an ATen node to the name of that node."""
     last = {
         name: operator.index
         for operator, name in zip(graph.operators, operators, strict=False)
@@ -94,7 +94,7 @@ def _matches(graph: OperatorGraph, operators: Sequence[str | None], nodes: Mappi
 
 
 def _gives(operator: Operator, kind: TensorType) -> bool:
-    """Whether all that an operator gives is one tensor of this type, but for extents of 1."""
+    """Whether an operator has one result, a tensor of this type; extents of 1 are ignored."""
     outputs = operator.outputs
     if len(outputs) != 1 or outputs[0].scalar:
         return False

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""`repro_mlir.diff`."""
+"""Implements `repro_mlir.diff`."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ def diff(
     exact_digits: int | None = None,
     precision: str | None = None,
 ) -> Difference | None:
-    """Where two runs part: the first step, operator, tensor and element.
+    """Finds where two runs diverge: the first step, operator, tensor and element.
 
     Args:
       first, second: two receipts, whose steps are run again on `targets[0]` (by default "cpu"); or one script that
         defines `training()`.
-      targets: for a script the two to compare: names as for `compile`, or "eager", which is PyTorch itself.
-      steps: for a script how many steps to run at most.
-      ulps: for a script how far apart elements may be.
+      targets: for a script, the two targets to compare: names as for `compile`, or "eager", which is PyTorch itself.
+      steps: for a script, the maximum number of steps to run.
+      ulps: for a script, the largest distance in ulps at which elements still count as equal.
       threads: see `compile`.
-      exact_digits, precision: for a script, in place of its options of these names, see `exact_contractions` and
+      exact_digits, precision: for a script, override its options of these names; see `exact_contractions` and
         `repro_mlir.precision.apply_precision`.
     Returns:
       the first difference, None if there is none.
     Raises:
-      ReproError: what cannot be compared.
+      ReproError: if the runs cannot be compared.
     """
     if second is not None:
         allow_numerics(exact_digits, precision, script=None)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A difference as one HTML page that needs nothing else."""
+"""Renders a difference as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ svg text { font: 12px ui-monospace, monospace; } .note { color: #666; } svg { ma
 """
 
 _SHOWN = 7
-"""Operators before and behind the first one that the drawing has."""
+"""The number of operators that the drawing shows on each side of the first one that differs."""
 
 _BOX_WIDTH, _BOX_HEIGHT, _GAP_X, _GAP_Y = 250, 48, 70, 14
 _COLORS = {"differs": "#d9534f", "equal": "#5a9e6f", "unknown": "#999999"}
 
 
 def escape(text: str) -> str:
-    """Text for HTML in which nothing changes the direction or is not to be seen."""
+    """Escapes text for HTML, including characters that are invisible or change the writing direction."""
     return html.escape(printable(text))
 
 
 def page(difference: Difference) -> str:
-    """The page as HTML text."""
+    """Returns the HTML text of the page."""
     first, second = (escape(name) for name in difference.names)
     parts = [f"<h1>{first} and {second} part at step {difference.step}</h1>"]
     if difference.note:
@@ -126,7 +126,7 @@ def _far(tensor: TensorDifference) -> str:
 
 
 def _drawing(graph: OperatorGraph, found: tuple[OperatorDifference, ...], equal: frozenset[int]) -> str:
-    """The first operator between those that it takes from and those that take from it."""
+    """Draws the first operator that differs between the producers of its operands and the users of its results."""
     middle = found[0].operator
     differing = {each.operator.index for each in found}
     before = list(middle.inputs)[:_SHOWN]

@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Where two receipts part.
+"""Finds where two receipts diverge.
 
-A receipt has hashes of every step but tensors only of some. What differs is shown from tensors where both receipts have
-or give them: stored batches and kept states, and what follows from them when the step is run again here.
+A receipt contains hashes of every step but tensors of only some steps. Differing elements are therefore shown only for
+tensors that both receipts provide: stored batches, kept states, and the results of running the step again from these.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from repro_mlir.program import Program
 
 
 class _Repeated:
-    """A receipt whose steps are run again here; the step that is explained is that of record `record`."""
+    """A receipt whose steps are run again in this process; `record` is the number of the record to explain."""
 
     def __init__(self, path: str | Path, target: str, threads: int | None) -> None:
         self.name = str(path)
@@ -45,7 +45,7 @@ class _Repeated:
         return operator
 
     def recorded(self, program: Program, results: Arrays) -> bool:
-        """Whether these results of the step are what the receipt has."""
+        """Whether the receipt's record has the hashes of these results of the step."""
         commitment = self.run.commitment(self.record)
         count = len(program.state)
         again = commit(program, commitment.cursor, results[:count], (), results[count:])
@@ -55,12 +55,12 @@ class _Repeated:
 def diff_receipts(
     first: str | Path, second: str | Path, target: str = "cpu", threads: int | None = None
 ) -> Difference | None:
-    """The first difference of two receipts of one program; None where one goes on as the other does.
+    """Returns the first difference between two receipts of one program; None if one continues the other.
 
     Args:
-      target, threads: where steps are run again, see `compile`.
+      target, threads: the target and threads with which steps are run again, see `compile`.
     Raises:
-      ReproError: no receipts, receipts of different programs, or a step that cannot be run again.
+      ReproError: for a file that is not a receipt, receipts of different programs, or a step that cannot be run again.
     """
     sides = _Repeated(first, target, threads), _Repeated(second, target, threads)
     headers = sides[0].receipt.header, sides[1].receipt.header
@@ -88,7 +88,7 @@ def diff_receipts(
 
 
 def _compare_states(sides: tuple[_Repeated, _Repeated], record: int, step: int, note: str) -> Difference:
-    """The difference of two states that users gave, after a record."""
+    """Returns the difference between two states that users have set, after record number `record`."""
     states = [side.run.state_after(record) for side in sides]
     given = compare_tensors(sides[0].receipt.header.state, states[0], states[1], 0)
     return Difference((sides[0].name, sides[1].name), step, given, note=note)

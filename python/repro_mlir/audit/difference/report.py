@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What was found where two runs part."""
+"""The report of where two runs diverge."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class TensorDifference:
     """A tensor that differs.
 
     Attributes:
-      name: of an input, a state tensor, an output, or the operator that gave it.
-      kind: its type.
+      name: the name of an input, a state tensor or an output, or of the operator that computed the tensor.
+      kind: the type of the tensor.
       element: the first element that differs.
-      histogram: how many elements are how far apart: label and count, from equal elements on.
+      histogram: the number of elements per range of ulp distance, as pairs of label and count; equal elements first.
     """
 
     name: str
@@ -32,7 +32,7 @@ class TensorDifference:
     histogram: tuple[tuple[str, int], ...] = field(repr=False)
 
     def report(self) -> dict[str, Any]:
-        """As JSON."""
+        """Returns the difference as a JSON object."""
         return {
             "name": self.name,
             "element_type": self.kind.element,
@@ -44,7 +44,11 @@ class TensorDifference:
 
 @dataclass(frozen=True)
 class OperatorDifference:
-    """An operator with a result that differs: the result that differs most."""
+    """An operator with a result that differs.
+
+    Attributes:
+      tensor: the operator's result with the largest difference.
+    """
 
     operator: Operator
     tensor: TensorDifference
@@ -52,16 +56,16 @@ class OperatorDifference:
 
 @dataclass(frozen=True)
 class Difference:
-    """Where two runs part.
+    """The point where two runs diverge.
 
     Attributes:
-      names: of the two.
-      step: the first step whose results differ, from 1; 0 for the initial state.
-      given: what the step was given and differs already: inputs, or the state before it.
-      operators: the operators that differ, in order; of long lists the first.
-      results: what the step gave and differs: new state and outputs.
-      compared: how many operators were compared, of how many that compute something.
-      note: what else there is to say.
+      names: the names of the two runs.
+      step: the first step whose results differ, counted from 1; 0 for the initial state.
+      given: the step's arguments that already differ: inputs, or the state before the step.
+      operators: the operators that differ, in order; only the first ones of a long list.
+      results: the step's results that differ: new state and outputs.
+      compared: the number of operators that were compared, and the number of operators that compute something.
+      note: a remark for the reader; may be empty.
       graph: the operators of the program.
       equal: the indices of operators that were compared and do not differ.
     """
@@ -78,13 +82,13 @@ class Difference:
 
     @property
     def first(self) -> TensorDifference | None:
-        """The tensor with which it begins: what was given, else of the first operator, else a result."""
+        """The first tensor that differs: an argument, else the result of an operator, else a result of the step."""
         if self.given:
             return self.given[0]
         return self.operators[0].tensor if self.operators else next(iter(self.results), None)
 
     def report(self) -> dict[str, Any]:
-        """As JSON."""
+        """Returns the difference as a JSON object."""
         return {
             "equal": False,
             "first": self.names[0],
@@ -102,7 +106,7 @@ class Difference:
         }
 
     def lines(self) -> list[str]:
-        """For people."""
+        """Returns the lines of a human-readable report."""
         told = [f"first    {self.names[0]}", f"second   {self.names[1]}", f"step     {self.step}"]
         if self.given:
             told += _described("given", self.given[0], len(self.given) - 1)
@@ -134,7 +138,7 @@ def _described(role: str, tensor: TensorDifference, more: int) -> list[str]:
 def compare(
     name: str, kind: TensorType, first: np.ndarray, second: np.ndarray, ulps: int = 0
 ) -> TensorDifference | None:
-    """How two tensors differ; None where they are equal, or no two elements are more than `ulps` apart."""
+    """Returns the difference of two tensors; None if they are equal or no two elements are more than `ulps` apart."""
     element = first_difference(first, second, kind)
     if element is None or (element.max_ulps is not None and element.max_ulps <= ulps and not _nan_apart(element)):
         return None

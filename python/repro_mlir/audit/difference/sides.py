@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Two executions of one program, step by step, until they part."""
+"""Runs one program on two sides, step by step, until their results differ."""
 
 from __future__ import annotations
 
@@ -19,26 +19,27 @@ from repro_mlir.execute.microbatches import compile_step
 Arrays = list[np.ndarray]
 
 _LISTED = 200
-"""Operators that a report lists."""
+"""The maximum number of operators that a report lists."""
 
 
 class Side(Protocol):
-    """One way to run a program. Arrays are as base/numerics/tensors.py holds them."""
+    """One method of running a program. Arrays are in the representation of base/numerics/tensors.py."""
 
     name: str
 
     def results(self, arrays: Sequence[np.ndarray]) -> Arrays:
-        """New state and outputs of a step, from the state before it and its inputs."""
+        """Returns the new state and the outputs of a step, given the state before the step and the step's inputs."""
 
     def values(self, arrays: Sequence[np.ndarray]) -> Iterator[tuple[Operator, tuple[np.ndarray, ...] | None]]:
-        """Each operator in order with what it gave (`Operator.outputs`); None where this side does not know."""
+        """Yields each operator in order with its results (`Operator.outputs`); None if this side does not know them."""
 
     def source(self, operator: Operator) -> Operator:
-        """The operator of which a difference in what `operator` gave is told: whose result it moves, or itself."""
+        """Returns the operator for which a difference in the result of `operator` is reported: the operator whose
+        result `operator` moves, or `operator` itself."""
 
 
 class TargetSide:
-    """A target of `compile`."""
+    """Runs a program on a target of `compile`."""
 
     def __init__(self, graph: OperatorGraph, target: str, threads: int | None = None) -> None:
         self.name = target
@@ -71,9 +72,9 @@ def find_difference(
     """Runs both sides from the initial state on the same inputs, each on its own state, until results differ.
 
     Args:
-      inputs: gives the inputs of the next step.
-      steps: how many at most.
-      ulps: how far apart elements may be.
+      inputs: returns the inputs of the next step.
+      steps: the maximum number of steps.
+      ulps: the largest distance in ulps at which elements still count as equal.
       advance: called after each step.
     Returns:
       the first difference; None if there is none.
@@ -101,7 +102,7 @@ def explain(
     results: Sequence[TensorDifference],
     ulps: int,
 ) -> Difference:
-    """Where in a step two sides part, which are known to give different results, or were given different arguments."""
+    """Finds where two sides diverge within a step, if their results or their arguments are known to differ."""
     program = graph.program
     given = compare_tensors((*program.state, *program.inputs), arguments[0], arguments[1], 0)
     operators, equal, compared = compare_operators(sides, arguments, ulps)
@@ -113,7 +114,7 @@ def explain(
 def compare_operators(
     sides: tuple[Side, Side], arguments: Sequence[Sequence[np.ndarray]], ulps: int
 ) -> tuple[tuple[OperatorDifference, ...], frozenset[int], int]:
-    """The operators that differ, in order; the indices of those that do not; and how many were compared."""
+    """Returns the operators that differ, in order; the indices of equal operators; the number of operators compared."""
     found: list[OperatorDifference] = []
     equal: set[int] = set()
     compared = 0
@@ -140,7 +141,7 @@ def compare_operators(
 def compare_tensors(
     kinds: Sequence[TensorType], first: Sequence[np.ndarray], second: Sequence[np.ndarray], ulps: int
 ) -> tuple[TensorDifference, ...]:
-    """Those of several tensors that differ."""
+    """Returns the differences of those tensors that differ."""
     pairs = zip(kinds, first, second, strict=True)
     found = [compare(kind.name, kind, a, b, ulps) for kind, a, b in pairs]
     return tuple(each for each in found if each is not None)

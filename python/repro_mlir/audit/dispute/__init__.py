@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Disputes: two runs that do not agree are narrowed to one operator, which a referee recomputes (docs/disputes.md)."""
+"""Disputes: two runs that disagree are narrowed down to one operator, which a referee recomputes (docs/disputes.md)."""
 
 from repro_mlir.audit.dispute.channels import Channel, FileChannel, LocalChannel, SocketChannel
 from repro_mlir.audit.dispute.party import Published

@@ -22,12 +22,16 @@ _FORMS = "tcp:HOST:PORT, unix:PATH or files:FOLDER"
 
 
 def is_address(text: str) -> bool:
-    """Whether the text begins like an address."""
+    """Whether the text starts with a type of address and a colon."""
     return text.partition(":")[0] in _KINDS and ":" in text
 
 
 def connect(address: str, timeout: float, token: bytes = NO_TOKEN) -> Channel:
-    """The way to a prover that shares a token. ReproError where there is none, or somebody else."""
+    """Returns a channel to a prover that shares the token.
+
+    Raises:
+      ReproError: if no prover answers, or the other end does not share the token.
+    """
     kind, place = parts(address)
     if kind == "files":
         return FileChannel(Path(place))
@@ -55,13 +59,13 @@ def connect(address: str, timeout: float, token: bytes = NO_TOKEN) -> Channel:
 
 
 def listen(address: str, token: bytes = NO_TOKEN) -> socket.socket:
-    """A socket that waits for a referee who shares a token.
+    """Returns a socket that waits for a referee who shares the token.
 
-    Without one whoever can connect is the referee, so that the address must be one of this machine: a path that only
-    this user can connect to, or a loopback address.
+    Without a token, any process that can connect acts as the referee. The address must then be local: a path to which
+    only this user can connect, or a loopback address.
 
     Raises:
-      ReproError: an address on which this process cannot listen, or one of other machines without a token.
+      ReproError: if this process cannot listen on the address, or other machines can reach it and there is no token.
     """
     kind, place = parts(address)
     try:
@@ -86,9 +90,9 @@ def listen(address: str, token: bytes = NO_TOKEN) -> socket.socket:
 
 
 def parts(address: str) -> tuple[str, str]:
-    """Kind and place of an address. ReproError without a place."""
+    """Splits an address into its type and its location; raises ReproError if the location is empty or contains NUL."""
     kind, _, place = address.partition(":")
-    # An empty place would be the folder that we are in, or a socket that nobody can find.
+    # An empty location would mean the current folder, or a socket that no peer can find.
     if not place or "\0" in place:
         raise ReproError(f"expected an address {_FORMS}, got {address!r}")
     return kind, place

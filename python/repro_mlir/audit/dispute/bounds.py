@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""How much a dispute between parties that answer takes: logarithmic in steps and operators (docs/disputes.md)."""
+"""Bounds on the traffic of a dispute in which both parties answer: logarithmic in steps and operators
+(docs/disputes.md)."""
 
 from __future__ import annotations
 
@@ -12,21 +13,21 @@ from functools import lru_cache
 from repro_mlir.audit.operators import OperatorGraph
 
 _QUESTION = 256
-"""Bytes of a question and of what its answer has beside lists of hashes."""
+"""The bytes of a question, plus those of its answer without the lists of hashes."""
 
 _HASH = 67
-"""Bytes of a hash in a list: 64 digits, quotes, comma."""
+"""The bytes of a hash in a list: 64 digits, quotes and a comma."""
 
 _FIRST_ALONE = 2
-"""Questions that the first party alone is asked: the program and the producers."""
+"""The number of questions that only the first party receives: those for the program and the producers."""
 
 _CLAIM = 64
-"""Bytes of a claim beside its hashes, and of the number by which it was asked for."""
+"""The bytes of a claim without its hashes, plus those of the operator's index in the question."""
 
 
 @dataclass(frozen=True)
 class Bound:
-    """What a referee and one party send each other at most.
+    """The maximum traffic between a referee and one party.
 
     Attributes:
       questions: see `Traffic.questions`.
@@ -38,24 +39,24 @@ class Bound:
 
 
 def bound(graph: OperatorGraph, records: int, index: int, header: int, *, first: bool, version: int) -> Bound:
-    """The bound of a dispute that ends at an operator, for one party.
+    """Returns the bound, for one party, of a dispute that ends at an operator.
 
-    With n records, m operators and an operator that takes i values from p operators, there are
+    With n records, m operators and an operator that has i operands from p producers, there are
 
-        7 + ceil(log2 n) + ceil(log2 m)         questions, and to the first party 2 + i more;
-        256 * questions + 67 * hashes + header  bytes, and of the first party 64 * p more.
+        7 + ceil(log2 n) + ceil(log2 m)         questions, plus 2 + i for the first party;
+        256 * questions + 67 * hashes + header  bytes, plus 64 * p for the first party.
 
-    The hashes are those of two commitments (in version 2 also the program's identity and signature, and of a step in
-    microbatches that of each), of the operator's claim, and from the first party those of p claims with ceil(log2 m)
-    more for each, to prove it.
+    The hashes are those of two commitments (version 2 adds the program's identity and signature, and one hash per
+    microbatch of a step in microbatches) and of the operator's claim. The first party adds those of p claims, each
+    with ceil(log2 m) hashes that prove the claim.
 
     Args:
       graph: the operators of the program.
-      records: of the shorter run.
-      index: of the operator.
-      header: bytes of the header.
-      first: whether the party is the one that is asked for the program and the operator's inputs.
-      version: of the receipts.
+      records: the number of records of the shorter run.
+      index: the index of the operator.
+      header: the bytes of the header.
+      first: whether this party receives the questions for the program and the operator's inputs.
+      version: the version of the receipts.
     """
     program, operator = graph.program, graph.operators[index]
     levels = _log2(len(graph.operators))
@@ -75,19 +76,19 @@ def bound(graph: OperatorGraph, records: int, index: int, header: int, *, first:
 
 
 def most_questions(graphs: Sequence[OperatorGraph], records: int) -> int:
-    """The questions of a dispute about any operator of the programs of a run, for either party; a prover answers no
-    more."""
+    """Returns the maximum number of questions to one party in a dispute about any operator of a run's programs; a
+    prover refuses further questions."""
     return max(_common_questions(graph, records) + _FIRST_ALONE + most_inputs(graph) for graph in graphs)
 
 
 def question_bytes(graphs: Sequence[OperatorGraph]) -> int:
-    """The bytes of a question about a run of these programs: a prover reads no more."""
+    """Returns the maximum bytes of a question about a run of these programs; a prover refuses longer questions."""
     return _QUESTION + _CLAIM * max(most_inputs(graph) for graph in graphs)
 
 
 @lru_cache(maxsize=8)
 def most_inputs(graph: OperatorGraph) -> int:
-    """The values that an operator takes at most, or a microbatch gives."""
+    """Returns the maximum number of operands of an operator, or of results of a microbatch if that is larger."""
     gives = (len(values) for values in graph.microbatches)
     return max((*(len(operator.inputs) for operator in graph.operators), *gives), default=0)
 
@@ -97,5 +98,5 @@ def _common_questions(graph: OperatorGraph, records: int) -> int:
 
 
 def _log2(count: int) -> int:
-    """The logarithm, rounded up."""
+    """Returns the base-2 logarithm, rounded up."""
     return max(count - 1, 0).bit_length()

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""How a referee reaches a prover: in this process, over a socket, or through files in a folder."""
+"""Channels from a referee to a prover: in this process, over a socket, or through files in a folder."""
 
 from __future__ import annotations
 
@@ -17,28 +17,32 @@ from repro_mlir.base.files.regular import TooLarge
 
 
 class Silence(Exception):
-    """No answer: too late, too long, or the connection is gone. The text says which."""
+    """Raised if there is no answer: it is late or too long, or the connection is closed. The text states which."""
 
 
 class TooLong(Silence):
-    """An answer of more bytes than may be read; the next question can be asked."""
+    """Raised if an answer exceeds the limit; the channel stays usable for the next question."""
 
 
 class Channel(Protocol):
-    """The way to one prover."""
+    """A connection to one prover."""
 
     def exchange(self, question: bytes, limit: int, timeout: float) -> bytes:
-        """Sends a question, returns the answer. Silence if none comes within `timeout` s, TooLong if it has more than
-        `limit` bytes."""
+        """Sends a question and returns the answer.
+
+        Raises:
+          Silence: if no answer arrives within `timeout` seconds.
+          TooLong: if the answer has more than `limit` bytes.
+        """
 
     def close(self) -> None:
         """Ends the conversation."""
 
 
 class LocalChannel:
-    """A prover in this process. It is not interrupted: it is our own.
+    """A prover in this process. It has no timeout because it is trusted.
 
-    ReproError where its run cannot be repeated here.
+    `exchange` raises ReproError if the prover's run cannot be repeated on this machine.
     """
 
     def __init__(self, prover: Prover) -> None:
@@ -69,7 +73,7 @@ class SocketChannel:
             raise Silence(f"no answer within {timeout:g} s") from None
         except (OSError, EOFError) as error:
             if isinstance(error, OSError) and error.errno in SHORTAGES:
-                # Our own: the other side is not to blame.
+                # This process has run out of a resource; the other side is not to blame.
                 raise
             raise Silence(f"the connection broke: {error}") from None
         except connection.TooLong as error:
@@ -85,7 +89,7 @@ class FileChannel:
     """A prover that watches a folder."""
 
     def __init__(self, folder: Path) -> None:
-        """ReproError for a folder that others can write to, or that was used before."""
+        """Raises ReproError if other users can write to the folder, or it contains messages of another dispute."""
         self._folder = Folder(folder)
         self._folder.check("question", "answer")
         self._count = 0
@@ -93,7 +97,7 @@ class FileChannel:
     def exchange(self, question: bytes, limit: int, timeout: float) -> bytes:
         deadline = time.monotonic() + timeout
         self._count += 1
-        # Where we cannot ask, nobody can answer.
+        # A failure to write the question is an error of the referee, not the prover's silence, so it is outside `try`.
         self._folder.write("question", self._count, question)
         try:
             return self._folder.read("answer", self._count, limit, deadline)

@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A socket between a prover and its referee: who the other end is, and whole messages of its own (docs/disputes.md).
+"""An authenticated socket between a prover and its referee, which carries whole messages (docs/disputes.md).
 
-Both ends hold a token, which is empty where none was agreed on. Each shows that it knows it by a keyed hash over random
-bytes of both, and every message has a keyed hash over its number in this conversation.
+Both ends have a token, which is empty if they did not agree on one. Each end proves that it knows the token by a keyed
+hash over random bytes of both ends. Every message has a keyed hash that covers its number in this conversation.
 """
 
 from __future__ import annotations
@@ -25,42 +25,47 @@ _QUESTION, _ANSWER = b"repro-question\0\0", b"repro-answer\0\0\0\0"
 _RANDOM = _HASH = 32
 
 _FRAME = struct.Struct("<I32s")
-"""Before each message: its length in bytes and its keyed hash."""
+"""The header of each message: its length in bytes and its keyed hash."""
 
 
 class Stranger(Exception):
-    """The other end is not the one that shares our token; the text says what it did."""
+    """Raised if the other end does not share the token; the text states what the other end did."""
 
 
 class TooLong(ValueError):
-    """A message of more bytes than may be read; the next one can be."""
+    """Raised if a message exceeds the limit; the next message can still be received."""
 
 
 class Connection:
-    """A conversation after the handshake."""
+    """A connection after the handshake."""
 
     def __init__(self, socket: socket.socket, key: bytes, sends: bytes, receives: bytes) -> None:
         self._socket = socket
         self._key = key
         self._sends, self._receives = sends, receives
         self._sent = self._received = 0
-        # Bytes of a message that was too long.
+        # Bytes of a message over the limit that are still in the socket.
         self._unread = 0
 
     def send(self, message: bytes, deadline: float) -> None:
-        """Sends a message. TimeoutError after the deadline (by time.monotonic), OSError if the other end closed."""
+        """Sends a message.
+
+        Raises:
+          TimeoutError: after the deadline (by time.monotonic).
+          OSError: if the other end has closed the connection.
+        """
         header = _FRAME.pack(len(message), self._hash(self._sends, self._sent, message))
         self._sent += 1
         _send(self._socket, header + message, deadline)
 
     def receive(self, limit: int, deadline: float) -> bytes:
-        """The next message.
+        """Receives the next message.
 
         Raises:
-          TimeoutError: not whole at the deadline (by time.monotonic).
-          EOFError, OSError: the other end closed.
-          TooLong: more than `limit` bytes.
-          ValueError: a message that the other end did not send at this place.
+          TimeoutError: if the message is incomplete at the deadline (by time.monotonic).
+          EOFError, OSError: if the other end has closed the connection.
+          TooLong: if the message has more than `limit` bytes.
+          ValueError: if the other end did not send these bytes as this message.
         """
         while self._unread:
             self._unread -= len(_receive(self._socket, min(self._unread, 1 << 20), deadline))
@@ -76,7 +81,7 @@ class Connection:
         return message
 
     def close(self) -> None:
-        """Ends the conversation."""
+        """Closes the connection."""
         self._socket.close()
 
     def _hash(self, direction: bytes, number: int, message: bytes) -> bytes:
@@ -85,14 +90,14 @@ class Connection:
 
 
 def accept(socket: socket.socket, token: bytes, deadline: float, admit: Callable[[], None]) -> Connection:
-    """The prover's side of the handshake: it shows nothing and computes nothing before the referee has shown itself.
+    """Performs the prover's side of the handshake; the prover proves and computes nothing until the referee has proven
+    that it knows the token.
 
     Args:
-      admit: called when the referee has shown itself, before it is told that it was accepted; what it raises ends the
-        handshake.
+      admit: called after the referee's proof and before the reply to it; an exception from `admit` ends the handshake.
     Raises:
-      Stranger: the other end does not know the token.
-      TimeoutError, EOFError, OSError: it says nothing.
+      Stranger: if the other end does not know the token.
+      TimeoutError, EOFError, OSError: if the other end does not reply.
     """
     mine = secrets.token_bytes(_RANDOM)
     _send(socket, _HELLO + mine, deadline)
@@ -106,7 +111,7 @@ def accept(socket: socket.socket, token: bytes, deadline: float, admit: Callable
 
 
 def connect(socket: socket.socket, token: bytes, deadline: float) -> Connection:
-    """The referee's side of the handshake. Raises as `accept`."""
+    """Performs the referee's side of the handshake. Raises the same exceptions as `accept`."""
     hello = _receive(socket, len(_HELLO) + _RANDOM, deadline)
     if hello[: len(_HELLO)] != _HELLO:
         raise Stranger("no prover of this version of the protocol is there")

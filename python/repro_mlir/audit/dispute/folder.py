@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A folder through which a referee and a prover of one user exchange messages.
+"""A folder through which a referee and a prover of the same user exchange messages.
 
-question-N.json is answered by answer-N.json, N from 1; each file appears whole. The folder is its owner's alone, so
-that nobody else puts a file there, and what lies there is read only if it is a regular file of the size that is due.
+answer-N.json answers question-N.json, with N from 1; each file appears atomically. Only the folder's owner may write
+to it, so that no other user can add a file, and a file is read only if it is regular and no larger than the limit.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ _POLL = 0.02
 
 
 class Folder:
-    """The files of one dispute."""
+    """The message files of one dispute."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def check(self, *empty_of: str) -> None:
-        """ReproError where others could write here, or messages with these names are left from another dispute."""
+        """Raises ReproError if other users can write to the folder, or it has messages of these names from another
+        dispute."""
         try:
             status = os.stat(self._path)
         except (OSError, ValueError):
@@ -41,7 +42,7 @@ class Folder:
                 raise ReproError(f"{self._path}: expected a folder without messages of another dispute")
 
     def write(self, name: str, number: int, data: bytes) -> None:
-        """Writes a message that appears with all its bytes. ReproError where it cannot be written."""
+        """Writes a message atomically. Raises ReproError if the message cannot be written."""
         path = self._file(name, number)
         partial = path.with_suffix(".partial")
         try:
@@ -54,11 +55,11 @@ class Folder:
             raise ReproError(f"cannot write {path}: {error.strerror}") from None
 
     def read(self, name: str, number: int, limit: int, deadline: float) -> bytes:
-        """Waits for a message.
+        """Waits for a message and returns its bytes.
 
         Raises:
-          TimeoutError: not there at the deadline (by time.monotonic).
-          ReproError: no regular file, or one of more than `limit` bytes.
+          TimeoutError: if there is no message at the deadline (by time.monotonic).
+          ReproError: if the message is not a regular file, or has more than `limit` bytes.
         """
         path = self._file(name, number)
         while not os.path.lexists(path):

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""One operator on which two parties differ, recomputed."""
+"""Recomputes the one operator on which two parties disagree."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def judge_operator(
     """Judges the first operator whose claims differ.
 
     Args:
-      record, step: the record of the chain, and which step it is.
-      claims: what each party says of it; both are bound to these by their trees.
-      tops: the node at the top of each party's tree; all operators before `index` are the same in both.
-      arguments: the hashes of the arguments of the step, on which both agree.
+      record, step: the number of the record in the chain, and the number of its step.
+      claims: each party's claim about the operator; the Merkle tree of each party commits it to its claim.
+      tops: the root of each party's Merkle tree; both trees have the same claims for all operators before `index`.
+      arguments: the hashes of the step's arguments, on which both parties agree.
     """
     operator = graph.operators[index]
     try:
@@ -53,7 +53,7 @@ def judge_operator(
                 break
     if wrong:
         return Verdict("operator", tuple(wrong), wrong, step, str(operator), operator)
-    # The inputs are right in both, so that what they differ in is what the operator gave.
+    # The inputs are right in both claims, so the claims differ in the operator's outputs.
     _check_size(operator, step)
     try:
         arrays = [
@@ -87,7 +87,7 @@ def judge_operator(
 
 
 def _check_size(operator: Operator, step: int) -> None:
-    """ReproError for an operator whose tensors are more than a referee takes."""
+    """Raises ReproError if an operator's tensors exceed the referee's limit."""
     size, most = sum(value.kind.nbytes for value in (*operator.inputs, *operator.outputs)), quotas.operator_bytes()
     if size > most:
         raise ReproError(
@@ -97,7 +97,7 @@ def _check_size(operator: Operator, step: int) -> None:
 
 
 def _recomputed(alone: Extraction, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The outputs of an operator. StepFailed for a check that fails (E1), ReproError where it takes too much."""
+    """Returns the outputs of an operator. Raises StepFailed if a check fails (E1), ReproError if it exceeds a limit."""
     program = alone.program
     data = interpret(program.data, tensor_record.encode(arrays, program.inputs))
     return tensor_record.decode(data, program.outputs, "an output")
@@ -106,7 +106,7 @@ def _recomputed(alone: Extraction, arrays: Sequence[np.ndarray]) -> list[np.ndar
 def _right_inputs(
     graph: OperatorGraph, record: int, operator: Operator, party: Party, top: bytes, arguments: Sequence[bytes]
 ) -> list[bytes]:
-    """The hashes that the inputs of an operator must have: of arguments, and of what earlier operators gave."""
+    """Returns the hashes that an operator's inputs must have: those of arguments and of earlier operators' outputs."""
     indices = sorted({value.producer for value in operator.inputs if value.producer is not None})
     claims = dict(zip(indices, party.producers(record, graph, indices, top), strict=True))
     return [
@@ -118,7 +118,7 @@ def _right_inputs(
 def _shown(
     party: Party, record: int, operator: Operator, place: int, claim: OperatorClaim, right: np.ndarray
 ) -> ElementDifference | str:
-    """The first element in which a party's tensor is wrong; or why that cannot be told."""
+    """Returns the first wrong element of a party's tensor, or the reason why it is unknown."""
     value = operator.outputs[place]
     try:
         array = party.tensor(record, operator.index, "output", place, value, claim.outputs[place])

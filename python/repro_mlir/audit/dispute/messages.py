@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The messages of a dispute: canonical JSON of exactly these forms (docs/disputes.md)."""
+"""The messages of a dispute, in canonical JSON with exactly these schemas (docs/disputes.md)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _ANSWERS = {
     ),
     "program": shapes.record({"data": shapes.text}),
     "link": shapes.record({"link": shapes.digest}),
-    # The initial state has no link before it; a change of the state has no program.
+    # The record of the initial state has no previous link; the record of a state change has no program.
     "record": shapes.record(
         {"cursor": _number, "state": _digests} | _claim,
         {"before": shapes.digest, "steps": _number, "program": shapes.digest, "signature": shapes.digest}
@@ -61,25 +61,25 @@ _REFUSAL = shapes.record({"error": shapes.text})
 
 
 class NoMessage(Exception):
-    """Bytes that are no message of these forms; the text says why."""
+    """Raised for bytes that do not match a message schema; the text states why."""
 
 
 class Refusal(Exception):
-    """An answer that says that there is none; the text is the reason given."""
+    """Raised if the other end refuses to answer; the text is the reason that it states."""
 
 
 def encode(message: Message) -> bytes:
-    """A message as it travels."""
+    """Encodes a message for transmission."""
     return canonical_json.dump(message)
 
 
 def refusal(reason: str) -> bytes:
-    """The answer that there is none, in ASCII: a reason may hold names of files, which need not be Unicode."""
+    """Encodes a refusal, in ASCII because a reason may contain file names that are not valid Unicode."""
     return encode({"error": reason.encode("ascii", "backslashreplace").decode()[:REASON_CHARACTERS]})
 
 
 def decode_question(data: bytes, limit: int) -> Message:
-    """A question from its bytes. NoMessage for bytes that are none, or more than `limit`."""
+    """Decodes a question. Raises NoMessage for bytes that are not a question, or more than `limit` bytes."""
     try:
         message = _load(data, limit, "the question")
         ask = message.get("ask")
@@ -92,11 +92,11 @@ def decode_question(data: bytes, limit: int) -> Message:
 
 
 def decode_answer(data: bytes, ask: str, limit: int) -> Message:
-    """The answer to a question from its bytes.
+    """Decodes the answer to the question named `ask`.
 
     Raises:
-      Refusal: the other end has no answer.
-      NoMessage: bytes that are no answer to this question, or more than `limit`.
+      Refusal: if the other end refuses to answer.
+      NoMessage: for bytes that are not an answer to this question, or more than `limit` bytes.
     """
     try:
         message = _load(data, limit, "the answer")

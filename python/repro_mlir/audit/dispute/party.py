@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A prover as its referee sees it: each answer is checked for its form and against what was said before."""
+"""The referee's view of a prover: each answer is checked for its format and against the prover's earlier answers."""
 
 from __future__ import annotations
 
@@ -41,21 +41,22 @@ from repro_mlir.sandbox import NoProgram, admit
 
 _SHORT = 1 << 12
 _DIGEST_TEXT = 70
-"""Bytes that a digest takes in a message, with quotes and comma."""
+"""The bytes of a digest in a message, with quotes and comma."""
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
 
 
 class Misconduct(Exception):
-    """A party that has lost by how it behaved: no answer, no sense, or another story. The text is the reason."""
+    """Raised if a party loses by its conduct: silence, malformed answers or contradictions. The text is the reason."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason[: quotas.REASON_CHARACTERS])
 
 
 def _judges(method: Callable[Concatenate[Party, _P], _T]) -> Callable[Concatenate[Party, _P], _T]:
-    """A method that asks the party something: a fault of ours in it is an error that names whose answer led there."""
+    """Decorates a method that asks the party a question: turns an unexpected exception, which is a fault of the
+    referee, into a ReproError that names the party whose answer caused it."""
 
     @functools.wraps(method)
     def ask(party: Party, *arguments: _P.args, **named: _P.kwargs) -> _T:
@@ -74,16 +75,16 @@ def _judges(method: Callable[Concatenate[Party, _P], _T]) -> Callable[Concatenat
 
 @dataclass(frozen=True)
 class Opening:
-    """What a party says that it ran.
+    """A party's claim about what it ran.
 
     Attributes:
       header: the fields of the header.
-      state: the state tensors that it names.
-      signature: all tensors that it names; None in a header of version 2, which names no program.
+      state: the state tensors that the header names.
+      signature: all tensors that the header names; None for a header of version 2, which names no program.
       link0: the link that follows from the header.
-      records: how many records.
-      steps: how many of them are steps.
-      link: the link after the last.
+      records: the number of records.
+      steps: the number of records that are steps.
+      link: the link after the last record.
     """
 
     header: dict[str, Any]
@@ -96,13 +97,13 @@ class Opening:
 
     @property
     def version(self) -> int:
-        """Of the receipt."""
+        """The version of the receipt."""
         return version_of_run(self.header)
 
 
 @dataclass(frozen=True)
 class Published:
-    """What a party made known of its run before the dispute: link 0, the number of records and the last link."""
+    """The facts about its run that a party published before the dispute: link 0, number of records and last link."""
 
     link0: bytes
     records: int
@@ -110,10 +111,10 @@ class Published:
 
 
 class Party:
-    """One side of a dispute, by name.
+    """One side of a dispute.
 
-    Each method that asks raises Misconduct where the party has lost by its answer, and ReproError where that cannot be
-    told.
+    Each method that asks a question raises Misconduct if the party loses by its answer, and ReproError if the referee
+    cannot decide that.
     """
 
     def __init__(
@@ -124,7 +125,12 @@ class Party:
         total: float = quotas.TOTAL_SECONDS,
         published: Published | None = None,
     ) -> None:
-        """`timeout` is in seconds for each answer, `total` for all of them."""
+        """
+        Args:
+          timeout: the seconds allowed for each answer.
+          total: the seconds allowed for all answers together.
+          published: what the party published about its run before the dispute; None to skip that check.
+        """
         self._published = published
         self.name = name
         self.traffic = Traffic()
@@ -133,14 +139,14 @@ class Party:
         self._left = total
 
     def close(self) -> None:
-        """Ends the conversation."""
+        """Closes the channel."""
         self._channel.close()
 
-    # --- What was run ---
+    # --- The run ---
 
     @_judges
     def opening(self) -> Opening:
-        """Header, number of steps and last link."""
+        """Requests the header, the number of records and steps, and the last link."""
         answer = self._ask({"ask": "opening"}, _SHORT + quotas.HEADER_BYTES)
         if answer["protocol"] != PROTOCOL:
             raise Misconduct(f"protocol {answer['protocol']}, expected {PROTOCOL}")
@@ -151,7 +157,7 @@ class Party:
             state = signature.state if signature is not None else tensors_from_json(header["state"])
         except ReproError as error:
             raise Misconduct(f"a header with a signature that none can be: {error}") from None
-        # The message is canonical, and so is each part of it.
+        # The message is canonical JSON, so the bytes of the header within it are canonical too.
         link0 = first_link(canonical_json.dump(header))
         if records == 0 and link != link0:
             raise Misconduct("a link of no records that does not follow from its header")
@@ -163,9 +169,9 @@ class Party:
 
     @_judges
     def program(self, identity: str) -> StepProgram:
-        """The program with this identity, (H2) or (B4), without an initial state.
+        """Requests the program with this identity, (H2) or (B4), without an initial state.
 
-        ReproError also for data that may be the program, but takes too much to be read.
+        Also raises ReproError for data that may be the program but is too expensive to read.
         """
         before = self.traffic.received
         try:
@@ -177,16 +183,16 @@ class Party:
 
     @_judges
     def link(self, record: int) -> bytes:
-        """The link after a record."""
+        """Requests the link after a record."""
         return bytes.fromhex(self._ask({"ask": "link", "record": record}, _SHORT)["link"])
 
     @_judges
     def record(self, record: int, link: bytes, opening: Opening, before: bytes | None = None) -> Commitment:
-        """The commitment of a record, which `link` follows from.
+        """Requests the commitment of a record, and checks that `link` follows from it.
 
         Args:
-          opening: what the party said first; record 0 must be the initial state of its header.
-          before: the link before it, where the party has given that already.
+          opening: the party's opening; record 0 must be the initial state of its header.
+          before: the link before the record, if the party has already stated it.
         """
         tensors = opening.signature if record else None
         size = _DIGEST_TEXT * len(opening.state)
@@ -230,7 +236,7 @@ class Party:
 
     @_judges
     def check_steps(self, opening: Opening) -> None:
-        """Whether the last record counts the steps that the party says it ran."""
+        """Checks that the last record counts the number of steps of the party's opening."""
         if opening.version > 1 and opening.records:
             counted = self.record(opening.records, opening.link, opening).steps
             if counted != opening.steps:
@@ -238,7 +244,7 @@ class Party:
 
     @_judges
     def check_tensors(self, opening: Opening, step: int, claim: Commitment, program: StepProgram) -> None:
-        """Whether a commitment of a step can be one of its program."""
+        """Checks that a step's commitment has the number of hashes that the step's program requires."""
         due = committed_microbatches(opening.header.get("microbatches_every"), step, program)
         if len(claim.microbatches) != due:
             raise Misconduct(f"expected the hashes of {due} microbatches, got {len(claim.microbatches)}")
@@ -251,12 +257,12 @@ class Party:
 
     @_judges
     def operators(self, record: int) -> bytes:
-        """The node at the top of the tree over the operators of a step."""
+        """Requests the top node of the Merkle tree over the operators of a step."""
         return bytes.fromhex(self._ask({"ask": "operators", "record": record}, _SHORT)["top"])
 
     @_judges
     def nodes(self, record: int, level: int, index: int, node: bytes) -> tuple[bytes, bytes]:
-        """The two nodes under a node of that tree."""
+        """Requests the two children of a node of the Merkle tree over the operators of a step."""
         answer = self._ask({"ask": "nodes", "record": record, "level": level, "index": index}, _SHORT)
         left, right = bytes.fromhex(answer["left"]), bytes.fromhex(answer["right"])
         if merkle.node(left, right) != node:
@@ -267,7 +273,7 @@ class Party:
 
     @_judges
     def operator(self, record: int, graph: OperatorGraph, index: int, leaf: bytes) -> OperatorClaim:
-        """What stands behind a leaf."""
+        """Requests the claim of an operator, whose hash must be `leaf`."""
         operator = graph.operators[index]
         counts = len(operator.inputs), len(operator.outputs)
         answer = self._ask({"ask": "operator", "record": record, "index": index}, _SHORT + _DIGEST_TEXT * sum(counts))
@@ -278,7 +284,7 @@ class Party:
 
     @_judges
     def producers(self, record: int, graph: OperatorGraph, indices: Sequence[int], top: bytes) -> list[OperatorClaim]:
-        """The claims of several operators, each proved to be in the tree under `top`."""
+        """Requests the claims of several operators, each with a proof that it is in the tree under `top`."""
         if not indices:
             return []
         count = len(graph.operators)
@@ -301,7 +307,7 @@ class Party:
 
     @_judges
     def tensor(self, record: int, index: int, role: str, position: int, value: Value, digest: bytes) -> np.ndarray:
-        """The elements of an input or output of an operator, which has this hash."""
+        """Requests the elements of an operator's input or output, whose hash must be `digest`."""
         kind = value.kind
         size = kind.nbytes
         question = {"ask": "tensor", "record": record, "index": index, "role": role, "position": position}
@@ -353,11 +359,11 @@ def _decoded(text: str, what: str) -> bytes:
 
 
 def _admitted(data: bytes, identity: str) -> StepProgram:
-    """The program with these bytes, in which a child process has found nothing that could harm the referee.
+    """Returns the program with these bytes, after a child process has checked that it is safe for the referee to read.
 
     Raises:
-      Misconduct: no program, or another one than that of the header.
-      ReproError: it takes too much to be read.
+      Misconduct: if the bytes are not a program, or a program with another identity.
+      ReproError: if the program is too expensive to read.
     """
     program: StepProgram
     try:

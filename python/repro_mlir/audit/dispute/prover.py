@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A prover: answers a referee's questions about its run (docs/disputes.md has the forms)."""
+"""A prover, which answers a referee's questions about its run (docs/disputes.md defines the messages)."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ from repro_mlir.base.numerics.hashing import tensor_bytes
 
 
 class QuestionError(ValueError):
-    """A question that has no answer."""
+    """Raised for a question that has no answer."""
 
 
 class Prover:
     """Answers the questions of one dispute about a run.
 
-    A dispute is about one step and one operator of it, and takes no more questions than docs/disputes.md says: a
-    referee causes one run of the steps up to that one, and one more of that step for the operator's tensors.
+    A dispute is about one step and one operator of that step, within the number of questions of docs/disputes.md. A
+    referee thus causes one run of the steps up to the step in dispute, and one more of that step for the operator's
+    tensors.
     """
 
     def __init__(self, run: Run) -> None:
@@ -52,10 +53,10 @@ class Prover:
         }
 
     def answer(self, question: bytes) -> bytes:
-        """The answer to one question, both as they travel.
+        """Returns the answer to one question, both as encoded messages.
 
-        What is no question, has no answer or is one too many gets {"error": ...}, and so does a run that contradicts
-        itself. ReproError where the run cannot be repeated here.
+        The answer is {"error": ...} if the question is malformed, has no answer or exceeds the number of questions, or
+        if the run contradicts its receipt. Raises ReproError if the run cannot be repeated on this machine.
         """
         try:
             return encode(self.reply(decode_question(question, bounds.question_bytes(self.run.graphs))))
@@ -63,7 +64,7 @@ class Prover:
             return refusal(str(error))
 
     def reply(self, question: Message) -> Message:
-        """The answer to one question. QuestionError for one that has none."""
+        """Returns the answer to one question. Raises QuestionError if the question has no answer."""
         limit = bounds.most_questions(self.run.graphs, self.run.records)
         if self._asked == limit:
             raise QuestionError(f"expected at most {limit} questions in a dispute")
@@ -154,14 +155,14 @@ class Prover:
         return {"data": _base64(tensor_bytes(array, value.kind.element))}
 
     def tree(self, record: int) -> OperatorTree:
-        """The operators of the step in dispute; runs it."""
+        """Returns the Merkle tree over the operators of the step in dispute; the first call runs the step."""
         self._settle_on_record(record)
         if self._tree is None:
             self._tree = commit_operators(self._graph_of(record), self.run.tracer(record), self.run.arrays(record))
         return self._tree
 
     def _values_of(self, record: int, operator: Operator) -> dict[Value, np.ndarray]:
-        """What the operator in dispute takes and gives; runs the step as far as that."""
+        """Returns the operands and results of the operator in dispute; the first call runs the step up to it."""
         if self._values is None:
             arrays = self.run.arrays(record)
             found = dict(zip(self._graph_of(record).arguments, arrays, strict=True))

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The referee: narrows a dispute to one operator and recomputes it (docs/disputes.md)."""
+"""The referee, which narrows a dispute down to one operator and recomputes that operator (docs/disputes.md)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NAMES = ("A", "B")
 
 
 class Ended(Exception):
-    """A verdict that ends a dispute at once."""
+    """Raised to end a dispute at once with a verdict."""
 
     def __init__(self, verdict: Verdict) -> None:
         super().__init__(verdict.outcome)
@@ -48,19 +48,20 @@ def settle(
     total: float = quotas.TOTAL_SECONDS,
     published: tuple[Published | None, Published | None] = (None, None),
 ) -> Verdict:
-    """Settles a dispute between the provers A, behind `first`, and B, behind `second`.
+    """Settles a dispute between prover A, on channel `first`, and prover B, on channel `second`.
 
     Args:
-      terms: what both agreed on beforehand, by which data are judged; by default the headers where they agree.
-      program: the program of both runs, where the referee has it already; else a party gives it.
-      timeout: seconds that a party has for each answer.
-      total: seconds that a party has for all its answers.
-      published: for each party what it made known before, which it must still say.
+      terms: the agreement of both parties before the runs, against which data are judged; by default the fields in
+        which both headers agree.
+      program: the program of both runs, if the referee already has it; else a party sends it.
+      timeout: the seconds that a party has for each answer.
+      total: the seconds that a party has for all its answers.
+      published: for each party, what it published before the dispute; its answers must agree with that.
     Returns:
-      the verdict; an honest party is never wrong in it, whatever the other does.
+      the verdict; an honest party is never wrong in it, whatever the other party does.
     Raises:
-      ReproError: terms or a program that no dispute can be about, or a fault of the referee's own, with the party
-        whose answer led to it where that is certain.
+      ReproError: for terms or a program that no dispute can be about, or a fault of the referee itself; the message
+        names the party whose answer caused the fault, if that is certain.
     """
     parties = (
         Party("A", first, timeout, total, published[0]),
@@ -89,7 +90,7 @@ class _Referee:
     step: int | None = None
 
     def both(self, ask: Callable[[int, Party], _T]) -> tuple[_T, _T]:
-        """Asks both parties; a party at fault has lost, and the other has not."""
+        """Asks both parties; if a party commits misconduct, ends the dispute with a verdict against that party only."""
         answers: list[_T] = []
         faults: dict[str, str] = {}
         for i, party in enumerate(self.parties):
@@ -107,14 +108,14 @@ class _Referee:
         self._compare_lengths(openings)
         found = self._first_different_record(openings)
         if found is None:
-            # Where the records part, they decide, and not how many they are.
+            # The number of steps matters only if all common records agree.
             self.both(lambda i, party: party.check_steps(openings[i]))
             return _agreement(openings)
         record, links, before = found
-        # The records of version 2 say which step they are.
+        # In version 2 a record need not be a step; the record before it states the number of steps so far.
         self.step = record if openings[0].version == 1 else None
         claims = self.both(lambda i, party: party.record(record, links[i], openings[i], before))
-        # Both gave the same link before this record, so that both must have the same to show for it.
+        # Both parties stated the same link before this record, so both have the same commitment of the previous record.
         previous = self.both(lambda i, party: party.record(record - 1, before, openings[i]))[0]
         self.step = record if openings[0].version == 1 else (previous.steps or 0) + 1
         due = self._due(record, claims, previous.cursor)
@@ -126,7 +127,7 @@ class _Referee:
         self._judge_data(program, self.step, claims, previous.cursor, due)
         return self._narrow(OperatorGraph(program), record, claims, (*previous.state, *claims[0].inputs))
 
-    # --- What was run ---
+    # --- The run ---
 
     def _compare_headers(self, openings: tuple[Opening, Opening]) -> None:
         different = first_different_field(openings[0].header, openings[1].header)
@@ -153,8 +154,8 @@ class _Referee:
             )
 
     def _false_signatures(self, openings: tuple[Opening, Opening]) -> dict[str, str]:
-        """The parties whose header gives the program's tensors another type than the program, and why; none where the
-        headers do not name one program."""
+        """Returns the parties whose header states other tensor types than the program, each with the reason. Returns no
+        party if the headers name different programs."""
         named = [opening.header["program"] for opening in openings if opening.version == 1]
         if len(named) < 2 or named[0] != named[1]:
             return {}
@@ -189,7 +190,7 @@ class _Referee:
             except Misconduct as fault:
                 raise Ended(Verdict("conduct", (party.name,), {party.name: str(fault)}, self.step)) from None
             except ReproError as error:
-                # Text that is too much for the referee may say the same as shorter text of the other party.
+                # The other party may have a shorter text of the same program, which the referee can read.
                 refused = refused or error
         assert refused is not None
         raise refused
@@ -197,7 +198,8 @@ class _Referee:
     def _first_different_record(
         self, openings: tuple[Opening, Opening]
     ) -> tuple[int, tuple[bytes, bytes], bytes] | None:
-        """The first record whose links differ, both links, and the one link before it; None where none differ."""
+        """Returns the first record whose links differ, both links after it, and the common link before it; None if all
+        links agree."""
         last = min(opening.records for opening in openings)
         agreed = openings[0].link0
         if last == 0:
@@ -223,7 +225,7 @@ class _Referee:
     def _due(
         self, record: int, claims: tuple[Commitment, Commitment], taken_before: int
     ) -> tuple[Due | None, Due | None]:
-        """What the terms say of the record, for each party: one may have skipped batches."""
+        """Returns the terms for the record of each party; these differ if one party has skipped batches."""
         terms = self.terms
         if terms is None:
             return None, None
@@ -240,7 +242,7 @@ class _Referee:
         due: tuple[Due | None, Due | None],
         openings: tuple[Opening, Opening],
     ) -> None:
-        """Ends the dispute where a party, or both, changed the state, or the steps are of different programs."""
+        """Ends the dispute if the record is a state change for at least one party, or a step of different programs."""
         if openings[0].version == 1:
             return
         step = (previous.steps or 0) + 1
@@ -342,7 +344,7 @@ class _Referee:
         index, nodes = 0, tops
         for level in range(len(widths) - 1, 0, -1):
             if 2 * index + 1 == widths[level - 1]:
-                # A last node without neighbour stands for itself.
+                # A last node without a sibling is its own parent.
                 index *= 2
                 continue
             below = self._below(record, level, index, nodes)
@@ -365,7 +367,8 @@ class _Referee:
         arguments: tuple[bytes, ...],
         top: bytes,
     ) -> Verdict:
-        """The operators are agreed on: a commitment that says something else is wrong."""
+        """Judges commitments that differ although both parties agree on the operators: a commitment that contradicts
+        the operators is wrong."""
         program, step = graph.program, self.step or record
         names = [
             *(f"state {kind.name}" for kind in program.state),
@@ -405,7 +408,7 @@ def _agreement(openings: tuple[Opening, Opening]) -> Verdict:
 
 
 def _kind(of: Commitment | Due, step: int) -> str:
-    """What a record is, of the next step `step`."""
+    """Describes a record, which is step number `step` or a state change before that step."""
     return (
         f"step {step} runs {of.program.hex()}"
         if of.program is not None
@@ -414,7 +417,7 @@ def _kind(of: Commitment | Due, step: int) -> str:
 
 
 def _signed(of: Commitment | Due) -> str:
-    """The signature of the program of a step."""
+    """Describes the signature of a step's program."""
     return f"signature {_told(of.signature)}"
 
 

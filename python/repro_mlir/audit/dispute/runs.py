@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What a prover has to defend: a run with its commitments and a way back to any step."""
+"""The run that a prover defends: its commitments, and a method of executing any step again."""
 
 from __future__ import annotations
 
@@ -27,43 +27,43 @@ Arrays = list[np.ndarray]
 
 
 class Run(Protocol):
-    """A run as its prover knows it. Records count from 1: steps, and changes of the state by the user; record 0 is the
-    initial state."""
+    """A run as its prover knows it. Record 0 is the initial state; records from 1 on are steps and state changes by the
+    user."""
 
     @property
     def graphs(self) -> Sequence[OperatorGraph]:
-        """The operators of each program."""
+        """The operators of each program of the run."""
 
     @property
     def header(self) -> bytes:
-        """What was to be run and from where: canonical JSON (C4)."""
+        """The programs and the initial state of the run, in canonical JSON (C4)."""
 
     @property
     def records(self) -> int:
-        """How many records there are."""
+        """The number of records, without record 0."""
 
     @property
     def steps(self) -> int:
-        """How many of them are steps."""
+        """The number of records that are steps."""
 
     def link(self, record: int) -> bytes:
-        """The link of the chain after a record."""
+        """Returns the link of the chain after a record."""
 
     def commitment(self, record: int) -> Commitment:
-        """The commitment of a record."""
+        """Returns the commitment of a record."""
 
     def graph_of(self, record: int) -> OperatorGraph | None:
-        """The operators of the program of a step; None for a change."""
+        """Returns the operators of a step's program; None for a state change."""
 
     def arrays(self, record: int) -> Arrays:
-        """The state before a step and its inputs, as base/numerics/tensors.py holds them."""
+        """Returns the state before a step and the step's inputs, in the representation of base/numerics/tensors.py."""
 
     def tracer(self, record: int) -> Tracer:
-        """What runs a step operator by operator."""
+        """Returns a tracer that runs a step operator by operator."""
 
 
 class RecordedRun:
-    """A run of a few steps of one program in memory: it executes them, keeps every state and commits to all."""
+    """A run of a few steps of one program in memory: executes the steps, keeps every state and commits to each step."""
 
     def __init__(
         self,
@@ -78,13 +78,13 @@ class RecordedRun:
     ) -> None:
         """
         Args:
-          program: the program; the run begins in its initial state.
+          program: the program; the run starts from its initial state.
           inputs: the inputs of each step.
-          execute: execute(step, state and inputs) gives the new state and the outputs.
-          tracer: runs a step operator by operator; by default the reference interpreter.
-          header: fields of the header in place of those that the run has, or beside them.
-          graph: the operators of the program, where they are known already.
-          version: of the receipts as which it commits.
+          execute: execute(step, state and inputs) returns the new state and the outputs.
+          tracer: returns the tracer that runs a step operator by operator; by default the reference interpreter.
+          header: fields that replace or extend those of the run's header.
+          graph: the operators of the program, if already known.
+          version: the version of receipts whose commitments the run uses.
         """
         self.version = version
         self.graph = graph or OperatorGraph(program)
@@ -141,7 +141,7 @@ class RecordedRun:
 
 
 class ReceiptRun:
-    """The run of a receipt; steps are repeated from the states that it keeps."""
+    """The run of a receipt; steps are executed again from the states that the receipt keeps."""
 
     def __init__(
         self,
@@ -154,9 +154,9 @@ class ReceiptRun:
         Args:
           receipt: a receipt or its directory.
           target, threads: see `compile`.
-          inputs: gives the inputs of each step; needed where the receipt does not store the batches.
+          inputs: returns the inputs of each step; required if the receipt does not store the batches.
         Raises:
-          ReproError: no receipt, or an unknown target.
+          ReproError: if there is no valid receipt, or the target is unknown.
         """
         check_target(target)
         self._receipt = receipt if isinstance(receipt, Receipt) else Receipt(receipt)
@@ -193,14 +193,15 @@ class ReceiptRun:
         return None if program is None else self.graphs[program]
 
     def state_after(self, record: int) -> Arrays:
-        """The state after a record, as base/numerics/tensors.py holds it; it is run to from a kept one."""
+        """Returns the state after a record, in the representation of base/numerics/tensors.py; executes the records
+        since the last kept state."""
         with closing(self._replay()) as replay:
             for earlier in records_to_execute([record] if record else [], list_files(self._receipt.path).kept):
                 replay.run(earlier)
             return [array.copy() for array in replay.state_before(record + 1).values()]
 
     def arrays(self, record: int) -> Arrays:
-        # A script gives its batches in order, once.
+        # The arrays are cached because a script yields its batches in order and only once.
         if self._last is None or self._last[0] != record:
             with closing(self._replay()) as replay:
                 for earlier in records_to_execute([record], list_files(self._receipt.path).kept)[:-1]:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A prover that waits for a referee, among strangers."""
+"""Serves a prover to a referee, while processes without the token may connect too."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ _POLL = 0.05
 def serve_socket(
     run: Run, listener: socket.socket, token: bytes = NO_TOKEN, total: float = quotas.TOTAL_SECONDS
 ) -> int:
-    """Answers a referee who connects to `listener`, shows that it knows the token, asks, and closes the connection.
+    """Answers one referee, who connects to `listener`, proves that it knows the token, asks, and closes the connection.
 
-    Others may connect meanwhile: they are given a few seconds and no work.
+    Other processes may connect meanwhile; each is disconnected after a few seconds and causes no computation.
 
     Args:
-      total: seconds that a party has for all its answers; see `quotas.patience`.
+      total: the seconds that a party has for all its answers; see `quotas.patience`.
     Returns:
-      how many questions were answered.
+      the number of questions answered.
     """
     return _Server(run, token, total).serve(listener)
 
 
 def serve_files(run: Run, folder: Path, total: float = quotas.TOTAL_SECONDS) -> int:
-    """Answers question-N.json in `folder` with answer-N.json, N from 1, until none comes any more.
+    """Answers question-N.json in `folder` with answer-N.json, N from 1, until the wait for a question times out.
 
     Args:
       total: as for `serve_socket`.
     Returns:
-      how many questions were answered.
+      the number of questions answered.
     Raises:
-      ReproError: a folder that others can write to or that was used before, or a question that is no file.
+      ReproError: if other users can write to the folder, it was used before, or a question is not a regular file.
     """
     files = Folder(folder)
     files.check("answer")
@@ -61,7 +61,7 @@ def serve_files(run: Run, folder: Path, total: float = quotas.TOTAL_SECONDS) -> 
 
 
 def _answer(prover: Prover, question: bytes) -> bytes:
-    """The prover's answer; where the run cannot be repeated here, that there is none."""
+    """Returns the prover's answer; a refusal if the run cannot be repeated on this machine."""
     try:
         return prover.answer(question)
     except Exception as error:
@@ -69,12 +69,12 @@ def _answer(prover: Prover, question: bytes) -> bytes:
 
 
 class _Peer:
-    """Whoever has connected.
+    """The other end of a connection.
 
     Attributes:
-      admitted: whether it has shown that it knows the token.
-      answered: the questions that were answered.
-      asks: whether one is being answered.
+      admitted: whether the peer has proven that it knows the token.
+      answered: the number of the peer's questions that were answered.
+      asks: whether a question of the peer is being answered.
     """
 
     def __init__(self, connected: socket.socket) -> None:
@@ -84,13 +84,13 @@ class _Peer:
         self.asks = False
 
     def hang_up(self) -> None:
-        """Wakes the thread that waits for the other end."""
+        """Shuts the connection down, which wakes the thread that waits for the peer."""
         with suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
 
 
 class _Server:
-    """A thread for each of a bounded number of peers; where one more connects, a stranger is disconnected."""
+    """Runs one thread per peer. At the maximum number of peers, a new peer displaces one that has not proven itself."""
 
     def __init__(self, run: Run, token: bytes, total: float) -> None:
         self._run = run
@@ -98,7 +98,7 @@ class _Server:
         self._patience = quotas.patience(total)
         self._question_limit = bounds.question_bytes(run.graphs)
         self._peers: dict[_Peer, threading.Thread] = {}
-        # Of the dictionary; and of the run, of which one question is answered at a time.
+        # `_lock` guards `_peers` and `_referee`; `_work` lets one question at a time use the run.
         self._lock, self._work = threading.Lock(), threading.Lock()
         self._referee: _Peer | None = None
         self._ended = threading.Event()
@@ -111,7 +111,7 @@ class _Server:
             except TimeoutError:
                 continue
             except OSError:
-                # A peer that has gone already, or more of them than this process may have files.
+                # The peer has already closed the connection, or this process has no file descriptors left.
                 time.sleep(_POLL)
                 continue
             self._begin(_Peer(connected))
@@ -137,10 +137,10 @@ class _Server:
         thread.start()
 
     def _stranger(self) -> _Peer | None:
-        """The peer that has been silent for longest, of those that may be disconnected."""
+        """Returns the oldest peer that may be disconnected; None if there is none."""
         silent = [peer for peer in self._peers if not peer.admitted]
         if not silent and self._token == NO_TOKEN:
-            # Anybody can be admitted, so that only a question tells a referee from a stranger.
+            # Without a token every peer is admitted, so only a question distinguishes a referee from a stranger.
             silent = [peer for peer in self._peers if not (peer.answered or peer.asks)]
         return next(iter(silent), None)
 
@@ -151,7 +151,7 @@ class _Server:
             peer.admitted = True
 
     def _converse(self, peer: _Peer) -> None:
-        # A peer that hangs up, is too slow or talks nonsense ends its own thread and nothing else.
+        # A peer that disconnects, is too slow or sends malformed messages ends only its own thread.
         with peer.socket, suppress(OSError, EOFError, ValueError, Stranger):
             deadline = time.monotonic() + quotas.HANDSHAKE_SECONDS
             link = connection.accept(peer.socket, self._token, deadline, lambda: self._admit(peer))

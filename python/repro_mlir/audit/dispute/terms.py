@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Terms: what two parties agreed on before either ran, by which a referee judges data."""
+"""Terms: the agreement of two parties before their runs, against which a referee judges data."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from repro_mlir.base.errors import ReproError
 
 @dataclass(frozen=True)
 class Due:
-    """What a record was to be given.
+    """The agreed data of one record.
 
     Attributes:
       inputs: the hash (H1) of each input of the step.
-      program: the identity (H2) of its program; None where the header has it, and of a change.
-      state: of a change, the hash (H1) of each state tensor after it; None for a step.
-      signature: the hash (C7) of names and types of its inputs and outputs; None where `program` is.
+      program: the identity (H2) of the step's program; None if the header has it, and for a state change.
+      state: for a state change, the hash (H1) of each state tensor after it; None for a step.
+      signature: the hash (C7) of the names and types of the program's inputs and outputs; None if `program` is None.
     """
 
     inputs: tuple[bytes, ...]
@@ -37,18 +37,18 @@ class Due:
 
 
 DueRecord = Callable[[int, Commitment], Due | None]
-"""Gives what a record, from 1, was to be given, of which a party has this commitment; None where nobody knows."""
+"""Maps the number of a record, from 1, and a party's commitment of it to the agreed data; None if these are unknown."""
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What was to be run.
+    """The run that the parties agreed on.
 
     Attributes:
-      header: fields that a header must have, or what gives them for a header of either version; fields that are not
-        named here are free.
-      record: what each record was to be given.
-      steps: how many steps; None where that is free.
+      header: fields that a header must have, or a function that returns them for a given header of either version;
+        other fields are free.
+      record: returns the agreed data of each record.
+      steps: the number of steps; None if that is free.
     """
 
     header: Mapping[str, Any] | Callable[[Mapping[str, Any]], Mapping[str, Any]]
@@ -56,13 +56,14 @@ class Terms:
     steps: int | None = None
 
     def first_breach(self, header: Mapping[str, Any]) -> tuple[str, str, str] | None:
-        """The first field of a header that breaks the terms: its path, its value and what was agreed."""
+        """Returns the first field of a header that breaks the terms: its path, its value and the agreed value; None if
+        there is no such field."""
         due = self.header(header) if callable(self.header) else self.header
         return first_different_field({name: header.get(name) for name in due}, due)
 
 
 def terms_of_receipt(receipt: Receipt) -> Terms:
-    """What was run in `receipt` is what was to be run; its results, and after how many steps it ended, do not count."""
+    """Returns the terms that require the run of `receipt`, regardless of its results and its number of steps."""
 
     def due(number: int, claim: Commitment) -> Due | None:
         if not 1 <= number <= receipt.log.records:
@@ -83,12 +84,12 @@ def terms_of_script(
     precision: str | None = None,
     seconds: float = quotas.TOTAL_SECONDS,
 ) -> Terms:
-    """What `repro train` would run is what was to be run.
+    """Returns the terms that require the run of `repro train` on a script.
 
     Args:
-      seconds: for the script to give the batches up to the disputed one.
+      seconds: the time in which the script must yield the batches up to the disputed one.
     Raises:
-      ReproError: a script that cannot be captured.
+      ReproError: if the script cannot be captured.
     """
     source = ScriptBatches(script, exact_digits, precision)
     source.refuse_other_states()
@@ -97,9 +98,9 @@ def terms_of_script(
     def due(number: int, claim: Commitment) -> Due | None:
         deadline, cursor = time.monotonic() + seconds, claim.cursor
         if claim.steps is not None and claim.program is None:
-            # What the user does to the state is no part of a script's batches.
+            # A script's batches do not determine the state changes by the user.
             return None
-        # Batches come in their order; those on the way may be asked for later.
+        # Batches come in order; the earlier ones are kept because a later call may request them.
         while len(found) < cursor:
             if time.monotonic() > deadline:
                 raise ReproError(f"no verdict: {script} gave {len(found)} of {cursor} batches within {seconds:g} s")

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What a referee decides."""
+"""The verdict of a referee."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from repro_mlir.base.files.npz import write_arrays
 from repro_mlir.base.printing import foreign
 
 _LONGEST = 1000
-"""Characters of a reason, which may quote a party."""
+"""The maximum characters of a reason, which may quote a party."""
 
 
 @dataclass
 class Traffic:
-    """What a referee and one party sent each other.
+    """The traffic between a referee and one party.
 
     Attributes:
-      questions: messages of the referee; each had one answer.
-      sent: bytes of the questions.
-      received: bytes of the answers.
-      tensors: bytes of those answers that hold tensors, which are part of `received`.
-      program: bytes of the answer that holds the program, which is part of `received`.
+      questions: the number of the referee's messages; each had one answer.
+      sent: the bytes of the questions.
+      received: the bytes of the answers.
+      tensors: the bytes of the answers that contain tensors; included in `received`.
+      program: the bytes of the answer that contains the program; included in `received`.
     """
 
     questions: int = 0
@@ -41,23 +41,23 @@ class Traffic:
 
     @property
     def narrowing(self) -> int:
-        """Bytes both ways without tensors and the program: what is logarithmic in steps and operators."""
+        """The bytes in both directions except tensors and the program; logarithmic in steps and operators."""
         return self.sent + self.received - self.tensors - self.program
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """An operator as a program of its own, and the inputs to which both parties are committed."""
+    """An operator as a separate program, and the inputs to which both parties have committed."""
 
     extraction: Extraction
     inputs: tuple[np.ndarray, ...]
 
     def save(self, folder: str | Path) -> None:
-        """Writes operator.repro and inputs.npz, with which `repro run` gives the operator's outputs on any target.
+        """Writes operator.repro and inputs.npz, from which `repro run` computes the operator's outputs on any target.
 
-        ReproError where they cannot be written.
+        Raises ReproError if the files cannot be written.
         """
-        # Names are a party's: two may be the same, and NumPy has a use of its own for some.
+        # A party chose the input names: two may be equal, and some have a special meaning for NumPy.
         inputs = tuple(replace(kind, name=f"input {i}") for i, kind in enumerate(self.extraction.program.inputs))
         program = replace(self.extraction.program, inputs=inputs)
         arrays = {kind.name: array for kind, array in zip(inputs, self.inputs, strict=True)}
@@ -71,21 +71,21 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How a dispute ended.
+    """The outcome of a dispute.
 
     Attributes:
-      outcome: what the parties disagree about: "agreement" (nothing), "length" (one stopped earlier), "header",
-        "data" (a batch or another input of a step), "operator" (what an operator computed or took), "commitment" (a
-        step's commitment does not follow from its operators) or "conduct" (silence, nonsense, another story).
-      wrong: the parties that are wrong, of "A" and "B"; none if they agree or nothing shows who is.
-      reasons: why each of them is wrong.
-      step: the first step on which they disagree, from 1.
-      subject: the field, input, tensor or operator that it is about.
-      operator: the operator, where one was found.
-      values: the first element in which a party's tensor differs from what the referee computed (first value the
-        party's, second the referee's), by party.
-      evidence: the operator's inputs, where it was recomputed; see `Evidence.save`.
-      traffic: by party.
+      outcome: the subject of the disagreement: "agreement" (none), "length" (one run is shorter), "header", "data" (a
+        batch or another input of a step), "operator" (an operator's inputs or results), "commitment" (a step's
+        commitment does not follow from its operators) or "conduct" (silence, malformed answers, contradictions).
+      wrong: the parties, "A" or "B", that are wrong; empty if they agree or the referee cannot decide.
+      reasons: for each wrong party, the reason; if no party is found wrong, a remark on each.
+      step: the first step on which the parties disagree, from 1.
+      subject: the field, input, tensor or operator in dispute.
+      operator: the operator in dispute, if one was found.
+      values: for each party, the first element in which its tensor differs from the referee's (the party's value is
+        `first`, the referee's value is `second`).
+      evidence: the operator and its inputs, if the operator was recomputed; see `Evidence.save`.
+      traffic: the traffic of each party.
     """
 
     outcome: str
@@ -99,7 +99,7 @@ class Verdict:
     traffic: dict[str, Traffic] = field(default_factory=dict)
 
     def report(self) -> dict[str, Any]:
-        """As JSON."""
+        """Returns the verdict as a JSON object."""
         operator = self.operator
         return {
             "outcome": self.outcome,
@@ -113,7 +113,7 @@ class Verdict:
         }
 
     def lines(self) -> list[str]:
-        """For people."""
+        """Returns the lines of a human-readable report."""
         if self.outcome == "agreement":
             told = ["the runs agree"]
         elif self.wrong:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The operators of a step: the operations of a canonical program one by one, with every value between them."""
+"""The operators of a step: the individual operations of a canonical program, and the values between them."""
 
 from repro_mlir.audit.operators.extraction import Extraction, Extractor
 from repro_mlir.audit.operators.graph import Operator, OperatorGraph, Value

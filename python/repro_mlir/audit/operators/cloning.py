@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Operators of one program written into another one."""
+"""Clones operators of one program into another program."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from repro_mlir import ir
 
 
 def operations_of(module: ir.Module) -> list[Any]:
-    """The operators of a canonical program: the operations of `main`, the return excepted."""
+    """Returns the operators of a canonical program: the operations of `main` without its return."""
     return [operation.operation for operation in module.body.operations[0].regions[0].blocks[0].operations][:-1]
 
 
 def clone(old: Any, renamed: dict[ir.Value, ir.Value]) -> list[ir.Value]:
-    """Writes an operation anew at the present place; gives its results.
+    """Clones an operation at the current insertion point and returns the results of the clone.
 
     Args:
-      renamed: what stands for the values that it uses; gets what stands for those that it gives.
+      renamed: maps values of the original program to values of the new one; the function adds the results.
     """
     new = old.clone()
     _rename(new, renamed)
@@ -29,7 +29,7 @@ def clone(old: Any, renamed: dict[ir.Value, ir.Value]) -> list[ir.Value]:
 
 
 def _rename(operation: Any, renamed: dict[ir.Value, ir.Value]) -> None:
-    """Replaces operands, also of the operations within; what is defined within is in no dictionary."""
+    """Replaces the operands of an operation and of its nested operations; values defined in its regions stay."""
     for position, operand in enumerate(operation.operands):
         if operand in renamed:
             operation.operands[position] = renamed[operand]

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What a prover commits to in a step: a tree with a leaf per operator."""
+"""A prover's commitment to the operators of a step: a Merkle tree with one leaf per operator."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _OPERATOR = b"repro-operator\0\0"
 
 @dataclass(frozen=True)
 class OperatorClaim:
-    """What an operator took and gave.
+    """A claim about the inputs and outputs of an operator.
 
     Attributes:
-      inputs: the hash (H1) of each of `Operator.inputs`.
-      outputs: the hash (H1) of each of `Operator.outputs`.
+      inputs: the hash (H1) of each element of `Operator.inputs`.
+      outputs: the hash (H1) of each element of `Operator.outputs`.
     """
 
     inputs: tuple[bytes, ...]
     outputs: tuple[bytes, ...]
 
     def leaf(self, program: bytes, index: int) -> bytes:
-        """(O1) The leaf of operator `index` of the step with the identity `program`, (H2) or (B4).
+        """(O1) Returns the leaf of operator `index` of the step with the identity `program`, (H2) or (B4).
 
-        Identity and index name the operator: what it does, and which values are its inputs.
+        The identity and the index determine the operation and which values are its inputs.
         """
         counts = struct.pack("<QII", index, len(self.inputs), len(self.outputs))
         content = _OPERATOR + program + counts + b"".join((*self.inputs, *self.outputs))
@@ -43,7 +43,7 @@ class OperatorClaim:
 
 
 class OperatorTree:
-    """(O2) The claims of all operators of one step and the tree over their leaves."""
+    """(O2) The claims of all operators of one step, and the Merkle tree over their leaves."""
 
     def __init__(self, program: bytes, claims: Sequence[OperatorClaim]) -> None:
         self.claims = tuple(claims)
@@ -51,24 +51,24 @@ class OperatorTree:
 
     @cached_property
     def levels(self) -> list[list[bytes]]:
-        """All nodes, see `merkle.levels`; of a step without operators the hash of nothing."""
+        """All nodes, see `merkle.levels`; for a step without operators, the hash of the empty string."""
         return merkle.levels(self.leaves) if self.leaves else [[blake3.blake3().digest()]]
 
     @property
     def root(self) -> bytes:
-        """The root: 32 bytes that stand for every value of the step."""
+        """The root: 32 bytes that commit to every value of the step."""
         return merkle.seal(len(self.leaves), self.levels[-1][0])
 
 
 def commit_operators(graph: OperatorGraph, tracer: Tracer, arrays: Sequence[np.ndarray]) -> OperatorTree:
-    """Runs a step and commits to each operator of it.
+    """Runs a step and commits to each of its operators.
 
     Args:
       graph: the operators of the program.
-      tracer: runs them.
+      tracer: runs the operators.
       arrays: the state before the step, then the inputs.
     Raises:
-      StepFailed: (E1) a check of the program failed.
+      StepFailed: (E1) if a check of the program fails.
     """
     hashes = {value: value_hash(value, array) for value, array in zip(graph.arguments, arrays, strict=True)}
     claims = []
@@ -79,7 +79,7 @@ def commit_operators(graph: OperatorGraph, tracer: Tracer, arrays: Sequence[np.n
 
 
 def claim_of(operator: Operator, hashes: dict[Value, bytes]) -> OperatorClaim:
-    """The claim of an operator whose values have these hashes."""
+    """Returns the claim of an operator, given the hashes of its values."""
     return OperatorClaim(
         tuple(hashes[value] for value in operator.inputs), tuple(hashes[value] for value in operator.outputs)
     )

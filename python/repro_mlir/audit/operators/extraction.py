@@ -1,11 +1,11 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A part of a program as a canonical program of its own.
+"""Extracts a part of a program as a separate canonical program.
 
-The operators a to b - 1 become a program whose inputs are the values that they take from elsewhere and whose outputs
-are all that they compute. Since nothing after the canonical module may change a bit, any target gives the values
-between the operators exactly as the whole program has them. Scalars pass as tensors of rank 0, `index` as i64.
+The operators a to b - 1 become a program whose inputs are their operands from outside the part, and whose outputs are
+all their results. No lowering of a canonical program may change a bit, so any target computes these values exactly as
+it does in the whole program. Scalars are passed as tensors of rank 0, `index` values as i64.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Extraction:
     """A part of a program.
 
     Attributes:
-      program: without state; its inputs and outputs are those below, in order.
-      inputs: the values of the whole program that it takes.
-      outputs: the values of the whole program that it gives.
+      program: the part as a program without state; its inputs and outputs correspond to `inputs` and `outputs`.
+      inputs: the values of the whole program that the part uses.
+      outputs: the values of the whole program that the part computes.
     """
 
     program: Program = field(repr=False)
@@ -38,7 +38,7 @@ class Extraction:
 
 
 class Extractor:
-    """Cuts programs out of one program."""
+    """Extracts parts of one program."""
 
     def __init__(self, graph: OperatorGraph) -> None:
         self._graph = graph
@@ -50,11 +50,11 @@ class Extractor:
             self._operations = operations_of(self._module)
 
     def single(self, index: int) -> Extraction:
-        """One operator alone."""
+        """Extracts one operator."""
         return self.extract(index, index + 1)
 
     def extract(self, begin: int, end: int) -> Extraction:
-        """The operators `begin` to `end` - 1. ReproError for another range than one within the program."""
+        """Extracts the operators `begin` to `end` - 1. Raises ReproError if the range is not within the program."""
         operators = self._graph.operators
         if not 0 <= begin < end <= len(operators):
             raise ReproError(f"expected a range of operators within 0 .. {len(operators)}, got {begin} .. {end}")
@@ -62,7 +62,7 @@ class Extractor:
         inside = {value for operator in part for value in operator.results}
         outside = dict.fromkeys(value for operator in part for value in operator.operands if value not in inside)
         inputs = tuple(value for value in outside if not value.inline)
-        # A constant is an output only where it is what the part is about.
+        # A constant is an output only if it is the only operator of the part.
         outputs = tuple(
             value for operator in part for value in operator.outputs if not operator.inline or len(part) == 1
         )
@@ -92,7 +92,7 @@ class Extractor:
                 renamed: dict[ir.Value, ir.Value] = {}
                 for value, argument in zip(inputs, block.arguments, strict=True):
                     renamed[self._old(value)] = self._from_tensor(value, argument)
-                # Those of one part come in their order: an operator is never used before it stands.
+                # The operators keep their order, so that each one is cloned before its users.
                 for index in [*dict.fromkeys(value.producer for value in inline), *part]:
                     assert index is not None
                     clone(self._operations[index], renamed)

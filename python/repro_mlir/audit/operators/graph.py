@@ -1,11 +1,11 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A canonical program as a list of operators and the values that they exchange.
+"""A canonical program as a list of operators and the values between them.
 
-An *operator* is an operation of the one block of `main`, the return excepted. Its index is its position there, so that
-the identity of the program (H2) and the index name it. Constants and `tensor.empty` are operators too, but what they
-give is part of the text of those that use it: such values are *inline*, and nobody has to hand them over.
+An *operator* is an operation of the only block of `main`, except the return. Its index is its position in the block, so
+the program's identity (H2) and the index identify the operator. Constants and `tensor.empty` are operators too, but
+their results are *inline*: extracted parts contain copies of these operators instead of receiving the values as inputs.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class Value:
     """An argument of the program or a result of an operator.
 
     Attributes:
-      producer: index of the operator; None for an argument.
-      position: which of its results, or of the arguments.
-      kind: name, element type and shape as an array; `index` is held as i64, a scalar with shape ().
+      producer: the index of the operator that computes the value; None for an argument.
+      position: the position among the operator's results, or among the arguments.
+      kind: the name, element type and shape of the value's array; `index` is stored as i64, a scalar has shape ().
       element: MLIR's name of the element type.
-      scalar: whether it is no tensor.
-      inline: whether it is a constant or a tensor without defined elements.
+      scalar: whether the value is not a tensor.
+      inline: whether the value is a constant or a tensor without defined elements.
     """
 
     producer: int | None
@@ -48,7 +48,7 @@ class Value:
 
     @property
     def name(self) -> str:
-        """An argument's name, or the operator and its index."""
+        """The name of the argument, or the name and index of the operator."""
         return self.kind.name
 
 
@@ -57,14 +57,14 @@ class Operator:
     """One operation of `main`.
 
     Attributes:
-      index: its position in `main`.
+      index: the position in `main`.
       name: MLIR's name of the operation.
-      operands: the distinct values that it uses, those that its body takes from outside behind its own operands.
-      results: the values that it gives.
-      location: `file:line:column` of the Python line that it comes from; else the module of the model or the phase of
-        the step, such as `module encoder.0`; empty where neither is known.
-      module: the module of the model that it belongs to, where that is known beside a line; of a step in microbatches
-        the phase of the step, such as `microbatch 3`; else empty.
+      operands: the distinct values that the operation uses: its operands, then the values that its regions capture.
+      results: the results of the operation.
+      location: `file:line:column` of the Python line that the operator comes from; else the module of the model or the
+        phase of the step, such as `module encoder.0`; empty if neither is known.
+      module: the module of the model that the operator belongs to, if known in addition to a line; in a step in
+        microbatches, the phase of the step, such as `microbatch 3`; else empty.
     """
 
     index: int
@@ -76,22 +76,22 @@ class Operator:
 
     @property
     def inputs(self) -> tuple[Value, ...]:
-        """The operands that have to be computed: all but constants and tensors without defined elements."""
+        """The operands except constants and tensors without defined elements."""
         return tuple(value for value in self.operands if not value.inline)
 
     @property
     def outputs(self) -> tuple[Value, ...]:
-        """The results that have defined elements: none for `tensor.empty`."""
+        """The results with defined elements; `tensor.empty` has none."""
         return () if self.name == EMPTY else self.results
 
     @property
     def inline(self) -> bool:
-        """Whether it computes nothing: a constant or a `tensor.empty`."""
+        """Whether the operator computes nothing, as a constant or a `tensor.empty`."""
         return self.name in (CONSTANT, EMPTY)
 
     @property
     def line(self) -> str | None:
-        """`file:line` of its Python source, or the module or phase that it belongs to; None where neither is known."""
+        """The `file:line` of the Python source, or else the operator's module or phase; None if neither is known."""
         parts = self.location.rsplit(":", 2)
         if len(parts) == 3 and parts[1].isdigit() and parts[2].isdigit():
             return foreign(f"{parts[0]}:{parts[1]}")
@@ -102,30 +102,30 @@ class Operator:
 
     @property
     def origin(self) -> str:
-        """`line` and `module`, each where it is known."""
+        """The `line` and the `module`, as far as they are known."""
         return ", ".join(dict.fromkeys(part for part in (self.line, foreign(self.module)) if part))
 
 
 class OperatorGraph:
-    """The operators of a step in order.
+    """The operators of a step, in order.
 
     Attributes:
       step: the step.
-      program: the step as one canonical program: itself, or of one in microbatches what `unroll` gives.
-      phases: of a step in microbatches what its operators compute, a part of the step behind the other; else empty.
-      microbatches: what each microbatch gives, the sums of `part`; else empty.
+      program: the step as one canonical program: `step` itself, or the result of `unroll` for a step in microbatches.
+      phases: for a step in microbatches, consecutive ranges of operators, each with a description; else empty.
+      microbatches: for a step in microbatches, the values that each microbatch computes; else empty.
       arguments: the arguments of `main`: state, then inputs.
       operators: the operators; `operators[i].index == i`.
-      results: what `main` returns: new state, then outputs.
+      results: the values that `main` returns: new state, then outputs.
     """
 
     def __init__(self, step: StepProgram, modules: Mapping[int, str] = MappingProxyType({})) -> None:
         """
         Args:
           step: the step.
-          modules: what is known of the modules of operators, by index.
+          modules: the modules of operators, by operator index, as far as they are known.
         Raises:
-          ReproError: a step in microbatches that has too many operators.
+          ReproError: if a step in microbatches has too many operators.
         """
         self.step = step
         self.phases: tuple[tuple[range, str], ...] = ()
@@ -163,13 +163,13 @@ class OperatorGraph:
 
     @cached_property
     def last_uses(self) -> dict[Value, int]:
-        """Index of the last operator that uses a value; the number of operators for what `main` returns."""
+        """The index of the last operator that uses each value; the number of operators for values that `main` returns."""
         uses = {value: operator.index for operator in self.operators for value in operator.operands}
         uses.update((value, len(self.operators)) for value in self.results)
         return uses
 
     def moves(self, operator: Operator) -> bool:
-        """Whether an operator only moves data: each element that it gives is one that it takes, or a constant."""
+        """Whether an operator only moves data: each element of its results is a constant or an element of an operand."""
         if operator.name == "linalg.generic":
             (body,) = self.operations[operator.index].regions
             return all(operation.name == "linalg.index" for operation in body.operations)
@@ -177,7 +177,7 @@ class OperatorGraph:
 
     @cached_property
     def users(self) -> dict[Value, tuple[int, ...]]:
-        """The indices of the operators that use a value."""
+        """The indices of the operators that use each value."""
         found: dict[Value, list[int]] = {}
         for operator in self.operators:
             for value in operator.operands:
@@ -186,7 +186,7 @@ class OperatorGraph:
 
 
 def used_numbers(operation: Operation) -> list[int]:
-    """The numbers of the distinct values that an operation uses, those of its regions last."""
+    """Returns the numbers of the distinct values that an operation uses: its operands, then those of its regions."""
     captured = sorted(set().union(*(region.captured() for region in operation.regions)))
     return list(dict.fromkeys((*operation.operands, *captured)))
 

@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A step with all values between its operators, on any target.
+"""Runs a step on any target and returns all values between its operators.
 
-Compiled targets run the program in parts (see extraction.py), each of which gives back all that it computes; a part is
-bounded in operators and bytes, so that memory is, beyond one part, what the rest of the step still needs.
+Compiled targets run the program in parts (see extraction.py), each of which returns all its values. A part is bounded
+in operators and bytes, so memory is limited to the values of one part and those that the rest of the step still uses.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _PART_BYTES = 256 << 20
 _PART_OPERATORS = 128
 
 Override = Callable[[Operator, tuple[np.ndarray, ...]], tuple[np.ndarray, ...]]
-"""Takes an operator and what it computed, returns what the rest of the step is to use instead."""
+"""Maps an operator and its computed results to the results that the rest of the step uses instead."""
 
 
 def value_hash(value: Value, array: np.ndarray) -> bytes:
-    """The hash (H1) of a value; a scalar counts as a tensor of rank 0."""
+    """Returns the hash (H1) of a value; a scalar counts as a tensor of rank 0."""
     return tensor_digest(array, value.kind.element)
 
 
 def run_extraction(extraction: Extraction, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The outputs of a part of a program by the reference interpreter. StepFailed for a check that fails (E1)."""
+    """Computes the outputs of a part with the reference interpreter. Raises StepFailed if a check fails (E1)."""
     _, outputs = compile(extraction.program, "reference", 1)({}, *arrays)
     return list(outputs.values())
 
@@ -45,7 +45,7 @@ def run_extraction(extraction: Extraction, arrays: Sequence[np.ndarray]) -> list
 class Tracer:
     """Runs steps of a program operator by operator.
 
-    Arrays are as base/numerics/tensors.py holds them.
+    Arrays are in the representation of base/numerics/tensors.py.
     """
 
     def __init__(
@@ -57,12 +57,11 @@ class Tracer:
     ) -> None:
         """
         Args:
-          graph: the operators.
+          graph: the operators of the step.
           target, threads: see `compile`.
-          override: only for the target "reference": what operators are to have computed instead, to see what
-            follows from it.
+          override: replaces results of operators, to see the consequences; only for the target "reference".
         Raises:
-          ReproError: an override on another target.
+          ReproError: if there is an override for another target.
         """
         if override is not None and target != "reference":
             raise ReproError(f"expected the target reference where operators are overridden, got {target}")
@@ -72,12 +71,12 @@ class Tracer:
         self._override = override
 
     def run(self, arrays: Sequence[np.ndarray]) -> Iterator[tuple[Operator, tuple[np.ndarray, ...]]]:
-        """One step: each operator in order with its outputs (`Operator.outputs`).
+        """Runs one step and yields each operator in order with its outputs (`Operator.outputs`).
 
         Args:
-          arrays: an array per argument of the program: the state before the step, then the inputs.
+          arrays: one array per argument of the program: the state before the step, then the inputs.
         Raises:
-          StepFailed: (E1) a check of the program failed.
+          StepFailed: (E1) if a check of the program fails.
         """
         graph = self.graph
         if len(arrays) != len(graph.arguments):
@@ -91,7 +90,7 @@ class Tracer:
                     env.pop(value, None)
 
     def results(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """What the program returns for these arguments: new state, then outputs. StepFailed as `run`."""
+        """Returns the program's results for these arguments: new state, then outputs. Raises StepFailed as `run` does."""
         found = dict(zip(self.graph.arguments, arrays, strict=True))
         wanted = set(self.graph.results)
         for operator, values in self.run(arrays):
@@ -117,7 +116,7 @@ class Tracer:
 
     @cached_property
     def _constants(self) -> dict[Value, np.ndarray]:
-        """The values of constants, and zeros for those of tensor.empty (F6)."""
+        """The values of constants, and zeros for the results of `tensor.empty` (F6)."""
         return {
             value: _inline(value, self.graph.operations[operator.index])
             for operator in self.graph.operators
@@ -132,7 +131,7 @@ class Tracer:
         extractor = Extractor(self.graph)
         parts = []
         begin = size = 0
-        # All microbatches have the same parts, so that these are compiled once.
+        # Parts end where microbatches end, so all microbatches have equal parts, which are compiled once.
         ends = {len(self.graph.operators), *(indices.stop for indices, _ in self.graph.phases)}
         for operator in self.graph.operators:
             size += sum(value.kind.nbytes for value in operator.outputs if not value.inline)
@@ -165,7 +164,7 @@ def _inline(value: Value, operation: Operation) -> np.ndarray:
 
 @float_environment()
 def _imported(value: Value, array: np.ndarray) -> np.ndarray:
-    """An array as the interpreter holds it."""
+    """Converts an array of base/numerics/tensors.py to the representation of the reference interpreter."""
     element = element_type(value.kind.element)
     if element.is_storage:
         return from_bits(array.view(f"u{array.dtype.itemsize}"), element)
@@ -174,7 +173,7 @@ def _imported(value: Value, array: np.ndarray) -> np.ndarray:
 
 @float_environment()
 def _exported(value: Value, array: np.ndarray) -> np.ndarray:
-    """An array of the interpreter as base/numerics/tensors.py holds it, NaNs canonical (V4)."""
+    """Converts an array of the interpreter to that of base/numerics/tensors.py, with canonical NaNs (V4)."""
     kind = element_type(value.kind.element)
     if kind.is_float:
         bits = to_bits(array, kind)

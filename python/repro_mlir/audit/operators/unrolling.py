@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A step in microbatches as one canonical program: what (B1) to (B3) say, operator by operator.
+"""Unrolls a step in microbatches into one canonical program, by the rules (B1) to (B3).
 
-The program of a microbatch stands there once for each, with the batch cut before it and the sums added behind it, in
-the order in which one process computes them.
+The unrolled program contains the microbatch program once per microbatch, after the operators that cut the batch. The
+additions of the sums follow the microbatches, in the order in which a single process executes them.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ from repro_mlir.program.canonical import read_module, write_module
 from repro_mlir.program.microbatches import MicrobatchProgram
 
 MOST_OPERATORS = 1 << 17
-"""With the operations within them. They are read one by one, which takes about a minute."""
+"""The maximum number of operators, including nested operations. Reading that many takes about a minute."""
 
 
 Place = tuple[int | None, int]
-"""A value: the number of the operator that gives it, None for an argument, and its position there."""
+"""Identifies a value: the index of its operator (None for an argument), and its position among the results or
+arguments."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,9 @@ class Unrolled:
     """A step in microbatches as one program.
 
     Attributes:
-      program: of the same state, inputs and outputs, bit by bit.
-      phases: what its operators compute, a part of the step behind the other.
-      gives: by microbatch, its sums and the new state of its own.
+      program: a program with the same state, inputs and outputs as the step, bit for bit.
+      phases: consecutive ranges of operators, each with a description of what they compute.
+      gives: for each microbatch, its sums and the new values of its own state.
     """
 
     program: Program
@@ -48,13 +49,13 @@ class Unrolled:
 
 
 def unroll(step: MicrobatchProgram) -> Unrolled:
-    """The one program of a step in microbatches. ReproError for one of too many operators."""
+    """Unrolls a step in microbatches into one program. Raises ReproError if that has too many operators."""
     with ir.Context(), ir.Location.unknown():
         return _Unroller(step).run()
 
 
 class _Unroller:
-    """Writes the program, in the present context."""
+    """Writes the unrolled program in the current MLIR context."""
 
     def __init__(self, step: MicrobatchProgram) -> None:
         self._step = step
@@ -101,7 +102,7 @@ class _Unroller:
                 found = self._inline(self._part, with_rows[number])
                 gives.append(tuple(self._places[value] for value in found))
                 self._end_phase(f"microbatch {number}")
-                # (B2) calls for the microbatches in their order.
+                # (B2) `fold` calls `part` for the microbatches in ascending order, so `new` is in that order too.
                 new.append(found[len(step.sums) :])
                 return found[: len(step.sums)]
 
@@ -132,7 +133,7 @@ class _Unroller:
         return Unrolled(program, tuple(self._phases), tuple(gives))
 
     def _given(self, number: int, state: Sequence[ir.Value], inputs: Sequence[ir.Value]) -> list[ir.Value]:
-        """(B1) What microbatch `number` takes."""
+        """(B1) Returns the arguments of microbatch `number`."""
         step = self._step
         given = [*state, *inputs]
         if step.random is not None:
@@ -145,13 +146,13 @@ class _Unroller:
         return given
 
     def _write(self, text: str, *arguments: ir.Value) -> ir.Value:
-        """Writes the operators of a program of one result."""
+        """Inlines a program with one result, and returns that result."""
         if text not in self._written:
             self._written[text] = ir.Module.parse(text)
         return self._inline(self._written[text], arguments)[0]
 
     def _inline(self, module: ir.Module, arguments: Iterable[ir.Value]) -> list[ir.Value]:
-        """Writes the operators of a program here; gives what it returns."""
+        """Inlines the operators of a program at the insertion point, and returns the values that the program returns."""
         block = module.body.operations[0].regions[0].blocks[0]
         renamed = dict(zip(block.arguments, arguments, strict=True))
         operations = operations_of(module)
@@ -169,7 +170,7 @@ class _Unroller:
 
 
 def _count(operation: Any) -> int:
-    """How many operations are within one."""
+    """Returns the number of operations nested in an operation."""
     inner = [each for region in operation.regions for block in region for each in block]
     return len(inner) + sum(_count(each.operation) for each in inner)
 
@@ -183,7 +184,8 @@ def _text(kind: TensorType) -> str:
 
 
 def _sum(kind: TensorType) -> str:
-    """(B2) The sum of two tensors of floats; (B3) of others the first, which is equal to the second."""
+    """Returns a program that adds two float tensors (B2), or returns the first of two tensors of another element type
+    after checking that they are equal (B3)."""
     element = kind.element
     if ELEMENTS[element].format is not None:
         return _elementwise(kind, 2, [f"%s = arith.addf %a, %b : {element}", f"linalg.yield %s : {element}"])
@@ -193,13 +195,13 @@ def _sum(kind: TensorType) -> str:
 
 
 def _advance(count: int) -> str:
-    """(B1) The step of the random numbers of a microbatch."""
+    """(B1) Returns a program that advances the step of the random numbers by the number of a microbatch."""
     body = [f"%n = arith.constant {count} : i64", "%s = arith.addi %a, %n : i64", "linalg.yield %s : i64"]
     return _elementwise(TensorType("step", "i64", ()), 1, body)
 
 
 def _elementwise(kind: TensorType, operands: int, body: Sequence[str]) -> str:
-    """A program of `operands` tensors, whose elements are %a and %b in the operations of `body`."""
+    """Returns a program on `operands` tensors, whose elements are %a and %b in the operations of `body`."""
     dims = ", ".join(f"d{i}" for i in range(len(kind.shape)))
     maps = ", ".join([f"affine_map<({dims}) -> ({dims})>"] * (operands + 1))
     loops = ", ".join(['"parallel"'] * len(kind.shape))
@@ -219,7 +221,7 @@ def _elementwise(kind: TensorType, operands: int, body: Sequence[str]) -> str:
 
 
 def _row_slice(kind: TensorType, count: int, number: int) -> str:
-    """(B1) The rows of a microbatch."""
+    """(B1) Returns a program that extracts the rows of a microbatch."""
     rows, others = kind.shape[0] // count, kind.shape[1:]
     piece = TensorType(kind.name, kind.element, (rows, *others))
     places = [number * rows, *[0] * len(others)], piece.shape, [1] * len(kind.shape)
@@ -229,7 +231,7 @@ def _row_slice(kind: TensorType, count: int, number: int) -> str:
 
 
 def _own_slice(kind: TensorType, number: int) -> str:
-    """(B5) What a microbatch has of a state tensor."""
+    """(B5) Returns a program that extracts the slice of a state tensor that belongs to a microbatch."""
     part = TensorType(kind.name, kind.element, kind.shape[1:])
     piece = TensorType(kind.name, kind.element, (1, *part.shape))
     zeros, ones = [0] * len(part.shape), [1] * len(kind.shape)
@@ -243,7 +245,7 @@ def _own_slice(kind: TensorType, number: int) -> str:
 
 
 def _stack(kind: TensorType) -> str:
-    """(B5) The state tensor of which each argument is the part of a microbatch."""
+    """(B5) Returns a program that stacks the slices of all microbatches into a state tensor."""
     part = TensorType(kind.name, kind.element, kind.shape[1:])
     piece = TensorType(kind.name, kind.element, (1, *part.shape))
     names = [f"%x{i}" for i in range(kind.shape[0])]
@@ -261,7 +263,7 @@ def _stack(kind: TensorType) -> str:
 
 
 def _joined(part: TensorType) -> str:
-    """The dimensions of [1, *part] of which each of `part` is made."""
+    """Returns the reassociation from shape [1, *part] to `part`: the source dimensions of each result dimension."""
     if not part.shape:
         return "[]"
     first, *others = range(len(part.shape) + 1)
@@ -274,5 +276,5 @@ def _program(arguments: Sequence[TensorType], result: TensorType, body: Sequence
 
 
 def _lines(operations: Sequence[str]) -> str:
-    """Operations that come from no line of a file."""
+    """Joins operations into lines, each with an unknown location, so that no locations of the parsed text remain."""
     return "".join(f"{operation} loc(unknown)\n" for operation in operations)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A finished receipt as an in-toto statement in a DSSE envelope, for tools that know these formats.
+"""Exports a finished receipt as an in-toto statement in a DSSE envelope, for tools that read these formats.
 
 Statement: github.com/in-toto/attestation, spec/v1/statement.md; envelope: github.com/secure-systems-lab/dsse.
 """
@@ -23,19 +23,19 @@ from repro_mlir.base.files.regular import open_regular
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPES = {1: "urn:repro-mlir:receipt:v1", 2: "urn:repro-mlir:receipt:v2"}
-"""By the version of the receipt."""
+"""The predicate type for each version of receipts."""
 
 _CHUNK = 1 << 23
 
 
 def statement(receipt: Receipt) -> dict[str, Any]:
-    """The in-toto statement of a finished receipt whose parts agree with each other.
+    """Returns the in-toto statement of a finished receipt, after checking the receipt for consistency.
 
-    The subjects are all files of the receipt, each with its SHA-256; the predicate says what was run.
+    The subjects are all files of the receipt, each with its SHA-256; the predicate describes the run.
 
     Raises:
-      ReceiptWrong: the receipt contradicts itself.
-      ReproError: the run has not ended.
+      ReceiptWrong: if the receipt contradicts itself.
+      ReproError: if the run has not ended.
     """
     check_consistency(receipt, unfinished=False, key=None)
     seal, header = receipt.seal, receipt.header
@@ -68,7 +68,7 @@ def _sha256(path: Path) -> str:
 
 
 def envelope(receipt: Receipt, key: PrivateKey) -> bytes:
-    """The DSSE envelope of `statement`, signed by `key`, as JSON. Its `keyid` is the public key in hexadecimal."""
+    """Returns the JSON text of the DSSE envelope of `statement`, signed by `key`; `keyid` is the public key in hex."""
     payload = canonical_json.dump(statement(receipt))
     public, signature = key.sign(_encoded(payload))
     value = {
@@ -80,6 +80,6 @@ def envelope(receipt: Receipt, key: PrivateKey) -> bytes:
 
 
 def _encoded(payload: bytes) -> bytes:
-    """DSSE's pre-authentication encoding: what is signed."""
+    """Returns DSSE's pre-authentication encoding of the payload, which is the text that the key signs."""
     kind = PAYLOAD_TYPE.encode()
     return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What a run commits to: a tree over everything that a step reads and writes, and a chain over the steps."""
+"""The commitments of a run: a Merkle tree over all data that a step reads and writes, and a hash chain over the
+steps."""
 
 from __future__ import annotations
 
@@ -26,19 +27,19 @@ _STEPS = b"repro-steps-v1\0\0"
 
 @dataclass(frozen=True)
 class Commitment:
-    """(C3) The digests of one record: of a step, or of a state that the user gave, such as the initial one.
+    """(C3) The digests of one record, which is a step or a state that the user set, such as the initial state.
 
     Attributes:
-      cursor: how many batches have been taken from the data up to and with this step.
-      state: of each state tensor after it (H1), in the order of the program; among them parameters, buffers,
-        optimizer state, and seed and step of the random numbers.
-      inputs: of each input (H1): hyper-parameters such as the learning rate, then the batch.
-      outputs: of each output (H1), the loss among them.
-      steps: (C7) how many steps the state has seen; None in receipts of version 1 and for the initial state.
+      cursor: the number of batches taken from the data up to and including this step.
+      state: the digest (H1) of each state tensor after the step, in the order of the program; these include parameters,
+        buffers, optimizer state, and the seed and step of the random numbers.
+      inputs: the digest (H1) of each input: hyper-parameters such as the learning rate, then the batch.
+      outputs: the digest (H1) of each output, including the loss.
+      steps: (C7) the number of steps up to this record; None in receipts of version 1 and for the initial state.
       program: (C7) the identity (H2) of the step's program; None in receipts of version 1 and for a state that the user
-        gave.
-      signature: (C7) the hash of what else that program says of inputs and outputs; None where `program` is.
-      microbatches: (C8) of a step that commits to its microbatches, the hash of what each gave.
+        set.
+      signature: (C7) the hash of the names and types of the program's inputs and outputs; None if `program` is None.
+      microbatches: (C8) for a step that commits to its microbatches, the hash of each microbatch's results.
     """
 
     cursor: int
@@ -51,7 +52,7 @@ class Commitment:
     microbatches: tuple[bytes, ...] = ()
 
     def labelled(self) -> list[tuple[str, bytes]]:
-        """(C3) Label and digest of each leaf, in the order of the tree."""
+        """(C3) Returns the label and digest of each leaf, in the order of the tree."""
         groups = (("state", self.state), ("input", self.inputs), ("output", self.outputs))
         named = [(f"{role}:{i}", digest) for role, digests in groups for i, digest in enumerate(digests)]
         named.append(("cursor", blake3.blake3(_CURSOR + struct.pack("<Q", self.cursor)).digest()))
@@ -65,12 +66,12 @@ class Commitment:
         return named
 
     def leaves(self) -> list[bytes]:
-        """(C1) The leaves of the tree."""
+        """(C1) Returns the leaves of the tree."""
         return [merkle.leaf(label, digest) for label, digest in self.labelled()]
 
     @cached_property
     def root(self) -> bytes:
-        """(C2) The root of the tree: 32 bytes that stand for the whole step."""
+        """(C2) The root of the tree: 32 bytes that commit to the whole step."""
         return merkle.root(self.leaves())
 
 
@@ -87,20 +88,20 @@ def commit(
     microbatches: tuple[bytes, ...] = (),
     digests: Sequence[bytes] | None = None,
 ) -> Commitment:
-    """(C3) The commitment to a step, or without inputs and outputs to an initial state.
+    """(C3) Returns the commitment to a step, or to a state if there are no inputs and outputs.
 
     Args:
       cursor: see `Commitment`.
-      steps, signature: with them the commitment names the program (C7).
+      steps, signature: if given, the commitment names the program (C7).
       microbatches: see `Commitment`.
-      state, inputs, outputs: arrays in the order of the program; the state is that after the step.
+      state, inputs, outputs: arrays in the order of the program; the state is the one after the step.
       pool: threads that share the hashing.
-      digests: (H1) of the state, where they are known.
+      digests: the digests (H1) of the state, if already known.
     """
     arrays, kinds = (*inputs, *outputs), (*program.inputs, *program.outputs)
     if digests is None:
         arrays, kinds = (*state, *arrays), (*program.state, *kinds)
-    # strict=False: an initial state has neither inputs nor outputs.
+    # strict=False because an initial state has neither inputs nor outputs.
     tensors = [(array, kind.element) for array, kind in zip(arrays, kinds, strict=False)]
     found = (*(digests or ()), *tensor_digests(tensors, pool))
     first, second = len(state), len(state) + len(inputs)
@@ -110,10 +111,11 @@ def commit(
 
 
 def first_link(header: bytes) -> bytes:
-    """(C4) Link 0 of the chain: what was to be run and from where, as the canonical JSON of a receipt's `run`."""
+    """(C4) Returns link 0 of the chain, which commits to a receipt's `run` (programs and initial state) in canonical
+    JSON."""
     return blake3.blake3(_HEADER + header).digest()
 
 
 def next_link(link: bytes, record: int, root: bytes) -> bytes:
-    """(C5) The link of record `record`, from 1: it stands for this record, all before it and the header."""
+    """(C5) Returns the link of record `record`, from 1, which commits to this record, all earlier ones and the header."""
     return blake3.blake3(_CHAIN + link + struct.pack("<Q", record) + root).digest()

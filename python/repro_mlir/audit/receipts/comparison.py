@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What differs between two records."""
+"""Compares two records."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from repro_mlir.audit.receipts.form import Header, Record, Signature
 
 
 def differences(header: Header, expected: Record, actual: Record) -> Iterator[tuple[str, str, str]]:
-    """Place, expected and actual value of each difference: causes before consequences.
+    """Yields the location, expected value and actual value of each difference, causes before consequences.
 
-    Places are "program", "signature", "cursor", "input NAME", "microbatch P", "output NAME" and "state NAME"; values
-    are hashes (H1), (C7), (C8), identities (H2) or numbers. Nothing else is compared where the programs or their
-    signatures differ, or one is a change and the other a step.
+    Locations are "program", "signature", "cursor", "input NAME", "microbatch P", "microbatches", "output NAME" and
+    "state NAME"; values are hashes (H1), (C7), (C8), identities (H2) or numbers. If the programs or their signatures
+    differ, or only one record is a step, nothing else is compared.
 
     Args:
-      header: with the programs of `expected`.
+      header: the header with the programs of `expected`.
     """
     ours, theirs = expected.commitment, actual.commitment
     if (expected.program is None) != (actual.program is None) or ours.program != theirs.program:
@@ -51,14 +51,15 @@ def differences(header: Header, expected: Record, actual: Record) -> Iterator[tu
 
 
 def ran(record: Record) -> str:
-    """The program of a record, or that it is a change of the state."""
+    """Describes the program of a record, or states that the record is a state change."""
     if record.program is None:
         return "a change of the state by the user"
     return record.commitment.program.hex() if record.commitment.program else "a step"
 
 
 def first_different_field(first: Any, second: Any, path: str = "header") -> tuple[str, str, str] | None:
-    """The path of the first field, in the order of names, in which two JSON values differ, and both values as text."""
+    """Returns the path of the first field, sorted by name, in which two JSON values differ, and both values as text;
+    None if they are equal."""
     if isinstance(first, Mapping) and isinstance(second, Mapping):
         for name in sorted({*first, *second}):
             found = first_different_field(first.get(name), second.get(name), f"{path}.{name}")

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Whether the parts of a receipt agree with each other; no step is run."""
+"""Checks that the parts of a receipt are consistent, without running a step."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from repro_mlir.base.numerics.hashing import combine_digests
 from repro_mlir.base.progress import Progress
 
 MOST_SKIPPED = 1 << 20
-"""How many batches without a step (E1) a receipt may have: whoever has the batches must run them all."""
+"""The maximum number of batches without a step (E1) in a receipt; a verifier must process every one of them."""
 
 
 class DigestsWrong(ReceiptWrong):
-    """A record whose hashes are not those of its root: running the step shows which of them was changed."""
+    """Raised for a record whose hashes do not match its root; running the step again shows which hash is wrong."""
 
 
 def check_consistency(receipt: Receipt, *, unfinished: bool, key: bytes | None) -> None:
     """Checks program, initial state, records, inputs, seal and signature against each other, with a progress bar.
 
     Args:
-      unfinished: whether a receipt without seal will do.
-      key: the ed25519 public key that must have signed, or None for any or none.
+      unfinished: whether to accept a receipt without a seal.
+      key: the ed25519 public key that must have signed the receipt; None to accept any key or no signature.
     Raises:
-      ReceiptWrong: a contradiction, or a file that is missing.
-      ReproError: a part has another form, or the run has no steps.
+      ReceiptWrong: if the receipt contradicts itself or a file is missing.
+      ReproError: if a part has the wrong format, or the run has no steps.
     """
     seal = receipt.seal
     if seal is None and not unfinished:
@@ -47,7 +47,7 @@ def check_consistency(receipt: Receipt, *, unfinished: bool, key: bytes | None) 
         raise ReceiptWrong(SEAL, f"no signature, expected one by {key.hex()}")
     files = list_files(receipt.path)
     files.require(always_needed(receipt.header))
-    # Reading them compares them with the header.
+    # `program_at` compares each program with the header.
     for i in range(len(receipt.header.programs)):
         receipt.program_at(i)
     steps = receipt.log.steps
@@ -67,16 +67,16 @@ def check_consistency(receipt: Receipt, *, unfinished: bool, key: bytes | None) 
 
 
 def _check_file(receipt: Receipt, seal: Seal, name: str) -> None:
-    """Compares a file with what the seal says of it."""
+    """Compares the size and digest of a file with the seal."""
     listed = seal.files.get(name)
     if listed is None:
         raise ReceiptWrong(SEAL, f"does not list {name}")
     size = (receipt.path / name).lstat().st_size
-    # Nothing is read that cannot be right.
+    # A file of the wrong size is not read: it cannot be right, and may be huge.
     found = describe_file(receipt.path / name) if size == listed.size else FileDigest(size, "")
     if found == listed:
         return
-    # These name the tensor.
+    # For a state or change file, reading it raises a more precise error, which names the tensor.
     if (kept := checkpoints.record_of(name)) is not None:
         receipt.state_after(kept)
     if (changed := changes.record_of(name)) is not None:
@@ -87,7 +87,7 @@ def _check_file(receipt: Receipt, seal: Seal, name: str) -> None:
 
 
 def _check_records(receipt: Receipt, files: FileList, advance: Callable[[], None]) -> bytes:
-    """The last link."""
+    """Checks all records in order, and returns the last link of the chain."""
     log = receipt.log
     link, used = receipt.header.first_link(), 1
     before = Record(0, Commitment(0, ()), b"", link, None)
@@ -102,7 +102,7 @@ def _check_records(receipt: Receipt, files: FileList, advance: Callable[[], None
             check_step(receipt, number, record)
             advance()
         before = record
-    # A program is listed before the first step that uses it.
+    # An unfinished receipt may list one unused program: a program is listed before its first step.
     if used < len(receipt.header.programs) - (receipt.seal is None):
         raise ReceiptWrong(HEADER, f"lists {len(receipt.header.programs)} programs, and the steps use {used}")
     return before.chain
@@ -128,7 +128,8 @@ def _check_record(record: Record, number: int, before: Record) -> None:
 
 
 def _check_order(record: Record, used: int) -> int:
-    """How many programs are used up to and with a step."""
+    """Checks that programs are listed in the order of their first steps, and returns the number of programs used up to
+    and including this step."""
     assert record.program is not None
     if record.program > used:
         message = f"program {record.program} before program {used}: expected the order of their first steps"
@@ -137,8 +138,8 @@ def _check_order(record: Record, used: int) -> int:
 
 
 def check_step(receipt: Receipt, number: int, record: Record) -> None:
-    """ReceiptWrong where the inputs or the loss of a step are not those that its record hashes, or it commits to other
-    microbatches than it has."""
+    """Raises ReceiptWrong if a step's inputs or loss do not match the hashes of its record, or the record has the wrong
+    number of microbatch digests."""
     assert record.program is not None
     due = committed_microbatches(receipt.header.microbatches_every, record.step, receipt.program_at(record.program))
     if len(record.commitment.microbatches) != due:
@@ -177,7 +178,7 @@ def _check_loss(receipt: Receipt, record: Record) -> None:
 
 
 def _check_stop(receipt: Receipt, record: Record) -> None:
-    """A run that declares to stop has no step after a loss that is not finite."""
+    """Checks that a run with the option to stop at a non-finite loss has no step after such a loss."""
     if receipt.header.nonfinite_loss == "stop" and record.step < receipt.log.steps:
         loss = loss_of(record, receipt.header)
         if loss is not None and not math.isfinite(loss):

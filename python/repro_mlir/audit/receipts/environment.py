@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Where a run takes place, for information only."""
+"""Describes the environment of a run, for information only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from repro_mlir._mlir_libs import _repro
 
 
 def describe(target: str, threads: int) -> dict[str, str]:
-    """What a reader of a receipt may want to know; no result depends on it."""
+    """Returns the facts about the environment that a receipt reports; no result depends on them."""
     from repro_mlir.compilation.cpu import native_level
 
     return {

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The files of a receipt: which there are, which there must be, and what the seal says of each."""
+"""The files of a receipt: those present, those required, and the seal's description of each."""
 
 from __future__ import annotations
 
@@ -37,12 +37,13 @@ _PROGRAM = re.compile(PROGRAMS + r"/[0-9a-f]{64}\.repro", re.ASCII)
 
 @dataclass(frozen=True)
 class FileList:
-    """What lies in a receipt's directory.
+    """The contents of a receipt's directory.
 
     Attributes:
-      names: of all files, as paths within the receipt with "/", sorted; whatever is no regular file among them.
+      names: the sorted paths of all files, relative to the receipt, with "/"; entries that are not regular files are
+        included.
       kept: the records after which the state is kept, ascending.
-      changed: the records of which there is a file with what the user changed, ascending.
+      changed: the records that have a file with the tensors that the user changed, ascending.
     """
 
     names: tuple[str, ...]
@@ -50,7 +51,7 @@ class FileList:
     changed: tuple[int, ...]
 
     def require(self, needed: Iterable[str]) -> None:
-        """ReceiptWrong for the first name of which there is no file."""
+        """Raises ReceiptWrong for the first name, in sorted order, that has no file."""
         for name in sorted({*needed} - self._there):
             raise ReceiptWrong(name, "no such file in the receipt")
 
@@ -60,10 +61,10 @@ class FileList:
 
 
 def list_files(receipt: Path) -> FileList:
-    """The files of a receipt.
+    """Lists the files of a receipt.
 
     Raises:
-      ReproError: a folder of the receipt is no directory of its own, such as a link to one, or cannot be read.
+      ReproError: if a folder of the receipt is not a directory (a symbolic link is refused too), or cannot be read.
     """
     names = []
     try:
@@ -84,13 +85,13 @@ def list_files(receipt: Path) -> FileList:
 
 
 def describe_files(receipt: Path) -> dict[str, FileDigest]:
-    """Size and digest of every file but the seal."""
+    """Returns the size and digest of every file except the seal."""
     names = [name for name in list_files(receipt).names if name != SEAL]
     return {name: describe_file(receipt / name) for name in names}
 
 
 def describe_file(path: Path) -> FileDigest:
-    """Size and digest of a file. ReproError for one that is not regular."""
+    """Returns the size and digest of a file. Raises ReproError if the file is not regular."""
     size = 0
 
     def chunks() -> Iterator[bytes]:
@@ -106,17 +107,17 @@ def describe_file(path: Path) -> FileDigest:
 
 
 def always_needed(header: Header) -> set[str]:
-    """The files that a receipt with this header has, whatever its records."""
+    """Returns the files that every receipt with this header must have, regardless of its records."""
     programs = {header.program_file(i) for i in range(len(header.programs))}
     return {HEADER, STEPS, INPUTS, checkpoints.name_of(0), *programs}
 
 
 def leftovers(found: FileList, header: Header, records: int) -> list[str]:
-    """The files that a write left behind when it was cut off; nothing reads them.
+    """Returns the files that an interrupted write has left behind; no code reads them.
 
     Args:
-      header: of the receipt.
-      records: how many records the receipt has.
+      header: the header of the receipt.
+      records: the number of records of the receipt.
     """
     whole = (SEAL, HEADER) if header.version > 1 else (SEAL,)
     partial = [name for name in found.names if name.endswith(PARTIAL) and _is_kept(name.removesuffix(PARTIAL), whole)]
@@ -133,14 +134,14 @@ def _is_kept(name: str, whole: Sequence[str]) -> bool:
 
 
 def check_names(found: FileList, listed: Iterable[str] | None, header: Header, log: StepLog) -> None:
-    """Checks which files there are.
+    """Checks that a receipt has exactly the files that it should have.
 
     Args:
-      found: those of the receipt.
-      listed: the names that the seal has; None without a seal.
-      header, log: of the receipt.
+      found: the files of the receipt.
+      listed: the names that the seal lists; None if there is no seal.
+      header, log: the header and the step log of the receipt.
     Raises:
-      ReceiptWrong: a file that is missing, or one that belongs to no receipt or is not listed.
+      ReceiptWrong: if a file is missing, is not part of the format, or is not listed in the seal.
     """
     needed = always_needed(header) | {changes.name_of(record) for record in log.change_records}
     if listed is not None:

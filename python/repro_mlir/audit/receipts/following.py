@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What stands in place of a receipt's files on the ranks that do not write it."""
+"""Replaces the writer of a receipt on the ranks that do not write it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from repro_mlir.program.microbatches import StepProgram
 
 
 class FollowingWriter:
-    """The peer of `ReceiptWriter` where rank 0 writes the receipt: it writes nothing.
+    """A substitute for `ReceiptWriter` that writes nothing, on ranks other than rank 0.
 
     Attributes:
-      header: what is run.
-      kept, recorded: the record at which the run goes on.
-      state: the state there, by name.
+      header: the header of the receipt.
+      kept, recorded: the record from which the run continues.
+      state: the state after that record, by name.
     """
 
     def __init__(self, header: Header, record: int, state: dict[str, np.ndarray]) -> None:
@@ -31,10 +31,10 @@ class FollowingWriter:
         self.state = state
 
     def check_program(self, program: StepProgram) -> None:
-        """Rank 0 says what a receipt cannot list."""
+        """Checks nothing: rank 0 raises the error for a program that a receipt cannot list."""
 
     def list_program(self, program: StepProgram) -> int:
-        """Nobody reads the position."""
+        """Returns 0: no code on this rank reads the position of the program."""
         return 0
 
     def append_step(
@@ -59,4 +59,4 @@ class FollowingWriter:
         """Writes nothing."""
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Does nothing: no file is open."""
