@@ -163,13 +163,13 @@ class OperatorGraph:
 
     @cached_property
     def last_uses(self) -> dict[Value, int]:
-        """The index of the last operator that uses each value; the number of operators for values that `main` returns."""
+        """The index of the last operator that uses each value; the number of operators for results of `main`."""
         uses = {value: operator.index for operator in self.operators for value in operator.operands}
         uses.update((value, len(self.operators)) for value in self.results)
         return uses
 
     def moves(self, operator: Operator) -> bool:
-        """Whether an operator only moves data: each element of its results is a constant or an element of an operand."""
+        """Whether an operator only moves data: its results consist of constants and elements of its operands."""
         if operator.name == "linalg.generic":
             (body,) = self.operations[operator.index].regions
             return all(operation.name == "linalg.index" for operation in body.operations)

@@ -90,7 +90,7 @@ class Tracer:
                     env.pop(value, None)
 
     def results(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Returns the program's results for these arguments: new state, then outputs. Raises StepFailed as `run` does."""
+        """Returns the program's results for these arguments: new state, then outputs. Raises StepFailed like `run`."""
         found = dict(zip(self.graph.arguments, arrays, strict=True))
         wanted = set(self.graph.results)
         for operator, values in self.run(arrays):

@@ -152,7 +152,7 @@ class _Unroller:
         return self._inline(self._written[text], arguments)[0]
 
     def _inline(self, module: ir.Module, arguments: Iterable[ir.Value]) -> list[ir.Value]:
-        """Inlines the operators of a program at the insertion point, and returns the values that the program returns."""
+        """Inlines the operators of a program at the insertion point, and returns the program's results."""
         block = module.body.operations[0].regions[0].blocks[0]
         renamed = dict(zip(block.arguments, arguments, strict=True))
         operations = operations_of(module)

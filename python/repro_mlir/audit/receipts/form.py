@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 FORMAT, VERSION = "repro-receipt", 2
 VERSIONS = (1, 2)
-"""Those that are read. A receipt of version 1 has one program, and nobody but its steps changes the state."""
+"""The versions that this release reads. A receipt of version 1 has one program, and only steps change its state."""
 
 NUMERICS = 1
 """The version of the numerics page whose bits this release computes."""
@@ -35,7 +35,7 @@ HEADER, SEAL, STEPS, INPUTS = "receipt.json", "seal.json", "steps.jsonl", "input
 CHECKPOINTS, CHANGES, PROGRAMS = "checkpoints", "changes", "programs"
 
 MOST_PROGRAMS = 1024
-"""How many programs a run may have: whoever verifies it compiles them all."""
+"""The maximum number of programs of a run; a verifier compiles all of them."""
 
 _FIRST_PROGRAM = "program.mlir"
 _SEAL_MAGIC = b"repro-seal-v1\0\0\0"
@@ -64,12 +64,12 @@ _RUNS = {
 
 
 def version_of_run(value: Any) -> int:
-    """The version of the receipts that have this JSON as `Header.run`: the first has one program, which it names."""
+    """Returns the version of the receipts with this JSON value as `Header.run`; only version 1 names a program in it."""
     return 1 if isinstance(value, dict) and "program" in value else 2
 
 
 def check_run(value: Any, where: str) -> None:
-    """ReproError for JSON that is no `Header.run`, of whichever version."""
+    """Raises ReproError for JSON that is not a valid `Header.run` of any version."""
     _RUNS[version_of_run(value)](value, where)
 
 
@@ -134,10 +134,11 @@ class Signature:
     num_hyper_parameters: int
 
     def as_json(self) -> dict[str, Any]:
+        """Returns the signature as a JSON object."""
         return {"state": tensors_as_json(self.state)} | self.step_as_json()
 
     def step_as_json(self) -> dict[str, Any]:
-        """All but the state."""
+        """Returns the signature without the state as a JSON object."""
         return {
             "inputs": tensors_as_json(self.inputs),
             "outputs": tensors_as_json(self.outputs),
@@ -146,27 +147,27 @@ class Signature:
 
     @cached_property
     def digest(self) -> bytes:
-        """(C7) The hash of all but the state, which link 0 has."""
+        """(C7) The hash of the signature without the state, which link 0 already covers."""
         return blake3.blake3(_SIGNATURE + canonical_json.dump(self.step_as_json())).digest()
 
     @staticmethod
     def of(program: StepProgram) -> Signature:
-        """That of a program."""
+        """Returns the signature of a program."""
         return Signature(program.state, program.inputs, program.outputs, program.num_hyper_parameters)
 
     @staticmethod
     def from_json(value: dict[str, Any]) -> Signature:
-        """What `as_json` gave. ReproError for tensors that none can be."""
+        """Inverts `as_json`. Raises ReproError for invalid tensor types."""
         return Signature.of_step(tensors_from_json(value["state"]), value)
 
     @staticmethod
     def of_step(state: tuple[TensorType, ...], value: dict[str, Any]) -> Signature:
-        """What `step_as_json` gave, with a state that programs share. ReproError for tensors that none can be."""
+        """Inverts `step_as_json`, given the state that all programs share. Raises ReproError for invalid tensor types."""
         inputs, outputs = (tensors_from_json(value[role]) for role in ("inputs", "outputs"))
         return Signature(state, inputs, outputs, value["num_hyper_parameters"])
 
     def check(self, where: str) -> None:
-        """ReproError where it is that of no program, whatever its state."""
+        """Raises ReproError if no program can have these inputs, outputs and number of hyper-parameters."""
         if self.num_hyper_parameters > len(self.inputs):
             raise ReproError(
                 f"{where}: expected at most {len(self.inputs)} hyper-parameters, got {self.num_hyper_parameters}"
@@ -181,23 +182,23 @@ def _check_names(kinds: Sequence[TensorType], where: str) -> None:
 
 
 def tensors_as_json(kinds: Sequence[TensorType]) -> list[dict[str, Any]]:
-    """Names and types of tensors as JSON."""
+    """Returns the names and types of tensors as JSON."""
     return [kind.as_json() for kind in kinds]
 
 
 def tensors_from_json(value: list[dict[str, Any]]) -> tuple[TensorType, ...]:
-    """What `tensors_as_json` gave. ReproError for tensors that none can be."""
+    """Inverts `tensors_as_json`. Raises ReproError for invalid tensor types."""
     return tuple(map(TensorType.of_json, value))
 
 
 @dataclass(frozen=True)
 class ListedProgram:
-    """A program of a run.
+    """An entry of the list of a run's programs.
 
     Attributes:
-      identity: its identity (H2), in hexadecimal.
-      signature: its tensors; the state is the same for all programs of a run.
-      digest: BLAKE3 of its file, in hexadecimal.
+      identity: the identity (H2) of the program, in hexadecimal.
+      signature: the program's tensors; the state is the same for all programs of a run.
+      digest: the BLAKE3 hash of the program's file, in hexadecimal.
     """
 
     identity: str
@@ -206,30 +207,31 @@ class ListedProgram:
 
     @staticmethod
     def of(program: StepProgram) -> ListedProgram:
-        """A program as receipts of this version list it."""
+        """Returns the entry for a program in receipts of the current version."""
         return ListedProgram(program.hash, Signature.of(program), blake3.blake3(program.data).hexdigest())
 
     def stored_inputs(self, batches: bool) -> tuple[TensorType, ...]:
-        """The inputs of a step in inputs.bin: all, or without `batches` the hyper-parameters alone."""
+        """Returns the inputs of a step that inputs.bin contains: all, or only the hyper-parameters if not `batches`."""
         return self.signature.inputs if batches else self.signature.inputs[: self.signature.num_hyper_parameters]
 
 
 @dataclass(frozen=True)
 class Header:
-    """receipt.json: what is run and how the receipt keeps it.
+    """The contents of receipt.json: what is run, and how the receipt stores it.
 
     Attributes:
-      numerics: version of the numerics page.
+      numerics: the version of the numerics page.
       state: the state tensors.
-      initial: root of the initial state (C3), in hexadecimal.
-      programs: that with which the run began, and the others in the order of their first steps.
-      stored: whether inputs.bin has the batches, or the hyper-parameters alone.
-      checkpoint_every: steps between two checkpoints.
-      environment: where the run began, for information only.
-      script: name and BLAKE3 of the script that gave the batches, for information only.
-      nonfinite_loss: one of `NONFINITE_LOSS`; with "stop" no step follows one whose loss is not finite.
+      initial: the root of the initial state (C3), in hexadecimal.
+      programs: the program with which the run began, then the others in the order of their first steps.
+      stored: whether inputs.bin has the batches, or only the hyper-parameters.
+      checkpoint_every: the number of steps from one checkpoint to the next.
+      environment: the environment in which the run began, for information only.
+      script: the name and BLAKE3 hash of the script that yields the batches, for information only.
+      nonfinite_loss: one of `NONFINITE_LOSS`; with "stop", no step follows a step whose loss is not finite.
       version: one of `VERSIONS`.
-      microbatches_every: steps between two that commit to their microbatches (C8); None: no step does.
+      microbatches_every: every step whose number is a multiple of this commits to its microbatches (C8); None if no
+        step does.
     """
 
     numerics: int
@@ -245,7 +247,7 @@ class Header:
     microbatches_every: int | None = None
 
     def run(self) -> dict[str, Any]:
-        """What is run and from where, as JSON: what link 0 stands for."""
+        """Returns the JSON object to which link 0 commits: what is run, and its initial state."""
         run = {"numerics": self.numerics, "initial": self.initial, "nonfinite_loss": self.nonfinite_loss}
         if self.version == 1:
             return run | {"program": self.programs[0].identity, "signature": self.programs[0].signature.as_json()}
@@ -253,15 +255,16 @@ class Header:
         return run | every | {"state": tensors_as_json(self.state)}
 
     def program_file(self, index: int) -> str:
-        """The file of a program within the receipt."""
+        """Returns the path of a program's file within the receipt."""
         return _FIRST_PROGRAM if self.version == 1 else program_file(self.programs[index].identity)
 
     def first_link(self) -> bytes:
-        """(C4) Link 0 of the chain: two honest runs of the same thing have the same, wherever they run."""
+        """(C4) Returns link 0 of the chain, which is equal for all honest runs of the same programs and initial state,
+        on any machine."""
         return first_link(canonical_json.dump(self.run()))
 
     def dump(self) -> bytes:
-        """The bytes of receipt.json."""
+        """Returns the bytes of receipt.json."""
         data: dict[str, Any] = {"kind": "stored" if self.stored else "external"}
         if self.script is not None:
             data["script"] = {"name": self.script[0], "blake3": self.script[1]}
@@ -282,11 +285,12 @@ class Header:
 
     @staticmethod
     def load(data: bytes, where: str) -> Header:
-        """Reads receipt.json. ReproError for anything else, and for another version of format or numerics."""
+        """Parses the bytes of receipt.json. Raises ReproError for other data, or an unsupported version of the format or
+        of the numerics."""
         value = canonical_json.load(data, where)
         version = VERSION
         if isinstance(value, dict):
-            # Before the shape: another version may have another.
+            # The version is checked before the schema because another version may have another schema.
             version = _version(value, where)
         _HEADERS[version](value, where)
         run, data_, script = value["run"], value["data"], value["data"].get("script")
@@ -323,14 +327,14 @@ class Header:
 
 
 def committed_microbatches(every: int | None, step: int, program: StepProgram) -> int:
-    """(C8) To how many microbatches a step commits, where each step of a number that `every` divides does."""
+    """(C8) Returns the number of microbatches to which a step commits, if every `every`-th step commits to its own."""
     if every is None or step % every or isinstance(program, Program):
         return 0
     return program.microbatches.count
 
 
 def program_file(identity: str) -> str:
-    """The file, within a receipt of this version, of the program with an identity."""
+    """Returns the path, within a receipt of the current version, of the file of the program with an identity."""
     return f"{PROGRAMS}/{identity}.repro"
 
 
@@ -352,15 +356,15 @@ def _version(value: dict[str, Any], where: str) -> int:
 
 @dataclass(frozen=True)
 class Record:
-    """A line of steps.jsonl: a step, or a change of the state by the user.
+    """A line of steps.jsonl: a step, or a state change by the user.
 
     Attributes:
-      step: how many steps the state has seen: the number of a step, and of the one before a change.
+      step: the number of steps so far: the number of the step itself, or of the step before the change.
       commitment: the digests.
-      root: of the commitment (C2).
+      root: the root of the commitment (C2).
       chain: the link of this record (C5).
-      program: of a step, the position of its program in `Header.programs`; None for a change.
-      loss: the bytes of the output `loss` as in (H1), if there is one of shape []; for the reader.
+      program: for a step, the position of its program in `Header.programs`; None for a change.
+      loss: the bytes of the output `loss` as in (H1), if the program has one of shape []; for human readers.
     """
 
     step: int
@@ -372,11 +376,11 @@ class Record:
 
     @property
     def follows(self) -> int:
-        """The step that it is, or that follows the change."""
+        """The number of this step, or of the step that follows this change."""
         return self.step + (self.program is None)
 
     def dump(self) -> bytes:
-        """The line with its line feed."""
+        """Returns the line, including its line feed."""
         value: dict[str, Any] = {
             "step": self.step,
             "cursor": self.commitment.cursor,
@@ -399,7 +403,7 @@ class Record:
 
     @staticmethod
     def load(line: bytes, header: Header, where: str) -> Record:
-        """Reads a line without its line feed. ReproError for anything else."""
+        """Parses a line without its line feed. Raises ReproError for other data."""
         value = canonical_json.load(line, where)
         kind = value.get("kind") if isinstance(value, dict) else None
         if header.version == 1:
@@ -445,7 +449,7 @@ class Record:
 
 @dataclass(frozen=True)
 class FileDigest:
-    """Size in bytes and BLAKE3, in hexadecimal, of a file."""
+    """The size in bytes of a file, and its BLAKE3 hash in hexadecimal."""
 
     size: int
     digest: str
@@ -453,14 +457,14 @@ class FileDigest:
 
 @dataclass(frozen=True)
 class Seal:
-    """seal.json: how the run ended.
+    """The contents of seal.json: the end of the run.
 
     Attributes:
-      steps: how many.
+      steps: the number of steps.
       chain: the last link.
-      state_hash: of the last state (H3), in hexadecimal.
+      state_hash: the hash of the last state (H3), in hexadecimal.
       files: every other file of the receipt, by its path with "/".
-      signature: public key and ed25519 signature of the rest, or None.
+      signature: the public key and an ed25519 signature of the other attributes, or None.
     """
 
     steps: int
@@ -470,7 +474,7 @@ class Seal:
     signature: tuple[bytes, bytes] | None = None
 
     def unsigned(self) -> dict[str, Any]:
-        """What is signed, as JSON."""
+        """Returns the seal without its signature as a JSON object."""
         return {
             "steps": self.steps,
             "chain": self.chain.hex(),
@@ -479,11 +483,11 @@ class Seal:
         }
 
     def signed_bytes(self) -> bytes:
-        """(C6) What a signature signs."""
+        """(C6) Returns the bytes that a signature covers."""
         return _SEAL_MAGIC + canonical_json.dump(self.unsigned())
 
     def dump(self) -> bytes:
-        """The bytes of seal.json."""
+        """Returns the bytes of seal.json."""
         value = self.unsigned()
         if self.signature is not None:
             value["signature"] = {"key": self.signature[0].hex(), "ed25519": self.signature[1].hex()}
@@ -491,7 +495,7 @@ class Seal:
 
     @staticmethod
     def load(data: bytes, where: str) -> Seal:
-        """Reads seal.json. ReproError for anything else."""
+        """Parses the bytes of seal.json. Raises ReproError for other data."""
         value = canonical_json.load(data, where)
         _SEAL(value, where)
         signature = value.get("signature")

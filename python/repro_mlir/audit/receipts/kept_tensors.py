@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The tensors that a receipt keeps, as safetensors files named after the record that they belong to."""
+"""The tensors that a receipt keeps, in safetensors files named after their records."""
 
 from __future__ import annotations
 
@@ -21,45 +21,45 @@ from repro_mlir.base.numerics.tensors import TensorType, canonical_of, check_can
 
 
 class KeptTensors:
-    """The files of one folder of a receipt."""
+    """The tensor files in one folder of a receipt."""
 
     def __init__(self, folder: str) -> None:
         """
         Args:
-          folder: its name within the receipt.
+          folder: the name of the folder within the receipt.
         """
         self._folder = folder
         self._name = re.compile(folder + r"/(0|[1-9][0-9]{0,15})\.safetensors", re.ASCII)
 
     def name_of(self, record: int) -> str:
-        """The file of a record within the receipt; record 0 is the initial state."""
+        """Returns the path of a record's file within the receipt; record 0 is the initial state."""
         return f"{self._folder}/{record}.safetensors"
 
     def record_of(self, name: str) -> int | None:
-        """The record that a file is named after; None for another file."""
+        """Returns the record that a file is named after; None for a file of another name."""
         found = self._name.fullmatch(name)
         return int(found[1]) if found else None
 
     def path_of(self, receipt: Path, record: int) -> Path:
-        """The file of a record."""
+        """Returns the path of a record's file."""
         return receipt / self.name_of(record)
 
     def write(self, receipt: Path, record: int, kinds: Sequence[TensorType], arrays: Sequence[np.ndarray]) -> None:
-        """Keeps tensors; makes the folder where it is not there."""
+        """Writes the tensors of a record; creates the folder if it does not exist."""
         path = self.path_of(receipt, record)
         if not path.parent.exists():
             path.parent.mkdir()
             storage.sync_directory(receipt)
-        # The user may have written other NaNs, which hash alike.
+        # The user may have written non-canonical NaNs, which have the same hash; `read` accepts only canonical ones.
         written = [canonical_of(array, kind.element) for array, kind in zip(arrays, kinds, strict=True)]
         storage.write_whole(path, tensor_parts(kinds, written))
 
     def read(self, receipt: Path, record: int, kinds: Sequence[TensorType]) -> list[np.ndarray]:
-        """New arrays with the tensors of a record.
+        """Reads the tensors of a record into new arrays.
 
         Raises:
-          ReproError: no such file, or one that is not as `write` writes it for these tensors, with canonical elements
-            (V4).
+          ReproError: if there is no such file, or it is not as `write` writes it for these tensors, with canonical
+            elements (V4).
         """
         path = self.path_of(receipt, record)
         header = tensor_header(kinds)
@@ -80,7 +80,7 @@ class KeptTensors:
 
 
 checkpoints = KeptTensors(CHECKPOINTS)
-"""The state after a record."""
+"""The files with the whole state after a record."""
 
 changes = KeptTensors(CHANGES)
-"""The tensors that differ after a change of the user's from those before it."""
+"""The files with the tensors that a state change by the user has modified."""

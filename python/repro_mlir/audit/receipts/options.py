@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""How a run writes its receipt."""
+"""The options with which a run writes its receipt."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from repro_mlir.base.errors import ReproError
 from repro_mlir.base.files.storage import check_can_write
 
 NONFINITE_LOSS = ("warn", "stop", "ignore")
-"""What a run may do after a loss that is NaN or infinite: warn once, end, or go on."""
+"""The reactions of a run to a loss that is NaN or infinite: warn once, end the run, or continue."""
 
 
 @dataclass(frozen=True)
 class ReceiptOptions:
-    """How a run writes its receipt.
+    """The options with which a run writes its receipt.
 
     Attributes:
-      path: the directory.
-      checkpoint_every: steps between two kept states.
-      store_batches: whether the receipt has the batches; else whoever verifies it must have them.
-      resume: go on with the receipt if there is one, instead of refusing to write over it.
-      script: the script that gives the batches, to be named in the receipt.
-      microbatches_every: steps between two that commit to each of their microbatches (C8), for `verify(microbatches=)`;
-        None: no step does.
+      path: the directory of the receipt.
+      checkpoint_every: the number of steps from one kept state to the next.
+      store_batches: whether the receipt contains the batches; otherwise a verifier must have them.
+      resume: whether to continue an existing receipt, instead of raising an error because it exists.
+      script: the script that yields the batches, which the receipt names.
+      microbatches_every: every step whose number is a multiple of this commits to each of its microbatches (C8), for
+        `verify(microbatches=)`; None if no step does.
       sign: a file with the ed25519 private key (PEM) that signs the finished receipt.
     """
 
@@ -39,7 +39,8 @@ class ReceiptOptions:
     microbatches_every: int | None = None
 
     def check_begins(self) -> None:
-        """ReproError where no receipt can be begun: said before a step is captured, which takes longer."""
+        """Raises ReproError if no receipt can be created; callers check this before they capture a step, which is
+        slow."""
         if not Path(self.path).exists():
             check_can_write(self.path)
         elif not self.resume:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Receipts as they lie on disk, read."""
+"""Reads receipts from disk."""
 
 from __future__ import annotations
 
@@ -39,12 +39,13 @@ from repro_mlir.sandbox import NoProgram
 
 
 def digests_of(kinds: Sequence[TensorType], arrays: Sequence[np.ndarray]) -> tuple[bytes, ...]:
-    """(H1) of each array."""
+    """Returns the digest (H1) of each array."""
     return tuple(tensor_digests([(array, kind.element) for array, kind in zip(arrays, kinds, strict=True)]))
 
 
 def _check_memory(header: Header, where: str) -> None:
-    """ReproError where a state or the inputs of a step are more than is read; a file may have holes for all of it."""
+    """Raises ReproError if a state or the inputs of a step exceed the size limit. The sizes of the files would not bound
+    them, because a small file on disk may be sparse."""
     most = limits().archive_bytes
     inputs = (("inputs", each.signature.inputs) for each in header.programs)
     for what, kinds in (("a state", header.state), *inputs):
@@ -53,15 +54,15 @@ def _check_memory(header: Header, where: str) -> None:
 
 
 class Receipt(ConstantAttributes):
-    """A receipt directory, of a run that has ended or not.
+    """The directory of a receipt, whose run may still be unfinished.
 
-    Each part is read when it is first asked for and then has the form that docs/receipts.md gives it. Whether the parts
-    agree with each other and with what the program computes is for `verify`.
+    Each part is read on first use and checked for the format of docs/receipts.md. `verify` checks that the parts are
+    consistent and agree with what the programs compute.
 
     Attributes:
       path: the directory.
-      header: receipt.json.
-      seal: seal.json, None while the run has not ended.
+      header: the contents of receipt.json.
+      seal: the contents of seal.json; None for an unfinished run.
     """
 
     path: Path
@@ -72,7 +73,7 @@ class Receipt(ConstantAttributes):
         """Opens a receipt.
 
         Raises:
-          ReproError: no receipt, or one of another version of format or numerics.
+          ReproError: if there is no receipt, or its version of the format or of the numerics is not supported.
         """
         self.path = Path(path)
         if not self.path.is_dir():
@@ -80,7 +81,7 @@ class Receipt(ConstantAttributes):
         self.header = Header.load(read_regular(self.path / HEADER, canonical_json.LIMIT), str(self.path / HEADER))
         _check_memory(self.header, str(self.path / HEADER))
         seal = self.path / SEAL
-        # A link to nothing, say, is there too.
+        # `lexists` also reports a broken symbolic link, which must not pass for a missing seal.
         there = os.path.lexists(seal)
         self._programs: dict[int, StepProgram] = {}
         self._program_bytes, self._program_seconds = 0, 0.0
@@ -88,20 +89,20 @@ class Receipt(ConstantAttributes):
 
     @cached_property
     def log(self) -> StepLog:
-        """The records of the steps and of what the user did between them."""
+        """The records of the steps and of the state changes between them."""
         return StepLog(self.path / STEPS, self.header)
 
     @property
     def inputs_path(self) -> Path:
-        """inputs.bin."""
+        """The path of inputs.bin."""
         return self.path / INPUTS
 
     def stored_inputs(self, program: int) -> StoredInputs:
-        """The form of the inputs of a step in inputs.bin."""
+        """Returns the layout of the inputs of a program's steps in inputs.bin."""
         return StoredInputs(self.header.programs[program].stored_inputs(self.header.stored))
 
     def inputs(self, record: int) -> list[np.ndarray]:
-        """The inputs of a step, by its record, that the receipt has: all, or the hyper-parameters alone."""
+        """Returns the inputs that the receipt stores for the step of a record: all, or only the hyper-parameters."""
         found = self.log[record]
         assert found.program is not None
         form = self.stored_inputs(found.program)
@@ -109,17 +110,17 @@ class Receipt(ConstantAttributes):
 
     @property
     def program(self) -> StepProgram:
-        """The program with which the run began; raises as `program_at`."""
+        """The program with which the run began; raises the same exceptions as `program_at`."""
         return self.program_at(0)
 
     def program_at(self, index: int) -> StepProgram:
-        """A program of the run, with the initial state of the run.
+        """Returns a program of the run, with the initial state of the run.
 
         Raises:
-          ReceiptWrong: its file is not the program that the header names.
+          ReceiptWrong: if the file is not the program that the header names.
         """
         if index not in self._programs:
-            # A stranger's programs are bounded together, as whoever verifies reads them all.
+            # The time limit covers all programs together because a verifier reads all of them.
             left = limits().read_seconds - self._program_seconds
             if left <= 0:
                 raise ReproError(
@@ -179,7 +180,7 @@ class Receipt(ConstantAttributes):
         return tuple(arrays)
 
     def state_digests(self, record: int) -> tuple[bytes, ...]:
-        """(H1) of each state tensor after a record."""
+        """Returns the digest (H1) of each state tensor after a record."""
         return self.log[record].commitment.state if record else self._initial_digests
 
     @cached_property
@@ -187,10 +188,10 @@ class Receipt(ConstantAttributes):
         return digests_of(self.header.state, self._initial)
 
     def state_after(self, record: int) -> dict[str, np.ndarray]:
-        """New arrays with a kept state, by name.
+        """Reads a kept state into new arrays, by name.
 
         Raises:
-          ReceiptWrong: not the state that the record names.
+          ReceiptWrong: if the state does not match the hashes of the record.
         """
         kinds = self.header.state
         if record == 0:
@@ -200,10 +201,10 @@ class Receipt(ConstantAttributes):
         return {kind.name: array for kind, array in zip(kinds, arrays, strict=True)}
 
     def change(self, record: int) -> dict[str, np.ndarray]:
-        """The tensors that the user changed, by name.
+        """Reads the tensors that the user changed, by name.
 
         Raises:
-          ReceiptWrong: not those that the record names, or none.
+          ReceiptWrong: if the tensors do not match the hashes of the record, or the record changes no tensor.
         """
         pairs = zip(self.header.state, self.state_digests(record - 1), self.log[record].commitment.state, strict=True)
         changed = [(kind, after) for kind, before, after in pairs if before != after]

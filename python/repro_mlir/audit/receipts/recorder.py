@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Receipts of runs by `Trainer`, and going on after a run was cut off."""
+"""Records the receipts of runs by `Trainer`, and resumes interrupted runs."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ from repro_mlir.program.microbatches import StepProgram
 class Recorder:
     """Writes the receipt of one run.
 
-    A step is recorded by `take`, then the step itself, then `commit`. The state is hashed before a step too: what
-    somebody else has written since the step before is recorded as a change.
+    To record a step, call `take`, run the step, then call `commit`. The state is also hashed before each step: if the
+    user has written to it since the previous step, this is recorded as a change.
+
+    With several ranks, each rank has a recorder, and only rank 0 writes the files.
 
     Attributes:
-      state: the state tensors by name; the run goes on from here and changes them in place.
-      records: how many records the run has: of steps, and of changes by the user. A resumed run begins at its last
-        checkpoint; records that the receipt has beyond it are made again and compared.
-      steps: how many of them are steps.
-      cursor: how many batches have been taken from the data, those of failed steps included.
-      known_digests: gives the digests (H1) of the state, where this process has not all of it; None: it has.
-
-    With ranks all do the same, and the files are those of rank 0.
+      state: the state tensors by name; the run continues from them and updates them in place.
+      records: the number of records so far: steps, and state changes by the user. A resumed run starts from its last
+        checkpoint; the receipt's later records are computed again and compared.
+      steps: the number of records that are steps.
+      cursor: the number of batches taken from the data, including those of failed steps.
+      known_digests: returns the digests (H1) of the state if this process has only a part of it; None if it has all.
     """
 
     def __init__(
@@ -69,17 +69,17 @@ class Recorder:
         nonfinite_loss: str = "warn",
         ranks: Ranks | None = None,
     ) -> None:
-        """Begins a receipt, or goes on with one.
+        """Creates a receipt, or resumes an existing one.
 
         Args:
-          options: where and how it is written.
-          program: what is run, with the state in which the run begins.
-          target, threads: for information.
+          options: the options of the receipt.
+          program: the program of the run, with the initial state of the run.
+          target, threads: recorded in the receipt for information.
           nonfinite_loss: see `Header`.
-          ranks: who runs it together: rank 0 writes the receipt, and the others begin where it does.
+          ranks: the ranks of a distributed run; rank 0 writes the receipt, and the others start from the same record.
         Raises:
-          ReproError: there is a receipt already, or one of another run, or of one that has stopped, or it cannot be
-            written; on rank 0, where there are ranks.
+          ReproError: if the receipt exists already, is of another run or of a run that has stopped, or cannot be
+            written; rank 0 raises this error if there are ranks.
         """
         self._path = Path(options.path)
         self._kinds = program.state
@@ -95,18 +95,18 @@ class Recorder:
         self.known_digests: Callable[[], tuple[bytes, ...]] | None = None
         self.records, self.steps, self.cursor = begin.records, begin.steps, begin.cursor
         self._inputs = b""
-        # The step that has been computed and hashed, while it is not recorded.
+        # The commitment of a step that has been computed and hashed but not yet recorded.
         self._computed: Commitment | None = None
-        # A process that is forked from this one has its files, and would write into them.
+        # A forked child inherits the open files and must not write to them.
         self._owner = os.getpid()
-        # No step runs while the hashing threads do.
+        # Hashing may use all threads because no step runs at the same time.
         self._hashers = ThreadPoolExecutor(threads, "repro-hash")
         self._last = self._digests()
 
     def _prepare(
         self, options: ReceiptOptions, target: str, threads: int, nonfinite_loss: str, *, writes: bool
     ) -> Header:
-        """What is run. ReproError for options that no receipt can have."""
+        """Returns the header of the receipt. Raises ReproError for invalid options."""
         every = options.microbatches_every
         if options.checkpoint_every < 1:
             raise ReproError(f"expected at least 1 step between checkpoints, got {options.checkpoint_every}")
@@ -134,7 +134,7 @@ class Recorder:
         return header
 
     def _open(self, options: ReceiptOptions, header: Header) -> Position:
-        """Opens the receipt; gives where the run begins."""
+        """Opens the receipt, and returns the position from which the run starts."""
         try:
             if not self._path.exists():
                 writer.create(self._path, header, self._program)
@@ -155,7 +155,7 @@ class Recorder:
     def _open_together(
         self, options: ReceiptOptions, target: str, threads: int, nonfinite_loss: str, ranks: Ranks
     ) -> Position:
-        """As `_open`, on rank 0; what it finds is where the others begin."""
+        """Calls `_open` on rank 0; all ranks start from the position that it returns."""
         headers: list[Header] = []
         state = {} if ranks.rank == 0 else self._program.initial_state()
 
@@ -181,27 +181,27 @@ class Recorder:
         return begin
 
     def work_on(self, state: dict[str, np.ndarray]) -> None:
-        """Goes on with other arrays, which get the values of `state` and take its place."""
+        """Copies the values of the state into the given arrays, and uses these arrays as the state from now on."""
         for name, array in state.items():
             array[...] = self.state[name]
         self.state = state
 
     def restore(self) -> None:
-        """Takes the values of the last kept state again, before the first step of a run that is resumed."""
+        """Resets the state to the last kept state, before the first step of a resumed run."""
         for name, array in self.state.items():
             array[...] = self._writer.state[name]
 
     def take(self, program: StepProgram, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Begins a step: records what somebody else has written since the last one.
+        """Begins a step: records a state change by the user since the last step.
 
         Args:
-          program: of the step; its state tensors are those with which the run began.
-          inputs: in the order of the program.
+          program: the program of the step, with the same state tensors as the first program.
+          inputs: the inputs of the step, in the order of the program.
         Returns:
-          what the step must read: copies with canonical NaNs (V4), as the receipt has them.
+          the inputs that the step must use: copies with canonical NaNs (V4), as the receipt stores them.
         Raises:
-          ReproError: a change or a program that the receipt cannot say, or that could not be written.
-          ReceiptWrong: not the change that the receipt has.
+          ReproError: if the receipt cannot represent the change or the program, or cannot be written.
+          ReceiptWrong: if a resumed run makes another change than the receipt has.
         """
         self._require_owner()
         self._writer.check_program(program)
@@ -215,25 +215,25 @@ class Recorder:
         return form.decode(self._inputs, f"step {self.steps + 1}")
 
     def skip(self) -> None:
-        """Says that the step of `take` has failed: the receipt counts its batch and has no record of it."""
+        """Ends a step that has failed after `take`: the receipt counts its batch but has no record of it."""
         self.cursor += 1
 
     @property
     def commits_microbatches(self) -> bool:
-        """(C8) Whether the step of `take` commits to its microbatches."""
+        """(C8) Whether the step that `take` began commits to its microbatches."""
         return committed_microbatches(self._writer.header.microbatches_every, self.steps + 1, self._program) > 0
 
     def commit(
         self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], microbatches: tuple[bytes, ...] = ()
     ) -> None:
-        """Records that the step has run, with the inputs of `take`; may be called again where it was cut short.
+        """Records the step that has run with the inputs of `take`; may be called again if an exception interrupts it.
 
         Args:
-          inputs, outputs: in the order of the program.
-          microbatches: where it commits to them, the hash of each (C8).
+          inputs, outputs: the step's inputs and outputs, in the order of the program.
+          microbatches: the hash of each microbatch (C8), if the step commits to them.
         Raises:
-          ReproError: it could not be written.
-          ReceiptWrong: a step computed again is not the one that the receipt has.
+          ReproError: if the receipt cannot be written.
+          ReceiptWrong: if a resumed run computes another step than the receipt has.
         """
         if self._computed is None:
             steps, signature = None, None
@@ -260,21 +260,21 @@ class Recorder:
 
     @property
     def last(self) -> tuple[bytes, ...]:
-        """The hashes (H1) of the state after the last record: another object after each."""
+        """The hashes (H1) of the state after the last record; each record creates a new tuple object."""
         return self._last
 
     @property
     def keeps_next(self) -> bool:
-        """Whether the state is kept after the next step."""
+        """Whether the receipt keeps the state after the next step."""
         return (self.steps + 1) % self._writer.header.checkpoint_every == 0
 
     @property
     def can_finish(self) -> bool:
-        """Whether a step that was cut short has been hashed, so that it can still be recorded."""
+        """Whether an interrupted step has already been hashed, so that `finish` can still record it."""
         return self._computed is not None
 
     def finish(self, outputs: Sequence[np.ndarray]) -> None:
-        """Writes the record of the step that has been hashed; raises as `commit`."""
+        """Writes the record of a step that has been hashed; raises the same exceptions as `commit`."""
         computed = self._computed
         if computed is None:
             return
@@ -291,13 +291,12 @@ class Recorder:
         self.records, self.steps, self._computed = record, step, None
 
     def seal(self) -> Seal | None:
-        """Ends the run: records what was written since its last step, keeps the last state and writes seal.json.
+        """Ends the run: records a state change since the last step, keeps the last state and writes seal.json.
 
         Returns:
-          the seal; None on a rank that does not write it.
-
+          the seal; None on a rank that does not write the receipt.
         Raises:
-          ReproError: the receipt has more steps than this run, or cannot be written.
+          ReproError: if the receipt has more steps than this run, or cannot be written.
         """
         self._require_owner()
         recorded = self._writer.recorded
@@ -311,20 +310,20 @@ class Recorder:
             return self._writer.seal(self.steps, self._last, self._key)
 
     def end(self) -> None:
-        """`seal`, then `close`, whatever comes of it. Raises as `seal`."""
+        """Calls `seal`, then `close` even if `seal` raises an exception."""
         try:
             self.seal()
         finally:
             self.close()
 
     def close(self) -> None:
-        """Ends the threads and closes the files; without `seal` the receipt is one to resume."""
+        """Ends the threads and closes the files; a receipt without a seal can be resumed."""
         if os.getpid() == self._owner:
             self._hashers.shutdown()
             self._writer.close()
 
     def _require_owner(self) -> None:
-        """ReproError in a process that was forked since."""
+        """Raises ReproError in a process that was forked from the one that opened the receipt."""
         if os.getpid() != self._owner:
             raise ReproError(
                 f"{self._path}: process {self._owner} writes this receipt, and this process was forked from it: "
@@ -338,12 +337,13 @@ class Recorder:
         if self.known_digests is not None:
             return self.known_digests()
         pairs = zip(self._arrays(), self._kinds, strict=True)
-        # A handler may close the receipt, which hashes too: whoever submits work holds a lock that is not reentrant.
+        # A signal handler may close the receipt, which hashes too. That would deadlock if the signal arrived while the
+        # thread pool's `submit` holds its lock, which is not reentrant.
         with deferred_signals():
             return tuple(tensor_digests([(array, kind.element) for array, kind in pairs], self._hashers))
 
     def _note_change(self) -> None:
-        """Records what was written since the last record."""
+        """Records a change if the state has been written to since the last record."""
         digests = self._digests()
         if digests == self._last:
             return
@@ -364,7 +364,7 @@ class Recorder:
         self.records, self._last = record, digests
 
     def _keep(self, record: int, digests: Sequence[bytes]) -> None:
-        """Keeps the state, which must have these digests still."""
+        """Keeps the state; raises ReproError if it no longer has these digests."""
         for kind, expected, actual in zip(self._kinds, digests, self._digests(), strict=True):
             if expected != actual:
                 raise ReproError(f"state {kind.name} has been written while step {self.steps + 1} was recorded")
@@ -372,13 +372,13 @@ class Recorder:
             self._writer.keep(record, self._arrays())
 
     def _compare(self, number: int, record: Record) -> None:
-        """A record made again must be the one that was there before the run was cut off."""
+        """Raises ReceiptWrong if a record that a resumed run has computed again differs from the receipt's record."""
         recorded = self._recorded(number)
         for place, expected, actual in differences(self._writer.header, recorded, record):
             raise ReceiptWrong(place, f"not as {self._path / STEPS} has it", record.follows, expected, actual)
 
     def _recorded(self, number: int) -> Record:
-        """A record that the receipt had when it was opened: those that follow rank 0 have none."""
+        """Returns a record that the receipt had when it was opened; only the rank that writes the receipt calls this."""
         assert isinstance(self._writer, writer.ReceiptWriter)
         return self._writer.log[number]
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Batches and hyper-parameters from the script that a run was made with."""
+"""Takes batches and hyper-parameters from the script of a run."""
 
 from __future__ import annotations
 
@@ -21,21 +21,25 @@ from repro_mlir.program.microbatches import StepProgram
 
 
 class ScriptBatches:
-    """The program of a script, and the inputs of its batches in their order.
+    """The program of a script, and the inputs of its batches in order.
 
     Attributes:
-      script: its path.
+      script: the path of the script.
       first: the program of the first batch, captured as `Trainer` does.
-      program: that of the last batch that was given; another one where the script has changed what it depends on.
-      imported: what the frontend gave, which has what ties `program` to the script's objects.
-      exact_digits, precision: the options with which it was captured.
-      taken: how many batches have been given.
+      program: the program of the last batch taken; another one than `first` if the script has changed an object on
+        which the capture depends.
+      imported: the frontend's result, which binds `program` to the script's objects.
+      exact_digits, precision: the options of the capture.
+      taken: the number of batches taken.
     """
 
     def __init__(self, script: str, exact_digits: int | None = None, precision: str | None = None) -> None:
-        """Runs the script and captures its program. ReproError for a script that cannot be run or captured.
+        """Runs the script and captures its program.
 
-        `exact_digits` and `precision` are as for `load_training`.
+        Args:
+          exact_digits, precision: as for `load_training`.
+        Raises:
+          ReproError: if the script cannot be run or captured.
         """
         given = load_training(script, exact_digits, precision)
         self.script = script
@@ -52,10 +56,11 @@ class ScriptBatches:
         self._giving: dict[frontend.Form, StepProgram] = {}
 
     def run(self, like: Mapping[str, Any]) -> dict[str, Any]:
-        """What the script runs, as `Header.run`; without `nonfinite_loss` where the script leaves it open.
+        """Describes the script's run in the format of `Header.run`, without `nonfinite_loss` if the script does not set
+        it.
 
         Args:
-          like: a `Header.run`, whose version it has, and whose name of the program where that is one of its names.
+          like: a `Header.run` that determines the version, and the identity of the program if the program has several.
         """
         run: dict[str, Any] = {
             "numerics": NUMERICS,
@@ -72,7 +77,8 @@ class ScriptBatches:
         return run
 
     def refuse_other_states(self) -> None:
-        """ReproError where the state decides which program a batch needs, for who does not run the steps."""
+        """Raises ReproError if the program of a batch depends on the state, which a caller that does not run the steps
+        cannot know."""
         if self.imported.bindings.depends_on_state:
             raise ReproError(
                 f"{self.script}: the optimizer's step is another one in another state of it (its first step, or a "
@@ -80,13 +86,13 @@ class ScriptBatches:
             )
 
     def go_on_from(self, state: Mapping[str, np.ndarray]) -> None:
-        """Gives the script's objects the state in which the run was, where the next program depends on it."""
+        """Writes the run's state to the script's objects, if the next program depends on it."""
         bindings = self.imported.bindings
         if bindings.depends_on_state:
             bindings.write_state([state[kind.name] for kind in bindings.state])
 
     def take(self) -> list[np.ndarray]:
-        """The inputs of the next batch, hyper-parameters first. ReproError where there is none."""
+        """Returns the inputs of the next batch, hyper-parameters first. Raises ReproError if there is no next batch."""
         batch = self._first if self.taken == 0 else self._next()
         self.taken += 1
         known = (each for form, each in self._known.items() if self._given.form(each[1], batch) == form)
@@ -99,12 +105,12 @@ class ScriptBatches:
         return self._given.read_inputs(self.program, self.imported, batch)
 
     def gives(self, names: Sequence[str]) -> bool:
-        """Whether a step can be asked for outputs of these names, metrics among them."""
+        """Whether a step can return outputs of these names, including metrics."""
         return self._given.gives(frontend.returned_by(names))
 
     def giving(self, names: Sequence[str]) -> StepProgram:
-        """The program of the last batch that was given, or of the first one, for a step that was asked for outputs of
-        these names. ReproError where there is none."""
+        """Returns the program of the last batch taken (or the first batch if none was taken) with outputs of these
+        names. Raises ReproError if that program cannot be captured."""
         returns = frontend.returned_by(names)
         if returns == frontend.returned_by(kind.name for kind in self.program.outputs):
             return self.program
@@ -121,7 +127,7 @@ class ScriptBatches:
 
 
 class ScriptInputs:
-    """Gives the inputs of batches in ascending order, as `Trainer` would take them from the script.
+    """Returns the inputs of batches in ascending order, as `Trainer` would take them from the script.
 
     Attributes:
       run: see `ScriptBatches.run`.
@@ -130,15 +136,15 @@ class ScriptInputs:
     def __init__(self, receipt: Receipt, source: ScriptBatches) -> None:
         """
         Args:
-          source: of which no batch has been taken.
+          source: the script's batches, none of which has been taken.
         Raises:
-          ReceiptWrong: the script runs something else than the receipt: another program, state, name or number.
+          ReceiptWrong: if the script's run differs from the receipt in its program, state, a name or a number.
         """
         self._source = source
         self._inputs: list[np.ndarray] = []
         theirs = receipt.header.run()
         self.run = source.run(theirs)
-        # What is wrong with the names is of no interest in another program.
+        # The program is checked first: if it differs, differences of names are irrelevant.
         self.check_program(receipt.header.programs[0], None)
         for name in ("numerics", *sorted(self.run)):
             different = first_different_field(theirs[name], self.run[name], name)
@@ -147,24 +153,24 @@ class ScriptInputs:
                 raise ReceiptWrong(place, f"not that of {source.script}", None, expected, actual)
 
     def go_on_from(self, state: Mapping[str, np.ndarray]) -> None:
-        """The state before the step of the next batch that is asked for; before the first step none is given."""
+        """Sets the state before the step of the next batch; not called before the first step."""
         self._source.go_on_from(state)
 
     @property
     def program(self) -> StepProgram:
-        """That of the last batch that was given."""
+        """The program of the last batch taken."""
         return self._source.program
 
     def check_program(self, listed: ListedProgram, step: int | None) -> None:
-        """ReceiptWrong where a receipt lists another program or other names than the last batch that was given has, or
-        the first one. What the step gave beside the loss is its own choice: the state does not depend on it."""
+        """Raises ReceiptWrong if `listed` has another program or other names than the last batch taken (or the first
+        batch). Outputs other than the loss may differ because the state does not depend on them."""
         outputs = [kind.name for kind in listed.signature.outputs]
         try:
             program = self._source.giving(outputs) if self._source.gives(outputs) else self.program
         except ReproError as error:
             program = self.program
             if not program.is_named(listed.identity):
-                # It may be this machine that cannot capture it: nothing says that the receipt is wrong.
+                # Not ReceiptWrong: the capture may fail because of this machine, not because of the receipt.
                 raise ReproError(f"{self._source.script} gives no outputs as the receipt lists them: {error}") from None
         message = f"not that of {self._source.script}"
         if not program.is_named(listed.identity):
@@ -176,7 +182,8 @@ class ScriptInputs:
             raise ReceiptWrong(place, message, step, expected, actual)
 
     def __call__(self, number: int) -> Sequence[np.ndarray]:
-        """The inputs of a batch, from 1, hyper-parameters first. ReproError where the script gives too few batches."""
+        """Returns the inputs of batch `number`, from 1, hyper-parameters first. Raises ReproError if the script has too
+        few batches."""
         while self._source.taken < number:
             self._inputs = self._source.take()
         return self._inputs

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Ed25519 signatures of finished receipts and of bundles, by the package cryptography."""
+"""Ed25519 signatures of finished receipts and of bundles, using the package cryptography."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from repro_mlir.base.files.regular import read_regular
 WEAK = "a public key of small order or in another than its only encoding, with which anybody could sign"
 
 _PRIME = 2**255 - 19
-# y of the points whose order is 8; their orders are 4, 1 and 2 at 0, 1 and -1.
+# The y coordinate of points of order 8 is this constant or its negative; y = 0, 1 and -1 have the orders 4, 1 and 2.
 _EIGHTH = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
 _SMALL_ORDER = {0, 1, _PRIME - 1, _EIGHTH, _PRIME - _EIGHTH}
 
 _KEY_LIMIT = 1 << 16
-"""The most bytes of a file with a key."""
+"""The maximum bytes of a key file."""
 
 
 class PrivateKey:
-    """A key that signs."""
+    """An ed25519 private key."""
 
     def __init__(self, path: str | Path) -> None:
-        """Reads a PEM file without password. ReproError for anything else."""
+        """Reads the key from a PEM file without a password. Raises ReproError for any other file."""
         _, serialization, ed25519 = _cryptography()
         try:
             key = serialization.load_pem_private_key(_read_key(path), password=None)
@@ -38,12 +38,12 @@ class PrivateKey:
         self._key = key
 
     def sign(self, message: bytes) -> tuple[bytes, bytes]:
-        """Public key (32 bytes) and signature (64 bytes)."""
+        """Returns the public key (32 bytes) and the signature of a message (64 bytes)."""
         return self._key.public_key().public_bytes_raw(), self._key.sign(message)
 
 
 def read_public_key(path: str | Path) -> bytes:
-    """The 32 bytes of a public key in a PEM file. ReproError for anything else."""
+    """Returns the 32 bytes of the public key in a PEM file. Raises ReproError for any other file, and for a weak key."""
     _, serialization, ed25519 = _cryptography()
     try:
         key = serialization.load_pem_public_key(_read_key(path))
@@ -58,7 +58,7 @@ def read_public_key(path: str | Path) -> bytes:
 
 
 def holds(key: bytes, signature: bytes, message: bytes) -> bool:
-    """Whether this is a signature of the message by the holder of a public key; False for a weak key."""
+    """Whether a signature of a message is valid under a public key; False for a weak key."""
     exceptions, _, ed25519 = _cryptography()
     try:
         ed25519.Ed25519PublicKey.from_public_bytes(key).verify(signature, message)
@@ -68,9 +68,9 @@ def holds(key: bytes, signature: bytes, message: bytes) -> bool:
 
 
 def is_strong(key: bytes) -> bool:
-    """Whether 32 bytes are the only encoding of a point whose order is not small.
+    """Whether 32 bytes are the canonical encoding of a point that is not of small order.
 
-    For a point of small order there are signatures that hold for many messages, and nobody needs a private key.
+    For a point of small order, some signatures are valid for many messages, and can be made without a private key.
     """
     y = int.from_bytes(key, "little") & ((1 << 255) - 1)
     return y < _PRIME and y not in _SMALL_ORDER
@@ -80,9 +80,9 @@ def check(seal: Seal, expected: bytes | None) -> None:
     """Checks the signature of a seal, if it has one.
 
     Args:
-      expected: the public key that must have signed, or None for any.
+      expected: the public key that must have signed; None to accept any key or no signature.
     Raises:
-      ReceiptWrong: no signature where one is expected, one by another key, or one that does not hold.
+      ReceiptWrong: if an expected signature is missing, or the signature is invalid or by another or a weak key.
     """
     if seal.signature is None:
         if expected is not None:

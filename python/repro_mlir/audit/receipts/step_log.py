@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""steps.jsonl and inputs.bin, read."""
+"""Reads steps.jsonl and inputs.bin."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ from repro_mlir.base.numerics.formats import element_type, from_bits
 from repro_mlir.base.numerics.tensors import TensorType
 
 _RECORD = 1024
-"""The most bytes of a record beside its digests of tensors."""
+"""The maximum bytes of a record without its digests of tensors."""
 
 _DIGEST = 67
-"""Bytes of a digest in a record, with quotes and comma."""
+"""The bytes of a digest in a record, with quotes and comma."""
 
 _CHUNK = 1 << 20
 
 
 class StepLog:
-    """The records of a run, by their number from 1.
+    """The records of a run, indexed by their number from 1.
 
     Attributes:
-      records: how many whole records there are.
-      torn: whether part of a record follows the last one.
+      records: the number of complete records.
+      torn: whether an incomplete record follows the last complete one.
     """
 
     def __init__(self, path: Path, header: Header) -> None:
-        """Reads the file; the records are parsed when they are asked for."""
+        """Reads the file; each record is parsed on access."""
         self._path = path
         self._header = header
         tensors = [len(each.signature.inputs) + len(each.signature.outputs) for each in header.programs]
-        # A change has the digests of the state alone.
+        # The record of a change has only the digests of the state.
         fewest = min(tensors) if header.version == 1 else 0
         state = len(header.state)
         longest = _RECORD + _DIGEST * (state + max(tensors))
         if header.microbatches_every is not None:
-            # How many microbatches a program has is known when it is read.
+            # The number of microbatches of a program is unknown until the program is read.
             longest = canonical_json.LIMIT
         self._data = _read_lines(path, _DIGEST * (state + fewest + 2), longest)
         ends = np.flatnonzero(np.frombuffer(self._data, np.uint8) == ord("\n"))
@@ -55,17 +55,17 @@ class StepLog:
         self.records = len(ends)
         self.torn = self.bytes_of(self.records) < len(self._data)
         self._input_sizes = [size_of(each.stored_inputs(header.stored)) for each in header.programs]
-        # For the records seen so far: where the inputs end that are stored up to each, and which are steps.
+        # For the records parsed so far: the end of each record's inputs in inputs.bin, and which records are steps.
         self._input_ends = [0]
         self._step_records: list[int] = []
         self._change_records: list[int] = []
 
     def bytes_of(self, records: int) -> int:
-        """The size of the first `records` records."""
+        """Returns the size in bytes of the first `records` records."""
         return int(self._bounds[records])
 
     def __getitem__(self, record: int) -> Record:
-        """A record. ReproError for one without the form of a record."""
+        """Parses and returns a record. Raises ReproError if the record is malformed."""
         if not 1 <= record <= self.records:
             raise ReproError(f"{self._path}: expected a record from 1 to {self.records}, got {record}")
         line = self._data[self._bounds[record - 1] : self._bounds[record] - 1]
@@ -78,15 +78,15 @@ class StepLog:
 
     @property
     def steps(self) -> int:
-        """How many of the records are steps. ReproError where one has not the form of a record."""
+        """The number of records that are steps. Raises ReproError if a record is malformed."""
         if self._header.version == 1:
             return self.records
         self._see(self.records)
         return len(self._step_records)
 
     def record_of(self, step: int) -> int:
-        """The record of a step; 0 for step 0. ReproError where there is no such step, or a record before it has not the
-        form of one."""
+        """Returns the number of the record of a step; 0 for step 0. Raises ReproError if there is no such step, or a
+        record before it is malformed."""
         if self._header.version == 1 and 0 <= step <= self.records:
             return step
         while 0 < step > len(self._step_records) and len(self._input_ends) <= self.records:
@@ -97,22 +97,22 @@ class StepLog:
 
     @property
     def change_records(self) -> Sequence[int]:
-        """The records that are no steps, ascending. ReproError as `steps`."""
+        """The records that are not steps, ascending. Raises ReproError as `steps` does."""
         if self._header.version > 1:
             self._see(self.records)
         return self._change_records
 
     def inputs_end(self, record: int) -> int:
-        """How many bytes inputs.bin has up to and with a record. ReproError as `steps`."""
+        """Returns the number of bytes of inputs.bin up to and including a record. Raises ReproError as `steps` does."""
         if self._header.version == 1:
             return record * self._input_sizes[0]
         self._see(record)
         return self._input_ends[record]
 
     def whole(self) -> int:
-        """How many records there are up to the first that has not the form of a record."""
+        """Returns the number of records before the first malformed one."""
         if self._header.version == 1:
-            # Their places do not depend on what they say.
+            # In version 1 the offsets in inputs.bin do not depend on the contents of the records.
             return self.records
         try:
             self._see(self.records)
@@ -126,7 +126,7 @@ class StepLog:
 
 
 def loss_of(record: Record, header: Header) -> float | None:
-    """The loss of a step as a number, as far as a float64 holds it; None where its record has none."""
+    """Returns the loss of a step, converted to a float64; None if the record has no loss."""
     for kind in () if record.program is None else header.programs[record.program].signature.outputs:
         if kind.name == "loss" and not kind.shape and record.loss is not None:
             (value,) = StoredInputs([kind]).decode(record.loss, f"step {record.step}: loss")
@@ -137,7 +137,8 @@ def loss_of(record: Record, header: Header) -> float | None:
 
 
 def _read_lines(path: Path, shortest: int, longest: int) -> bytes:
-    """The file up to lines that are longer, or together shorter, than records: nothing is read that is no record's."""
+    """Reads a file of lines; stops early if a line is too long, or the lines are on average too short, to be records.
+    This bounds memory for a file that is not a step log."""
     data, begin, lines = bytearray(), 0, 0
     with open_regular(path) as file:
         while len(data) - begin <= longest and lines * shortest <= len(data) and (chunk := file.read(_CHUNK)):
@@ -148,34 +149,34 @@ def _read_lines(path: Path, shortest: int, longest: int) -> bytes:
 
 
 class StoredInputs:
-    """The form of the inputs of a step in inputs.bin: the bytes (H1) of some inputs, one after the other.
+    """The layout of the inputs of a step in inputs.bin: the bytes (H1) of the inputs, concatenated.
 
     Attributes:
-      size: their bytes.
+      size: the number of bytes of all inputs.
     """
 
     def __init__(self, kinds: Sequence[TensorType]) -> None:
         """
         Args:
-          kinds: the inputs.
+          kinds: the names and types of the inputs.
         """
         self._kinds = kinds
         self.size = size_of(kinds)
 
     def encode(self, arrays: Sequence[np.ndarray]) -> bytes:
-        """The bytes of these arrays."""
+        """Returns the bytes of these arrays."""
         return tensor_record.encode(arrays, self._kinds)
 
     def decode(self, data: bytes, where: str) -> list[np.ndarray]:
-        """The arrays, which cannot be written to. ReproError, with `where` it is, for bytes that `encode` does not give
-        (V4)."""
+        """Returns read-only arrays from their bytes. Raises ReproError, which names `where`, for bytes that `encode`
+        never returns (V4)."""
         return tensor_record.decode(data, self._kinds, where)
 
     def read(self, path: Path, begin: int, where: str) -> list[np.ndarray]:
-        """The arrays that begin at an offset of the file. ReproError where the file has not so many bytes."""
+        """Reads the arrays at offset `begin` of a file. Raises ReproError if the file is too short."""
         with open_regular(path) as file:
             there = os.fstat(file.fileno()).st_size - begin
-            # Before so much is allocated.
+            # The size is checked before `read` allocates a buffer of that size.
             if there < self.size:
                 raise ReproError(f"{path}: expected {self.size} bytes for {where}, got {max(there, 0)}")
             file.seek(begin)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What a receipt says, of a run that has ended or not. Nothing of it is checked but the form and the signature."""
+"""Summarizes a receipt, whose run may be unfinished. Only the format and the signature are checked."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from repro_mlir.base.errors import ReceiptWrong, ReproError
 from repro_mlir.base.printing import foreign
 
 _MOST_LINES = 16
-"""Programs, and entries of the environment, that are shown to people."""
+"""The maximum number of programs, and of environment entries, in a human-readable summary."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What a receipt says.
+    """The summary of a receipt.
 
     Attributes:
-      version: of the format.
-      numerics: version of the numerics page.
-      programs: the identity of each program and how many steps are of it.
-      state_tensors, state_elements, state_bytes: how large the state is.
-      initial: root of the initial state (C3), in hexadecimal.
-      steps, changes: records of each kind.
-      batches: how many had been taken from the data when the last record was written.
+      version: the version of the format.
+      numerics: the version of the numerics page.
+      programs: the number of steps of each program, by the program's identity.
+      state_tensors, state_elements, state_bytes: the size of the state.
+      initial: the root of the initial state (C3), in hexadecimal.
+      steps, changes: the numbers of records that are steps and state changes.
+      batches: the number of batches taken from the data up to the last record.
       stored: whether the receipt has the batches.
-      script: the name of the script that gave them, or None.
-      losses: of the first and the last step, where these have one.
+      script: the name of the script that yields the batches, or None.
+      losses: the losses of the first and the last step, if these have a loss.
       checkpoints: the records after which the state is kept; 0 is the initial state.
-      nonfinite_loss: what the run does after a loss that is NaN or infinite.
-      environment: where the run began.
+      nonfinite_loss: the run's reaction to a loss that is NaN or infinite.
+      environment: the environment in which the run began.
       chain: the last link, in hexadecimal.
       finished: whether the run has ended.
-      state_hash: of the last state (H3), in hexadecimal; None while the run has not ended.
-      signed_by: the public key of the signature, which holds, in hexadecimal; None without.
-      files, bytes: number and size of the files.
+      state_hash: the hash of the last state (H3), in hexadecimal; None for an unfinished run.
+      signed_by: the public key of the valid signature, in hexadecimal; None if there is no signature.
+      files, bytes: the number and total size of the files.
     """
 
     version: int
@@ -70,7 +70,7 @@ class Summary:
     bytes: int
 
     def lines(self) -> Iterator[str]:
-        """For people."""
+        """Yields the lines of a human-readable summary."""
         programs = [f"{identity} ({steps:,} steps)" for identity, steps in self.programs.items()]
         yield from _titled("program", programs)
         yield f"state    {self.state_tensors:,} tensors, {self.state_elements:,} elements, {self.state_bytes:,} bytes"
@@ -103,13 +103,13 @@ def _titled(title: str, entries: list[str]) -> Iterator[str]:
 
 
 def summarize(receipt: Receipt, key: bytes | None = None) -> Summary:
-    """Reads a receipt but for its tensors and programs, in time proportional to its records.
+    """Reads a receipt except its tensors and programs, in time proportional to the number of its records.
 
     Args:
-      key: the ed25519 public key (32 bytes) that must have signed, or None for any or none.
+      key: the ed25519 public key (32 bytes) that must have signed; None to accept any key or no signature.
     Raises:
-      ReceiptWrong: a signature that does not hold, or none by `key`.
-      ReproError: a part that has not the form of docs/receipts.md.
+      ReceiptWrong: if the signature is invalid, or not by `key`.
+      ReproError: if a part does not have the format of docs/receipts.md.
     """
     header, log, seal = receipt.header, receipt.log, receipt.seal
     if seal is not None:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Verification of receipts: the parts must agree, and the steps, run again, must give what they say."""
+"""Verifies receipts: their parts must be consistent, and their steps, run again, must compute the same results."""
 
 from __future__ import annotations
 
@@ -32,30 +32,30 @@ from repro_mlir.execute.microbatches import KeptMicrobatches, MicrobatchExecutab
 from repro_mlir.program.microbatches import StepProgram
 
 InputSource = Callable[[int], Sequence[np.ndarray]]
-"""Gives the inputs of a batch by its number from 1, as the cursor counts, hyper-parameters first; it is asked in
-ascending order, and for those too of which no step has a record."""
+"""Returns the inputs of a batch, hyper-parameters first, by its number from 1, as the cursor counts. The calls are in
+ascending order and include the batches without a record."""
 
 
 MOST_EXECUTABLES = 8
-"""How many compiled programs are kept: those that were used last."""
+"""The number of compiled programs in the cache, which evicts the least recently used one."""
 
 
 @dataclass(frozen=True)
 class Verified:
-    """What was found right.
+    """The result of a successful verification.
 
     Attributes:
-      steps: how many the receipt has.
-      changes: how many times the user changed the state: they are data, like the batches.
-      chosen: those that were to be verified.
-      executed: those that were run: the chosen ones and the way to them from kept states.
-      microbatches: how many microbatches were run in place of their steps, where that was asked for.
-      in_part: how many of the chosen steps these are of.
+      steps: the number of steps of the receipt.
+      changes: the number of state changes by the user, which are data, like the batches.
+      chosen: the steps that were to be verified.
+      executed: the steps that were run: the chosen ones, and those between a kept state and a chosen step.
+      microbatches: the number of microbatches that were run instead of their steps, if requested.
+      in_part: the number of chosen steps to which these microbatches belong.
       chain: the last link, in hexadecimal.
-      state_hash: of the last state (H3), in hexadecimal; None while the run has not ended.
-      signed_by: the public key of the signature, in hexadecimal; None without.
+      state_hash: the hash of the last state (H3), in hexadecimal; None for an unfinished run.
+      signed_by: the public key of the signature, in hexadecimal; None if there is no signature.
       sealed: whether the run has ended.
-      not_checked: what this verification leaves open, a line each (docs/receipts.md, "What right means").
+      not_checked: the facts that this verification did not check, one line each (docs/receipts.md, "What right means").
     """
 
     steps: int
@@ -85,26 +85,26 @@ def verify(
     draw: random.Random | None = None,
     microbatches: str | None = None,
 ) -> Verified:
-    """Checks a receipt and runs steps of it again, with a progress bar where standard error is a terminal.
+    """Checks a receipt and runs steps of it again, with a progress bar if standard error is a terminal.
 
     Args:
       receipt: a receipt or its directory.
       steps: "all", "sample:N", "A-B" or "A", see `choose`.
       target, threads: see `compile`.
-      unfinished: whether a receipt of a run that has not ended will do.
-      changes: whether the user may have changed the state during the run.
+      unfinished: whether to accept the receipt of an unfinished run.
+      changes: whether to accept state changes by the user during the run.
       key: the ed25519 public key (32 bytes) that must have signed.
-      chain: the link (32 bytes) that the last step must have, known from elsewhere.
-      inputs: gives the inputs of each batch; needed where the receipt does not store the batches. Batches that no step
-        has a record of must then fail (E1).
-      draw: chooses the sample.
-      microbatches: as `steps`, from 0: of each chosen step that commits to its microbatches (C8) these are run, and not
-        the step; steps that do not commit to them are not chosen.
+      chain: the expected last link (32 bytes), known from another source.
+      inputs: returns the inputs of each batch; required if the receipt does not store the batches. If given, batches
+        without a record must fail (E1).
+      draw: the random generator that chooses the sample.
+      microbatches: a choice of microbatches like `steps`, but from 0. If given, only steps that commit to their
+        microbatches (C8) are chosen, and the chosen microbatches are run instead of the whole step.
     Returns:
       what was verified.
     Raises:
-      ReceiptWrong: the receipt contradicts itself, or a step gives something else than it says.
-      ReproError: no receipt, one without steps or of another version, or a target that cannot run here.
+      ReceiptWrong: if the receipt contradicts itself, or a step computes other results than the receipt has.
+      ReproError: if there is no receipt, it has no steps or another version, or the target cannot run on this machine.
     """
     if not isinstance(receipt, Receipt):
         receipt = Receipt(receipt)
@@ -125,7 +125,8 @@ def verify(
     if microbatches is not None:
         executed = records_before(records, kept)
     else:
-        # Behind the last step the user may have changed the state, after batches that have no step.
+        # The last record may be a state change after the last step; running all steps includes it, and the batches
+        # without a record before it.
         executed = records_to_execute(records if len(chosen) < log.steps else [*records, log.records], kept)
     in_part: dict[int, list[int]] = {}
     if microbatches is not None:
@@ -138,7 +139,7 @@ def verify(
         closing(Replay(receipt, target, threads, inputs)) as replay,
         Progress(len(executed) + len(in_part), f"running on {target}") as progress,
     ):
-        # What is wrong first is found first.
+        # Kept states are checked between the records, in order, so that the first error is reported first.
         unchecked = deque(record for record in kept if 0 < record <= log.records)
         for record in sorted({*executed, *in_part}):
             while unchecked and unchecked[0] < record:
@@ -167,7 +168,7 @@ def verify(
 
 
 def _chosen(log: StepLog, text: str, draw: random.Random | None, *, committed: bool) -> list[int]:
-    """The steps that are to be verified; `committed`: of those that commit to their microbatches."""
+    """Returns the steps to verify; if `committed`, only steps that commit to their microbatches."""
     there = range(1, log.steps + 1)
     if not committed:
         return choose(text, there, "steps", draw)
@@ -224,7 +225,7 @@ def _not_checked(
 
 
 def _skipped(receipt: Receipt) -> dict[int, int]:
-    """By each record before which batches were taken that no step has a record of, how many."""
+    """Returns, for each record that follows batches without a record, the number of these batches."""
     skipped, cursor = {}, 0
     for number in range(1, receipt.log.records + 1):
         record = receipt.log[number]
@@ -235,14 +236,14 @@ def _skipped(receipt: Receipt) -> dict[int, int]:
 
 
 def choose(text: str, numbers: Sequence[int], what: str, draw: random.Random | None = None) -> list[int]:
-    """Those of some numbers that "all", "sample:N", "A-B" or "A" stand for, ascending.
+    """Returns the numbers that "all", "sample:N", "A-B" or "A" selects, ascending.
 
     Args:
-      numbers: those there are, ascending.
-      what: they are numbers of.
-      draw: chooses the sample; by default the system's randomness, which nobody can foresee.
+      numbers: the available numbers, ascending.
+      what: what the numbers count, for error messages.
+      draw: the random generator that chooses the sample; by default that of the system, which is unpredictable.
     Raises:
-      ReproError: another text, or numbers that there are not.
+      ReproError: if the text has another format, or selects numbers that are not available.
     """
     if not numbers:
         raise ReproError(f"the receipt has no {what}")
@@ -262,10 +263,11 @@ def choose(text: str, numbers: Sequence[int], what: str, draw: random.Random | N
 
 
 def records_to_execute(chosen: Sequence[int], kept: Sequence[int]) -> list[int]:
-    """The records to run, ascending: each chosen one, and those before it back to the nearest kept state.
+    """Returns the records to run, ascending: each chosen one, and those before it back to the nearest kept state.
 
     Args:
-      chosen, kept: ascending.
+      chosen: the chosen records, ascending.
+      kept: the records after which the state is kept, ascending.
     """
     needed: list[int] = []
     for record in chosen:
@@ -276,7 +278,7 @@ def records_to_execute(chosen: Sequence[int], kept: Sequence[int]) -> list[int]:
 
 
 def records_before(chosen: Sequence[int], kept: Sequence[int]) -> list[int]:
-    """The records to run, ascending, so that the state before each chosen one is known."""
+    """Returns the records to run, ascending, to compute the state before each chosen record."""
     last = set(kept)
     return records_to_execute([record - 1 for record in chosen if record - 1 not in last], kept)
 
@@ -287,8 +289,8 @@ class Replay:
     def __init__(
         self, receipt: Receipt, target: str = "cpu", threads: int | None = None, inputs: InputSource | None = None
     ) -> None:
-        """Compiles the first program; others when a step needs them. ReproError for an unknown target, or where nobody
-        gives the batches."""
+        """Compiles the first program; other programs are compiled on first use. Raises ReproError for an unknown target,
+        or if neither the receipt nor `inputs` has the batches."""
         if not receipt.header.stored and inputs is None:
             raise ReproError(f"{receipt.path}: the receipt does not store the batches: their script is needed")
         self._receipt = receipt
@@ -303,7 +305,7 @@ class Replay:
         found = self._executables.pop(program.hash, None)
         if found is None:
             found = compile_step(program, self._target, self._threads)
-        # The one that was used last is last.
+        # Moves the program to the end of the dictionary: the first entry is the least recently used one.
         self._executables[program.hash] = found
         if len(self._executables) > MOST_EXECUTABLES:
             del self._executables[next(iter(self._executables))]
@@ -314,14 +316,14 @@ class Replay:
         self._pool.shutdown()
 
     def state_before(self, number: int) -> dict[str, np.ndarray]:
-        """The state before a record, which must be kept or have been run to."""
+        """Returns the state before a record, which must be kept or be the result of the last record that was run."""
         if self._position != number - 1:
             self._state = self._receipt.state_after(number - 1)
             self._position = number - 1
         return self._state
 
     def inputs(self, number: int) -> list[np.ndarray]:
-        """The inputs of a step, by its record; before, the batches are passed over that have no step."""
+        """Returns the inputs of the step of a record, after checking the batches without a record before it."""
         record = self._receipt.log[number]
         assert record.program is not None
         if self._source is None:
@@ -335,7 +337,7 @@ class Replay:
         return inputs
 
     def _pass_over(self, number: int, record: Record) -> None:
-        """Runs the batches that were taken before a record and have none: each must fail (E1)."""
+        """Runs the batches without a record before a record: each must fail (E1)."""
         first = self._receipt.log[number - 1].commitment.cursor + 1 if number > 1 else 1
         last = record.commitment.cursor if record.program is None else record.commitment.cursor - 1
         for batch in range(first, last + 1):
@@ -346,8 +348,8 @@ class Replay:
                 raise ReceiptWrong(STEPS, message, record.follows)
 
     def _candidates(self, number: int) -> Iterator[StepProgram]:
-        """The programs that a batch without a step, before a record, may have been given to: the script's, which the
-        receipt need not list; without a script any that the receipt lists, as nothing says which it was."""
+        """Yields the programs that may have run on a batch without a record: the script's program, which the receipt
+        need not list; without a script, any program of the receipt, because the receipt does not state which one."""
         if isinstance(self._source, ScriptInputs):
             yield self._source.program
             return
@@ -358,7 +360,7 @@ class Replay:
         yield from (self._receipt.program_at(program) for program in (first, *others))
 
     def _fails(self, program: StepProgram, inputs: Sequence[np.ndarray]) -> bool:
-        """Whether a program fails on inputs (E1), in the state that the replay has."""
+        """Whether a program fails on inputs (E1), in the current state of the replay."""
         kinds, due = ([(each.dtype, each.shape) for each in some] for some in (inputs, program.inputs))
         if kinds != due or program.state != self._receipt.header.state:
             return False
@@ -369,17 +371,17 @@ class Replay:
         return False
 
     def run(self, number: int) -> Record:
-        """Runs a step, or gives the state that the user gave, from the state before it, which must be kept or have been
-        run to; gives its record without root and link.
+        """Runs the step of a record, or applies its state change. The state before the record must be kept or be the
+        result of the last record that was run. Returns the computed record, without root and link.
 
         Raises:
-          ReceiptWrong: the step fails a check of its program (E1).
+          ReceiptWrong: if the step fails a check of its program (E1).
         """
         state, record = self.state_before(number), self._receipt.log[number]
         if record.program is None:
             if self._source is not None:
                 self._pass_over(number, record)
-            # What is given is data: `change` compares it with the record.
+            # A change is data that is not computed; `Receipt.change` compares it with the record.
             for name, array in self._receipt.change(number).items():
                 state[name][...] = array
             self._position = number
@@ -410,15 +412,15 @@ class Replay:
         return Record(record.step, computed, b"", b"", record.program)
 
     def check(self, number: int) -> None:
-        """Runs a record. ReceiptWrong where it gives something else than the receipt says, with the first tensor."""
+        """Runs a record. Raises ReceiptWrong, which names the first tensor, if the results differ from the receipt."""
         computed, recorded = self.run(number), self._receipt.log[number]
         for place, expected, actual in differences(self._receipt.header, recorded, computed):
             message = f"the receipt does not have what {self._target} computed"
             raise ReceiptWrong(place, message, recorded.follows, expected, actual)
 
     def check_microbatches(self, number: int, chosen: Sequence[int]) -> None:
-        """Runs microbatches of a step, by its record, which commits to them; the state stays that before it.
-        ReceiptWrong where one gives something else than the receipt says."""
+        """Runs microbatches of a step whose record commits to them, without changing the state. Raises ReceiptWrong if
+        the results of a microbatch differ from the receipt."""
         record = self._receipt.log[number]
         assert record.program is not None
         kept = self._executable(self._receipt.program_at(record.program)).keep(self.state_before(number))
@@ -442,7 +444,8 @@ class Replay:
 
 
 def _located(receipt: Receipt, wrong: DigestsWrong, target: str, threads: int | None) -> ReceiptWrong:
-    """The tensor whose hash is not what the step gives, where one is found."""
+    """Runs the step of a wrong record again. Returns an error that names the tensor whose hash is wrong if one is found;
+    otherwise returns `wrong`."""
     if wrong.step is None or not receipt.header.stored:
         return wrong
     try:
@@ -453,6 +456,6 @@ def _located(receipt: Receipt, wrong: DigestsWrong, target: str, threads: int | 
     except ReceiptWrong as found:
         return found
     except ReproError:
-        # Too much is wrong to run the step.
+        # The receipt is too damaged to run the step.
         pass
     return wrong

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The files of a receipt while its run goes on."""
+"""Writes the files of a receipt during its run."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from repro_mlir.program.microbatches import StepProgram
 
 
 def create(path: Path, header: Header, program: StepProgram) -> None:
-    """Writes a receipt without steps: whole, or not at all."""
+    """Atomically creates a receipt without steps."""
     folder = storage.begin_directory(path)
     for name in (CHECKPOINTS, PROGRAMS):
         (folder / name).mkdir()
@@ -55,8 +55,8 @@ def create(path: Path, header: Header, program: StepProgram) -> None:
 
 @dataclass(frozen=True)
 class _End:
-    """Up to where a receipt is written: a record, its link, the bytes of steps.jsonl and inputs.bin up to it, and how
-    many of the listed programs have a step."""
+    """The end of the written part of a receipt: a record, its link, the bytes of steps.jsonl and inputs.bin up to the
+    record, and the number of listed programs that have a step."""
 
     record: int
     link: bytes
@@ -69,20 +69,21 @@ class ReceiptWriter:
     """Appends to a receipt and seals it.
 
     Attributes:
-      header: of the receipt.
-      recorded: how many records the receipt had when it was opened.
-      kept: the last of them after which the state is kept.
-      log: these records.
+      header: the header of the receipt.
+      recorded: the number of records that the receipt had when it was opened.
+      kept: the last of these records after which the state is kept.
+      state: the state after record `kept`, by name.
+      log: the records that the receipt had when it was opened.
     """
 
     def __init__(self, path: Path, header: Header, program: StepProgram) -> None:
-        """Opens a receipt and removes what a cut-off write left behind.
+        """Opens a receipt and removes the remains of interrupted writes.
 
         Args:
-          header: what is run now.
-          program: with which it begins.
+          header: the header for the current run.
+          program: the program with which the current run begins.
         Raises:
-          ReproError: a receipt of something else, or one that another process writes.
+          ReproError: if the receipt is of another run, or another process writes it.
         """
         self._path = path
         self._lock = storage.Lock(path)
@@ -97,8 +98,8 @@ class ReceiptWriter:
         receipt = Receipt(path)
         self.header = _same_run(receipt.header, header, program, path)
         log = self.log = receipt.log
-        # The records up to a kept state have been stored before it; after a power failure the files may lack the rest,
-        # or have something else in its place.
+        # Records up to a kept state are synced to disk before the state is written. After a power failure, later records
+        # may be missing or contain garbage.
         size, last = receipt.inputs_path.stat().st_size, log.whole()
         while log.inputs_end(last) > size:
             last -= 1
@@ -113,13 +114,13 @@ class ReceiptWriter:
         self._end = _End(self.recorded, link, log.bytes_of(self.recorded), log.inputs_end(self.recorded), used)
         self._before = self._end
         self._drop(files)
-        # The last record for which there is a file with what the user changed.
+        # The last record for which this object has written a file with the user's changes.
         self._changed: int | None = None
         self._steps = storage.AppendOnly(path / STEPS, self._end.lines)
         self._inputs = storage.AppendOnly(path / INPUTS, self._end.inputs)
 
     def _whole_records(self, receipt: Receipt, last: int) -> int:
-        """The last record up to which those after the kept state go on from each other."""
+        """Returns the last record such that all records from the kept state up to it are valid and form a chain."""
         log = self.log
         link = log[self.kept].chain if self.kept else self.header.first_link()
         for number in range(self.kept + 1, last + 1):
@@ -137,14 +138,14 @@ class ReceiptWriter:
         return last
 
     def _drop(self, files: FileList) -> None:
-        """Removes what no record that is left needs."""
+        """Removes the files that no remaining record needs."""
         self._drop_programs()
         kept = [checkpoints.name_of(record) for record in files.kept if record > self.recorded]
         for name in (*kept, *leftovers(files, self.header, self.recorded)):
             (self._path / name).unlink(missing_ok=True)
 
     def _drop_programs(self) -> None:
-        """Removes the listed programs without a step."""
+        """Removes the listed programs that no step uses."""
         unused = self.header.programs[self._end.programs :]
         if unused:
             self._unseal()
@@ -163,7 +164,7 @@ class ReceiptWriter:
         self.header = header
 
     def check_program(self, program: StepProgram) -> None:
-        """ReproError for a program that the receipt cannot list."""
+        """Raises ReproError for a program that the receipt cannot list."""
         programs = self.header.programs
         if self.header.version == 1:
             if not program.is_named(programs[0].identity):
@@ -174,7 +175,7 @@ class ReceiptWriter:
             return
         found = next((each for each in programs if each.identity == program.hash), None)
         if found is not None:
-            # As JSON: which integers are unsigned is no part of what makes types equal.
+            # The comparison uses JSON because the equality of types ignores which integers are unsigned.
             if found.signature.as_json() != Signature.of(program).as_json():
                 raise ReproError(
                     f"{self._path}: the tensors of the step have other names, or other integers are unsigned, than in "
@@ -194,7 +195,7 @@ class ReceiptWriter:
                 )
 
     def list_program(self, program: StepProgram) -> int:
-        """The position of a program in the list of the run, at whose end it is put where it is not there."""
+        """Returns the position of a program in the run's list of programs; appends the program if it is not listed."""
         programs = self.header.programs
         if self.header.version == 1:
             return 0
@@ -203,7 +204,7 @@ class ReceiptWriter:
             return found
         listed = ListedProgram.of(program)
         self._unseal()
-        # Only the last program can be one without a step.
+        # Drops an unused program first, so that only the last listed program can be one without a step.
         self._drop_programs()
         programs = self.header.programs
         self.sync()
@@ -214,13 +215,13 @@ class ReceiptWriter:
     def append_step(
         self, record: int, step: int, program: int, commitment: Commitment, inputs: bytes, loss: bytes | None
     ) -> None:
-        """Records the next step; may be called again for a record that an exception cut short.
+        """Appends the record of the next step; may be called again for a record if an exception interrupts it.
 
         Args:
-          record, step: their numbers.
-          program: its position in the list.
+          record, step: the numbers of the record and of the step.
+          program: the position of the program in the list.
           inputs: the bytes of all inputs, hyper-parameters first.
-          loss: for `Record`.
+          loss: see `Record`.
         """
         size = StoredInputs(self.header.programs[program].stored_inputs(self.header.stored)).size
         self._append(record, step, program, commitment, inputs[:size], loss)
@@ -233,15 +234,15 @@ class ReceiptWriter:
         kinds: Sequence[TensorType],
         arrays: Sequence[np.ndarray],
     ) -> None:
-        """Records a change of the state; may be called again for a record that an exception cut short.
+        """Appends the record of a state change; may be called again for a record if an exception interrupts it.
 
         Args:
-          record: its number.
-          step: how many steps the state has seen.
+          record: the number of the record.
+          step: the number of steps so far.
           kinds, arrays: the tensors that have changed.
         """
         self._unseal()
-        # A file without its record can only be that of the next one.
+        # With all records synced, a change file without a record can only belong to the next record.
         self.sync()
         self._changed = record
         changes.write(self._path, record, kinds, arrays)
@@ -252,7 +253,7 @@ class ReceiptWriter:
     ) -> None:
         self._unseal()
         if program is not None and number == self._changed:
-            # The change was cut short, and has been taken back since.
+            # The write of a change was interrupted, and the user has since reverted the change.
             changes.path_of(self._path, number).unlink(missing_ok=True)
         before = self._before if number == self._end.record else self._end
         link = next_link(before.link, number, commitment.root)
@@ -266,15 +267,15 @@ class ReceiptWriter:
         self._before, self._end = before, _End(number, link, *size, programs)
 
     def sync(self) -> None:
-        """Has all records stored."""
+        """Syncs all records to disk."""
         self._inputs.sync()
         self._steps.sync()
 
     def keep(self, record: int, state: Sequence[np.ndarray]) -> None:
-        """Keeps the state after a record, unless it is kept already."""
+        """Keeps the state after a record, unless it is already kept."""
         if checkpoints.path_of(self._path, record).exists():
             return
-        # A kept state without the records before it would be of no use.
+        # A kept state is useless without the records before it.
         self.sync()
         checkpoints.write(self._path, record, self.header.state, state)
 
@@ -282,9 +283,9 @@ class ReceiptWriter:
         """Writes seal.json.
 
         Args:
-          steps: how many the run has.
-          state: the hash (H1) of each state tensor at the end.
-          key: signs the seal.
+          steps: the number of steps of the run.
+          state: the hash (H1) of each state tensor at the end of the run.
+          key: the key that signs the seal; None for no signature.
         """
         self._drop_programs()
         self.sync()
