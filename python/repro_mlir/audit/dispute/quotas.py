@@ -28,7 +28,7 @@ RECORD_BYTES = 1 << 24
 """The maximum bytes of an answer with the hashes of a record whose program is not yet known."""
 
 OPERATOR_BYTES = 3_000_000_000
-"""The maximum bytes of a tensor of the operator in dispute; a message with one tensor must be shorter than 4 GiB."""
+"""The maximum bytes of the tensors of the operator in dispute; a message with one of them must be below 4 GiB."""
 
 SKIPPED_BATCHES = 10_000
 """The maximum number of batches that a run may take between two steps because the step failed with each batch."""

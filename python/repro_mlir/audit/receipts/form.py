@@ -64,7 +64,7 @@ _RUNS = {
 
 
 def version_of_run(value: Any) -> int:
-    """Returns the version of the receipts with this JSON value as `Header.run`; only version 1 names a program in it."""
+    """Returns the version of receipts that have this JSON as `Header.run`; only version 1 names a program in it."""
     return 1 if isinstance(value, dict) and "program" in value else 2
 
 
@@ -162,7 +162,7 @@ class Signature:
 
     @staticmethod
     def of_step(state: tuple[TensorType, ...], value: dict[str, Any]) -> Signature:
-        """Inverts `step_as_json`, given the state that all programs share. Raises ReproError for invalid tensor types."""
+        """Inverts `step_as_json`, given the state that all programs share. Raises ReproError for invalid types."""
         inputs, outputs = (tensors_from_json(value[role]) for role in ("inputs", "outputs"))
         return Signature(state, inputs, outputs, value["num_hyper_parameters"])
 
@@ -285,8 +285,8 @@ class Header:
 
     @staticmethod
     def load(data: bytes, where: str) -> Header:
-        """Parses the bytes of receipt.json. Raises ReproError for other data, or an unsupported version of the format or
-        of the numerics."""
+        """Parses the bytes of receipt.json. Raises ReproError for other data, or an unsupported version of the format
+        or of the numerics."""
         value = canonical_json.load(data, where)
         version = VERSION
         if isinstance(value, dict):

@@ -44,8 +44,8 @@ def digests_of(kinds: Sequence[TensorType], arrays: Sequence[np.ndarray]) -> tup
 
 
 def _check_memory(header: Header, where: str) -> None:
-    """Raises ReproError if a state or the inputs of a step exceed the size limit. The sizes of the files would not bound
-    them, because a small file on disk may be sparse."""
+    """Raises ReproError if a state or the inputs of a step exceed the size limit. The disk does not bound their sizes,
+    because files may be sparse."""
     most = limits().archive_bytes
     inputs = (("inputs", each.signature.inputs) for each in header.programs)
     for what, kinds in (("a state", header.state), *inputs):

@@ -378,7 +378,7 @@ class Recorder:
             raise ReceiptWrong(place, f"not as {self._path / STEPS} has it", record.follows, expected, actual)
 
     def _recorded(self, number: int) -> Record:
-        """Returns a record that the receipt had when it was opened; only the rank that writes the receipt calls this."""
+        """Returns a record that the receipt had when it was opened; called only on the rank that writes the receipt."""
         assert isinstance(self._writer, writer.ReceiptWriter)
         return self._writer.log[number]
 

@@ -289,8 +289,8 @@ class Replay:
     def __init__(
         self, receipt: Receipt, target: str = "cpu", threads: int | None = None, inputs: InputSource | None = None
     ) -> None:
-        """Compiles the first program; other programs are compiled on first use. Raises ReproError for an unknown target,
-        or if neither the receipt nor `inputs` has the batches."""
+        """Compiles the first program; other programs are compiled on first use. Raises ReproError for an unknown
+        target, or if neither the receipt nor `inputs` has the batches."""
         if not receipt.header.stored and inputs is None:
             raise ReproError(f"{receipt.path}: the receipt does not store the batches: their script is needed")
         self._receipt = receipt
@@ -444,8 +444,8 @@ class Replay:
 
 
 def _located(receipt: Receipt, wrong: DigestsWrong, target: str, threads: int | None) -> ReceiptWrong:
-    """Runs the step of a wrong record again. Returns an error that names the tensor whose hash is wrong if one is found;
-    otherwise returns `wrong`."""
+    """Runs the step of a wrong record again. Returns an error that names the tensor whose hash is wrong, if one is
+    found, and `wrong` otherwise."""
     if wrong.step is None or not receipt.header.stored:
         return wrong
     try:

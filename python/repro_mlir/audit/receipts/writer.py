@@ -98,8 +98,8 @@ class ReceiptWriter:
         receipt = Receipt(path)
         self.header = _same_run(receipt.header, header, program, path)
         log = self.log = receipt.log
-        # Records up to a kept state are synced to disk before the state is written. After a power failure, later records
-        # may be missing or contain garbage.
+        # Records up to a kept state are synced to disk before the state is written. After a power failure, later
+        # records may be missing or contain garbage.
         size, last = receipt.inputs_path.stat().st_size, log.whole()
         while log.inputs_end(last) > size:
             last -= 1
