@@ -30,7 +30,7 @@ _NAMED = re.compile(r'loc\("([^"]*)"(?:\("|\)$)')
 
 
 class EagerSide:
-    """PyTorch's kernels on the captured graph."""
+    """Implements `Side`: runs the captured graph with PyTorch's kernels."""
 
     name = "eager"
 

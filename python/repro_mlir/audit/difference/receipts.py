@@ -27,7 +27,7 @@ from repro_mlir.program import Program
 
 
 class _Repeated:
-    """A receipt whose steps are run again in this process; `record` is the number of the record to explain."""
+    """Implements `Side`: runs the steps of a receipt again; `record` is the number of the record to explain."""
 
     def __init__(self, path: str | Path, target: str, threads: int | None) -> None:
         self.name = str(path)

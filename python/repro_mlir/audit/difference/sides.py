@@ -39,7 +39,7 @@ class Side(Protocol):
 
 
 class TargetSide:
-    """Runs a program on a target of `compile`."""
+    """Implements `Side`: runs a program on a target of `compile`."""
 
     def __init__(self, graph: OperatorGraph, target: str, threads: int | None = None) -> None:
         self.name = target

@@ -36,11 +36,11 @@ class Channel(Protocol):
         """
 
     def close(self) -> None:
-        """Ends the conversation."""
+        """Closes the channel."""
 
 
 class LocalChannel:
-    """A prover in this process. It has no timeout because it is trusted.
+    """A channel to a prover in this process, which has no timeout because it is trusted.
 
     `exchange` raises ReproError if the prover's run cannot be repeated on this machine.
     """
@@ -59,7 +59,7 @@ class LocalChannel:
 
 
 class SocketChannel:
-    """A prover at the other end of a connection."""
+    """A channel to a prover at the other end of a connection."""
 
     def __init__(self, link: connection.Connection) -> None:
         self._connection = link
@@ -86,7 +86,7 @@ class SocketChannel:
 
 
 class FileChannel:
-    """A prover that watches a folder."""
+    """A channel to a prover that watches a folder."""
 
     def __init__(self, folder: Path) -> None:
         """Raises ReproError if other users can write to the folder, or it contains messages of another dispute."""

@@ -84,6 +84,8 @@ def settle(
 
 @dataclass
 class _Referee:
+    """One dispute; `step` is the number of the step in dispute, once it is known."""
+
     parties: tuple[Party, Party]
     terms: Terms | None
     program: StepProgram | None
@@ -103,6 +105,7 @@ class _Referee:
         return answers[0], answers[1]
 
     def run(self) -> Verdict:
+        """Narrows the dispute down and returns the verdict. Raises `Ended` for a verdict before that."""
         openings = self.both(lambda _, party: party.opening())
         self._compare_headers(openings)
         self._compare_lengths(openings)

@@ -63,7 +63,8 @@ class Run(Protocol):
 
 
 class RecordedRun:
-    """A run of a few steps of one program in memory: executes the steps, keeps every state and commits to each step."""
+    """Implements `Run` in memory for a few steps of one program: executes them, keeps every state and commits to each
+    step."""
 
     def __init__(
         self,
@@ -141,7 +142,7 @@ class RecordedRun:
 
 
 class ReceiptRun:
-    """The run of a receipt; steps are executed again from the states that the receipt keeps."""
+    """Implements `Run` for a receipt: executes steps again from the states that the receipt keeps."""
 
     def __init__(
         self,

@@ -90,7 +90,7 @@ class _Peer:
 
 
 class _Server:
-    """Runs one thread per peer. At the maximum number of peers, a new peer displaces one that has not proven itself."""
+    """Runs one thread per peer. At the maximum number of peers, a new peer displaces one that may be a stranger."""
 
     def __init__(self, run: Run, token: bytes, total: float) -> None:
         self._run = run
@@ -104,6 +104,7 @@ class _Server:
         self._ended = threading.Event()
 
     def serve(self, listener: socket.socket) -> int:
+        """Accepts peers until one of them has asked questions and disconnected; returns the number of its questions."""
         listener.settimeout(_POLL)
         while not self._ended.is_set():
             try:

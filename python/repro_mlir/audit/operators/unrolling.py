@@ -77,6 +77,7 @@ class _Unroller:
             )
 
     def run(self) -> Unrolled:
+        """Writes `main` and returns the unrolled program."""
         step, microbatches = self._step, self._step.microbatches
         with ir.InsertionPoint(self._module.body):
             arguments = [_type(kind) for kind in (*step.state, *step.inputs)]
