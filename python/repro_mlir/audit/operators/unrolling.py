@@ -3,8 +3,8 @@
 
 """Unrolls a step in microbatches into one canonical program, by the rules (B1) to (B3).
 
-The unrolled program contains the microbatch program once per microbatch, after the operators that cut the batch. The
-additions of the sums follow the microbatches, in the order in which a single process executes them.
+The unrolled program contains the microbatch program once per microbatch, after the operators that cut the batch. Each
+addition of sums follows the microbatches whose sums it adds, in the order in which a single process executes them.
 """
 
 from __future__ import annotations
@@ -277,5 +277,5 @@ def _program(arguments: Sequence[TensorType], result: TensorType, body: Sequence
 
 
 def _lines(operations: Sequence[str]) -> str:
-    """Joins operations into lines, each with an unknown location, so that no locations of the parsed text remain."""
+    """Joins operations into lines, with unknown locations: otherwise the parser would use positions in this text."""
     return "".join(f"{operation} loc(unknown)\n" for operation in operations)
