@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Training steps whose every bit is defined.
+"""Machine-learning training steps with bit-reproducible results.
 
-Names are loaded on first use: importing this package imports neither torch nor the compiler.
+The package loads its public names on first use, so importing it imports neither torch nor the compiler.
 """
 
 from __future__ import annotations

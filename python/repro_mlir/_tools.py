@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Console scripts that hand over to the tools beside the compiler library."""
+"""Console scripts that execute the native tools shipped with the compiler library."""
 
 import os
 import sys
@@ -18,7 +18,10 @@ def _execute(tool: str) -> None:
 
 
 def _check_files() -> None:
-    """Ends the process where an argument is a file of ours that is no module: the tools see damaged text."""
+    """Exits with an error if an argument is a repro-mlir file of another type than a module.
+
+    The native tools would report such a file as malformed MLIR text.
+    """
     for argument in sys.argv[1:]:
         if argument.startswith("-") or argument.endswith((".mlir", ".mlirbc")) or not os.path.exists(argument):
             continue
@@ -32,15 +35,15 @@ def _check_files() -> None:
 
 
 def repro_opt() -> None:
-    """The `repro-opt` command."""
+    """Runs the `repro-opt` command."""
     _execute("repro-opt")
 
 
 def repro_lsp_server() -> None:
-    """The `repro-lsp-server` command."""
+    """Runs the `repro-lsp-server` command."""
     _execute("repro-lsp-server")
 
 
 def repro_translate() -> None:
-    """The `repro-translate` command."""
+    """Runs the `repro-translate` command."""
     _execute("repro-translate")

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""`repro_mlir.compile`: a program, or a model of PyTorch in whichever form it comes, ready to run."""
+"""`repro_mlir.compile`, which compiles a program or a model of PyTorch, ONNX or TensorFlow for execution."""
 
 from __future__ import annotations
 
@@ -62,36 +62,35 @@ def compile(
     ranks: Ranks | None = None,
     cut: Mapping[str, int] | None = None,
 ) -> Executable | SymbolicExecutable | PartitionedExecutable:
-    """Makes a program ready to run; the result has the same bits on every target and with any number of threads.
+    """Compiles a program or a model; its results have the same bits on every target and with any number of threads.
 
-    Compiled code is kept on disk and found there the next time (see base/files/cache.py). The state that a model had,
-    its parameters and buffers, is `executable.program.initial_state()`.
+    Compiled code is cached on disk (see base/files/cache.py). `executable.program.initial_state()` returns the
+    parameters and buffers of a captured model.
 
     Args:
-      model: a Program, a SymbolicProgram, or for inference a torch.nn.Module, a torch.export.ExportedProgram, or the
-        path of one that torch.export.save wrote (.pt2). PyTorch reads such a file, and can be made to run code by it:
-        give none that you do not trust. Also the path of an ONNX model (.onnx), or the folder of a
-        SavedModel of TensorFlow, for which the same holds.
-      target: "cpu" (the best level of this machine), "cpu:<level>", "cuda" (the GPU of this machine), "cuda:<sm_XX>",
-        "ptx-emulator" (what a GPU of sm_90 would run, on the emulator), "ptx-emulator:<sm_XX>" or "reference" (the
-        interpreter that defines the bits, slow). Code for aarch64 runs in qemu where that and a cross compiler are
-        installed. "+tensor-cores" behind "cuda" or an architecture takes tensor cores for accumulators (M4), on GPUs
-        with a certificate (docs/gpu.md).
-      threads: how many threads run a step, by default one per available processor.
-      inputs: of a model, example inputs as for `capture`; an exported one has its own, and its own dynamic shapes.
-      dynamic_shapes: of a model, the sizes that stay open, as for `capture`.
-      sizes: of an ONNX model, the size of each dimension that has a name, as for `frontends.onnx.load`; `inputs` are
-        then examples by name. Of a SavedModel, as for `frontends.tensorflow.load`.
-      ranks: of which each computes a part and holds a part of the large weights, see docs/distributed.md.
-      cut: with `ranks`, the names of the state tensors and inputs that are cut, each with the dimension along which it
-        is; by default the compiler chooses.
+      model: a Program or a SymbolicProgram. For inference also a torch.nn.Module, a torch.export.ExportedProgram, the
+        path of a file that torch.export.save wrote (.pt2), the path of an ONNX model (.onnx), or the folder of a
+        TensorFlow SavedModel. A .pt2 file or a SavedModel can execute code while it is loaded: pass only trusted files.
+      target: "cpu" (the highest CPU level of this machine), "cpu:<level>", "cuda" (the GPU of this machine),
+        "cuda:<sm_XX>", "ptx-emulator" (the emulator, running code for sm_90), "ptx-emulator:<sm_XX>", or "reference"
+        (the slow interpreter that defines the bits). Code for aarch64 runs in qemu if qemu and a cross compiler are
+        installed. The suffix "+tensor-cores" after "cuda" or an architecture uses tensor cores for accumulators (M4)
+        on GPUs with a certificate (docs/gpu.md).
+      threads: the number of threads that run a step, by default one per available processor.
+      inputs: example inputs of a model, as for `capture`. An exported model has its own inputs and dynamic shapes.
+      dynamic_shapes: the sizes of a model that stay dynamic, as for `capture`.
+      sizes: for an ONNX model, the size of each named dimension, as for `frontends.onnx.load`; `inputs` are then
+        example inputs by name. For a SavedModel, as for `frontends.tensorflow.load`.
+      ranks: the ranks (processes), each of which computes a part and keeps a part of the large weights; see
+        docs/distributed.md.
+      cut: with `ranks`, maps the names of partitioned state tensors and inputs to the partitioned dimension; by default
+        the compiler chooses.
     Returns:
-      an Executable, or with dynamic shapes a SymbolicExecutable, which compiles each size at its first use, or with
-      `ranks` a PartitionedExecutable.
+      An Executable. With dynamic shapes a SymbolicExecutable, which compiles each size on first use. With `ranks` a
+      PartitionedExecutable.
     Raises:
-      ReproError: an unknown target, one that this machine cannot run, a program that cannot be compiled, a number of
-        threads below 1; a model that cannot be captured, or that has no example inputs; a file that is missing or
-        damaged.
+      ReproError: the target is unknown or cannot run on this machine, the program cannot be compiled, `threads` is
+        below 1, the model cannot be captured or has no example inputs, or a file is missing or damaged.
     """
     check_runs(target)
     if isinstance(model, Program | SymbolicProgram):
@@ -129,12 +128,12 @@ def compile(
 
 
 def is_onnx(model: object) -> bool:
-    """Whether this is the path of an ONNX model."""
+    """Returns whether `model` is the path of an ONNX model."""
     return isinstance(model, str | os.PathLike) and os.fspath(model).endswith(".onnx")
 
 
 def is_saved_model(model: object) -> bool:
-    """Whether this is the folder of a SavedModel."""
+    """Returns whether `model` is the folder of a SavedModel."""
     return isinstance(model, str | os.PathLike) and os.path.isfile(os.path.join(os.fspath(model), "saved_model.pb"))
 
 

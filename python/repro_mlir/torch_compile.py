@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The backend for torch.compile."""
+"""The torch.compile backend."""
 
 from __future__ import annotations
 
@@ -23,20 +23,19 @@ if TYPE_CHECKING:
 
 
 class Backend(ConstantAttributes):
-    """A backend for torch.compile, made by `backend`.
+    """A torch.compile backend, created by `backend`.
 
-    Backends without a seed are equal where their arguments are: Dynamo calls what one of them compiled for models of
-    the same form that are compiled with another, also where one call of torch.compile has `fullgraph=True` and the
-    other one not.
+    Backends without a seed compare equal if their arguments are equal. Dynamo then reuses code that an equal backend
+    compiled for a model of the same structure, even if only one of the torch.compile calls has `fullgraph=True`.
 
     Attributes:
-      programs: the programs of the graphs that this backend compiled, in the order in which it did.
+      programs: the programs of the graphs that this backend compiled, in compilation order.
     """
 
     def __init__(
         self, target: str, threads: int | None, seed: int | None, exact_digits: int | None, fallback: str
     ) -> None:
-        # By which torch.compile names it in its errors.
+        # torch.compile uses this name in its error messages.
         self.__name__ = "repro_mlir"
         check_target(target)
         if fallback not in ("error", "eager"):
@@ -47,7 +46,7 @@ class Backend(ConstantAttributes):
         self._seed = None if seed is None else signed_seed(seed)
         self._fallback = fallback
         self._calls = itertools.count()
-        # Each backend with a seed counts its own calls.
+        # A backend with a seed counts its own calls, so it equals no other backend.
         self._form = (target, threads, exact_digits, fallback, None if seed is None else self._calls)
 
     def __eq__(self, other: object) -> bool:
@@ -61,7 +60,7 @@ class Backend(ConstantAttributes):
         return list(self._programs)
 
     def __call__(self, module: Any, arguments: Sequence[Any]) -> Callable[..., Any]:
-        """What torch.compile calls with a graph and examples of its arguments."""
+        """Compiles a graph; torch.compile passes the graph and example arguments."""
         from repro_mlir.frontends.torch.compile_backend.aot import GraphOptions, compile_graph
 
         require_default_environment()
@@ -95,45 +94,45 @@ def backend(
     exact_digits: int | None = None,
     fallback: Literal["error", "eager"] = "error",
 ) -> Backend:
-    """A backend for torch.compile: what is compiled has the same bits on every target.
+    """Returns a torch.compile backend whose compiled functions compute the same bits on every target.
 
         model = torch.compile(model, backend=repro_mlir.backend(), fullgraph=True)
 
-    `torch.compile(model, backend="repro_mlir", options={"threads": 1})` is the same where the package is installed.
-    Forward and backward are programs, and so is `torch.compile(optimizer.step, backend=...)`; `compile_optimizer` makes
-    the update of `Trainer`. What is computed outside of compiled functions is PyTorch's, and so are its bits: compile
-    the function that gives the loss, not the model alone. Where torch.compile divides a function, that is a warning
-    with the line; `fullgraph=True` makes it an error.
-    A function that it leaves out altogether, such as one with a division in a loop, PyTorch runs without a word to the
-    backend: `fullgraph=True` refuses that too, and TORCH_LOGS=graph_breaks in the environment shows it.
-    Each shape has a program of its own; models of one form share theirs. Dynamo compiles a function again for another
-    class, for other numbers among the attributes of the model, and for each optimizer whose `step` is compiled (not by
-    `compile_optimizer`). It raises at the limit, `torch._dynamo.config.recompile_limit`, which becomes 64 where it is
-    8, the default (`fail_on_recompile_limit_hit` is set, unless `fallback` is "eager").
+    `torch.compile(model, backend="repro_mlir", options={"threads": 1})` is equivalent once the package is installed.
+    Forward and backward each become a program, as does `torch.compile(optimizer.step, backend=...)`;
+    `compile_optimizer` compiles the same update as `Trainer`. PyTorch computes everything outside of compiled
+    functions, with its own bits: compile the function that returns the loss, not the model alone. A graph break causes
+    a warning that names the line; `fullgraph=True` makes it an error.
+    PyTorch skips some functions entirely, such as one with a graph break in a loop, without calling the backend:
+    `fullgraph=True` rejects these too, and the environment variable TORCH_LOGS=graph_breaks shows them.
+    Each shape has its own program; models of the same structure share programs. Dynamo recompiles a function for
+    another class, for other numbers among the attributes of the model, and for each optimizer whose `step` is compiled
+    (but not by `compile_optimizer`). Reaching `torch._dynamo.config.recompile_limit` raises an error: the backend sets
+    `fail_on_recompile_limit_hit` unless `fallback` is "eager", and raises the limit from its default of 8 to 64.
 
-    There are no precision recipes here: roles follow from weights, loss and gradients of one step, of which each graph
-    has a part; `Trainer` has them.
+    The backend has no precision recipes: a recipe assigns roles from the weights, loss and gradients of a whole step,
+    and each graph contains only a part of the step. `Trainer` supports recipes.
 
     Args:
-      target, threads: see `compile`. Tensors are on the CPU, whatever the target.
-      seed: the random numbers of a call are those of this seed, and of the number of calls before it that drew some, so
-        that a model in one graph draws what `Trainer(seed=...)` draws. None: a call takes its seed from PyTorch's
-        generator, which `torch.manual_seed` sets; so does a backend by its name, which takes no seed.
+      target, threads: see `compile`. Tensors are on the CPU for every target.
+      seed: determines the random numbers of a call, together with the number of earlier calls that drew random numbers,
+        so that a model in one graph draws the same numbers as `Trainer(seed=...)`. With None, each call draws its seed
+        from PyTorch's generator, which `torch.manual_seed` sets. A backend selected by name accepts no seed.
       exact_digits: 2 or 3 makes all contractions exact, see `exact_contractions`.
-      fallback: "error": a graph that cannot be compiled raises, within torch.compile's own exception
-        `BackendCompilerFailed` where that is before its first call. "eager": PyTorch runs it, with a warning.
+      fallback: with "error", a graph that cannot be compiled raises an error, wrapped in torch.compile's exception
+        `BackendCompilerFailed` before the first call. With "eager", PyTorch runs the graph and a warning is issued.
     Raises:
-      ReproError: an unknown target or another value than these.
+      ReproError: the target is unknown or an argument has an invalid value.
     """
     return Backend(target, threads, seed, exact_digits, fallback)
 
 
 def compile_for_dynamo(module: Any, arguments: Sequence[Any], *, options: Mapping[str, Any] | None = None) -> Any:
-    """The backend by its name: `options` are the arguments of `backend` without the seed."""
+    """Compiles a graph for `torch.compile(backend="repro_mlir")`; `options` are those of `backend` except the seed."""
     known = ("target", "threads", "exact_digits", "fallback")
     given = dict(options or {})
     if "seed" in given:
-        # Each graph has a backend of its own here: all would draw the same numbers.
+        # Each graph has its own backend here, so all graphs would draw the same random numbers.
         raise ReproError("a backend by its name has no seed: expected backend=repro_mlir.backend(seed=...)")
     unknown = [name for name in given if name not in known]
     if unknown:

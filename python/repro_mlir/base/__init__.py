@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The ground floor: errors, limits, text for terminals, child processes. These modules import nothing but each other.
+"""The base layer: errors, limits, terminal output, child processes. Its modules import only each other.
 
-The folders stand one above the other: `numerics` (element types, hashes, random numbers), `files` (formats and limits
-of files), `tensors` (the user's arrays as tensors of a program).
+Each of these folders may import the earlier ones: `numerics` (element types, hashes, random numbers), `files` (file
+formats and their limits), `tensors` (conversion between the user's arrays and tensors of a program).
 """

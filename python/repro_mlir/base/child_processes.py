@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Child processes that end when this process ends, also where it is killed."""
+"""Child processes that end when this process ends, even if this process is killed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from collections.abc import Sequence
 
 _PR_SET_PDEATHSIG = 1
 
-# Run by a Python of its own before the program: after a fork of a process with threads, Python must not run here.
+# A separate Python process runs this code before the program, because a process with threads must not run Python code
+# between fork and exec.
 _START = f"""
 import ctypes, os, sys
 ctypes.CDLL(None).prctl({_PR_SET_PDEATHSIG}, {int(signal.SIGKILL)})
@@ -24,12 +25,12 @@ os.execvp(sys.argv[2], sys.argv[2:])
 
 
 def ending_with_this(command: Sequence[str | os.PathLike[str]]) -> list[str]:
-    """A command that runs `command` and is killed when the thread that starts it ends, however that ends."""
+    """Returns a command that runs `command`; the kernel kills it when the thread that started it ends."""
     return [sys.executable, "-ISc", _START, str(os.getpid()), *(os.fspath(part) for part in command)]
 
 
 def end_with_parent(parent: int) -> None:
-    """Lets this process, the child of a fork, be killed when `parent` ends."""
+    """Makes the kernel kill this process, a forked child, when `parent` ends."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
     if os.getppid() != parent:
         os._exit(1)

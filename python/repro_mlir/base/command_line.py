@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What the command lines of `repro` and of the runner have in common: errors of options, and how commands end."""
+"""Shared code of the command lines of `repro` and of the runner: option errors and exit statuses."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from repro_mlir.base.errors import ReproError
 from repro_mlir.base.printing import foreign, tell
 
 _LONGEST = 2000
-"""Characters of a message, which may quote others."""
+"""The maximum number of characters in a message, which may quote text from other sources."""
 
 
 _LEAST_ADDRESS_SPACE = 256 << 20
-"""Bytes."""
+"""The minimum address space in bytes."""
 
 
 class Status(enum.IntEnum):
-    """The finding of a command that asks something, as its exit status; all others return 0."""
+    """The exit status of a command that answers a question; all other commands return 0."""
 
     RIGHT = 0
     WRONG = 1
@@ -34,7 +34,7 @@ class Status(enum.IntEnum):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are ReproErrors, and those of its output OSErrors, which argparse hides."""
+    """A parser that raises ReproError for invalid options and OSError for output errors, which argparse hides."""
 
     def _print_message(self, message: str, file: Any = None) -> None:
         (file or sys.stderr).write(message)
@@ -44,7 +44,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def positive(text: str) -> int:
-    """A whole number of at least 1, for argparse."""
+    """Parses a positive integer, as an argparse `type`."""
     try:
         value = int(text)
     except ValueError:
@@ -59,14 +59,14 @@ def run_command(
 ) -> int:
     """Runs a command; returns the exit status.
 
-    Status 1 is an answer of commands that ask something, such as `repro verify`: only a command that returns
-    `Status.WRONG`, and whose output is written, gives it. All else that ends a command, a fault of ours included, is
-    one line on standard error and status 2. An interruption is 130, and standard output that nobody reads any more 141.
+    Status 1 is reserved for the answer `Status.WRONG` of a command such as `repro verify`, after its output was
+    written. Any error that ends a command, including an internal error, prints one line on standard error and returns
+    status 2. An interrupt returns 130; a closed pipe on standard output returns 141.
 
     Args:
-      program: the name before messages.
-      parse: gives the options; may end the process with status 0, as --help does.
-      command: takes the options and returns 0 or a `Status`.
+      program: the program name that starts each message.
+      parse: returns the options; may end the process with status 0, as --help does.
+      command: accepts the options and returns 0 or a `Status`.
     """
     try:
         _open_standard_streams()
@@ -79,7 +79,7 @@ def run_command(
     except KeyboardInterrupt:
         return _fail(program, "interrupted", 130)
     except BrokenPipeError:
-        # Whoever read our output has seen enough.
+        # The reader of the output has closed the pipe.
         _drop_output()
         return 141
     except OSError as error:
@@ -91,7 +91,7 @@ def run_command(
             raise
         return _fail(program, f"error: the command was ended by SystemExit({error.code!r})")
     except BaseException as error:
-        # A panic of a Rust package is not an Exception.
+        # A panic in a Rust package is a BaseException but not an Exception.
         reason, place = foreign(str(error), 300), _place(error.__traceback__)
         return _fail(program, f"internal error: {type(error).__name__}: {reason} ({place})")
 
@@ -106,7 +106,7 @@ def _answer(parse: Callable[[], argparse.Namespace], command: Callable[[argparse
     try:
         status = command(options)
     except SystemExit as error:
-        # The status of a script, for example, is not ours.
+        # The status may come from a user script that the command ran, and must not pass for an answer of the command.
         raise ReproError(f"the command was ended by SystemExit({error.code!r})") from None
     if status != 0 and not isinstance(status, Status):
         raise TypeError(f"expected the command to return 0 or a Status, got {status!r}")
@@ -114,14 +114,14 @@ def _answer(parse: Callable[[], argparse.Namespace], command: Callable[[argparse
 
 
 _OUTPUTS = ("output", "outputs", "save", "html", "evidence", "programs")
-"""The options that name what a command writes."""
+"""The options that name output files or folders."""
 
 _FOLDERS = ("receipt.json", "saved_model.pb")
-"""Files by which a folder is one thing: a receipt or a SavedModel."""
+"""Files that mark a folder as a single object: a receipt or a SavedModel."""
 
 
 def _check_outputs(options: argparse.Namespace) -> None:
-    """ReproError for an output that is an input of the command, lies in a folder that is one, or is another output."""
+    """Raises ReproError if an output is an input of the command, lies in an input folder, or equals another output."""
     given = vars(options)
     outputs = {name: given[name] for name in _OUTPUTS if isinstance(given.get(name), str)}
     files = [os.path.realpath(each) for each in outputs.values()]
@@ -130,7 +130,7 @@ def _check_outputs(options: argparse.Namespace) -> None:
             raise ReproError(f"{file}: expected one output to be written there, got {files.count(file)}")
     for name, output in outputs.items():
         for other, values in given.items():
-            # A state is replaced when the new one is stored.
+            # `save` may equal `state`: the old state is replaced only after the new state is stored.
             if other in outputs or (name, other) == ("save", "state"):
                 continue
             for value in values if isinstance(values, list) else [values]:
@@ -146,17 +146,17 @@ def _is_or_holds(given: str, output: str) -> bool:
             return is_one and os.path.commonpath([folder, place]) == folder
         return os.path.samefile(given, output)
     except (OSError, ValueError):
-        # One of them is not there.
+        # One of the paths does not exist.
         return False
 
 
 def _open_standard_streams() -> None:
-    """Has every standard descriptor open, so that no file of ours takes the number of one that the caller closed."""
+    """Opens every standard descriptor that the caller closed, so that no other file gets its number."""
     for descriptor in range(3):
         try:
             os.fstat(descriptor)
         except OSError:
-            # Gives the lowest number that is free.
+            # os.open returns the lowest free descriptor, which is `descriptor`.
             os.open(os.devnull, os.O_RDONLY)
     if sys.stdout is None:
         sys.stdout = os.fdopen(1, "w", closefd=False)
@@ -165,12 +165,12 @@ def _open_standard_streams() -> None:
 
 
 def _check_address_space() -> None:
-    """ReproError where a limit (ulimit -v) leaves too little for NumPy, whose OpenBLAS ends the process with status 1;
-    it takes more for each of its threads."""
+    """Raises ReproError if a limit (ulimit -v) leaves too little address space for NumPy: OpenBLAS would end the
+    process with status 1. Also limits OpenBLAS to one thread, because each thread needs more address space."""
     try:
         import resource
     except ImportError:
-        # No such limits on this system.
+        # This system does not support resource limits.
         return
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit == resource.RLIM_INFINITY:
@@ -183,7 +183,7 @@ def _check_address_space() -> None:
 
 
 def _place(traceback: TracebackType | None) -> str:
-    """File and line of the innermost frame; reads no file, as the traceback module would."""
+    """Returns file and line of the innermost frame, without reading source files as the traceback module would."""
     while traceback is not None and traceback.tb_next is not None:
         traceback = traceback.tb_next
     if traceback is None:
@@ -192,7 +192,7 @@ def _place(traceback: TracebackType | None) -> str:
 
 
 def _fail(program: str, message: str, status: int = Status.NO_ANSWER) -> int:
-    """Tells why the command has no answer, as far as standard error can be written."""
+    """Prints why the command has no answer, if standard error can be written; returns `status`."""
     try:
         tell(f"{program}: {foreign(message, _LONGEST)}", stream=sys.stderr)
         sys.stderr.flush()
@@ -203,13 +203,13 @@ def _fail(program: str, message: str, status: int = Status.NO_ANSWER) -> int:
 
 
 def _drop_output() -> None:
-    """Standard output goes nowhere from now on where it cannot be written: Python would change the status at its
-    end."""
+    """Redirects standard output to the null device if it cannot be written: otherwise Python's flush at exit would
+    fail and change the exit status."""
     try:
         sys.stdout.flush()
     except (OSError, ValueError):
         try:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except (OSError, ValueError):
-            # Not a file.
+            # Standard output is not backed by a file descriptor.
             pass

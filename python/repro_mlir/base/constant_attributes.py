@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Objects whose public attributes say what they were made of: another value would be ignored or give untrue results."""
+"""Objects whose public attributes cannot be reassigned: a new value would be ignored or would give wrong results."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Any, ClassVar
 
 
 def _is_own(cls: type) -> bool:
-    """Whether a class is of this package, and not of a user."""
+    """Returns whether a class belongs to this package rather than to a user."""
     return cls.__module__.partition(".")[0] == __name__.partition(".")[0]
 
 
 class ConstantAttributes:
-    """A base of public classes.
+    """A base class of public classes.
 
-    A class annotates in its body the public attributes that its constructor sets; they cannot be set again. Parameters
-    of the constructor, properties and methods cannot be assigned at all. Attributes with other names, which a subclass
-    of a user may have, are not affected.
+    The public attributes that a class annotates in its body can be assigned once, by the constructor. Other names of
+    constructor parameters, properties and methods cannot be assigned at all. Attributes with any other name, such as
+    those of a user's subclass, are not affected.
     """
 
     _constants: ClassVar[frozenset[str]] = frozenset()
     _once: ClassVar[frozenset[str]] = frozenset()
     _instead: ClassVar[dict[str, str]] = {}
-    """The way that replaces an assignment, by attribute."""
+    """By attribute name, what the error message recommends instead of an assignment."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

@@ -1,41 +1,41 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The exceptions that every user mistake becomes."""
+"""The exceptions that report user errors."""
 
 import errno
 
 SHORTAGES = frozenset(
     {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 )
-"""Numbers of an OSError that says something about this machine, and nothing about what somebody else has written."""
+"""The `errno` values that indicate a resource shortage of this machine rather than a defect of a file."""
 
 
 class ReproError(Exception):
-    """A mistake in what the user gave: one line that names what was expected and what was found."""
+    """A user error; its message is one line that states what was expected and what was found."""
 
 
 class StepFailed(ReproError):
-    """(E1) A step whose check failed, such as an index out of range: no result, and the state is unchanged."""
+    """(E1) A check of a step failed, such as an index out of range: there is no result and the state is unchanged."""
 
 
 class RankLost(ReproError):
-    """Another rank of the run cannot be reached any more; the state is that before the step."""
+    """Another rank of the run is no longer reachable; the state is the one before the step."""
 
 
 class ProgramError(ReproError):
-    """A program that is not canonical, or arguments that do not fit it, as the reference interpreter finds it."""
+    """The reference interpreter rejected a program that is not canonical, or arguments that do not match it."""
 
 
 class CompileError(ReproError):
-    """A program that cannot be compiled; the message names the place and what was expected."""
+    """A program cannot be compiled; the message names the location and what was expected."""
 
 
 class BatchesEnded(ReproError):
-    """An iterator that gave too few batches.
+    """An iterator ended before it returned enough batches.
 
     Attributes:
-      losses: those of the steps that were run.
+      losses: the losses of the steps that ran.
     """
 
     def __init__(self, message: str, losses: list[float]) -> None:
@@ -47,17 +47,17 @@ class BatchesEnded(ReproError):
 
 
 class NonFiniteLoss(ReproError):
-    """A step whose loss is NaN or infinite, in a run that stops there: the state is that after the step."""
+    """The loss of a step is NaN or infinite, in a run that stops in this case; the state is the one after the step."""
 
 
 class ReceiptWrong(ReproError):
-    """A receipt that contradicts itself or what was computed again.
+    """A receipt contradicts itself or the recomputed values.
 
     Attributes:
-      place: the file or tensor that is wrong, such as "steps.jsonl" or "state fc.weight".
-      step: the step at which it shows, or None.
-      expected: what the receipt says, where that is a hash; else None.
-      actual: what was found instead.
+      place: the wrong file or tensor, such as "steps.jsonl" or "state fc.weight".
+      step: the step at which the error appears, or None.
+      expected: the value in the receipt if it is a hash, else None.
+      actual: the value that was found instead.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Checks of what users write into the fields of public dataclasses."""
+"""Checks of the values that users pass to the fields of public dataclasses."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ _SHOWN = 60
 
 
 def check_whole(name: str, value: object, least: int, most: int) -> None:
-    """ReproError for anything but a whole number of these bounds."""
+    """Raises ReproError unless `value` is an integer from `least` to `most`."""
     if type(value) is not int or not least <= value <= most:
         raise ReproError(f"expected {name} as a whole number from {least} to {most}, got {shown(value)}")
 
 
 def check_among(name: str, value: object, choices: Iterable[str]) -> None:
-    """ReproError for anything but one of these strings."""
+    """Raises ReproError unless `value` is one of the strings `choices`."""
     known = tuple(choices)
     if not isinstance(value, str) or value not in known:
         raise ReproError(f"expected {name} among {', '.join(known)}, got {shown(value)}")
 
 
 def check_flag(name: str, value: object) -> None:
-    """ReproError for anything but a truth value."""
+    """Raises ReproError unless `value` is a bool."""
     if type(value) is not bool:
         raise ReproError(f"expected {name} as true or false, got {shown(value)}")
 
 
 def check_kind(name: str, value: object, kind: type | tuple[type, ...], noun: str) -> None:
-    """ReproError for what is not of a class, `noun` in words."""
+    """Raises ReproError unless `value` is an instance of `kind`, which `noun` names in the message."""
     if not isinstance(value, kind):
         raise ReproError(f"expected {name} as {noun}, got {shown(value)}")
 
 
 def check_text(name: str, value: object, noun: str) -> None:
-    """ReproError for anything but a string that UTF-8 has, `noun` in words."""
+    """Raises ReproError unless `value` is a string that UTF-8 can encode; `noun` names it in the message."""
     if not isinstance(value, str) or any("\ud800" <= each <= "\udfff" for each in value):
         raise ReproError(f"expected {name} as {noun} in Unicode, got {shown(value)}")
 
 
 def shown(value: object) -> str:
-    """A value in a message: strings and numbers as they are, as far as they are short, of others the kind."""
+    """Formats a value for a message: shortened strings and numbers, and for other values the name of their type."""
     if isinstance(value, int) and value.bit_length() > 64:
         return f"a number of {value.bit_length()} bits"
     if value is not None and not isinstance(value, str | int | float):

@@ -12,11 +12,11 @@ from typing import Any
 
 
 def load_on_first_use(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The functions `__getattr__` and `__dir__` of a package, which Python calls for names that it does not have yet.
+    """Returns the functions `__getattr__` and `__dir__` of a package; the former loads a name that is not loaded yet.
 
     Args:
-      package: its name.
-      homes: the module of each name, relative to the package.
+      package: the name of the package.
+      homes: the module that defines each name, relative to the package.
     """
 
     def load(name: str) -> Any:

@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What files and messages of strangers, torch-mlir and the compile cache may take: one table, changed by
-REPRO_MLIR_LIMITS."""
+"""Resource limits for untrusted files and messages, torch-mlir and the compile cache, in one table that the environment
+variable REPRO_MLIR_LIMITS changes."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits, in bytes and seconds where they are no counts.
+    """The limits, in bytes, in seconds, or as counts.
 
     Attributes:
-      text_bytes: of the text of a program.
-      nesting: brackets within brackets, outside of strings.
-      digits: of one number.
-      tensor_bytes: of one declared tensor.
-      constant_bytes: of all constants of a program together.
-      read_seconds: to parse, verify and hash a program, or all programs of a receipt together.
-      compile_seconds: to compile it for one target.
-      capture_seconds: of processor time, for torch-mlir to lower a captured step.
-      operator_seconds: to recompute the one operator of a dispute.
-      memory_bytes: address space of a child process.
-      result_bytes: of what a child gives back, and of each file that it writes.
-      archive_bytes: of all members of a program file, a bundle or an .npz file together, inflated, and of the tensors
-        that a bundle or a receipt describes; the memory of this machine.
-      cache_bytes: of all compiled code that is kept on disk.
-      archive_ratio: these bytes per byte of the file, where they are more than 256 MiB.
+      text_bytes: the size of the text of a program.
+      nesting: the nesting depth of brackets outside of strings.
+      digits: the number of digits of one number.
+      tensor_bytes: the size of one declared tensor.
+      constant_bytes: the total size of all constants of a program.
+      read_seconds: the time to parse, verify and hash a program, or all programs of a receipt together.
+      compile_seconds: the time to compile a program for one target.
+      capture_seconds: the processor time in which torch-mlir lowers a captured step.
+      operator_seconds: the time to recompute the one operator of a dispute.
+      memory_bytes: the address space of a child process.
+      result_bytes: the size of the result of a child process, and of each file that it writes.
+      archive_bytes: the total decompressed size of the members of a program file, a bundle or an .npz file, and of the
+        tensors that a bundle or a receipt describes; by default the memory of this machine.
+      cache_bytes: the total size of all compiled code on disk.
+      archive_ratio: the decompressed bytes per byte of the file, for decompressed sizes above 256 MiB.
     """
 
     text_bytes: int = 256 << 20
@@ -57,10 +57,10 @@ class Limits:
 
 
 def limits() -> Limits:
-    """The limits that hold: REPRO_MLIR_LIMITS changes some, such as "read_seconds=300,memory_bytes=32G".
+    """Returns the current limits; REPRO_MLIR_LIMITS overrides some, for example "read_seconds=300,memory_bytes=32G".
 
     Raises:
-      ReproError: the variable has another form.
+      ReproError: the variable is malformed.
     """
     text = os.environ.get(VARIABLE, "")
     known = {each.name for each in dataclasses.fields(Limits)}

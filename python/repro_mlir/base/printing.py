@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Text for terminals: nothing in it can move the cursor, change the direction of the line or begin another line."""
+"""Escapes text for terminals so that it cannot move the cursor, change the text direction or begin another line."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ _LONGEST = 200
 
 
 def printable(text: str) -> str:
-    """The text with every character that is not to be seen as its number: controls, line ends, direction marks."""
+    """Replaces each unprintable character by its escaped number: control characters, line ends, direction marks."""
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() else _escaped(each) for each in text)
 
 
 def foreign(text: str, longest: int = _LONGEST) -> str:
-    """Text of somebody else as part of a line of ours: printable, each run of spaces one space, cut where it is long.
+    """Sanitizes untrusted text for use within a message: escapes it, collapses runs of spaces and truncates it.
 
-    Spaces could fill the rest of the line, so that what follows looks like a line of ours.
+    Otherwise spaces could fill the terminal line, so that the rest of the text looks like a separate message.
     """
     shown = printable(" ".join(text[: longest + 1].split()))
     return shown if len(shown) <= longest else f"{shown[:longest]}..."
 
 
 def tell(*lines: str, stream: TextIO | None = None) -> None:
-    """Prints each line, with all that comes from others in it, as one line."""
+    """Prints each argument as exactly one line, with unprintable characters escaped."""
     stream = stream or sys.stdout
     encoding = stream.encoding or "utf-8"
     for line in lines:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A progress line on standard error, for people only."""
+"""A progress line on standard error, shown only on terminals."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from types import TracebackType
 from typing import TextIO
 
 _WIDTH = 24
-# Writing more often than this costs time and shows nothing.
+# The minimum number of seconds between two updates.
 _INTERVAL = 0.1
 
 
 class _Work:
-    """How long blocks of `working` have taken in this process, in seconds; one inside of another is part of it."""
+    """Accumulates the seconds that `working` blocks took in this process; nested blocks count once."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -40,13 +40,13 @@ _WORK = _Work()
 
 
 def _is_terminal(stream: TextIO | None) -> bool:
-    """Python has no standard error where the process began with a closed one."""
+    """Returns whether `stream` is a terminal; sys.stderr is None if the process started with it closed."""
     return stream is not None and stream.isatty()
 
 
 class Progress:
-    """A bar with count, rate and a note; silent where the stream is no terminal. What was captured and compiled on the
-    way (`working`) has a line of its own at the end, and no part in the rate.
+    """A progress bar with count, rate and a note; silent if the stream is not a terminal. The rate excludes the time
+    for capturing and compiling (`working`), which a separate line at the end reports.
 
     with Progress(300, "training") as progress:
         for ...: progress.advance(f"loss {loss:.4f}")
@@ -79,7 +79,7 @@ class Progress:
             self._stream.flush()
 
     def advance(self, note: str = "") -> None:
-        """One more is done; `note` stands at the end of the line."""
+        """Counts one more item as done; `note` is printed at the end of the line."""
         self.done += 1
         self._note = note
         if self._shown and time.perf_counter() - self._last >= _INTERVAL:
@@ -105,7 +105,7 @@ class Progress:
 
 @contextmanager
 def working(what: str, stream: TextIO | None = None) -> Iterator[None]:
-    """Shows `what`, a part of capturing or compiling, on a terminal for as long as the block runs."""
+    """Shows `what`, a phase of capturing or compiling, on a terminal while the block runs."""
     stream = sys.stderr if stream is None else stream
     shown = _is_terminal(stream)
     if shown:

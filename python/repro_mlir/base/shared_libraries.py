@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Libraries with an LLVM of their own, in a process in which TensorFlow has published the symbols of its LLVM."""
+"""Isolates libraries that contain their own LLVM from TensorFlow, which exports the symbols of its LLVM globally."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ _LIBRARIES = {
     "repro_mlir._mlir_libs": "libReproPythonCAPI.so",
     "torch_mlir._mlir_libs": "libTorchMLIRAggregateCAPI.so",
 }
-"""By the package whose import loads one."""
+"""The library by the package whose import loads it."""
 
 
 class _Apart:
-    """Loads such a library before its package does, so that it looks for symbols in itself first. Finds no module."""
+    """An import hook that loads such a library before its package does, with RTLD_DEEPBIND, so that the library
+    resolves symbols in itself first. The hook never finds a module."""
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> None:
         if name in _LIBRARIES and "tensorflow" in sys.modules:
@@ -31,6 +32,6 @@ class _Apart:
 
 
 def load_apart() -> None:
-    """Keeps these libraries from functions of TensorFlow's LLVM; called when the package is imported."""
+    """Prevents these libraries from calling functions of TensorFlow's LLVM; the package calls this on import."""
     if not any(isinstance(each, _Apart) for each in sys.meta_path):
         sys.meta_path.insert(0, _Apart())

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Signals that wait until work is done that must not be cut short."""
+"""Defers signals during work that must not be interrupted."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from typing import Any
 
 @contextmanager
 def deferred_signals() -> Iterator[None]:
-    """Calls the Python handlers of signals, such as Ctrl-C's, after the block; that of a second delivery at once.
+    """Defers Python signal handlers, such as that of Ctrl-C, until the end of the block.
 
-    Other threads than the main one run no handlers: there it does nothing.
+    A second delivery of the same signal runs its handler immediately. Python runs handlers only in the main thread, so
+    the block has no effect in other threads.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -45,7 +46,7 @@ def deferred_signals() -> Iterator[None]:
 
 
 def _restore(handlers: dict[int, Callable[[int, FrameType | None], Any]]) -> None:
-    """Puts all handlers back, also where one of them is called meanwhile and raises."""
+    """Restores all handlers, even if one of them is called during the restoration and raises."""
     try:
         for number, handler in handlers.items():
             signal.signal(number, handler)

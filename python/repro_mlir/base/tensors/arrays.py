@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The user's arrays as tensors of a program: NumPy's, a framework's on the CPU, and what else has DLPack; no copies."""
+"""Views the user's arrays (NumPy arrays, CPU tensors of frameworks, DLPack objects) as program tensors; no copies."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from repro_mlir.base.tensors.frameworks import TensorModule, tensor_module_of
 
 
 def as_array(value: Any, kind: TensorType, what: str) -> np.ndarray:
-    """The user's array as a NumPy array of `kind` that shares its memory; it need not be contiguous.
+    """Returns the user's array as a NumPy array of type `kind` that shares its memory and may be non-contiguous.
 
     Args:
-      value: a NumPy array, a tensor of a framework, an object with DLPack or, for shape [], a Python number. Of a
-        complex kind, complex numbers or the pairs of their parts (Z1).
+      value: a NumPy array, a tensor of a framework, a DLPack object or, for shape [], a Python number. If `kind` is
+        complex, complex numbers or the pairs of their parts (Z1).
       kind: the expected shape and element type.
-      what: what the value is, for the message: "state" or "input".
+      what: the role of the value for the message: "state" or "input".
     Raises:
-      ReproError: another shape, element type or device than expected, or no array at all.
+      ReproError: the value is not an array, or its shape, element type or device differs from the expected one.
     """
     if isinstance(value, bool | int | float | complex) and not kind.shown_shape:
         return _number(value, kind, what)
@@ -48,8 +48,8 @@ def as_array(value: Any, kind: TensorType, what: str) -> np.ndarray:
 
 
 def as_given(array: np.ndarray, kind: TensorType, framework: TensorModule | None) -> Any:
-    """The C-contiguous array of a program as the user gets it, in the same memory: a tensor of the framework, else a
-    NumPy array; complex where the kind is."""
+    """Returns the C-contiguous array of a program in the user's representation, in the same memory: a tensor of
+    `framework`, or a NumPy array if `framework` is None; complex if `kind` is."""
     return user_array(array, kind) if framework is None else framework.to_tensor(array, kind)
 
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Batches as users give them: one after the other, and as arguments of a model."""
+"""Conversion of the user's batches to model arguments, and repetition of batches."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from typing import Any
 
 
 def as_arguments(batch: Any) -> tuple[Any, ...] | dict[str, Any]:
-    """The arguments that a batch is: by name those of a mapping, in their order those of a tuple or list, else one."""
+    """Returns the arguments in a batch: keyword arguments of a mapping, positional arguments of a tuple or list, or the
+    batch itself as the only argument."""
     if isinstance(batch, Mapping):
         return dict(batch)
     return tuple(batch) if isinstance(batch, tuple | list) else (batch,)
 
 
 def repeated(batches: Iterable[Any]) -> Iterator[Any]:
-    """The batches again and again; once where they are an iterator, which cannot begin anew, or are none."""
+    """Repeats the batches forever; stops after one pass if `batches` is empty or an iterator, which cannot restart."""
     while True:
         iterator, is_empty = iter(batches), True
         for batch in iterator:

@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tensors of frameworks that the user gives in place of NumPy arrays.
+"""Tensors of frameworks that the user passes instead of NumPy arrays.
 
-A module that knows the tensors of a package, such as `base/tensors/torch_tensors.py`, is loaded where the process has
-imported that package.
+The module that converts the tensors of a package, such as `base/tensors/torch_tensors.py`, is loaded only if the
+process has imported that package.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ if TYPE_CHECKING:
     from repro_mlir.base.numerics.tensors import TensorType
 
 _MODULES = {"torch": ".torch_tensors", "ml_dtypes": ".typed_arrays"}
-"""By the package that is imported, the module that knows its tensors."""
+"""The module that converts the tensors of a package, by the name of the package."""
 
 
 class TensorModule(Protocol):
-    """What a module that knows the tensors of a framework has."""
+    """The interface of a module that converts the tensors of a framework."""
 
     def is_tensor(self, value: object) -> bool:
-        """Whether a value is a tensor of the framework."""
+        """Returns whether a value is a tensor of the framework."""
 
     def share(self, tensor: Any, kind: TensorType, what: str) -> np.ndarray:
-        """The tensor as an array that shares its memory, of any shape; arguments and errors as of `as_array`.
+        """Returns the tensor as an array of any shape that shares its memory; arguments as for `as_array`.
 
         Raises:
-          ReproError: a tensor of another element type, or one that has no values in the memory of the CPU.
+          ReproError: the tensor has another element type, or has no values in CPU memory.
         """
 
     def to_tensor(self, array: np.ndarray, kind: TensorType) -> Any:
-        """The tensor of this kind that shares the memory of a C-contiguous array of a program."""
+        """Returns a tensor of type `kind` that shares the memory of a C-contiguous array of a program."""
 
 
 def tensor_module_of(value: object) -> TensorModule | None:
-    """The module that knows the framework of this tensor; None for anything else."""
+    """Returns the module that converts this tensor of a framework; None for any other value."""
     for package, name in _MODULES.items():
         if package in sys.modules:
             module = _load(name)

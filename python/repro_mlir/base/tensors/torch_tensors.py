@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""PyTorch's tensors as NumPy arrays and back, as `frontends.tensors.TensorModule` says."""
+"""Conversion between PyTorch tensors and NumPy arrays; implements `base.tensors.frameworks.TensorModule`."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from repro_mlir.base.errors import ReproError
 from repro_mlir.base.numerics.elements import ELEMENTS
 from repro_mlir.base.numerics.tensors import TensorType, user_array
 
-# The runner takes this file to machines whose PyTorch is older and has no f8.
+# The runner copies this file to machines with an older PyTorch that lacks the f8 types.
 _DTYPES = {
     name: getattr(torch, element.library) for name, element in ELEMENTS.items() if hasattr(torch, element.library)
 }
-# Integers have no sign in a program (V1).
+# Integers are signless in a program (V1).
 _UNSIGNED = {getattr(torch, f"uint{width}"): f"i{width}" for width in (8, 16, 32, 64) if hasattr(torch, f"uint{width}")}
 _ELEMENTS = {dtype: element for element, dtype in _DTYPES.items()} | _UNSIGNED
 
 
 def is_tensor(value: object) -> TypeGuard[torch.Tensor]:
+    """Returns whether a value is a PyTorch tensor."""
     return isinstance(value, torch.Tensor)
 
 
@@ -32,7 +33,11 @@ _PARTS = {dtype: _DTYPES[element] for element, dtype in _COMPLEX.items()}
 
 
 def element_of(dtype: torch.dtype) -> str:
-    """MLIR's name of an element type; of a complex one, that of its parts. ReproError for one programs cannot hold."""
+    """Returns the MLIR name of an element type, or of the parts of a complex type.
+
+    Raises:
+      ReproError: a program cannot contain the type.
+    """
     dtype = _PARTS.get(dtype, dtype)
     if dtype not in _ELEMENTS:
         found, known = str(dtype).removeprefix("torch."), (element.library for element in ELEMENTS.values())
@@ -41,7 +46,7 @@ def element_of(dtype: torch.dtype) -> str:
 
 
 def dtype_of(kind: TensorType) -> torch.dtype:
-    """PyTorch's element type of a tensor."""
+    """Returns the PyTorch element type of a tensor."""
     if kind.complex:
         return _COMPLEX[kind.element]
     dtype: torch.dtype = getattr(torch, kind.dtype.name) if kind.unsigned else _DTYPES[kind.element]
@@ -49,15 +54,17 @@ def dtype_of(kind: TensorType) -> torch.dtype:
 
 
 def kind_of(name: str, tensor: torch.Tensor) -> TensorType:
-    """Name, element type and shape of a tensor in programs; a complex one has its parts in a last dimension (Z1).
+    """Returns the type of a tensor in a program; a complex tensor has its parts in an additional last dimension (Z1).
 
-    ReproError for one that programs cannot hold.
+    Raises:
+      ReproError: a program cannot contain the element type.
     """
     shape = (*tensor.shape, 2) if tensor.is_complex() else tuple(tensor.shape)
     return TensorType(name, element_of(tensor.dtype), shape, tensor.dtype in _UNSIGNED, tensor.is_complex())
 
 
 def share(tensor: torch.Tensor, kind: TensorType, what: str) -> np.ndarray:
+    """Returns the tensor as an array that shares its memory; see `TensorModule.share`."""
     if tensor.device.type != "cpu":
         raise ReproError(f"{what} {kind.name}: expected a tensor on the CPU, got one on {tensor.device}")
     if tensor.layout is not torch.strided or tensor.is_neg():
@@ -76,5 +83,6 @@ def share(tensor: torch.Tensor, kind: TensorType, what: str) -> np.ndarray:
 
 
 def to_tensor(array: np.ndarray, kind: TensorType) -> torch.Tensor:
+    """Returns a PyTorch tensor that shares the memory of an array; see `TensorModule.to_tensor`."""
     tensor = torch.from_numpy(user_array(array, kind))
     return tensor.view(_DTYPES[kind.element]) if ELEMENTS[kind.element].is_bits else tensor
