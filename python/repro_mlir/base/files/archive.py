@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Zip files: equal members give equal bytes; those of strangers are read in memory in proportion to the file."""
+"""Zip files: writing is deterministic, and reading an untrusted file uses memory in proportion to its size."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from repro_mlir.base.limits import limits
 from repro_mlir.base.printing import foreign
 
 _FREE_BYTES = 256 << 20
-"""Members of so many bytes may come from however small a file."""
+"""Members of up to this total size are allowed regardless of the size of the file."""
 
 _PART_BYTES = 1 << 20
 _MEMBERS = 4096
@@ -34,31 +34,31 @@ _LOCATOR_BYTES = 20
 
 
 def archive_of(members: dict[str, bytes], stored: Collection[str] = ()) -> bytes:
-    """A zip with these members in this order; equal members give equal bytes.
+    """Returns a zip file with these members in this order; equal members result in equal bytes.
 
     Args:
       members: contents by name.
-      stored: names of members that are not compressed, as it would gain nothing.
+      stored: names of members that are stored without compression, because they would not shrink.
     """
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, data in members.items():
-            # A ZipInfo made by hand has a fixed date.
+            # A ZipInfo constructed without a date has a fixed default date.
             method = zipfile.ZIP_STORED if name in stored else zipfile.ZIP_DEFLATED
             archive.writestr(zipfile.ZipInfo(name), data, method)
     return buffer.getvalue()
 
 
 def read_archive(path: str | Path, known: Callable[[str], bool], what: str) -> dict[str, bytes]:
-    """The members of a zip, in their order.
+    """Returns the members of a zip file, in their order.
 
     Args:
       path: a regular file.
-      known: whether a member of that name may occur.
-      what: what the file is to be, for the messages: "a bundle of repro-mlir".
+      known: returns whether a member of that name may occur.
+      what: the expected type of file for messages, such as "a bundle of repro-mlir".
     Raises:
-      ReproError: no file that can be read, no zip, a member that is unknown, occurs twice or is damaged, or more of
-        them or more bytes than the limits allow.
+      ReproError: the file cannot be read or is not a zip file; a member is unknown, occurs twice or is damaged; or the
+        members exceed the limits in number or in bytes.
     """
     try:
         with open_regular(path, follow=True) as file:
@@ -74,7 +74,7 @@ def read_archive(path: str | Path, known: Callable[[str], bool], what: str) -> d
 
 
 def _inflated(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-    """A member, no more of it than it declares: `ZipFile.read` inflates all before it cuts."""
+    """Decompresses a member up to its declared size; `ZipFile.read` would decompress all of it before truncation."""
     parts = bytearray()
     with archive.open(member) as stream:
         while part := stream.read(_PART_BYTES):
@@ -83,7 +83,7 @@ def _inflated(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
 
 
 def member_names(path: str | Path) -> set[str]:
-    """The names of the members of a zip; none where the file cannot be read or is no zip."""
+    """Returns the names of the members of a zip file; the set is empty if the file is unreadable or not a zip file."""
     try:
         with open_regular(path, follow=True) as file:
             _check_directory(file, os.fstat(file.fileno()).st_size, str(path))
@@ -94,7 +94,12 @@ def member_names(path: str | Path) -> set[str]:
 
 
 def _check_directory(file: BinaryIO, size: int, where: str) -> None:
-    """zipfile reads the whole directory at once: its size must be in bounds before."""
+    """Checks the size of the zip directory, because zipfile reads the whole directory at once.
+
+    Raises:
+      BadZipFile: the file has no end-of-directory record.
+      ReproError: the directory is too large.
+    """
     file.seek(max(0, size - _END.size - 0xFFFF))
     tail = file.read()
     at = tail.rfind(b"PK\5\6")

@@ -1,14 +1,13 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Artifacts on disk, found by what they were made from: captures, canonical programs, code.
+"""A disk cache of captures, canonical programs and compiled code, keyed by a hash of their sources.
 
-An artifact counts as if it had been made here: a file does only if it carries a MAC by a key that this user alone can
-read.
-The folder holds at most `cache_bytes` of limits.py: what was used least recently goes first, until a sixteenth is free.
-Processes share it without locks, as a file that vanishes is one that is made anew. A look at all files takes long where
-they are many: a process looks again when it has written a sixteenth of the room that it saw, and 16 writers keep the
-limit.
+Artifacts are trusted like locally built ones, so each file carries a MAC under a key that only this user can read.
+The folder contains at most `cache_bytes` (limits.py): eviction removes the least recently used artifacts until a
+sixteenth of the limit is free. Processes share the folder without locks, because a missing artifact is just rebuilt.
+Listing many files is slow, so a process lists them again only after it has written a sixteenth of the free space that
+it found; thus 16 concurrent writers stay within the limit.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from repro_mlir.base.limits import limits
 
 VARIABLE = "REPRO_MLIR_CACHE"
 OFF = "off"
-"""The value of the variable with which nothing is kept and nothing is read."""
+"""The value of the variable that disables the cache."""
 
 _MAGIC = b"repro-cache-2\0\0\0"
 _MAC_BYTES = 32
@@ -40,17 +39,17 @@ _KEY, _KEY_BYTES = "key", 32
 _ENTRY = re.compile(r"[0-9a-f]{64}\.artifact", re.ASCII)
 _PART = re.compile(rf"({_ENTRY.pattern}|{_KEY})\.[0-9a-f]{{16}}", re.ASCII)
 _ABANDONED = 3600.0
-"""Seconds after which a file that is still being written is one whose writer was killed."""
+"""The age in seconds after which a temporary file counts as abandoned by a killed writer."""
 
 _PARTS = 16
 _rooms: dict[tuple[int, int, int], int] = {}
-"""What this process may write before it looks again, in bytes; by device and number of a folder, and the limit."""
+"""The bytes that this process may write before it lists the files again, by device and inode of a folder, and limit."""
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 def directory() -> Path | None:
-    """Where artifacts are kept: REPRO_MLIR_CACHE, else repro-mlir in the user's cache directory; None for nowhere."""
+    """Returns the cache folder: REPRO_MLIR_CACHE, else repro-mlir in the user's cache directory; None if disabled."""
     if path := os.environ.get(VARIABLE):
         return None if path == OFF else Path(path)
     if base := os.environ.get("XDG_CACHE_HOME"):
@@ -71,7 +70,7 @@ def _name_of(sources: Sequence[bytes]) -> str:
 
 @dataclass(frozen=True, order=True)
 class _Entry:
-    """A file of the cache: when it was used last, its bytes and its name."""
+    """A file of the cache: the time of its last use, its size in bytes and its name."""
 
     used: float
     size: int
@@ -79,10 +78,14 @@ class _Entry:
 
 
 class _Store:
-    """The directory, held open: what is put in its place later is not looked at."""
+    """The cache directory, kept open by descriptor so that replacing the path later has no effect on it."""
 
     def __init__(self, path: Path) -> None:
-        """Opens the directory, or makes it. OSError for one of another user, a symbolic link, or none that can be."""
+        """Opens the directory, or creates it.
+
+        Raises:
+          OSError: the directory belongs to another user, is a symbolic link, or cannot be created or opened.
+        """
         path.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
             path.mkdir(mode=0o700)
@@ -99,10 +102,11 @@ class _Store:
             raise
 
     def close(self) -> None:
+        """Closes the directory."""
         os.close(self._folder)
 
     def read(self, name: str) -> bytes | None:
-        """The artifact in a file; None if there is none, or it is not what this user has written under that name."""
+        """Returns the artifact in a file; None if the file is missing or this user did not write it under that name."""
         content = self._own_file(name)
         start = len(_MAGIC) + _MAC_BYTES
         if content is None or content[: len(_MAGIC)] != _MAGIC:
@@ -115,7 +119,7 @@ class _Store:
         return artifact
 
     def write(self, name: str, artifact: bytes) -> None:
-        """Writes a file in one move, so that no reader sees a part of it, and makes room for it."""
+        """Writes a file atomically, so that no reader sees a part of it, and evicts artifacts if space is needed."""
         content, most = _MAGIC + self._mac(name, artifact) + artifact, limits().cache_bytes
         if len(content) > most:
             return
@@ -129,16 +133,16 @@ class _Store:
         _rooms[key] = room
 
     def entries(self) -> list[_Entry]:
-        """The artifacts, least recently used first."""
+        """Returns the artifacts, least recently used first."""
         return sorted(entry for entry in self._own_entries() if _ENTRY.fullmatch(entry.name))
 
     def shrink(self, most: int, wanted: int) -> tuple[int, int]:
-        """Where artifacts have more than `most` bytes, removes some until they have at most `wanted`.
+        """Evicts artifacts until at most `wanted` bytes remain, if they exceed `most` bytes.
 
-        Removes what killed writers left, too.
+        Also removes the temporary files of killed writers.
 
         Returns:
-          How many artifacts it has removed, and the bytes of the others.
+          The number of artifacts removed and the total size of the remaining ones in bytes.
         """
         for entry in self._own_entries():
             if _PART.fullmatch(entry.name) and entry.used < time.time() - _ABANDONED:
@@ -153,10 +157,10 @@ class _Store:
         return removed, size
 
     def _own_entries(self) -> Iterator[_Entry]:
-        """The regular files of this user."""
+        """Yields the regular files that belong to this user."""
         with os.scandir(self._folder) as found:
             for each in found:
-                # Another process may have removed it.
+                # Another process may have removed the file.
                 with contextlib.suppress(FileNotFoundError):
                     status = each.stat(follow_symlinks=False)
                     if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid():
@@ -170,7 +174,7 @@ class _Store:
         return blake3.blake3(name.encode() + b"\0" + artifact, key=self._key).digest()
 
     def _own_file(self, name: str, shared: int = 0o022) -> bytes | None:
-        """The content of a regular file of this user that has none of the `shared` rights; else None."""
+        """Returns the content of a regular file of this user; None if missing or if it has any `shared` permission."""
         try:
             descriptor = os.open(name, _READ, dir_fd=self._folder)
         except OSError:
@@ -187,19 +191,19 @@ class _Store:
         return key if key is not None and len(key) == _KEY_BYTES else None
 
     def _make_key(self) -> bytes:
-        """A new key; that of another process where one has been quicker."""
+        """Creates and returns a new key; returns the key of another process if that process created one first."""
         with contextlib.suppress(FileExistsError):
             self._put(_KEY, secrets.token_bytes(_KEY_BYTES), os.link)
         if (key := self._read_key()) is not None:
             return key
-        # What is there is damaged, or others could read it: all that it vouched for is made anew.
+        # The existing key is damaged or readable by others. A new key invalidates all artifacts, which are rebuilt.
         self._put(_KEY, secrets.token_bytes(_KEY_BYTES), os.replace)
         if (key := self._read_key()) is None:
             raise PermissionError("no key that this user alone can read")
         return key
 
     def _put(self, name: str, content: bytes, move: Callable[..., None]) -> None:
-        """Writes a file beside and moves it: `os.replace` replaces, `os.link` raises FileExistsError."""
+        """Writes a temporary file and moves it to `name`; `os.replace` overwrites, `os.link` raises FileExistsError."""
         beside = f"{name}.{secrets.token_hex(8)}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(beside, flags, 0o600, dir_fd=self._folder)
@@ -212,11 +216,11 @@ class _Store:
 
 
 def cached(sources: Sequence[bytes], make: Callable[[], bytes]) -> bytes:
-    """What `make` makes of its sources alone, kept in `directory()` and read from there the next time.
+    """Returns the artifact of `make`, cached in `directory()`.
 
-    The sources are a name of what is made, whatever makes it, and what it is made from. A file that this user has not
-    written, or that is damaged, is made anew and replaced; a directory that belongs to somebody else or cannot be
-    written to is no error: nothing is read there and nothing kept.
+    `make` must depend only on `sources`: a name for the type of artifact, the version of the code that makes it, and
+    its inputs. A file that is damaged or was not written by this user is rebuilt and replaced. If the directory belongs
+    to another user or is not writable, the cache is disabled without an error.
     """
     path = directory()
     try:
@@ -237,13 +241,13 @@ def cached(sources: Sequence[bytes], make: Callable[[], bytes]) -> bytes:
 
 @dataclass(frozen=True)
 class Usage:
-    """What the cache takes.
+    """The disk usage of the cache.
 
     Attributes:
-      path: its folder; None where nothing is kept.
-      entries: how many artifacts it has.
-      bytes: their size.
-      limit: the most bytes that they may have.
+      path: the cache folder; None if the cache is disabled.
+      entries: the number of artifacts.
+      bytes: the total size of the artifacts.
+      limit: the maximum total size in bytes.
     """
 
     path: Path | None
@@ -253,7 +257,7 @@ class Usage:
 
 
 def usage() -> Usage:
-    """What the cache of this user takes. ReproError where its folder cannot be used."""
+    """Returns the disk usage of this user's cache. Raises ReproError if its folder cannot be used."""
     path, limit = directory(), limits().cache_bytes
     if path is None or not os.path.lexists(path):
         return Usage(path, 0, 0, limit)
@@ -263,7 +267,7 @@ def usage() -> Usage:
 
 
 def clear() -> int:
-    """Removes every artifact, and nothing else that may be in the folder; how many. ReproError as `usage`."""
+    """Removes every artifact, but no other file in the folder; returns the number removed. Errors as for `usage`."""
     path = directory()
     if path is None or not os.path.lexists(path):
         return 0

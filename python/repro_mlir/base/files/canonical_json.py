@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Canonical JSON: one text for one value, so that it can be hashed (docs/receipts.md).
+"""Canonical JSON: each value has exactly one text, so that the text can be hashed (docs/receipts.md).
 
-UTF-8 without whitespace, keys in the order of their code points, strings in Unicode normalization form C and with the
-shortest escapes, whole numbers below 2^53 in magnitude and no others: the part of RFC 8785 without fractions.
+The text is UTF-8 without whitespace. Keys are in code-point order, strings in Unicode normalization form C with the
+shortest escapes, and numbers are integers below 2^53 in magnitude: the subset of RFC 8785 without fractions.
 """
 
 from __future__ import annotations
@@ -16,33 +16,34 @@ from typing import Any, NoReturn
 from repro_mlir.base.errors import ReproError
 
 LIMIT = 1 << 24
-"""The most bytes of a text, unless the reader says otherwise."""
+"""The default maximum size of a text in bytes."""
 
 DEPTH = 32
-"""How deep lists and objects may be nested, the outermost included."""
+"""The maximum nesting depth of lists and objects, including the outermost one."""
 
 _NUMBER_LIMIT = 2**53
 _NO_BRACKETS = bytes(set(range(256)) - set(b'"[]{}'))
 
 
 def dump(value: Any) -> bytes:
-    """The canonical text of None, truth values, whole numbers, strings, lists and dicts of these.
+    """Returns the canonical text of None, booleans, integers, strings, and lists and dicts of these.
 
     Raises:
-      ValueError, TypeError: anything else.
+      ValueError, TypeError: the value is not of this form.
     """
     _check(value, DEPTH)
     return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
 def load(data: bytes, where: str, limit: int = LIMIT) -> Any:
-    """The value of a canonical text. Time and memory are in proportion to its length.
+    """Parses a canonical text; time and memory are proportional to its length.
 
     Args:
-      where: names the text's place in messages.
-      limit: the most bytes that the text may have.
+      data: the text.
+      where: names the text in messages.
+      limit: the maximum size of the text in bytes.
     Raises:
-      ReproError: a longer text, one that is nested deeper than `DEPTH`, or no canonical JSON.
+      ReproError: the text is too long, nested deeper than `DEPTH`, or not canonical JSON.
     """
     check_bounds(data, where, limit)
     try:
@@ -51,13 +52,13 @@ def load(data: bytes, where: str, limit: int = LIMIT) -> Any:
     except (ValueError, TypeError):
         raise ReproError(f"{where}: expected canonical JSON") from None
     if canonical != data:
-        # Also for a key that occurs twice.
+        # The comparison also catches a duplicate key.
         raise ReproError(f"{where}: expected canonical JSON, got JSON in another form")
     return value
 
 
 def check_bounds(data: bytes, where: str, limit: int = LIMIT) -> None:
-    """ReproError for a text, canonical or not, of more than `limit` bytes or nested deeper than `DEPTH`."""
+    """Raises ReproError if a JSON text, canonical or not, exceeds `limit` bytes or is nested deeper than `DEPTH`."""
     if len(data) > limit:
         raise ReproError(f"{where}: expected at most {limit:,} bytes of JSON, got {len(data):,}")
     if _is_too_deep(data):
@@ -65,7 +66,7 @@ def check_bounds(data: bytes, where: str, limit: int = LIMIT) -> None:
 
 
 def _is_too_deep(data: bytes) -> bool:
-    """Whether the brackets outside of strings are nested deeper than `DEPTH`; found before anything is parsed."""
+    """Returns whether brackets outside of strings are nested deeper than `DEPTH`, without parsing the text."""
     quotes_and_brackets = data.replace(rb"\\", b"").replace(rb"\"", b"").translate(None, _NO_BRACKETS)
     depth = 0
     for bracket in b"".join(quotes_and_brackets.split(b'"')[::2]):

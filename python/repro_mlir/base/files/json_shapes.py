@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Checks of parsed JSON against the shape that the receipt format prescribes (docs/receipt.schema.json)."""
+"""Checks of parsed JSON against the schema of the receipt format (docs/receipt.schema.json)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any, TypeAlias
 
 from repro_mlir.base.errors import ReproError
 
-# Checks a value at a place such as "receipt.json: run.program"; ReproError where it does not fit.
+# Checks a value at a location such as "receipt.json: run.program"; raises ReproError if the value does not match.
 Shape: TypeAlias = Callable[[Any, str], None]
 
 
 def record(required: dict[str, Shape], optional: dict[str, Shape] | None = None) -> Shape:
-    """An object with exactly these keys, perhaps with the optional ones."""
+    """Matches an object with all required keys and any of the optional keys, but no other key."""
     optional = optional or {}
 
     def check(value: Any, where: str) -> None:
@@ -35,7 +35,7 @@ def record(required: dict[str, Shape], optional: dict[str, Shape] | None = None)
 
 
 def array(item: Shape) -> Shape:
-    """A list of items of one shape."""
+    """Matches a list whose items all match one shape."""
 
     def check(value: Any, where: str) -> None:
         if not isinstance(value, list):
@@ -47,7 +47,7 @@ def array(item: Shape) -> Shape:
 
 
 def number(least: int, most: int | None = None) -> Shape:
-    """A whole number of at least `least`, and of at most `most`, if any."""
+    """Matches an integer of at least `least` and, if `most` is given, at most `most`."""
     expected = f"of at least {least}" if most is None else f"from {least} to {most}"
 
     def check(value: Any, where: str) -> None:
@@ -59,13 +59,13 @@ def number(least: int, most: int | None = None) -> Shape:
 
 
 def true(value: Any, where: str) -> None:
-    """The value true alone: what is not so has no key."""
+    """Matches only the value true: for a false flag the key is absent."""
     if value is not True:
         raise ReproError(f"{where}: expected true, got {_shown(value)}")
 
 
 def choice(*texts: str) -> Shape:
-    """One of some strings."""
+    """Matches one of the given strings."""
 
     def check(value: Any, where: str) -> None:
         if value not in texts or not isinstance(value, str):
@@ -75,13 +75,13 @@ def choice(*texts: str) -> Shape:
 
 
 def text(value: Any, where: str) -> None:
-    """Any string."""
+    """Matches any string."""
     if not isinstance(value, str):
         raise ReproError(f"{where}: expected a string, got {_kind(value)}")
 
 
 def hexadecimal(digits: int | None = None) -> Shape:
-    """Lower-case hexadecimal digits of whole bytes."""
+    """Matches lower-case hexadecimal text of exactly `digits` digits, or of any number of whole bytes if None."""
     pattern = re.compile(f"[0-9a-f]{{{digits}}}" if digits else "(?:[0-9a-f]{2})+")
 
     def check(value: Any, where: str) -> None:
@@ -92,11 +92,11 @@ def hexadecimal(digits: int | None = None) -> Shape:
 
 
 digest = hexadecimal(64)
-"""A hash of 32 bytes."""
+"""Matches the hexadecimal text of a 32-byte hash."""
 
 
 def mapping(item: Shape) -> Shape:
-    """An object with any keys and values of one shape."""
+    """Matches an object with arbitrary keys whose values all match one shape."""
 
     def check(value: Any, where: str) -> None:
         if not isinstance(value, dict):
@@ -108,7 +108,7 @@ def mapping(item: Shape) -> Shape:
 
 
 def nullable(item: Shape) -> Shape:
-    """Null, or a value of a shape."""
+    """Matches null or a value that matches `item`."""
 
     def check(value: Any, where: str) -> None:
         if value is not None:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""JSON in any layout, from whoever sends it: bounded, and with one meaning."""
+"""Parses untrusted JSON in any layout, within limits, and rejects ambiguous texts."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from repro_mlir.base.numerics.environment import float_environment
 
 @float_environment()
 def parse(text: bytes | str, where: str, limit: int = canonical_json.LIMIT) -> Any:
-    """The value of a text in JSON; numbers round to nearest even (V2). Time and memory are in proportion to its length.
+    """Parses JSON; numbers round to nearest even (V2). Time and memory are proportional to the length of the text.
 
     Args:
-      text: as a string, or in UTF-8.
+      text: a string, or UTF-8 bytes.
       where: names the text in messages.
-      limit: the most bytes that it may have.
+      limit: the maximum size of the text in bytes.
     Raises:
-      ReproError: a longer text, one that is nested deeper than `canonical_json.DEPTH`, no JSON, a key that occurs
-        twice in an object, a number that is not finite, or half of a surrogate pair.
+      ReproError: the text is too long, nested deeper than `canonical_json.DEPTH` or not JSON; or it contains a
+        duplicate key, a number that is not finite, or half of a surrogate pair.
     """
-    # Half of a surrogate pair becomes what is no UTF-8.
+    # Half of a surrogate pair becomes invalid UTF-8, which the decoding below rejects.
     data = text.encode(errors="surrogatepass") if isinstance(text, str) else text
     canonical_json.check_bounds(data, where, limit)
     try:
         value = json.loads(
             data.decode(), parse_float=_finite, parse_constant=_no_number, object_pairs_hook=_distinct_keys
         )
-        # Or one that an escape writes.
+        # Rejects half of a surrogate pair that is written as an escape sequence.
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeError:
         raise ReproError(f"{where}: expected JSON in UTF-8") from None

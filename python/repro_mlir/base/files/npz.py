@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Arrays by name in .npz files, such as the inputs of a step."""
+"""Named arrays in .npz files, such as the inputs of a step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from repro_mlir.base.numerics.tensors import TensorType
 
 
 def write_arrays(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Writes arrays by name; equal ones give equal bytes. ReproError where the file cannot be written."""
+    """Writes named arrays; equal arrays result in equal bytes. Raises ReproError if the file cannot be written."""
     members = {}
     for name, array in arrays.items():
         data = io.BytesIO()
@@ -28,10 +28,11 @@ def write_arrays(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def load_inputs(path: str | None, inputs: Sequence[TensorType]) -> list[np.ndarray]:
-    """The arrays for `inputs`, by name, of an .npz file.
+    """Loads the arrays for `inputs` by name from an .npz file.
 
     Raises:
-      ReproError: no file although there are inputs, one that is no .npz, or has not exactly these inputs.
+      ReproError: `path` is None although there are inputs, the file is not an .npz file, or its arrays do not have
+        exactly the names of the inputs.
     """
     wanted = [kind.name for kind in inputs]
     if path is None:
@@ -47,7 +48,7 @@ def load_inputs(path: str | None, inputs: Sequence[TensorType]) -> list[np.ndarr
             if data is not None:
                 found[name] = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
         except Exception:
-            # NumPy raises whatever a damaged file leads it to.
+            # NumPy can raise any exception for a damaged file.
             raise ReproError(f"{path}: expected {what}") from None
     others = [name.removesuffix(".npy") for name in members]
     missing = [name for name in wanted if name not in found]

@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Elements as a safetensors file has them: f6 and f4 without the bits that their bytes in memory have above the code.
+"""Packing of elements as in a safetensors file: f6 and f4 elements use 6 and 4 bits there, but a byte in memory.
 
-Element i has the bits from i * width on, counted from the lowest bit of the first byte. The format says no more than
-how many bytes there are; of f4 this is the order of PyTorch's float4_e2m1fn_x2.
+Element i starts at bit i * width, counted from the lowest bit of the first byte. The safetensors format specifies only
+the number of bytes; for f4 this order is that of PyTorch's float4_e2m1fn_x2.
 """
 
 from __future__ import annotations
@@ -19,13 +19,17 @@ from repro_mlir.base.numerics.tensors import TensorType, from_bytes
 
 
 def _packed_width(kind: TensorType) -> int | None:
-    """The bits of an element that does not have whole bytes."""
+    """Returns the number of bits of an element of a packed type (f6, f4); None for any other type."""
     element = ELEMENTS[kind.element]
     return element.width if element.format is not None and element.width < 8 else None
 
 
 def packed_size(kind: TensorType) -> int:
-    """Bytes of a tensor in the file. ReproError for elements that do not fill them: the format has no such tensor."""
+    """Returns the size in bytes of a tensor in the file.
+
+    Raises:
+      ReproError: the elements do not fill whole bytes, which the format cannot represent.
+    """
     width = _packed_width(kind)
     if width is None:
         return kind.nbytes
@@ -39,7 +43,11 @@ def packed_size(kind: TensorType) -> int:
 
 
 def pack(array: np.ndarray, kind: TensorType) -> memoryview:
-    """The bytes of a tensor, little-endian; not a copy where memory holds them. ReproError as `packed_size`."""
+    """Returns the little-endian bytes of a tensor, without a copy if the memory contains them already.
+
+    Raises:
+      ReproError: as `packed_size`.
+    """
     packed_size(kind)
     width = _packed_width(kind)
     little = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False)).reshape(-1).view(np.uint8)
@@ -50,7 +58,7 @@ def pack(array: np.ndarray, kind: TensorType) -> memoryview:
 
 
 def unpack(data: bytes | memoryview, kind: TensorType) -> np.ndarray:
-    """A new array of `packed_size` bytes of a file."""
+    """Returns a new array from `packed_size` bytes of a file."""
     width = _packed_width(kind)
     if width is None:
         return from_bytes(data, kind).copy()

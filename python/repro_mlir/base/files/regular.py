@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Files that somebody else may have made: opening one neither blocks, nor leads elsewhere, nor is without an end."""
+"""Opens untrusted files safely: rejects special files, which may block or be endless, and unexpected symbolic links."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from repro_mlir.base.errors import SHORTAGES, ReproError
 
-# 0 on systems without them.
+# A flag is 0 on systems that do not define it.
 _FLAGS = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
@@ -27,19 +27,20 @@ _KINDS = (
 
 
 class TooLarge(ReproError):
-    """A file of more bytes than may be read."""
+    """The file is larger than the limit."""
 
 
 def open_descriptor(path: str | Path, flags: int = os.O_RDONLY, *, follow: bool = False) -> int:
-    """The descriptor of a regular file.
+    """Opens a regular file and returns its descriptor.
 
     Args:
-      flags: as for os.open; a file that it creates is readable for all.
-      follow: whether the last part of the path may be a symbolic link: for a name that the user gave; not for a file
-        in a directory that comes from somebody else.
+      path: the path of the file.
+      flags: as for os.open; a created file is readable by all users.
+      follow: whether the last component of the path may be a symbolic link. Pass True for a path that the user named,
+        False for a file in an untrusted directory.
     Raises:
-      ReproError: no such file, or a link, FIFO, device, directory or socket.
-      OSError: this process can open no more files, or the machine is short of something else.
+      ReproError: the file does not exist, or is a symbolic link, FIFO, device, directory or socket.
+      OSError: the machine has a resource shortage (`SHORTAGES`), such as too many open files.
     """
     verb = "write" if flags & os.O_WRONLY else "read"
     try:
@@ -47,7 +48,7 @@ def open_descriptor(path: str | Path, flags: int = os.O_RDONLY, *, follow: bool 
     except OSError as error:
         if error.errno in SHORTAGES:
             raise
-        # Linux names a link thus, and a socket, or a FIFO that nobody reads, as the second.
+        # Linux reports ELOOP for a symbolic link, and ENXIO for a socket or a FIFO without a reader.
         kind = {errno.ELOOP: "symbolic link", errno.ENXIO: "socket or FIFO"}.get(error.errno or 0)
         raise (_not_regular(path, kind) if kind else ReproError(f"cannot {verb} {path}: {error.strerror}")) from None
     except ValueError:
@@ -60,25 +61,26 @@ def open_descriptor(path: str | Path, flags: int = os.O_RDONLY, *, follow: bool 
 
 
 def open_regular(path: str | Path, *, follow: bool = False) -> BinaryIO:
-    """Opens a regular file for reading. Arguments and errors are those of `open_descriptor`."""
+    """Opens a regular file for reading, with the arguments and errors of `open_descriptor`."""
     return os.fdopen(open_descriptor(path, follow=follow), "rb")
 
 
 def read_regular(path: str | Path, limit: int, *, follow: bool = False) -> bytes:
-    """The bytes of a regular file.
+    """Returns the bytes of a regular file.
 
     Args:
-      limit: the most bytes that it may have.
+      path: the path of the file.
+      limit: the maximum size of the file in bytes.
       follow: as for `open_descriptor`.
     Raises:
-      TooLarge: a longer file.
-      ReproError: as `open_descriptor`, and a file that grows while it is read.
+      TooLarge: the file is larger than `limit`.
+      ReproError: as `open_descriptor`; also if the file grows during the read.
     """
     with open_regular(path, follow=follow) as file:
         size = os.fstat(file.fileno()).st_size
         check_size(path, size, limit)
         try:
-            # Not limit + 1: as many bytes are allocated as are asked for.
+            # Not limit + 1, because read() allocates the requested number of bytes.
             data = file.read(size + 1)
         except OSError as error:
             if error.errno in SHORTAGES:
@@ -90,7 +92,7 @@ def read_regular(path: str | Path, limit: int, *, follow: bool = False) -> bytes
 
 
 def check_size(path: str | Path, size: int, limit: int) -> None:
-    """TooLarge for a file of more than `limit` bytes."""
+    """Raises TooLarge if `size` exceeds `limit` bytes."""
     if size > limit:
         raise TooLarge(f"{path}: expected at most {limit:,} bytes, got {size:,}")
 

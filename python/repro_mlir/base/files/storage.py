@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Files that are whole or absent, whenever the process or the machine stops."""
+"""Crash-safe file writes: after a crash of the process or the machine, a file is either complete or absent."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from repro_mlir.base.errors import ReproError
 from repro_mlir.base.files.regular import open_descriptor
 
 PARTIAL = ".partial"
-"""The end of a name while its file is written."""
+"""The suffix of the name of a file that is being written."""
 
 
 def write_whole(path: Path, parts: Iterable[bytes | memoryview]) -> None:
-    """Writes a file under another name, has it stored, and then gives it its own: what had the name is there until all
-    of the new one is. ReproError where the other name is a link or no regular file."""
+    """Writes a file under a temporary name, syncs it to disk and renames it, which replaces an old file atomically.
+
+    Raises:
+      ReproError: the temporary name is taken by a symbolic link or a special file.
+    """
     partial = path.with_name(path.name + PARTIAL)
     with os.fdopen(open_descriptor(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
         for part in parts:
@@ -32,7 +35,7 @@ def write_whole(path: Path, parts: Iterable[bytes | memoryview]) -> None:
 
 
 def check_can_write(path: str | Path) -> None:
-    """ReproError where no file or new folder can be made at a path: raised before its contents are computed."""
+    """Raises ReproError if no file or new folder can be created at a path; called before its contents are computed."""
     target = Path(os.path.realpath(path))
     folder = target.parent
     reason = None
@@ -52,7 +55,8 @@ def check_can_write(path: str | Path) -> None:
 
 
 def _try_to_write(target: Path) -> None:
-    """Writes a byte to a new file beside a path and removes it; writes nothing to a device. OSError where it cannot."""
+    """Creates and removes a one-byte file next to `target`, or writes zero bytes to a device. Raises OSError if not
+    possible."""
     if target.is_char_device():
         descriptor = os.open(target, os.O_WRONLY | os.O_NONBLOCK)
         try:
@@ -68,13 +72,15 @@ def _try_to_write(target: Path) -> None:
 
 
 def _own_partial(path: Path) -> Path:
-    """The name of this process while it writes a file: another one may write the same file."""
+    """Returns a temporary name that is specific to this process, since another process may write the same file."""
     return path.with_name(f"{path.name}.{os.getpid()}{PARTIAL}")
 
 
 def write_file(path: str | Path, data: bytes) -> None:
-    """Writes a file that the user named: what had the name stays as it is until all of the new file is stored. A link
-    is followed; a device or FIFO is written as it is. ReproError where the file cannot be written."""
+    """Writes a file at a path of the user; an old file is replaced only when the new file is completely on disk.
+
+    Follows a symbolic link, and writes directly to a device or FIFO. Raises ReproError if the file cannot be written.
+    """
     try:
         target = Path(os.path.realpath(path))
         try:
@@ -90,7 +96,7 @@ def write_file(path: str | Path, data: bytes) -> None:
 
 
 def _replace(path: Path, data: bytes, mode: int | None) -> None:
-    """`mode`: that of the file which has the name now."""
+    """Replaces a file atomically; `mode` is the mode of the existing file, None if there is none."""
     partial = _own_partial(path)
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o666)
     try:
@@ -108,7 +114,7 @@ def _replace(path: Path, data: bytes, mode: int | None) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Has the names in a directory stored."""
+    """Syncs the entries of a directory to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -117,7 +123,7 @@ def sync_directory(path: Path) -> None:
 
 
 def begin_directory(path: Path) -> Path:
-    """A new directory that becomes `path` by `finish_directory`; what an earlier attempt left is removed."""
+    """Creates a temporary directory that `finish_directory` renames to `path`; removes that of an earlier attempt."""
     partial = path.with_name(path.name + PARTIAL)
     if partial.exists():
         shutil.rmtree(partial)
@@ -126,36 +132,36 @@ def begin_directory(path: Path) -> Path:
 
 
 def finish_directory(partial: Path, path: Path) -> None:
-    """Gives a directory of `begin_directory` its name."""
+    """Syncs a directory of `begin_directory` and renames it to `path`."""
     sync_directory(partial)
     os.rename(partial, path)
     sync_directory(path.parent)
 
 
 class AppendOnly:
-    """A file that grows record by record.
+    """A file to which records are appended.
 
-    A record is written by one call: when the process ends, whole records and at most one part of a record are there.
+    A record is written by one call, so a process that ends leaves complete records and at most one partial record.
     """
 
     def __init__(self, path: Path, size: int) -> None:
-        """Opens the file and cuts it to `size` bytes."""
+        """Opens the file and truncates it to `size` bytes."""
         self._descriptor = open_descriptor(path, os.O_WRONLY | os.O_CREAT)
         os.ftruncate(self._descriptor, size)
         os.lseek(self._descriptor, size, os.SEEK_SET)
 
     def rewind(self, size: int) -> None:
-        """The next record follows `size` bytes: one that was cut short is written again over its part."""
+        """Moves the write position to `size` bytes, so that the next record overwrites a partial one."""
         os.lseek(self._descriptor, size, os.SEEK_SET)
 
     def append(self, record: bytes) -> None:
-        """Writes a record."""
+        """Appends a record."""
         rest = memoryview(record)
         while rest:
             rest = rest[os.write(self._descriptor, rest) :]
 
     def sync(self) -> None:
-        """Has all records stored."""
+        """Syncs all records to disk."""
         os.fsync(self._descriptor)
 
     def close(self) -> None:
@@ -164,15 +170,15 @@ class AppendOnly:
 
 
 class Lock:
-    """Keeps a second process from writing the same receipt; it ends with the process."""
+    """A lock that prevents a second process from writing the same receipt; the end of the process releases it."""
 
     def __init__(self, path: Path) -> None:
-        """Takes the lock of a directory. ReproError where another process has it."""
+        """Acquires the lock of a directory. Raises ReproError if another process has the lock."""
         self._descriptor: int | None = None
         try:
             import fcntl
         except ImportError:
-            # No such locks on this system.
+            # This system does not support such locks.
             return
         self._descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
         try:
@@ -182,6 +188,6 @@ class Lock:
             raise ReproError(f"{path}: another process writes this receipt") from None
 
     def release(self) -> None:
-        """Gives the lock back."""
+        """Releases the lock."""
         if self._descriptor is not None:
             os.close(self._descriptor)

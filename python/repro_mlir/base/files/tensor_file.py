@@ -1,11 +1,11 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""State tensors as safetensors files.
+"""Reads and writes state tensors as safetensors files.
 
-The format is a u64 with the length of a JSON header, the header and the data. It is written here, and not by the
-package safetensors, so that equal tensors give equal bytes with every version of it, and bf16, f8, f6 and f4 pass as
-bits.
+The format is a u64 with the length of a JSON header, the header, and the data. This module writes it instead of the
+safetensors package, so that equal tensors give equal bytes with every version of the package, and bf16, f8, f6 and f4
+are handled as bits.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from repro_mlir.base.numerics.elements import ELEMENTS
 from repro_mlir.base.numerics.tensors import TensorType, check_canonical
 
 _HEADER_BYTES = 1 << 24
-"""The most bytes of a header."""
+"""The maximum size of a header in bytes."""
 
 _UNSIGNED = {"U8": "i8", "U16": "i16", "U32": "i32", "U64": "i64"}
 _ELEMENTS = {element.safetensors: element.name for element in ELEMENTS.values()} | _UNSIGNED
 _NAMES = {(name, dtype in _UNSIGNED): dtype for dtype, name in _ELEMENTS.items()}
-"""The format's names of element types, by MLIR's and whether they are unsigned."""
+"""The safetensors name of an element type, by its MLIR name and whether it is unsigned."""
 
 _ENTRIES = shapes.mapping(
     shapes.record(
@@ -46,9 +46,10 @@ _METADATA = shapes.mapping(shapes.text)
 
 
 def tensor_header(kinds: Sequence[TensorType], metadata: Mapping[str, str] | None = None) -> bytes:
-    """The beginning of the file, up to the data, which depends on names, types, shapes and metadata alone.
+    """Returns the part of the file before the data, which depends only on names, types, shapes and metadata.
 
-    ReproError for a tensor of f6 or f4 that the format does not have (`packed_size`).
+    Raises:
+      ReproError: the format cannot represent an f6 or f4 tensor (`packed_size`).
     """
     header: dict[str, Any] = {} if metadata is None else {"__metadata__": {**metadata}}
     end = 0
@@ -67,7 +68,7 @@ def tensor_header(kinds: Sequence[TensorType], metadata: Mapping[str, str] | Non
 def tensor_parts(
     kinds: Sequence[TensorType], arrays: Sequence[np.ndarray], metadata: Mapping[str, str] | None = None
 ) -> Iterator[bytes | memoryview]:
-    """The file in parts, so that large states need not be copied."""
+    """Yields the file in parts, so that large states are not copied."""
     yield tensor_header(kinds, metadata)
     for array, kind in zip(arrays, kinds, strict=True):
         yield pack(array, kind)
@@ -76,16 +77,16 @@ def tensor_parts(
 def write_tensors(
     kinds: Sequence[TensorType], arrays: Sequence[np.ndarray], metadata: Mapping[str, str] | None = None
 ) -> bytes:
-    """The file with one tensor per entry of `kinds`, in their order, and perhaps texts by name."""
+    """Returns the file with one tensor per entry of `kinds`, in order, and optional metadata."""
     return b"".join(tensor_parts(kinds, arrays, metadata))
 
 
 def read_tensors(kinds: Sequence[TensorType], data: bytes, where: str) -> tuple[np.ndarray, ...]:
-    """New arrays with the tensors `kinds` of a file.
+    """Returns new arrays with the tensors `kinds` of a file; `where` names the file in messages.
 
     Raises:
-      ReproError: data of another format, a tensor that is missing or of another shape or element type, or elements that
-        are not canonical (V4); `where` names the file in the message.
+      ReproError: the data has another format, a tensor is missing or has another shape or element type, or elements are
+        not canonical (V4).
     """
     found, _, body = _parsed(data, where)
     arrays = []
@@ -111,13 +112,17 @@ def read_tensors(kinds: Sequence[TensorType], data: bytes, where: str) -> tuple[
 
 
 def load_tensors(kinds: Sequence[TensorType], path: str | Path) -> tuple[np.ndarray, ...]:
-    """As `read_tensors`, of a file that the user names and that has nothing else. ReproError also for a larger one."""
+    """Loads tensors as `read_tensors` does, from a path of the user.
+
+    Raises:
+      ReproError: as `read_tensors`; also if the file is larger than these tensors and the largest header.
+    """
     limit = 8 + _HEADER_BYTES + sum(kind.nbytes for kind in kinds)
     return read_tensors(kinds, read_regular(path, limit, follow=True), str(path))
 
 
 def read_all_tensors(data: bytes, where: str) -> tuple[list[TensorType], tuple[np.ndarray, ...], dict[str, str]]:
-    """All tensors of a file, as it names them, and its metadata. ReproError for data of another format."""
+    """Returns the types and arrays of all tensors of a file, and its metadata. Raises ReproError for another format."""
     found, metadata, _ = _parsed(data, where)
     kinds = [
         TensorType(name, _ELEMENTS[entry["dtype"]], tuple(entry["shape"]), entry["dtype"] in _UNSIGNED)
@@ -126,12 +131,12 @@ def read_all_tensors(data: bytes, where: str) -> tuple[list[TensorType], tuple[n
     try:
         return kinds, read_tensors(kinds, data, where), metadata
     except (ValueError, OverflowError):
-        # Extents, or a number of them, that no array of NumPy has.
+        # NumPy does not support these extents or this rank.
         raise ReproError(f"{where}: expected shapes of arrays") from None
 
 
 def _parsed(data: bytes, where: str) -> tuple[dict[str, Any], dict[str, str], memoryview]:
-    """The entries of the header by name, each of its form, the metadata, and the data behind the header."""
+    """Returns the validated entries of the header by name, the metadata, and the data after the header."""
     try:
         (size,) = struct.unpack_from("<Q", data)
         header = json.loads(data[8 : 8 + size]) if size <= _HEADER_BYTES else None

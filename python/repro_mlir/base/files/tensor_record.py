@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The bytes (H1) of several tensors, one after the other."""
+"""Records: the concatenated bytes (H1) of several tensors."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from repro_mlir.base.numerics.tensors import TensorType, check_canonical, from_b
 
 
 def size_of(kinds: Sequence[TensorType]) -> int:
-    """Bytes of the record of such tensors."""
+    """Returns the size in bytes of a record of tensors of these types."""
     return sum(kind.nbytes for kind in kinds)
 
 
 def encode(arrays: Sequence[np.ndarray], kinds: Sequence[TensorType]) -> bytes:
-    """The record of these arrays."""
+    """Returns the record of these arrays."""
     return b"".join(tensor_bytes(array, kind.element) for array, kind in zip(arrays, kinds, strict=True))
 
 
 def decode(record: bytes, kinds: Sequence[TensorType], where: str) -> list[np.ndarray]:
-    """The arrays of a record of `size_of` bytes: aligned to their elements, and they cannot be written to.
+    """Returns the read-only arrays of a record of `size_of` bytes; each array is aligned to its element size.
 
     Raises:
-      ReproError: bytes that `encode` does not give (V4); `where` names their place.
+      ReproError: the bytes are not canonical (V4), so `encode` cannot have produced them; `where` names the record.
     """
     arrays, begin = [], 0
     for kind in kinds:
         end = begin + kind.nbytes
         array = from_bytes(memoryview(record)[begin:end], kind)
         check_canonical(array, kind, where)
-        # Where it begins depends on the tensors before it.
+        # The offset of an array depends on the sizes of the earlier arrays, so it may be misaligned.
         arrays.append(array if array.flags.aligned else _copy(array))
         begin = end
     return arrays

@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""BLAKE3, by the package of that name where it is installed, else by NumPy.
+"""BLAKE3, computed by the package blake3 if installed, else by NumPy.
 
-The function is the one of https://github.com/BLAKE3-team/BLAKE3-specs (unkeyed, 32 bytes of output). All chunks of 1024
-bytes are independent, so that NumPy works on thousands of them at a time, in threads of which each takes a part.
+The function is specified in https://github.com/BLAKE3-team/BLAKE3-specs (unkeyed, 32 bytes of output). All chunks of
+1024 bytes are independent, so NumPy processes thousands of chunks at a time, in several threads.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ except ImportError:
 
 
 def _is_memory_limited() -> bool:
-    """Whether the shell has set a limit (ulimit -v), within which threads may not start."""
+    """Returns whether the address space is limited (ulimit -v), so that threads may fail to start."""
     try:
         import resource
     except ImportError:
-        # No such limits on this system.
+        # This system does not support resource limits.
         return False
     return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
 
 
 _one_thread = _is_memory_limited()
-"""Whether the package's threads may not start, which it tells on standard error, or are those of the process that this
-one was forked from."""
+"""Whether the package must use one thread: its threads may fail to start, which prints a message on standard error, or
+this process is a fork, in which the threads of the parent do not exist."""
 
 
 def _use_one_thread() -> None:
@@ -53,7 +53,7 @@ _PERMUTATION = [2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8]
 _CHUNK_START, _CHUNK_END, _PARENT, _ROOT = 1, 2, 4, 8
 _BLOCK, _CHUNK = 64, 1024
 _ROUNDS = 7
-# Chunks that are compressed together: their state and message stay in the cache of one processor.
+# The number of chunks that are compressed together, so that their state and message fit the cache of one core.
 _TOGETHER = 4096
 
 
@@ -61,10 +61,11 @@ Bytes = bytes | bytearray | memoryview
 
 
 def blake3_of(*parts: Bytes, alone: bool = True) -> bytes:
-    """The BLAKE3 hash of the parts one after the other, 32 bytes.
+    """Returns the 32-byte BLAKE3 hash of the concatenated parts.
 
     Args:
-      alone: whether to use all processors; not for one of many hashes that the caller's threads compute.
+      parts: the data.
+      alone: whether to use all processors; pass False if the caller computes many hashes in its own threads.
     """
     if _package is None:
         return numpy_blake3_of(*parts)
@@ -73,23 +74,23 @@ def blake3_of(*parts: Bytes, alone: bool = True) -> bytes:
 
 
 def blake3_of_chunks(chunks: Callable[[], Iterable[Bytes]]) -> bytes:
-    """`blake3_of` of data that is never in memory as a whole; needs the package.
+    """Returns `blake3_of` data that is never in memory as a whole; needs the package blake3.
 
     Args:
-      chunks: gives the data from its beginning; called a second time where threads cannot be started.
+      chunks: returns the data from its beginning; called a second time if threads cannot be started.
     """
     return _hashed(chunks, together=True)
 
 
 def _hashed(chunks: Callable[[], Iterable[Bytes]], *, together: bool) -> bytes:
-    """`together`: by all processors, as far as the system gives the package's threads."""
+    """Hashes by the package; `together` uses all processors if the package's threads can be started."""
     threads = _package.blake3.AUTO if together and not _one_thread else 1
     try:
         state = _package.blake3(max_threads=threads)
         for chunk in chunks():
             state.update(chunk)
     except BaseException as error:
-        # A panic of Rust is not an Exception: its threads could not be started.
+        # A Rust panic, which is not an Exception, means that the threads could not be started.
         if type(error).__name__ != "PanicException" or threads == 1:
             raise
         _use_one_thread()
@@ -99,16 +100,16 @@ def _hashed(chunks: Callable[[], Iterable[Bytes]], *, together: bool) -> bytes:
 
 
 def numpy_blake3_of(*parts: Bytes) -> bytes:
-    """`blake3_of`, by NumPy alone."""
+    """Computes `blake3_of` with NumPy only."""
     given = [np.frombuffer(part, np.uint8) for part in parts if len(part)]
     raw = given[0] if len(given) == 1 else np.concatenate([np.zeros(0, np.uint8), *given])
-    # The last chunk goes by itself: it may be shorter, and if it is the only one it is the root.
+    # The last chunk is handled separately: it may be shorter, and if it is the only chunk, it is the root.
     whole = max(raw.size - 1, 0) // _CHUNK
     last = _last_chunk(raw[whole * _CHUNK :], whole)
     if whole == 0:
         return last.astype("<u4").tobytes()
     values = np.concatenate([_whole_chunks(raw[: whole * _CHUNK]), last], axis=1)
-    # Neighbours pair up level by level, one without a neighbour moves up as it is: the tree whose left parts are full.
+    # Each level combines pairs of neighbors and passes an unpaired node on, so that left subtrees are complete.
     while values.shape[1] > 2:
         count = values.shape[1] // 2
         parents = _parents(values[:, : 2 * count], _PARENT)
@@ -117,7 +118,7 @@ def numpy_blake3_of(*parts: Bytes) -> bytes:
 
 
 def _last_chunk(raw: np.ndarray, index: int) -> np.ndarray:
-    """The chaining value u32 [8, 1] of a chunk of at most 1024 bytes; the root's if it is chunk 0."""
+    """Returns the chaining value u32 [8, 1] of the last chunk, of at most 1024 bytes; chunk 0 is the root."""
     blocks = max(-(-raw.size // _BLOCK), 1)
     padded = np.zeros(blocks * _BLOCK, np.uint8)
     padded[: raw.size] = raw
@@ -134,7 +135,7 @@ def _last_chunk(raw: np.ndarray, index: int) -> np.ndarray:
 
 
 def _whole_chunks(raw: np.ndarray) -> np.ndarray:
-    """The chaining values u32 [8, n] of the n chunks of `raw`, none of which is the last."""
+    """Returns the chaining values u32 [8, n] of the n whole chunks of `raw`, none of which is the last chunk."""
     words = raw.view("<u4").reshape(-1, 16, 16)
 
     def part(start: int) -> np.ndarray:
@@ -155,26 +156,26 @@ def _whole_chunks(raw: np.ndarray) -> np.ndarray:
 
 
 def _parents(values: np.ndarray, flags: int) -> np.ndarray:
-    """The chaining values u32 [8, n] of the parents of 2n neighbours."""
+    """Returns the chaining values u32 [8, n] of the parents of 2n neighboring nodes."""
     message = values.reshape(8, -1, 2).transpose(2, 0, 1).reshape(16, -1)
     count = message.shape[1]
     return _compress(np.repeat(_IV[:, None], count, axis=1), message, np.zeros(count, np.uint64), _BLOCK, flags)
 
 
 def _compress(value: np.ndarray, message: np.ndarray, counter: np.ndarray, size: int, flags: int) -> np.ndarray:
-    """The compression function on n blocks at a time.
+    """Applies the compression function to n blocks at a time.
 
     Args:
       value: chaining values, u32 [8, n].
       message: blocks, u32 [16, n].
-      counter: u64 [n].
-      size: bytes of each block.
-      flags: of each block.
+      counter: chunk counters, u64 [n].
+      size: the number of bytes in each block.
+      flags: the flags of each block.
     Returns:
-      chaining values, u32 [8, n].
+      The chaining values, u32 [8, n].
     """
     count = message.shape[1]
-    # Rows of four words: a column step works on four columns at once.
+    # Each array has four rows, one word of each of the four columns, so that one step mixes all columns at once.
     a, b = value[:4].copy(), value[4:].copy()
     c = np.repeat(_IV[:4, None], count, axis=1)
     d = np.empty((4, count), np.uint32)
@@ -193,7 +194,7 @@ def _compress(value: np.ndarray, message: np.ndarray, counter: np.ndarray, size:
 def _mix(
     a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray, x: np.ndarray, y: np.ndarray, scratch: np.ndarray
 ) -> None:
-    """The quarter round on four columns at once, in place; all u32 [4, n]."""
+    """Applies the quarter round to four columns at once, in place; all arrays are u32 [4, n]."""
     for word, first, second in ((x, 16, 12), (y, 8, 7)):
         a += b
         a += word

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The element types of tensors (V1): one table, of which everything else that depends on the type is read."""
+"""The element types of tensors (V1), in one table from which all type-dependent properties derive."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ import numpy as np
 
 @dataclass(frozen=True)
 class BinaryFormat:
-    """(Q1) A sign, an exponent field and a fraction field; a code is the bits of a value as an unsigned integer.
+    """(Q1) A binary format of sign, exponent field and fraction field; a code is the bits of a value as an unsigned
+    integer.
 
     Attributes:
-      name: MLIR's name where it has one.
-      exponent_bits: width of the exponent field.
-      fraction_bits: width of the fraction field.
-      bias: what is subtracted from the exponent field of a normal value.
+      name: the MLIR name, if MLIR has the type.
+      exponent_bits: the width of the exponent field.
+      fraction_bits: the width of the fraction field.
+      bias: the bias of the exponent field of a normal value.
       largest: the code of the largest finite value.
-      infinity: the code of +infinity, None without infinities.
-      nan: the code of the canonical NaN (V4), None without NaNs.
-      is_scale: whether there is neither a sign nor a zero: a code is an exponent field, 0 too.
+      infinity: the code of +infinity; None if the format has no infinities.
+      nan: the code of the canonical NaN (V4); None if the format has no NaNs.
+      is_scale: whether the format has neither a sign nor a zero, so that a code, even 0, is an exponent field.
     """
 
     name: str
@@ -38,17 +39,17 @@ class BinaryFormat:
 
     @property
     def width(self) -> int:
-        """Bits of a code."""
+        """The number of bits in a code."""
         return (not self.is_scale) + self.exponent_bits + self.fraction_bits
 
     @property
     def sign(self) -> int:
-        """The sign bit, 0 without one."""
+        """The mask of the sign bit; 0 if the format has no sign."""
         return 0 if self.is_scale else 1 << (self.width - 1)
 
     @property
     def precision(self) -> int:
-        """Bits of a significand, the hidden bit too."""
+        """The number of bits in a significand, including the hidden bit."""
         return self.fraction_bits + 1
 
     @property
@@ -58,7 +59,7 @@ class BinaryFormat:
 
     @property
     def least_place(self) -> int:
-        """The exponent of the smallest positive value, on whose multiples all finite values lie."""
+        """The exponent of the smallest positive value; all finite values are multiples of that value."""
         return self.min_exponent - self.fraction_bits
 
     @property
@@ -69,7 +70,7 @@ class BinaryFormat:
 
     @property
     def max_exponent(self) -> int:
-        """floor(log2) of the largest finite value: what the OCP specification calls emax."""
+        """floor(log2) of the largest finite value, called emax in the OCP specification."""
         return self.largest_integer.bit_length() - 1 + self.least_place
 
     @cached_property
@@ -79,12 +80,12 @@ class BinaryFormat:
 
     @property
     def has_infinity(self) -> bool:
-        """Whether it has infinities."""
+        """Whether the format has infinities."""
         return self.infinity is not None
 
     @property
     def nan_bits(self) -> int:
-        """The code of the canonical NaN of a format that has NaNs."""
+        """The code of the canonical NaN; the format must have NaNs."""
         assert self.nan is not None
         return self.nan
 
@@ -94,13 +95,13 @@ class Element:
     """An element type.
 
     Attributes:
-      name: MLIR's name.
-      width: bits of a value; one of less than 8 takes a byte in memory, in whose low bits it is.
-      numpy: NumPy's name of the type whose memory is that of a tensor of a program.
-      library: the name that PyTorch and ml_dtypes have for the type.
+      name: the MLIR name.
+      width: the number of bits of a value; a value of less than 8 bits occupies the low bits of a byte in memory.
+      numpy: the NumPy name of the type with which NumPy stores a tensor of a program.
+      library: the name of the type in PyTorch and ml_dtypes.
       safetensors: the name in a safetensors file.
-      dlpack: code and bits in dlpack.h; the types of 8 bits and less are numbered from version 1.1 on.
-      format: of a float; None for an integer.
+      dlpack: code and bits in dlpack.h, which has floats of 8 bits or less since version 1.1.
+      format: the binary format of a float; None for an integer.
     """
 
     name: str
@@ -113,22 +114,22 @@ class Element:
 
     @cached_property
     def dtype(self) -> np.dtype:
-        """The NumPy type that holds a tensor of a program."""
+        """The NumPy type with which NumPy stores a tensor of a program."""
         return np.dtype(self.numpy)
 
     @cached_property
     def is_bits(self) -> bool:
-        """Whether NumPy has no name for the type, so that its bits stand for it."""
+        """Whether NumPy lacks the type, so that its bits are stored as unsigned integers."""
         return self.numpy != self.library
 
     @property
     def largest_bits(self) -> int:
-        """Of a float: the bits of the greatest magnitude that is no NaN."""
+        """The bits of the greatest magnitude of a float that is not a NaN."""
         assert self.format is not None
         return self.format.largest if self.format.infinity is None else self.format.infinity
 
 
-# Of dlpack.h.
+# Type codes from dlpack.h.
 _INT, _FLOAT, _BFLOAT, _BOOL, _E4M3FN, _E5M2, _E8M0FNU, _E2M3FN, _E3M2FN, _E2M1FN = 0, 2, 4, 6, 10, 12, 14, 15, 16, 17
 
 ELEMENTS = {
@@ -181,11 +182,11 @@ ELEMENTS = {
         Element("i1", 1, "bool", "bool", "BOOL", (_BOOL, 8)),
     )
 }  # fmt: skip
-"""The element types that tensors of a program have, by MLIR's name. Scalars have the type index, too."""
+"""The element types of tensors of a program, by MLIR name. Scalars may also have the type index."""
 
 
 def float_format(name: str) -> BinaryFormat:
-    """The format of an element type that is a float, by MLIR's name."""
+    """Returns the binary format of a float element type, by MLIR name."""
     found = ELEMENTS[name].format
     assert found is not None
     return found

@@ -1,9 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(V2) The floating-point environment of a thread: how Python, NumPy and gmpy2 round, and whether subnormals are kept.
+"""(V2) The floating-point environment of a thread, which determines how Python, NumPy and gmpy2 round and whether they
+flush subnormals.
 
-A caller may have changed it: torch.set_flush_denormal(True) and the fesetround of C do.
+A caller may have changed the environment, for example by torch.set_flush_denormal(True) or C's fesetround.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ import ctypes
 
 from repro_mlir.base.errors import ReproError
 
-# The C library's own functions, which know the control registers of every machine. A thread takes over the environment
-# of the one that started it.
+# The functions of the C library handle the control registers of every architecture. A thread inherits the environment
+# of the thread that started it.
 _C = ctypes.PyDLL(None)
 _DEFAULT = ctypes.c_void_p(-1)  # FE_DFL_ENV: to nearest even, without flush-to-zero
 _Environment = ctypes.c_char * 64  # fenv_t has 32 bytes on x86-64 and 8 on AArch64
@@ -22,8 +23,8 @@ _get, _set, _round = _C.fegetenv, _C.fesetenv, _C.fegetround
 
 
 class float_environment(contextlib.ContextDecorator):
-    """(V2) In its block, or in the function that it decorates, this thread rounds to nearest even and keeps subnormals;
-    then the caller's environment is back."""
+    """(V2) A context manager and decorator that makes this thread round to nearest even and keep subnormals, and then
+    restores the caller's environment."""
 
     _saved: ctypes.Array[ctypes.c_char] | None = None
 
@@ -39,19 +40,19 @@ class float_environment(contextlib.ContextDecorator):
             self._saved = None
 
     def _recreate_cm(self) -> float_environment:
-        # A decorated function may call itself, and run in several threads.
+        # A decorated function may recurse or run in several threads, so each call needs its own instance.
         return float_environment()
 
 
 def require_default_environment() -> None:
-    """ReproError where this thread deviates from (V2) before a model is captured: threads of a framework may have the
-    environment as well, so that constants which it computes would be others."""
+    """Raises ReproError if this thread deviates from (V2) before a model is captured: the threads of the framework may
+    have the same environment and compute different constants."""
     if found := deviation():
         raise ReproError(f"(V2) capture expects the default floating-point environment, got {found}")
 
 
 def deviation() -> str | None:
-    """How the environment of this thread deviates from (V2), in words; None if it does not."""
+    """Describes how the environment of this thread deviates from (V2); returns None if it does not."""
     if _round() != 0:
         return "a rounding mode other than to nearest even (fesetround)"
     if _NORMAL * _HALF == 0.0 or _SUBNORMAL * _TWO == 0.0:
@@ -59,5 +60,6 @@ def deviation() -> str | None:
     return None
 
 
-# Variables, so that Python multiplies them when asked. A processor may flush results, and what it reads.
+# Variables, so that Python multiplies them at run time instead of folding constants. The two products detect whether
+# the processor flushes results or operands.
 _NORMAL, _HALF, _SUBNORMAL, _TWO = 2.0**-1022, 0.5, 2.0**-1074, 2.0

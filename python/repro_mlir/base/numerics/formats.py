@@ -1,12 +1,12 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""How the interpreter holds the element types, and how they look as bits.
+"""The representation of element types in the interpreter, and their conversion to and from bits.
 
-An array of the interpreter holds
+An array of the interpreter represents
 
 - f64 and f32 as numpy.float64 and numpy.float32;
-- the storage types (V1), bf16, f16 and those of f8, f6 and f4, as numpy.float32 whose values the type represents
+- the storage types (V1), bf16, f16 and the f8, f6 and f4 types, as numpy.float32 with values that the type represents
   exactly;
 - i1 as numpy.bool_;
 - every other integer up to i64, and index, as numpy.int64, sign-extended.
@@ -25,7 +25,7 @@ from repro_mlir.base.numerics.elements import ELEMENTS, BinaryFormat, float_form
 
 @dataclass(frozen=True)
 class ElementType:
-    """An MLIR element type, by its MLIR name."""
+    """An MLIR element type."""
 
     name: str
     width: int
@@ -33,28 +33,29 @@ class ElementType:
 
     @property
     def is_storage(self) -> bool:
-        """(V1) Whether the type is only stored, and computed with in f32."""
+        """(V1) Whether the type is used only for storage, with arithmetic in f32."""
         return self.is_float and self.width < 32
 
     @property
     def dtype(self) -> np.dtype:
-        """The numpy type in which the interpreter holds it."""
+        """The NumPy type that represents the type in the interpreter."""
         if self.is_float:
             return np.dtype(np.float64 if self.width == 64 else np.float32)
         return np.dtype(np.bool_ if self.width == 1 else np.int64)
 
     @property
     def bits_dtype(self) -> np.dtype:
-        """The numpy type of its bits: unsigned, a byte for less than 8."""
+        """The unsigned NumPy type that contains the bits of a value, at least one byte wide."""
         return np.dtype(next(f"u{size}" for size in (1, 2, 4, 8) if self.width <= 8 * size))
 
     @property
     def format(self) -> BinaryFormat:
+        """The binary format of the type, which must be a float."""
         return float_format(self.name)
 
 
 def element_type(name: str) -> ElementType:
-    """The element type with the MLIR name `name`; ProgramError for one that programs cannot use."""
+    """Returns the element type with the MLIR name `name`. Raises ProgramError if a program cannot use the type."""
     if name in ELEMENTS:
         return ElementType(name, ELEMENTS[name].width, ELEMENTS[name].format is not None)
     if name == "index":
@@ -73,15 +74,16 @@ F64 = element_type("f64")
 def round_to_format(x: np.ndarray, to: ElementType, saturate: bool = False) -> np.ndarray:
     """Rounds f32 or f64 values once, to nearest even, to the storage type `to` (S3).
 
-    The values of the result are exact in its dtype, float32. What exceeds the largest finite value becomes infinity; in
-    E4M3FN, which has none, NaN, or with `saturate` the largest finite value of that sign, and so in f6 and f4, which
-    have neither infinities nor NaNs: there NaN becomes the largest value. No rule rounds to f8E8M0FNU.
+    The result has dtype float32, which represents the rounded values exactly. A value that exceeds the largest finite
+    value becomes infinity; E4M3FN has no infinity, so there it becomes NaN, or with `saturate` the largest finite value
+    of that sign. In f6 and f4, which have neither infinities nor NaNs, it becomes the largest finite value of that
+    sign, and NaN becomes the largest value. No rule rounds to f8E8M0FNU.
     """
     fmt = to.format
     if fmt.is_scale:
         raise ProgramError(f"(V1) no rule rounds to {to.name}")
     wide = np.asarray(x, np.float64)
-    # In units of the last place every step here is exact but rint, which rounds to nearest even.
+    # After scaling to units in the last place, every operation is exact except rint, which rounds to nearest even.
     _, exponent = np.frexp(wide)
     last_place = np.maximum(exponent - 1, fmt.min_exponent) - (fmt.precision - 1)
     rounded = np.ldexp(np.rint(np.ldexp(wide, -last_place)), last_place)
@@ -100,7 +102,7 @@ def round_to_format(x: np.ndarray, to: ElementType, saturate: bool = False) -> n
 
 
 def is_exact(x: np.ndarray, of: ElementType) -> bool:
-    """Whether the storage type `of` represents all of these float32 values."""
+    """Returns whether the storage type `of` represents all of these float32 values exactly."""
     fmt = of.format
     if fmt.is_scale:
         fraction, exponent = np.frexp(x)
@@ -110,7 +112,7 @@ def is_exact(x: np.ndarray, of: ElementType) -> bool:
 
 
 def to_bits(x: np.ndarray, of: ElementType) -> np.ndarray:
-    """The bits of each element, unsigned in whole bytes; a NaN is the canonical one (V4)."""
+    """Returns the bits of each element as an unsigned integer of whole bytes; every NaN becomes canonical (V4)."""
     if not of.is_float:
         if of.width == 1:
             return np.asarray(x).astype(np.uint8)
@@ -129,7 +131,7 @@ def to_bits(x: np.ndarray, of: ElementType) -> np.ndarray:
     if fmt.is_scale:
         bits = field
     else:
-        # A subnormal has no hidden bit, so that its exponent field comes out as zero.
+        # The hidden bit of a normal value increments the exponent field in this sum; a subnormal keeps the field 0.
         bits = np.ldexp(np.abs(wide), fraction_bits - exponent).astype(np.int64) + (field << fraction_bits)
         bits |= np.signbit(wide).astype(np.int64) << (of.width - 1)
     if fmt.infinity is not None:
@@ -139,8 +141,8 @@ def to_bits(x: np.ndarray, of: ElementType) -> np.ndarray:
 
 
 def from_bits(bits: np.ndarray, to: ElementType) -> np.ndarray:
-    """The values that the unsigned `bits` stand for in the type `to`, as the interpreter holds them; bits above the
-    type's width do not count."""
+    """Returns the values of the unsigned `bits` in the type `to`, in the representation of the interpreter; ignores
+    bits above the type's width."""
     if not to.is_float:
         return sign_extend(np.asarray(bits).astype(np.uint64).view(np.int64), to.width)
     bits = np.asarray(bits)
@@ -162,7 +164,7 @@ def from_bits(bits: np.ndarray, to: ElementType) -> np.ndarray:
 
 
 def sign_extend(x: np.ndarray, width: int) -> np.ndarray:
-    """Wraps int64 values to `width` bits (V1), as the interpreter holds them: bool for 1, else sign-extended int64."""
+    """Wraps int64 values to `width` bits (V1); returns bool for width 1, else sign-extended int64."""
     if width == 1:
         return (x & 1).astype(np.bool_)
     if width == 64:
@@ -172,7 +174,7 @@ def sign_extend(x: np.ndarray, width: int) -> np.ndarray:
 
 
 def canonical(x: np.ndarray, of: ElementType) -> np.ndarray:
-    """The array with every NaN the canonical one (V4)."""
+    """Returns the array with every NaN replaced by the canonical NaN (V4)."""
     if not of.is_float:
         return x
     nan = from_bits(np.array(of.format.nan_bits, of.bits_dtype), of) if of.width >= 32 else np.float32(np.nan)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Hashes of tensors (H1): what two machines compare."""
+"""Hashes of tensors (H1) and states (H3), by which two machines compare results."""
 
 from __future__ import annotations
 
@@ -24,10 +24,12 @@ _STATE_MAGIC = b"repro-state-v1\0\0"
 
 @float_environment()
 def tensor_bytes(array: np.ndarray, element: str) -> bytes:
-    """The elements of an array, row-major and little-endian, i1 as one byte, NaNs canonical (V4).
+    """Returns the elements of an array, row-major and little-endian, with i1 as one byte and canonical NaNs (V4).
 
-    `element` is the MLIR name of the element type. An array of a storage type is float32 with values that the type
-    represents, float16 for f16, or unsigned integers, its bits.
+    Args:
+      array: for a storage type, float32 with values that the type represents, float16 for f16, or the bits as unsigned
+        integers.
+      element: the MLIR name of the element type.
     """
     kind = element_type(element)
     array = np.asarray(array)
@@ -44,10 +46,11 @@ def tensor_bytes(array: np.ndarray, element: str) -> bytes:
 
 
 def tensor_digest(array: np.ndarray, element: str, *, alone: bool = True) -> bytes:
-    """(H1) The BLAKE3 hash of a tensor with elements of the MLIR type `element`.
+    """(H1) Returns the BLAKE3 hash of a tensor with elements of the MLIR type `element`.
 
     Args:
-      array: as for `tensor_bytes`; complex numbers count as the pairs of their parts (Z1).
+      array: as for `tensor_bytes`; complex numbers are hashed as the pairs of their parts (Z1).
+      element: the MLIR name of the element type.
       alone: see `blake3_of`.
     """
     array = parts_of(np.asarray(array))
@@ -55,21 +58,22 @@ def tensor_digest(array: np.ndarray, element: str, *, alone: bool = True) -> byt
 
 
 def tensor_header(element: str, shape: Sequence[int]) -> bytes:
-    """(H1) What is hashed before the elements of a tensor."""
+    """(H1) Returns the bytes that are hashed before the elements of a tensor."""
     dimensions = struct.pack(f"<I{len(shape)}Q", len(shape), *shape)
     return _MAGIC + element.encode("ascii").ljust(16, b"\0") + dimensions
 
 
 def tensor_hash(array: np.ndarray, element: str) -> str:
-    """(H1) `tensor_digest` in hexadecimal."""
+    """(H1) Returns `tensor_digest` in hexadecimal."""
     return tensor_digest(array, element).hex()
 
 
 def plain_bytes(array: np.ndarray, element: str) -> bytes | memoryview:
-    """`tensor_bytes`, in place where the memory already holds them: to see that takes less time than to copy all."""
+    """Returns `tensor_bytes`, without a copy if the memory already contains these bytes; the check is faster than a
+    copy."""
     if sys.byteorder == "little" and array.dtype.isnative and array.flags.c_contiguous and array.size and array.ndim:
         known = ELEMENTS.get(element)
-        # Of integers the bits count (V1).
+        # Integers are signless (V1), so an unsigned NumPy type has the same bytes.
         sign = "u" if known is not None and known.format is None else ""
         if known is not None and array.dtype.name.removeprefix(sign) == known.numpy and is_canonical(array, element):
             return array.reshape(-1).view(np.uint8).data
@@ -77,11 +81,11 @@ def plain_bytes(array: np.ndarray, element: str) -> bytes | memoryview:
 
 
 def tensor_digests(tensors: Sequence[tuple[np.ndarray, str]], pool: ThreadPoolExecutor | None = None) -> list[bytes]:
-    """(H1) The digests of arrays with their element types, in their order, computed by the threads of `pool`."""
+    """(H1) Returns the digests of arrays with their element types, in order, computed by the threads of `pool`."""
     if pool is None:
         return [tensor_digest(array, element) for array, element in tensors]
     digests: list[bytes] = [b""] * len(tensors)
-    # The largest first, so that no thread ends long after the others.
+    # The largest tensors are hashed first, so that no thread finishes long after the others.
     order = sorted(range(len(tensors)), key=lambda i: -tensors[i][0].nbytes)
     for i, digest in zip(order, pool.map(lambda i: tensor_digest(*tensors[i], alone=False), order), strict=True):
         digests[i] = digest
@@ -89,10 +93,10 @@ def tensor_digests(tensors: Sequence[tuple[np.ndarray, str]], pool: ThreadPoolEx
 
 
 def state_hash(tensors: Iterable[tuple[np.ndarray, str]]) -> str:
-    """(H3) The hash of a state: arrays and their MLIR element types in the order of the program, in hexadecimal."""
+    """(H3) Returns the hexadecimal hash of a state, given as arrays and MLIR element types in program order."""
     return combine_digests([tensor_digest(array, element) for array, element in tensors])
 
 
 def combine_digests(digests: Sequence[bytes]) -> str:
-    """(H3) The hash of a state from the hashes (H1) of its tensors, in hexadecimal."""
+    """(H3) Returns the hexadecimal hash of a state from the hashes (H1) of its tensors."""
     return blake3_of(_STATE_MAGIC + struct.pack("<I", len(digests)) + b"".join(digests)).hex()

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Buffers that share memory."""
+"""Detection of buffers that share memory."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Iterable
 
 
 def find_overlap(spans: Iterable[tuple[int, int, bool]]) -> tuple[int, int] | None:
-    """Two buffers that share memory, at least one of which is written, by their numbers; None: there are none.
+    """Returns the indices of two overlapping buffers, at least one of which is written; None if there are none.
 
     Args:
-      spans: of each buffer the address, the size in bytes and whether it is written.
+      spans: the address of each buffer, its size in bytes and whether it is written.
     """
     ordered = sorted((start, start + size, i, written) for i, (start, size, written) in enumerate(spans) if size)
-    # The one that reaches furthest among all before, and among those of them that are written.
+    # End and index of the earlier buffer with the highest end, among all buffers and among the written ones.
     last: tuple[int, int] = (0, 0)
     last_written = last
     for start, end, i, written in ordered:

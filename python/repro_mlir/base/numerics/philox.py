@@ -19,7 +19,7 @@ _HALF = np.uint64(32)
 
 
 def philox4x32_10(counter: np.ndarray, key: tuple[int, int]) -> np.ndarray:
-    """Ten rounds of Philox4x32: uint64 words below 2^32 of shape [4, n] under a key of two 32-bit words."""
+    """Applies ten rounds of Philox4x32 to uint64 words below 2^32 of shape [4, n], with a key of two 32-bit words."""
     c0, c1, c2, c3 = counter
     k0, k1 = key
     for _ in range(10):
@@ -35,12 +35,12 @@ def philox4x32_10(counter: np.ndarray, key: tuple[int, int]) -> np.ndarray:
 
 
 def signed_seed(seed: object) -> int:
-    """The i64 of a seed's 64 bits, in which programs hold it.
+    """Returns the i64 value with the same 64 bits as the seed, which is the representation in programs.
 
     Args:
-      seed: -2^63 to 2^64 - 1, of Python or NumPy.
+      seed: an integer of Python or NumPy from -2^63 to 2^64 - 1.
     Raises:
-      ReproError: anything else.
+      ReproError: the seed is not such an integer.
     """
     if isinstance(seed, numbers.Integral) and not isinstance(seed, bool) and -(2**63) <= int(seed) < 2**64:
         return (int(seed) + 2**63) % 2**64 - 2**63
@@ -48,9 +48,9 @@ def signed_seed(seed: object) -> int:
 
 
 def random_bits(shape: tuple[int, ...], seed: int, site: int, step: int) -> np.ndarray:
-    """(R1) The 32 bits of each element, as uint64.
+    """(R1) Returns the 32 random bits of each element, as uint64.
 
-    `seed` is taken modulo 2^64; `site` and `step` must be below 2^32.
+    `seed` is reduced modulo 2^64; `site` and `step` must be below 2^32.
     """
     size = int(np.prod(shape, dtype=np.int64))
     block = np.arange(-(-size // 4), dtype=np.uint64)
@@ -60,6 +60,6 @@ def random_bits(shape: tuple[int, ...], seed: int, site: int, step: int) -> np.n
 
 
 def random_uniform(shape: tuple[int, ...], seed: int, site: int, step: int) -> np.ndarray:
-    """(R2) Uniform f32 of [0, 1): (bits >> 8) * 2^-24."""
+    """(R2) Returns uniform f32 values in [0, 1): (bits >> 8) * 2^-24."""
     bits = random_bits(shape, seed, site, step)
     return (bits >> np.uint64(8)).astype(np.float32) * np.float32(2.0**-24)

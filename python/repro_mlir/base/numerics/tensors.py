@@ -3,9 +3,9 @@
 
 """Tensors of a program as NumPy arrays.
 
-A NumPy array holds f64, f32, f16, i8 to i64 (signed, or unsigned where the framework has them so) and i1 (as bool) as
-themselves, and bf16 and the types of f8, f6 and f4 as their bits in unsigned integers, one for each element. Complex
-numbers are pairs of floats in a last dimension (Z1); `user_array` gives them as complex ones.
+A NumPy array stores f64, f32, f16, i8 to i64 (signed, or unsigned if the framework's type is) and i1 (as bool) with the
+corresponding NumPy type, and bf16, f8, f6 and f4 types as bits in unsigned integers, one per element. Complex numbers
+are pairs of floats in an additional last dimension (Z1); `user_array` converts them to complex numbers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from repro_mlir.base.numerics.elements import ELEMENTS, float_format
 from repro_mlir.base.printing import foreign
 
 LONGEST_NAME = 1000
-"""Characters of a tensor's name."""
+"""The maximum number of characters in a tensor's name."""
 
 _COMPLEX: dict[str, np.dtype[Any]] = {"f32": np.dtype(np.complex64), "f64": np.dtype(np.complex128)}
 _UNSIGNED = {f"i{width}": np.dtype(f"uint{width}") for width in (8, 16, 32, 64)}
@@ -30,17 +30,20 @@ _UNSIGNED = {f"i{width}": np.dtype(f"uint{width}") for width in (8, 16, 32, 64)}
 
 @dataclass(frozen=True)
 class TensorType:
-    """Name, element type (MLIR's name) and shape of a state tensor, an input or an output.
-
-    ReproError for a name that a terminal would not show as it is: more than LONGEST_NAME characters, one that is not
-    printable (controls, line ends, marks of direction), or two spaces in a row, and for an `unsigned` or `complex` that
-    cannot be.
+    """The name, element type and shape of a state tensor, an input or an output.
 
     Attributes:
-      unsigned: whether the user's arrays have unsigned integers. A program does not know that (V1): it is no part of
-        what makes types equal.
-      complex: whether the user's arrays have complex numbers, whose parts are the last dimension here (Z1). A program
-        does not know that either.
+      name: the name, at most LONGEST_NAME characters.
+      element: the MLIR name of the element type.
+      shape: the shape in a program.
+      unsigned: whether the user's arrays have unsigned integers. A program does not represent this property (V1), so
+        it does not affect equality.
+      complex: whether the user's arrays have complex numbers, whose parts are the last dimension of `shape` (Z1). This
+        property does not affect equality either.
+    Raises:
+      ReproError: a terminal would not show the name literally, because it is too long, contains unprintable characters
+        (control characters, line ends, direction marks) or has two spaces in a row; or `unsigned` or `complex` does not
+        match the element type and shape.
     """
 
     name: str
@@ -67,33 +70,37 @@ class TensorType:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The NumPy type that holds the elements."""
+        """The NumPy type of the elements."""
         return _UNSIGNED[self.element] if self.unsigned else ELEMENTS[self.element].dtype
 
     @property
     def shown_element(self) -> str:
-        """The element type for people, such as `ui8`."""
+        """The element type as shown to users, such as `ui8`."""
         if self.complex:
             return f"complex<{self.element}>"
         return f"u{self.element}" if self.unsigned else self.element
 
     @property
     def shown_shape(self) -> tuple[int, ...]:
-        """The shape for people: that of the user's array."""
+        """The shape as shown to users, which is that of the user's array."""
         return self.shape[:-1] if self.complex else self.shape
 
     def as_json(self) -> dict[str, Any]:
-        """As receipts have it: `unsigned` only where it is so."""
+        """Returns the JSON object for receipts; the key `unsigned` is present only if true."""
         described = {"name": self.name, "element": self.element, "shape": list(self.shape)}
         return described | ({"unsigned": True} if self.unsigned else {})
 
     def as_user_json(self) -> dict[str, Any]:
-        """As files of programs and bundles have it: `complex`, too, where it is so."""
+        """Returns the JSON object for program files and bundles; also has the key `complex` if true."""
         return self.as_json() | ({"complex": True} if self.complex else {})
 
     @staticmethod
     def of_json(value: Mapping[str, Any]) -> TensorType:
-        """What `as_json` or `as_user_json` gave. ReproError, KeyError or TypeError for what they give of none."""
+        """Returns the type from the JSON object of `as_json` or `as_user_json`.
+
+        Raises:
+          ReproError, KeyError, TypeError: neither method returns such an object.
+        """
         return TensorType(
             value["name"],
             value["element"],
@@ -104,7 +111,7 @@ class TensorType:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the elements."""
+        """The total size of the elements in bytes."""
         return math.prod(self.shape) * self.dtype.itemsize
 
     def __str__(self) -> str:
@@ -112,11 +119,11 @@ class TensorType:
 
 
 class Described(Protocol):
-    """A description of a tensor: a TensorType, or that of a buffer in generated code."""
+    """A description of a tensor: a TensorType, or the description of a buffer in generated code."""
 
     @property
     def element(self) -> str:
-        """MLIR's name of the element type."""
+        """The MLIR name of the element type."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -124,10 +131,12 @@ class Described(Protocol):
 
 
 def require_same(what: str, found: Sequence[Described], expected: Sequence[Described]) -> None:
-    """ReproError unless tensors have the element types and shapes of others, in whose memory they are written.
+    """Raises ReproError unless tensors have the expected element types and shapes, since they share buffers.
 
     Args:
-      what: whose they are, for the message, such as "the code for sm_90: output".
+      what: names the tensors in the message, such as "the code for sm_90: output".
+      found: the tensors to check.
+      expected: the tensors to compare with.
     """
     if len(found) != len(expected):
         raise ReproError(f"{what}: expected {len(expected)} tensors, got {len(found)}")
@@ -140,28 +149,28 @@ def require_same(what: str, found: Sequence[Described], expected: Sequence[Descr
 
 
 def from_bytes(data: bytes | memoryview, kind: TensorType) -> np.ndarray:
-    """The tensor whose elements are these bytes, row-major and little-endian; it cannot be written to."""
+    """Returns a read-only tensor whose elements are these bytes, row-major and little-endian."""
     raw = np.frombuffer(data, kind.dtype.newbyteorder("<"))
     return raw.astype(kind.dtype, copy=False).reshape(kind.shape)
 
 
 def user_array(array: np.ndarray, kind: TensorType) -> np.ndarray:
-    """The C-contiguous array of a program as the user has it, in the same memory: complex numbers for their pairs."""
+    """Returns the user's view of a C-contiguous array of a program: pairs of parts become complex numbers."""
     return array.view(_COMPLEX[kind.element])[..., 0] if kind.complex else array
 
 
 def parts_of(array: np.ndarray) -> np.ndarray:
-    """An array of complex numbers as pairs of their parts (Z1) in the same memory; any other array as it is."""
+    """Returns a view of a complex array as pairs of parts (Z1); returns any other array unchanged."""
     return array[..., None].view(array.real.dtype) if array.dtype.kind == "c" else array
 
 
 def start_of(array: np.ndarray) -> int:
-    """The address of the array's first element."""
+    """Returns the address of the array's first element."""
     return int(array.__array_interface__["data"][0])
 
 
 def is_canonical(array: np.ndarray, element: str) -> bool:
-    """Whether all bytes are those that results have: each NaN is the canonical one (V4), each i1 is 0 or 1, and of f6
+    """Returns whether the array has canonical bytes: each NaN is the canonical NaN (V4), each i1 is 0 or 1, and in f6
     and f4 the bits above the code are zero."""
     if array.size == 0:
         return True
@@ -172,14 +181,14 @@ def is_canonical(array: np.ndarray, element: str) -> bool:
         return True
     if element in ("f32", "f64"):
         with np.errstate(invalid="ignore"):
-            # A maximum is NaN where an element is; it takes less time than to look at bits.
+            # The maximum is NaN if any element is NaN. This check is faster than a comparison of bits.
             if not np.isnan(array.max()):
                 return True
     return not _not_canonical(array, element).any()
 
 
 def check_canonical(array: np.ndarray, kind: TensorType, where: str) -> None:
-    """ReproError, naming the first element, unless `is_canonical`: files and messages have canonical bytes only."""
+    """Raises ReproError with the first offending element unless `is_canonical`; checks data of files and messages."""
     if is_canonical(array, kind.element):
         return
     at = tuple(int(i) for i in np.argwhere(_not_canonical(array, kind.element))[0])
@@ -195,8 +204,11 @@ def check_canonical(array: np.ndarray, kind: TensorType, where: str) -> None:
 
 
 def make_canonical(array: np.ndarray, element: str) -> None:
-    """Gives an array, in place, the bytes that results have (`is_canonical`); its values stay. ValueError where it must
-    be changed and cannot be written to."""
+    """Makes the bytes of an array canonical in place (`is_canonical`), without a change of values.
+
+    Raises:
+      ValueError: the array is not canonical and is read-only.
+    """
     if is_canonical(array, element):
         return
     most = _largest_byte(element)
@@ -209,7 +221,7 @@ def make_canonical(array: np.ndarray, element: str) -> None:
 
 
 def canonical_of(array: np.ndarray, element: str) -> np.ndarray:
-    """The array, or a copy of it where its bytes are not those that results have (`is_canonical`)."""
+    """Returns the array if it is canonical (`is_canonical`), else a canonical copy."""
     if not is_canonical(array, element):
         array = array.copy()
         make_canonical(array, element)
@@ -222,18 +234,18 @@ def _not_canonical(array: np.ndarray, element: str) -> np.ndarray:
     if most is not None:
         return bits > most
     if float_format(element).is_scale:
-        # Each of its bytes has one meaning.
+        # Every byte of a scale type is canonical.
         return np.zeros(bits.shape, np.bool_)
     infinity, nan = (bits.dtype.type(value) for value in (ELEMENTS[element].largest_bits, _nan_bits(element)))
     return (bits & bits.dtype.type(np.iinfo(bits.dtype).max >> 1) > infinity) & (bits != nan)
 
 
 def _largest_byte(element: str) -> int | None:
-    """Of a type of less than 8 bits: the byte in which all of them are set."""
+    """Returns the largest valid byte of a type of less than 8 bits; None for any other type."""
     width = ELEMENTS[element].width
     return (1 << width) - 1 if width < 8 else None
 
 
 def _nan_bits(element: str) -> int:
-    """The bits of the canonical NaN (V4)."""
+    """Returns the bits of the canonical NaN (V4)."""
     return float_format(element).nan_bits
