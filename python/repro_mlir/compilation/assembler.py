@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""PTX to machine code by NVIDIA's ptxas, where it is installed."""
+"""Assembles PTX to machine code with NVIDIA's ptxas, if installed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from repro_mlir.base.errors import ReproError
 
 @cache
 def find_assembler() -> str | None:
-    """The path of ptxas: of the package nvidia-cuda-nvcc, else on PATH."""
+    """Returns the path of ptxas in the package nvidia-cuda-nvcc, else on PATH; None if there is none."""
     spec = importlib.util.find_spec("nvidia")
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         found = sorted(Path(folder).glob("*/bin/ptxas"))
@@ -28,10 +28,10 @@ def find_assembler() -> str | None:
 
 
 def assemble(ptx: str, architecture: str) -> bytes:
-    """The cubin of a PTX module.
+    """Returns the cubin of a PTX module.
 
     Raises:
-      ReproError: ptxas is missing or does not take it.
+      ReproError: ptxas is missing or rejects the module.
     """
     assembler = find_assembler()
     if assembler is None:
@@ -39,7 +39,8 @@ def assemble(ptx: str, architecture: str) -> bytes:
     with tempfile.TemporaryDirectory(prefix="repro-ptxas-") as folder:
         source, result = Path(folder) / "module.ptx", Path(folder) / "module.cubin"
         source.write_text(ptx)
-        # All our arithmetic names its rounding, which alone keeps ptxas from contracting it; the flag says it again.
+        # Explicit rounding modifiers in the generated PTX already keep ptxas from forming fused multiply-adds; the flag
+        # is a second safeguard.
         command = [assembler, "--fmad=false", f"-arch={architecture}", str(source), "-o", str(result)]
         run = subprocess.run(ending_with_this(command), capture_output=True, text=True)
         if run.returncode:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Compiled code that is kept on disk (base/files/cache.py)."""
+"""The disk cache of compiled code (base/files/cache.py)."""
 
 from collections.abc import Callable
 
@@ -12,17 +12,17 @@ from repro_mlir.sandbox import analyze_native, compile_native
 
 
 def cached_code(program: bytes, target: str, make: Callable[[], bytes]) -> bytes:
-    """What `make` gives for a stored program and a target, `cached`."""
+    """Returns the code that `make` produces for a stored program and a target, `cached`."""
     return cached([b"code", compiler_identity(), target.encode(), program], make)
 
 
 def cached_compile(program: bytes, level: str = "native", *, jobs: int | None = None, untrusted: bool = False) -> bytes:
-    """`compile` with its artifact `cached`.
+    """Runs `compile`, with its artifact `cached`.
 
     Args:
-      program: a canonical program as it is stored.
+      program: a stored canonical program.
       level, jobs: as for `compile`.
-      untrusted: whether a child process compiles, with limits (see sandbox/); for programs of strangers.
+      untrusted: whether to compile in a child process with limits (see sandbox/), as for untrusted programs.
     """
     if level == "native":
         level = native_level()
@@ -32,7 +32,7 @@ def cached_compile(program: bytes, level: str = "native", *, jobs: int | None = 
 
 
 def cached_analysis(program: bytes, level: str, *, untrusted: bool = False) -> Analysis:
-    """`analyze` with its result `cached`.
+    """Runs `analyze`, with its result `cached`.
 
     Args:
       program, untrusted: as for `cached_compile`.

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""From a canonical program to an artifact."""
+"""Compiles a canonical program to an artifact for CPUs."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from repro_mlir.program.canonical import read_module
 
 
 def levels() -> list[str]:
-    """The names of the CPU levels; all give the same bits."""
+    """Returns the names of the CPU levels; results have the same bits on all of them."""
     return _repro.cpu_levels().split(", ")
 
 
 def runnable_levels() -> list[str]:
-    """The names of the CPU levels that this machine runs without an emulator."""
+    """Returns the names of the CPU levels that this machine runs without an emulator."""
     return list(_repro.runnable_cpu_levels())
 
 
 def native_level() -> str:
-    """The best level that this machine runs."""
+    """Returns the highest CPU level that this machine runs."""
     return _repro.cpu_host_level()
 
 
 def module_of(program: bytes | str) -> ir.Module:
-    """A canonical program in memory.
+    """Reads a canonical program into an MLIR module.
 
     Args:
-        program: the program as it is stored (docs/identity.md), or its MLIR text.
+        program: the stored program (docs/identity.md), or its MLIR text.
 
     Raises:
-        CompileError: any other data.
+        CompileError: the data is not such a program.
     """
     try:
         with ir.Context(), ir.Location.unknown():
@@ -51,15 +51,15 @@ def compile(program: bytes | str, level: str = "native", *, jobs: int | None = N
 
     Args:
         program: as for `module_of`.
-        level: one of `levels()`, "native", or the path of a machine's file (docs/machines.md).
-        jobs: threads to compile in; the default is one per processor. The artifact does not depend on it.
-        timing: print the time of each pass to stderr.
+        level: one of `levels()`, "native", or the path of a machine file (docs/machines.md).
+        jobs: the number of compiler threads, by default one per processor. The artifact does not depend on it.
+        timing: whether to print the time of each pass to stderr.
 
     Returns:
         The artifact, whose format is described in lib/Runtime/Artifact.h.
 
     Raises:
-        CompileError: the first error of the compiler.
+        CompileError: the compilation fails; the message is the first error of the compiler.
     """
     if level == "native":
         level = native_level()
@@ -75,12 +75,13 @@ _LENGTHS = struct.Struct("<QQ")
 
 @dataclass(frozen=True)
 class Analysis:
-    """Compiled code, described.
+    """A description of compiled code.
 
     Attributes:
       plan: the bytes of the launch plan (docs/plan.md).
-      operands: a line for each kernel with what it reads and writes.
-      assembly: of the kernels. Comments name each block `runs.N.`: it runs N times in one call with all work items.
+      operands: one line per kernel with the buffers that the kernel reads and writes.
+      assembly: the assembly text of the kernels. A comment `runs.N.` names a block that runs N times in one call with
+        all work items.
     """
 
     plan: bytes
@@ -88,27 +89,27 @@ class Analysis:
     assembly: str
 
     def to_bytes(self) -> bytes:
-        """What `from_bytes` reads."""
+        """Encodes the analysis for `from_bytes`."""
         operands, assembly = self.operands.encode(), self.assembly.encode()
         return _LENGTHS.pack(len(self.plan), len(operands)) + self.plan + operands + assembly
 
     @staticmethod
     def from_bytes(data: bytes) -> Analysis:
-        """What `to_bytes` wrote."""
+        """Decodes the result of `to_bytes`."""
         plan, operands = _LENGTHS.unpack_from(data)
         begin, end = _LENGTHS.size + plan, _LENGTHS.size + plan + operands
         return Analysis(data[_LENGTHS.size : begin], data[begin:end].decode(), data[end:].decode())
 
 
 def analyze(program: bytes | str, level: str) -> Analysis:
-    """Describes the code that `compile` makes.
+    """Describes the code that `compile` generates.
 
     Args:
         program: as for `module_of`.
-        level: one of `levels()`, whether this machine runs it or not, or the path of a machine's file.
+        level: one of `levels()`, even if this machine cannot run it, or the path of a machine file.
 
     Raises:
-        CompileError: the first error of the compiler, or a kernel whose loops end by the data of its buffers.
+        CompileError: the compilation fails, or the trip count of a loop in a kernel depends on buffer data.
     """
     module = module_of(program)
     try:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Programs compiled for GPUs."""
+"""Compiles programs for GPUs and caches the code."""
 
 from __future__ import annotations
 
@@ -22,10 +22,12 @@ from repro_mlir.program import Program
 
 
 def architectures_of(target: str) -> list[str]:
-    """The GPUs of a target such as "cuda", "cuda:sm_75,sm_90+tensor-cores" or "cuda+tensor-cores"; none for another.
+    """Returns the GPU architectures of a target such as "cuda", "cuda:sm_75,sm_90+tensor-cores" or "cuda+tensor-cores".
+
+    The list is empty for a target that is not a GPU.
 
     Raises:
-      ReproError: an unknown GPU.
+      ReproError: a GPU architecture is unknown.
     """
     from repro_mlir.compilation.gpu import architectures
 
@@ -43,21 +45,21 @@ def architectures_of(target: str) -> list[str]:
 
 
 def compile_for(program: Program, architectures: Iterable[str], *, assembled: bool = True) -> list[TargetCode]:
-    """Device code of a program for each architecture; cached on disk.
+    """Compiles a program for each architecture; the device code is cached on disk.
 
     Args:
       program: the program.
-      architectures: such as "sm_90", or "sm_90+tensor-cores", whose code needs a certificate of the GPU.
-      assembled: whether a cubin goes along, where ptxas is installed.
+      architectures: names such as "sm_90", or "sm_90+tensor-cores", whose code requires a certificate of the GPU.
+      assembled: whether to include a cubin if ptxas is installed.
     Raises:
-      ReproError: a program that cannot be compiled.
+      ReproError: the program cannot be compiled.
     """
     from repro_mlir.compilation.cache import cached_code
     from repro_mlir.program import debugging
     from repro_mlir.sandbox import compile_device
 
     assembler = find_assembler() if assembled else None
-    # The assembler is part of what the code depends on.
+    # The cubin depends on the assembler, so the cache key includes it.
     suffix = f" {assembler} {Path(assembler).stat().st_mtime_ns}" if assembler else ""
     codes = []
     for architecture in architectures:
@@ -83,7 +85,7 @@ def compile_for(program: Program, architectures: Iterable[str], *, assembled: bo
 
 
 def compile_data(data: bytes, architecture: str, assembled: bool) -> bytes:
-    """A zip with the code, as the cache keeps it. ReproError for a program that cannot be compiled."""
+    """Compiles a program to a zip file in the format of the cache. Raises ReproError if the compilation fails."""
     from repro_mlir.compilation.gpu import compile
 
     try:

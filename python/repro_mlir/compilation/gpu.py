@@ -1,10 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""From a canonical program to code for NVIDIA devices.
-
-No device and no CUDA toolkit is needed.
-"""
+"""Compiles a canonical program for NVIDIA GPUs, which requires neither a GPU nor a CUDA toolkit."""
 
 from __future__ import annotations
 
@@ -17,12 +14,12 @@ from repro_mlir.compilation.cpu import module_of
 
 @dataclass(frozen=True)
 class DeviceCode:
-    """One PTX module and how to launch its kernels.
+    """A PTX module and the plan to launch its kernels.
 
     Attributes:
-        arch: what it was compiled for, such as "sm_90".
+        arch: the target architecture, such as "sm_90".
         ptx: the text of the module.
-        constants: the bytes of the space "constant".
+        constants: the bytes of the memory space "constant".
         plan: the bytes of the launch plan (docs/plan.md).
     """
 
@@ -33,21 +30,22 @@ class DeviceCode:
 
 
 def architectures() -> list[str]:
-    """The names of the architectures; all give the same bits."""
+    """Returns the names of the GPU architectures; results have the same bits on all of them."""
     return _repro.gpu_architectures().split(", ")
 
 
 def compile(program: bytes | str, arch: str = "sm_75", *, timing: bool = False) -> DeviceCode:
-    """Compiles a canonical program.
+    """Compiles a canonical program to PTX.
 
     Args:
-        program: as it is stored (docs/identity.md), or its MLIR text.
-        arch: one of `architectures()`, or the path of a machine's file (docs/machines.md); with "+tensor-cores" behind
-          it accumulators (M4) of its class are matrix instructions, whose bits are the rule's on certified GPUs alone.
-        timing: print the time of each pass to stderr.
+        program: the stored program (docs/identity.md), or its MLIR text.
+        arch: one of `architectures()`, or the path of a machine file (docs/machines.md). With the suffix
+          "+tensor-cores", accumulators (M4) of its class become matrix instructions, whose bits follow the rule only on
+          certified GPUs.
+        timing: whether to print the time of each pass to stderr.
 
     Raises:
-        CompileError: the first error of the compiler.
+        CompileError: the compilation fails; the message is the first error of the compiler.
     """
     module = module_of(program)
     try:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Programs: the canonical module with its signature and initial state, and what can be made of one."""
+"""Programs: a canonical module with its signature and initial state, and the transformations of programs."""
 
 from repro_mlir.program.program import Program, canonicalize, import_program, program_of, read_signature, read_untrusted
 from repro_mlir.program.symbolic import PerSize, SymbolicProgram, symbolic_program_of

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(M4) Accumulators of matrix units, chosen for a program or for some of its contractions; (M5) those of blocks."""
+"""(M4) Selects accumulators of matrix units for all or some contractions of a program; (M5) with block scales."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ STARTS = ("zero", "init")
 
 @dataclasses.dataclass(frozen=True)
 class Accumulator:
-    """(M4) How a contraction adds its products: those of real matrix units and made-up ones.
-
-    ReproError for values that `#repro.fdpa` has not.
+    """(M4) The method by which a contraction sums its products: that of a real matrix unit or a hypothetical one.
 
     Attributes:
-      terms: products of a block, 1 to 128.
-      fraction: bits after the point of the greatest exponent that are kept, 10 to 40; None cuts nothing.
-      round: to what the sum of a block is rounded: `rz_f32`, `rz_e8m13`, `rne_f16` or `rne_f32`.
-      floor: the least exponent by which products are aligned, -300 to 300; 0 where `fraction` is None.
-      late: whether blocks have two halves, to which c is added last (M3); of an even number of terms.
-      chunk: elements of a chain of blocks, whose totals add up in f32; 0 for one chain.
-      start: `zero` adds the initial value at the end, `init` begins the one chain with it.
-      group: (M2) how many neighbouring products are first added exactly, a divisor of `terms`; more than 1 in
-        contractions of blocks whose scales are factors (M5) alone.
+      terms: the number of products in a block, 1 to 128.
+      fraction: the number of fraction bits kept relative to the largest exponent, 10 to 40; None truncates nothing.
+      round: the rounding of the sum of a block: `rz_f32`, `rz_e8m13`, `rne_f16` or `rne_f32`.
+      floor: the smallest exponent to which products are aligned, -300 to 300; 0 if `fraction` is None.
+      late: whether a block has two halves, to which c is added last (M3); requires an even number of terms.
+      chunk: the number of elements in a chain of blocks, whose totals are added in f32; 0 for a single chain.
+      start: `zero` adds the initial value at the end, `init` starts the single chain with it.
+      group: (M2) the number of adjacent products that are first added exactly, a divisor of `terms`; more than 1 only
+        in contractions with block scales as factors (M5).
+    Raises:
+      ReproError: `#repro.fdpa` does not support a value.
     """
 
     terms: int
@@ -72,7 +72,7 @@ class Accumulator:
 
     @property
     def mlir(self) -> str:
-        """The attribute."""
+        """The MLIR attribute."""
         fraction = "" if self.fraction is None else f"fraction = {self.fraction}, "
         late = str(self.late).lower()
         return (
@@ -82,13 +82,15 @@ class Accumulator:
 
     @staticmethod
     def named(name: str, element: str, result: str = "f32", *, chunk: int = 0, start: str = "zero") -> Accumulator:
-        """The accumulator of a class (M3) for elements of a type, such as `bf16`; `f32` stands for tf32. Those of
-        `SCALED_CLASSES` are of contractions in blocks alone.
+        """Returns the accumulator of a class (M3); those of `SCALED_CLASSES` apply only to contractions in blocks.
 
-        `result` is `f16` for units that add in f16, else `f32`.
-
+        Args:
+          name: the name of the class.
+          element: the element type, such as `bf16`; `f32` means tf32.
+          result: `f16` for units that add in f16, else `f32`.
+          chunk, start: the attributes of the accumulator.
         Raises:
-          ReproError: there is no such class, or it has no such operation.
+          ReproError: the class does not exist or does not support these types.
         """
         if not isinstance(name, str) or name not in CLASSES:
             raise ReproError(
@@ -103,7 +105,7 @@ class Accumulator:
 
 
 Entries = dict[tuple[str, str], Accumulator]
-"""Accumulators by the types of elements and of results; elements of tf32 are f32."""
+"""Accumulators by element type and result type; tf32 elements are named f32."""
 
 _FLOAT8 = ("f8E4M3FN", "f8E5M2")
 _FLOAT8_TO_4 = (*_FLOAT8, "f6E3M2FN", "f6E2M3FN", "f4E2M1FN")
@@ -144,24 +146,24 @@ CLASSES: dict[str, Entries] = {
     "blackwell_mxf4": _GROUPS,
     "blackwell_nvfp4": _GROUPS,
 }
-"""(M3) The classes that contractions can have."""
+"""(M3) The accumulator classes, by name."""
 
 SCALED_CLASSES = {"blackwell_mx": "f8E8M0FNU", "blackwell_mxf4": "f8E8M0FNU", "blackwell_nvfp4": "f8E4M3FN"}
-"""(M2) The classes whose products have scales of blocks as factors, and the type of these."""
+"""(M2) The classes whose products have block scales as factors, with the element type of the scales."""
 
 
 def set_accumulators(
     program: Program, accumulator: str | Accumulator, select: Callable[[Contraction], bool] | None = None
 ) -> Program:
-    """The program whose contractions add in an accumulator (M4): other sums, so another program with another hash.
+    """Returns the program with contractions that sum by an accumulator (M4); the sums and thus the hash change.
 
     Args:
       program: a canonical program.
-      accumulator: an `Accumulator`, or the name of a class, such as `hopper`: of that each contraction has the one for
-        its elements, f32 counting as tf32, and for results in f16 where its result is f16, else in f32.
-      select: which contractions to change, by default all.
+      accumulator: an `Accumulator`, or the name of a class, such as `hopper`. From a class, each contraction uses the
+        accumulator for its element type (tf32 for f32) and for f16 results if its result is f16, else f32 results.
+      select: returns whether to change a contraction; by default all are changed.
     Raises:
-      ReproError: an accumulator that is none, or a selected contraction for which the class has none.
+      ReproError: the accumulator is invalid, or the class has no accumulator for a selected contraction.
     """
     chosen: dict[Accumulator, list[int]] = {}
     if isinstance(accumulator, str) and accumulator in SCALED_CLASSES:
@@ -184,7 +186,7 @@ def _resolve(name: str, contraction: Contraction) -> Accumulator:
     result = "f16" if contraction.result == "f16" else "f32"
     try:
         x, y = (Accumulator.named(name, element, result) for element in contraction.elements)
-        # Units multiply equal types, or two of f8.
+        # Matrix units multiply operands of equal types, or of two f8 types.
         if x != y or (len(set(contraction.elements)) > 1 and not set(contraction.elements) <= set(_FLOAT8)):
             raise ReproError(f"{name} has no products of {' and '.join(contraction.elements)}")
     except ReproError as error:

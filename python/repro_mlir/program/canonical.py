@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Canonical programs as the bytes of docs/identity.md, and what they say about themselves: identity, names and types.
+"""Reads and writes canonical programs as bytes (docs/identity.md), and extracts their identity, names and types.
 
-Every `Program` is examined here when it is made, so that nothing else has to ask whether it is canonical or its
-signature true.
+The constructor of `Program` examines each program here, so other code can rely on a canonical program with a correct
+signature.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Examined:
-    """A canonical program as its callers see it.
+    """The properties of a canonical program that its callers need.
 
     Attributes:
-      data: the program as it is stored.
+      data: the stored program.
       identity: the identity (H2), in hexadecimal.
-      num_state: how many arguments and results are state.
-      arguments, results: name (empty where the module has none), element type and shape of each.
-      kept: the states that are returned as they are.
-      moved: the arguments of which elements may become elements of a result as they are, other than those of `kept`
-        their own.
-      unread: the arguments that no operation reads, nor a result is.
+      num_state: the number of arguments, and of results, that are state.
+      arguments, results: name (empty if the module has none), element type and shape of each.
+      kept: the positions of state tensors that the program returns unchanged.
+      moved: the positions of arguments whose elements may be copied unchanged to a result, apart from the results in
+        `kept`.
+      unread: the positions of arguments without a use.
     """
 
     data: bytes = field(repr=False)
@@ -48,12 +48,12 @@ class Examined:
     unread: frozenset[int]
 
     def is_named(self, identity: str) -> bool:
-        """Whether this is an identity of the program, in hexadecimal, of whichever version."""
-        # That of version 1 hashes every element of every constant, also of gigabytes of zeros.
+        """Returns whether `identity` is the hexadecimal identity of the program, in any version."""
+        # Version 1 is checked last because it hashes every element of every constant, even gigabytes of zeros.
         return identity == self.identity or identity == _first_identity(self.data)
 
     def check(self, state: Sequence[TensorType], inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> None:
-        """ReproError where a signature is not that of the module: counts, element types, shapes, names."""
+        """Raises ReproError if a signature differs from the module in counts, element types, shapes or names."""
         for role, kinds, found in (
             ("state", state, self.arguments[: self.num_state]),
             ("state", state, self.results[: self.num_state]),
@@ -64,7 +64,7 @@ class Examined:
                 raise ReproError(f"the signature has {len(kinds)} {role} tensors, the program {len(found)}")
             for i, (kind, own) in enumerate(zip(kinds, found, strict=True)):
                 wanted = TensorType(own.name or kind.name, own.element, own.shape)
-                # A shape of floats or truth values would be equal.
+                # A shape of floats or bools would compare equal to a shape of integers.
                 is_plain = isinstance(kind.name, str) and all(type(extent) is int for extent in kind.shape)
                 if kind != wanted or not is_plain:
                     raise ReproError(f"{role} {i} of the signature is {kind}, of the program {wanted}")
@@ -79,7 +79,7 @@ def examine(data: bytes) -> Examined:
     """Reads and verifies a stored program.
 
     Raises:
-      ReproError: bytes that are no program, with the first error and its place.
+      ReproError: the bytes are not a program; the message is the first error with its location.
     """
     from repro_mlir import ir
     from repro_mlir._mlir_libs import _repro
@@ -104,7 +104,7 @@ def examine(data: bytes) -> Examined:
 
 @functools.lru_cache(maxsize=8)
 def _first_identity(data: bytes) -> str:
-    """The identity of version 1, which receipts and bundles of before name."""
+    """Returns the identity of version 1, which older receipts and bundles contain."""
     from repro_mlir import ir
     from repro_mlir._mlir_libs import _repro
 
@@ -114,7 +114,8 @@ def _first_identity(data: bytes) -> str:
 
 @functools.cache
 def compiler_identity() -> bytes:
-    """Changes whenever the compiler library does. It is that of the library that is loaded, whatever comes later."""
+    """Returns bytes that change with the compiler library. The cache keeps them for the library that is loaded, even if
+    its files are replaced later."""
     from repro_mlir._mlir_libs import _repro
 
     libraries = [
@@ -126,10 +127,10 @@ def compiler_identity() -> bytes:
 
 
 def read_module(data: bytes) -> ir.Module:
-    """The canonical module that is stored as these bytes (docs/identity.md), in the current context.
+    """Reads a canonical module from its stored bytes (docs/identity.md) in the current context.
 
     Raises:
-      ReproError: any other bytes, with the place where they are wrong.
+      ReproError: the bytes are invalid; the message contains the location of the error.
     """
     from repro_mlir._mlir_libs import _repro
 
@@ -140,7 +141,7 @@ def read_module(data: bytes) -> ir.Module:
 
 
 def write_module(module: ir.Module) -> bytes:
-    """A canonical module as it is stored. ReproError for a module that is none."""
+    """Returns the stored bytes of a canonical module. Raises ReproError if the module is not canonical."""
     from repro_mlir._mlir_libs import _repro
 
     try:
@@ -150,7 +151,7 @@ def write_module(module: ir.Module) -> bytes:
 
 
 def from_bytes(data: bytes) -> str:
-    """The text of a stored program, for people, with its locations. ReproError as `read_module`."""
+    """Returns the readable MLIR text of a stored program with locations. Raises ReproError as `read_module`."""
     from repro_mlir import ir
 
     with ir.Context():
@@ -158,7 +159,7 @@ def from_bytes(data: bytes) -> str:
 
 
 def to_bytes(text: str) -> bytes:
-    """The program with this text as it is stored. ReproError for text that is no canonical program."""
+    """Returns the stored bytes of a program in MLIR text. Raises ReproError if the program is not canonical."""
     from repro_mlir import ir
 
     with ir.Context():
@@ -174,7 +175,8 @@ def _first_lines(error: Exception) -> str:
     return " ".join(lines)
 
 
-# Operations whose results hold elements of their operands; a generic does where it yields what it was given.
+# Operations whose results contain unchanged elements of their operands; a linalg.generic does if it yields an argument
+# of its body.
 _MOVEMENTS = frozenset(
     ["linalg.generic", "repro.barrier", "repro.scatter"]
     + [f"tensor.{name}" for name in ("cast", "collapse_shape", "concat", "expand_shape", "extract", "extract_slice")]

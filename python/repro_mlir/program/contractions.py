@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The contractions (K1) of a program, whose sums a user may choose: exact ones (K4), accumulators (M4)."""
+"""The contractions (K1) of a program, whose summation a user may choose: exact sums (K4) or accumulators (M4)."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ class Contraction:
     """A matrix product, convolution or other contraction of a program.
 
     Attributes:
-      index: its number among the program's contractions, in program order.
-      location: where it comes from as MLIR prints it, such as `loc("model.py":12:0)`.
+      index: the index among the program's contractions, in program order.
+      location: the source location as MLIR prints it, such as `loc("model.py":12:0)`.
       operands: the types of the two factors and of the initial value, as MLIR prints them.
-      order: its present order, `#repro.order<...>`, `#repro.exact<...>` or `#repro.fdpa<...>`.
-      elements: the types of the elements that are multiplied, such as `bf16`, before they are extended.
-      result: the type of the elements of the result.
-      role: what it is for in a step: `fprop`, of a weight in the forward pass; `dgrad` and `wgrad`, the gradients with
-        respect to that one's activation and weight; `product`, of no weight in the forward pass; or `other`. None where
+      order: the current order of summation, `#repro.order<...>`, `#repro.exact<...>` or `#repro.fdpa<...>`.
+      elements: the element types of the two factors before they are extended, such as `bf16`.
+      result: the element type of the result.
+      role: the role in a step: `fprop` (forward pass, with a weight), `dgrad` and `wgrad` (gradients with respect to
+        the activation and the weight of an `fprop`), `product` (forward pass, without a weight) or `other`. None if
         weights change and no output is the loss.
-      layer: the name of the weight of that layer; None where there is none.
+      layer: the name of the weight of the layer; None without a weight.
     """
 
     index: int
@@ -44,7 +44,7 @@ class Contraction:
 
 
 def contractions(program: Program) -> list[Contraction]:
-    """The contractions (K1) of a program whose sums can be chosen, in program order."""
+    """Returns the contractions (K1) of a program whose summation can be chosen, in program order."""
     from repro_mlir import ir
 
     with ir.Context():
@@ -57,10 +57,10 @@ def contractions(program: Program) -> list[Contraction]:
 
 
 def with_sums(program: Program, passes: Sequence[str], refused: str) -> Program:
-    """The program after passes that change the sums of contractions: another program with another hash.
+    """Returns the program after passes that change the summation of contractions; its hash changes.
 
     Raises:
-      ReproError: `refused` and the reason, where a contraction cannot have the sum.
+      ReproError: a contraction does not support the summation; the message is `refused` and the reason.
     """
     from repro_mlir import ir
 
@@ -71,7 +71,7 @@ def with_sums(program: Program, passes: Sequence[str], refused: str) -> Program:
 
 
 def _folds(module: Any) -> Iterator[tuple[Any, tuple[Any, Any]]]:
-    """The contractions and the types of the elements that they multiply."""
+    """Yields the contractions with the element types that they multiply."""
     from repro_mlir._mlir_libs import _repro
 
     for function in module.body.operations:
@@ -81,7 +81,7 @@ def _folds(module: Any) -> Iterator[tuple[Any, tuple[Any, Any]]]:
 
 
 def _roles(program: Program, module: Any) -> dict[Any, tuple[str, str | None]]:
-    """Role and layer by operation; nothing where it cannot be told what the loss is."""
+    """Returns role and layer by operation; the result is empty if the loss cannot be determined."""
     from repro_mlir._mlir_libs import _repro
 
     try:

@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What helps to find a fault of the compiler: the program after each pass, and a file that repeats an error.
+"""Debugging aids for the compiler: dumps of the program after each pass, and files that reproduce an error.
 
-docs/debugging.md shows both. Neither is for programs of strangers, which are compiled in child processes.
+docs/debugging.md describes both. They do not apply to untrusted programs, which are compiled in child processes.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ VARIABLE = "REPRO_DUMP"
 
 
 def is_dumping() -> bool:
-    """Whether passes are dumped, so that they have to run."""
+    """Returns whether passes are dumped; they must then run instead of using cached results."""
     return bool(os.environ.get(VARIABLE))
 
 
 def dump_after_passes(manager: passmanager.PassManager, stage: str) -> None:
-    """Lets `manager` write the module after each pass, where REPRO_DUMP names a folder.
+    """Makes `manager` write the module after each pass if REPRO_DUMP names a folder.
 
     Args:
       manager: a pass manager that has not run.
-      stage: the end of the name of the new folder in REPRO_DUMP, behind a number that counts these.
+      stage: the suffix of the name of the new folder in REPRO_DUMP, after a sequence number.
     Raises:
       ReproError: the folder cannot be written.
     """
@@ -44,11 +44,11 @@ def dump_after_passes(manager: passmanager.PassManager, stage: str) -> None:
 
 
 def dump_pipeline(data: bytes, pipeline: str, stage: str) -> None:
-    """Runs a pipeline on a program for its dumps alone; does nothing without REPRO_DUMP. A pass that fails is no error.
+    """Runs a pipeline on a program only for its dumps, ignoring failures; does nothing without REPRO_DUMP.
 
     Args:
       data: a canonical program.
-      pipeline: what `repro-opt --pass-pipeline` takes.
+      pipeline: a pipeline in the syntax of `repro-opt --pass-pipeline`.
       stage: as for `dump_after_passes`.
     """
     if is_dumping():
@@ -56,14 +56,14 @@ def dump_pipeline(data: bytes, pipeline: str, stage: str) -> None:
 
 
 def how_to_repeat(text: str, pipeline: str, options: Sequence[str] = ()) -> str:
-    """Writes a module whose compilation failed to a file, in REPRO_DUMP or the folder for temporary files.
+    """Writes a module whose compilation failed to a file, in REPRO_DUMP or the temporary folder.
 
     Args:
       text: the module.
-      pipeline: what was run on it, as for `dump_pipeline`.
+      pipeline: the pipeline that failed, as for `dump_pipeline`.
       options: further options of repro-opt.
     Returns:
-      the end of a message: the command that repeats the error; where the passes succeed, the file alone.
+      The end of an error message: the command that reproduces the error, or only the file if the passes succeed.
     """
     folder = os.environ.get(VARIABLE) or None
     try:

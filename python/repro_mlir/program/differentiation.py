@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Gradients of imported programs: (J1) to (J5) of docs/numerics.md, by `repro-differentiate`."""
+"""Gradients of imported programs by the pass `repro-differentiate`: rules (J1) to (J5) of docs/numerics.md."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from repro_mlir.program.importing import run_passes
 
 
 def differentiate(text: str, results: Sequence[int], arguments: Sequence[int], recompute: Sequence[str] = ()) -> str:
-    """Adds to an imported program the product of gradients of some results with the Jacobian.
+    """Adds a vector-Jacobian product to an imported program: gradients of results become gradients of arguments.
 
     Args:
-      text: MLIR text that keeps the contract of imported linalg (docs/architecture.md), of static shapes.
-      results: positions of the results of `main`, tensors of floats, of which gradients are given: further arguments,
-        of the same types, behind the others.
-      arguments: positions of the arguments of `main`, tensors of floats, of which gradients are computed: further
-        results, of the same types, behind the others.
-      recompute: (J5) glob patterns of locations, their names or `FILE:LINE`, whose operations are computed again for
-        the gradients.
+      text: MLIR text that follows the contract of imported linalg (docs/architecture.md), with static shapes.
+      results: the positions of results of `main`, float tensors, whose gradients become additional arguments of the
+        same types, after the existing arguments.
+      arguments: the positions of arguments of `main`, float tensors, whose gradients become additional results of the
+        same types, after the existing results.
+      recompute: (J5) glob patterns that match location names or `FILE:LINE`; matching operations are recomputed for the
+        gradients.
     Returns:
-      the imported program with both.
+      The imported program with the additional arguments and results.
     Raises:
-      ReproError: the first diagnostic of the compiler, such as an operation that has no derivative, or a pattern that
-        describes none.
+      ReproError: the pass fails, for example for an operation without a derivative or a pattern without a match; the
+        message is the first diagnostic.
     """
 
     def listed(positions: Sequence[int]) -> str:
@@ -41,7 +41,7 @@ def differentiate(text: str, results: Sequence[int], arguments: Sequence[int], r
 
 
 def _plain(pattern: str) -> str:
-    """The pattern with `?` for each byte that means something in a pipeline of passes."""
+    """Replaces each byte of a pattern that could have a meaning in pass pipeline syntax by `?`."""
     return re.sub(rb"[^!#$%&()*+./0-9:;<=>?@A-Z\[\]^_`a-z|~\\-]", b"?", pattern.encode()).decode()
 
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Which function of a module that another tool wrote is the program, whichever MLIR has read it."""
+"""Selects the function of an external module that is the program; independent of the MLIR bindings in use."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from repro_mlir.base.errors import ReproError
 
 
 def entry_point(ir: Any, functions: Sequence[Any]) -> Any:
-    """The function main, else the only public one.
+    """Returns the function `main`, else the only public function.
 
     Args:
-      ir: the module of MLIR's bindings that they are of.
-      functions: those that may be it, `func.func`s.
+      ir: the `ir` module of the MLIR bindings to which the functions belong.
+      functions: the candidates, `func.func` operations.
     Raises:
-      ReproError: there is no such function.
+      ReproError: no function qualifies.
     """
     named = {ir.StringAttr(each.attributes["sym_name"]).value: each for each in functions}
     public = [name for name, each in named.items() if _is_public(ir, each)]

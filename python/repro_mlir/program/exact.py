@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(K4) Contractions whose sum of products is exact, chosen for a program or for some of its operations."""
+"""(K4) Selects exact sums of products for all or some contractions of a program."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 
 def exact_contractions(program: Program, digits: int, select: Callable[[Contraction], bool] | None = None) -> Program:
-    """The program with exact contractions (K4): other sums, so another program with another hash.
+    """Returns the program with exact contractions (K4); the sums and thus the hash change.
 
     Args:
       program: a canonical program.
-      digits: signed bytes that hold a factor. 3 is about as accurate as float32 arithmetic (22 bits relative to the
-        largest factor of a result); 2 keeps 14 bits, as much as bfloat16 inputs need.
-      select: which contractions to change, by default all.
+      digits: the number of signed bytes that represent a factor. 3 is about as accurate as f32 arithmetic (22 bits
+        relative to the largest factor of a result); 2 keeps 14 bits, which is sufficient for bf16 inputs.
+      select: returns whether to change a contraction; by default all are changed.
     Raises:
-      ReproError: digits other than 2 and 3, or a selected contraction with more than 2^18 reduction elements.
+      ReproError: `digits` is neither 2 nor 3, or a selected contraction has more than 2^18 reduction elements.
     """
     if not isinstance(digits, int) or digits not in (2, 3):
         raise ReproError(f"expected 2 or 3 digits, got {shown(digits)}")

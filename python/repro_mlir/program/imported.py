@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What every frontend is asked for, and what it hands over; neither knows a framework."""
+"""The interface between the compiler and its frontends, independent of frameworks: capture options and results."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.base.tensors.arrays import as_array
 
 GREATEST_SIZE = 2**31 - 1
-"""Of a symbol: what a few sizes make fits into 64 bits."""
+"""The maximum size of a symbol, so that products of a few sizes fit into 64 bits."""
 MOST_MICROBATCHES = 2**24
-"""An f32 has each number up to here: sums are divided by it."""
+"""The maximum number of microbatches: f32, in which sums are divided by it, represents every integer up to 2^24."""
 
 
 @dataclass(frozen=True)
 class Microbatches:
-    """How many microbatches the batch of a training step is cut into, and how their gradients are added (B1), (B2).
+    """The division of a training step's batch into microbatches, and the summation of their gradients (B1), (B2).
 
     Attributes:
-      count: how many there are, 1 to MOST_MICROBATCHES.
-      accumulate: how many of them, one after the other, are a leaf of the tree; divides `count`.
-      inputs: the names of the batch's tensors that are cut along their first dimension; the others go to every
-        microbatch. None: those with dimensions, which all have the first extent of the first one.
+      count: the number of microbatches, 1 to MOST_MICROBATCHES.
+      accumulate: the number of consecutive microbatches that form a leaf of the summation tree; divides `count`.
+      inputs: the names of the batch's tensors that are split along their first dimension; every microbatch gets the
+        other tensors unchanged. None: all tensors of rank 1 or more, whose first extents must be equal.
     """
 
     count: int
@@ -45,12 +45,16 @@ class Microbatches:
 
     @property
     def leaves(self) -> int:
-        """How many leaves the tree has."""
+        """The number of leaves of the summation tree."""
         return self.count // self.accumulate
 
     @staticmethod
     def chosen(count: int | None, accumulate: int = 1, inputs: Sequence[str] | None = None) -> Microbatches | None:
-        """What `Trainer` is given: None without microbatches. ReproError for what belongs to microbatches alone."""
+        """Returns the microbatches for the arguments of `Trainer`; None without microbatches.
+
+        Raises:
+          ReproError: an argument is invalid, or requires microbatches.
+        """
         if inputs is not None and (isinstance(inputs, str) or not isinstance(inputs, Sequence)):
             raise ReproError(f"expected microbatch_inputs as a list of names, got {inputs!r}")
         if count is not None:
@@ -62,32 +66,32 @@ class Microbatches:
 
 @dataclass(frozen=True)
 class CaptureOptions:
-    """What decides about a program beside the user's model, loss function, optimizer and batch.
+    """Options that determine a program in addition to the user's model, loss function, optimizer and batch.
 
-    A frontend checks the values that it reads.
+    A frontend checks the options that it reads.
 
     Attributes:
-      clip_norm: a number above 0: all gradients together are clipped to this 2-norm. None: no clipping.
-      autocast: the framework's name of a 16-bit element type, such as `torch.bfloat16`, in which forward and loss are
-        computed where its automatic mixed precision says so. None: the types that the model has.
-      seed: -2^63 to 2^64 - 1: initial seed of the random numbers, if the step draws any.
+      clip_norm: the 2-norm, above 0, to which all gradients together are clipped. None: no clipping.
+      autocast: the framework's name of a 16-bit element type, such as `torch.bfloat16`, for automatic mixed precision
+        in the forward pass and the loss. None: the element types of the model.
+      seed: the initial seed of the random numbers, -2^63 to 2^64 - 1, if the step draws any.
       exact_digits: 2 or 3 makes all contractions of the canonical program exact (K4), see `exact_contractions`.
-      attention_block: a whole number above 0: (K5) attention goes by blocks of so many queries, or keys. None: it is
-        not divided.
-      returns: what a training step gives beside the loss, of "outputs", "gradient_norm", "gradients" and "metrics".
-        Empty: what the model gives, where there is a loss function.
-      average: what averages the parameters, such as PyTorch's `AveragedModel` of the model: state that follows each
-        training step. None: there is none.
-      loss_scale: what scales the loss, such as PyTorch's `GradScaler`, whose rule each training step follows: a step
-        with a gradient that is not finite is left out. None: the loss is not scaled.
-      metrics: functions of what the model gives and of the target, by name, for "metrics". None: there are none.
-      microbatches: (B1) the example batch is one of so many, and what a training step changes is reduced over them.
-        None: the batch is a whole one.
-      precision: a recipe for the operands of contractions, its name or its JSON, see `apply_precision`. None: they are
-        what the framework gives.
-      gradient_compression: a method by which the gradients of each microbatch are compressed, its name or its JSON, see
-        `repro_mlir.gradient_compression`. None: they are not.
-      changing: names of Python numbers and strings that the program should not depend on: numbers become inputs.
+      attention_block: (K5) the number of queries, or keys, in a block of attention, above 0. None: attention is not
+        divided.
+      returns: the results of a training step in addition to the loss, among "outputs", "gradient_norm", "gradients" and
+        "metrics". Empty: the outputs of the model, if there is a loss function.
+      average: an object that averages the parameters, such as PyTorch's `AveragedModel`; its state is updated after
+        each training step. None: no averaging.
+      loss_scale: an object that scales the loss, such as PyTorch's `GradScaler`; each training step follows its rule
+        and skips the update if a gradient is not finite. None: the loss is not scaled.
+      metrics: functions of the model outputs and the target, by name, for "metrics". None: no metrics.
+      microbatches: (B1) the example batch is one microbatch, and the results of a training step are reduced over all
+        microbatches. None: the example batch is a whole batch.
+      precision: a precision recipe for the operands of contractions, its name or its JSON, see `apply_precision`. None:
+        the precision of the framework.
+      gradient_compression: the compression method for the gradients of each microbatch, its name or its JSON, see
+        `repro_mlir.gradient_compression`. None: no compression.
+      changing: names of Python numbers and strings on which the program must not depend; numbers become inputs.
     """
 
     clip_norm: float | None = None
@@ -107,7 +111,7 @@ class CaptureOptions:
 
 @dataclass(frozen=True)
 class Symbol:
-    """A size that a program leaves open.
+    """A dynamic size of a program.
 
     Attributes:
       name: an identifier.
@@ -121,13 +125,13 @@ class Symbol:
 
 @dataclass(frozen=True, eq=False)
 class SymbolicImport:
-    """A program for many sizes as a frontend hands it over.
+    """A program with dynamic sizes, as a frontend returns it.
 
     Attributes:
-      text: as of an ImportedProgram, with symbols (docs/architecture.md).
-      initial: as of an ImportedProgram.
-      unsigned: role ("state", "input" or "output") and name of the tensors of unsigned integers.
-      complex: likewise of those of complex numbers.
+      text: as for an ImportedProgram, with symbols (docs/architecture.md).
+      initial: as for an ImportedProgram.
+      unsigned: role ("state", "input" or "output") and name of each tensor of unsigned integers.
+      complex: role and name of each tensor of complex numbers.
     """
 
     text: str = field(repr=False)
@@ -137,22 +141,22 @@ class SymbolicImport:
 
 
 class Bindings(Protocol):
-    """What ties a program to the user's objects: where the inputs of a step come from, and where its state goes.
+    """Connects a program to the user's objects, from which a step reads its inputs and to which its state is written.
 
-    Arrays are what `as_array` takes, NumPy's or the framework's: f64, f32, f16, i8 to i64 and i1 as themselves,
-    unsigned integers where the framework has them, bf16 and f8 of NumPy as their bits. Each has the shape and element
-    type of its `TensorType`.
+    Arrays are those that `as_array` accepts, of NumPy or of the framework: f64, f32, f16, i8 to i64 and i1 in the
+    corresponding type, unsigned integers if the framework has them, bf16 and f8 in NumPy as bits. Each array has the
+    shape and element type of its `TensorType`.
     """
 
     def hyper_parameters(self) -> Sequence[Any]:
-        """The present values of the hyper-parameters, of shape []; they must not be written.
+        """Returns the current values of the hyper-parameters, of shape []; the caller must not write to them.
 
         Raises:
-          ReproError: the user's objects ask for another program by now.
+          ReproError: the user's objects have changed so that they require another program.
         """
 
     def flatten_batch(self, batch: Any) -> Sequence[Any]:
-        """The tensors of a batch in the order of the inputs behind the hyper-parameters.
+        """Returns the tensors of a batch in the order of the inputs after the hyper-parameters.
 
         Raises:
           ReproError: the batch has another structure, shape or element type than the captured one.
@@ -162,7 +166,7 @@ class Bindings(Protocol):
         """Copies one array per state tensor into the user's objects.
 
         Raises:
-          ReproError: another number of arrays, shape or element type.
+          ReproError: the number of arrays, a shape or an element type differs.
         """
 
 
@@ -171,25 +175,26 @@ B = TypeVar("B", bound=Bindings, covariant=True)
 
 @dataclass(frozen=True, eq=False)
 class ImportedProgram(Generic[B]):
-    """A program as a frontend hands it over: imported linalg, its signature and its ties to the user's objects.
+    """A program as a frontend returns it: imported linalg, its signature, and its bindings to the user's objects.
 
-    `main` takes the state, then the inputs, and gives the new state in the same order, then the outputs.
+    `main` has the state and then the inputs as arguments; its results are the new state in the same order and then the
+    outputs.
 
     Attributes:
-      text: one module in MLIR generic text that keeps the contract of imported linalg (docs/architecture.md).
+      text: one module in MLIR generic text that follows the contract of imported linalg (docs/architecture.md).
       state: name, element type and shape of each state tensor.
       initial: the value of each state tensor at capture, in the order of `state`: C-contiguous, with `dtype` and
-        `shape` of its TensorType. Its NaNs may have any bits. Nobody writes to it.
+        `shape` of its TensorType. NaNs may have any bits. The arrays are read-only by convention.
       inputs: first the hyper-parameters, f32 or f64 of shape [], then the tensors of the batch.
-      outputs: for training first `loss`, a float of shape [], then what the model gives.
-      num_hyper_parameters: how many of the inputs are hyper-parameters.
-      random: the positions in `state` of the seed and of the step of the random numbers, both i64 of shape []. None
-        where the program draws none.
-      bindings: what ties the program to the user's objects.
-      own: of a step in microbatches, the ascending positions in `state` of tensors of which each microbatch has its own
-        (B5); `state` and `initial` have those of one microbatch.
+      outputs: for training first `loss`, a float of shape [], then the outputs of the model.
+      num_hyper_parameters: the number of inputs that are hyper-parameters.
+      random: the positions in `state` of the seed and of the step of the random numbers, both i64 of shape []. None if
+        the program draws no random numbers.
+      bindings: the connection to the user's objects.
+      own: for a step in microbatches, the ascending positions in `state` of tensors that exist once per microbatch
+        (B5); `state` and `initial` describe those of one microbatch.
     Raises:
-      ReproError: an initial value or a position of `random` that is not as said here.
+      ReproError: an initial value or a position of `random` does not match this description.
     """
 
     text: str = field(repr=False)
@@ -214,7 +219,7 @@ class ImportedProgram(Generic[B]):
                 )
 
     def read_inputs(self, batch: Any) -> list[np.ndarray]:
-        """The inputs of a step on this batch: the present hyper-parameters, then its tensors, whose memory they share.
+        """Returns the inputs of a step: the current hyper-parameters, then arrays that share the memory of the batch.
 
         Raises:
           ReproError: as `Bindings.hyper_parameters` and `Bindings.flatten_batch`.

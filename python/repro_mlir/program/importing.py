@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Passes on programs that are not canonical yet, as a frontend or a file hands them over."""
+"""Runs passes on programs from frontends or files that are not canonical yet."""
 
 from __future__ import annotations
 
@@ -18,30 +18,29 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 IMPORT = "import-linalg,canonical"
-"""The passes of imported linalg of static shapes."""
+"""The passes that make imported linalg with static shapes canonical."""
 
 
 @float_environment()
 def run_prepared_passes(
     source: str | bytes, prepare: Callable[[ir.Module], str], stage: str, read: Callable[[ir.Module], T]
 ) -> T:
-    """What `read` makes of a module after some passes.
+    """Runs passes on a module and returns the result of `read` for it.
 
     Args:
-      source: text or bytecode.
-      prepare: is given the module, which it may change; gives the passes for it, as repro-opt names them, with commas
-        between.
-      stage: the name of the passes where they are dumped (debugging.py).
-      read: takes the module, in its context.
+      source: MLIR text or bytecode.
+      prepare: receives the module, which it may change, and returns the comma-separated names of the passes to run.
+      stage: the name of the passes in dumps (debugging.py).
+      read: receives the module after the passes, in its context.
     Raises:
-      ReproError: the first diagnostic of the compiler, with its location before it.
+      ReproError: the compiler reports an error; the message is the first diagnostic, preceded by its location.
     """
     from repro_mlir import ir, passmanager
     from repro_mlir.program import debugging
 
     context = ir.Context()
     with context, ir.Location.unknown():
-        # Frontends may hand over operations of dialects that are not ours, for the import to read (tm_tensor).
+        # Frontends may return operations of unregistered dialects that the import passes read (tm_tensor).
         context.allow_unregistered_dialects = True
         errors = collect_errors(context)
         try:
@@ -55,11 +54,11 @@ def run_prepared_passes(
 
 
 _DEPENDS_ON_VALUES = "the number of iterations depends on values"
-"""Of a loop of the user's (repro-unroll-loops): nothing is wrong with the compiler that anybody would repeat."""
+"""The error of repro-unroll-loops for a loop in the user's model, which is not a compiler error to reproduce."""
 
 
 def run_passes(text: str, passes: str, stage: str, read: Callable[[ir.Module], T]) -> T:
-    """As `run_prepared_passes`, of text from a frontend; errors say how to repeat them."""
+    """Runs passes on text from a frontend, as `run_prepared_passes`; the error message states how to reproduce it."""
     from repro_mlir.program import debugging
 
     try:

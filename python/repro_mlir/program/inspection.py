@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What a canonical program consists of."""
+"""Statistics of a canonical program."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from repro_mlir.program.canonical import read_module
 
 
 def count_operations(data: bytes) -> dict[str, int]:
-    """How often each operation of a canonical program occurs directly in `main`."""
+    """Returns the number of occurrences of each operation directly in `main` of a canonical program."""
     from repro_mlir import ir
 
     counts: dict[str, int] = {}

@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Programs of strangers: read, compiled and interpreted in child processes with limits (docs/security.md).
+"""Reads, compiles and interprets untrusted programs in child processes with resource limits (docs/security.md).
 
-Whatever a program does to the reader or the compiler happens to a child: the end of the child is one ReproError here.
+A program that crashes the reader or the compiler ends only a child process, which becomes a ReproError here.
 """
 
 from repro_mlir.sandbox.requests import (

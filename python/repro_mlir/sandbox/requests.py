@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Requests to child processes, and what their ends mean."""
+"""Sends requests to child processes and converts their exit statuses to errors."""
 
 from __future__ import annotations
 
@@ -24,26 +24,27 @@ from repro_mlir.base.printing import foreign
 from repro_mlir.sandbox.server import ENDING, HEADER, OUT_OF_MEMORY
 from repro_mlir.sandbox.text import check_size, check_text
 
-# What a child needs of the environment; the rest may hold secrets.
+# The environment variables that a child needs; the others may contain secrets.
 _KEPT = ("PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "TMPDIR", "LANG", "LC_ALL")
 _GRACE_SECONDS = 10
-"""For a server to import the compiler."""
+"""Additional time to receive an answer after its header has arrived in time."""
 
 
 class NoProgram(ReproError):
-    """Data that is no canonical program, wherever it is read."""
+    """The data is not a canonical program, independent of the machine that reads it."""
 
 
 def admit(data: bytes, seconds: float | None = None) -> bytes:
-    """The stored program of a stranger, after a child process has read and verified it.
+    """Reads and verifies an untrusted stored program in a child process.
 
     Args:
-      seconds: that it may take, where these are fewer than `Limits.read_seconds`.
+      data: the stored program.
+      seconds: the time limit; None uses `Limits.read_seconds`.
     Returns:
-      the same bytes: reading them once more ends no process.
+      The same bytes, which this process can now read safely.
     Raises:
-      NoProgram: they are no stored program.
-      ReproError: a program beyond the limits, or one that ends the child or takes too long.
+      NoProgram: the bytes are not a stored program.
+      ReproError: the program exceeds the limits, crashes the child or takes too long.
     """
     bounds = limits()
     check_size(data, bounds)
@@ -52,12 +53,13 @@ def admit(data: bytes, seconds: float | None = None) -> bytes:
 
 
 def admit_text(text: bytes, seconds: float | None = None) -> bytes:
-    """A stranger's program that is MLIR text, as in files of the first formats, as it is stored now.
+    """Converts an untrusted program from MLIR text (used by the first file formats) to stored form, in a child process.
 
     Args:
+      text: the MLIR text.
       seconds: as for `admit`.
     Raises:
-      NoProgram: it is no canonical program.
+      NoProgram: the text is not a canonical program.
       ReproError: as `admit`.
     """
     bounds = limits()
@@ -67,10 +69,10 @@ def admit_text(text: bytes, seconds: float | None = None) -> bytes:
 
 
 def import_module(data: bytes, *, is_text: bool) -> bytes:
-    """The canonical program of a stranger's MLIR module (program/modules.py), as it is stored.
+    """Imports an untrusted MLIR module in a child process; returns the stored canonical program (program/modules.py).
 
     Raises:
-      ReproError: the first error of the import, or as `admit`.
+      ReproError: the import fails (the message is its first error), or as `admit`.
     """
     bounds = limits()
     check_size(data, bounds)
@@ -84,17 +86,17 @@ def _sizes(bounds: Limits) -> dict[str, int]:
 
 
 def compile_native(data: bytes, level: str) -> bytes:
-    """As `compilation.cpu.compile`, in a child process. ReproError where that fails in any way."""
+    """Runs `compilation.cpu.compile` in a child process. Raises ReproError for any failure."""
     return _SERVER.ask("compile_native", data, limits().compile_seconds, f"compiled for {level}", level=level)
 
 
 def analyze_native(data: bytes, level: str) -> bytes:
-    """`compilation.cpu.analyze` as bytes, in a child process. ReproError where that fails in any way."""
+    """Runs `compilation.cpu.analyze` in a child process; returns bytes. Raises ReproError for any failure."""
     return _SERVER.ask("analyze_native", data, limits().compile_seconds, f"analyzed for {level}", level=level)
 
 
 def compile_device(data: bytes, architecture: str, assembled: bool) -> bytes:
-    """As `compilation.device_code.compile_data`, in a child process. ReproError where that fails in any way."""
+    """Runs `compilation.device_code.compile_data` in a child process. Raises ReproError for any failure."""
     return _SERVER.ask(
         "compile_device",
         data,
@@ -106,16 +108,16 @@ def compile_device(data: bytes, architecture: str, assembled: bool) -> bytes:
 
 
 def interpret(data: bytes, inputs: bytes) -> bytes:
-    """The outputs of a program without state by the reference interpreter, in a child process.
+    """Computes the outputs of a program without state by the reference interpreter in a child process.
 
     Args:
-      data: a program that was admitted.
-      inputs: the bytes (H1) of each input, one after the other.
+      data: a program that `admit` has accepted.
+      inputs: the concatenated bytes (H1) of the inputs.
     Returns:
-      the bytes (H1) of each output, one after the other.
+      The concatenated bytes (H1) of the outputs.
     Raises:
       StepFailed: a check of the program fails (E1).
-      ReproError: it takes too much time or memory.
+      ReproError: the program needs too much time or memory.
     """
     options = {"program_bytes": len(data)}
     answer = _SERVER.ask("interpret", data + inputs, limits().operator_seconds, "recomputed", **options)
@@ -125,24 +127,32 @@ def interpret(data: bytes, inputs: bytes) -> bytes:
 
 
 class _Late(Exception):
-    """The answer does not come in time."""
+    """The answer did not arrive before the deadline."""
 
 
 class _Server:
-    """The process that starts children, begun when it is first needed."""
+    """The server process that forks children; it starts on first use."""
 
     def __init__(self) -> None:
         self.forget()
 
     def forget(self) -> None:
-        """Has no process: that of before belongs to another process."""
+        """Drops the server process without ending it; after a fork it belongs to the parent."""
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
         self._owner = 0
 
     def ask(self, work: str, data: bytes, seconds: float, done: str, **options: Any) -> bytes:
-        """What a child answers; `done` says in the message what could not be done with the program."""
+        """Sends a request and returns the answer of the child.
+
+        Args:
+          work: a key of `sandbox_worker.work.WORK`.
+          data: the data of the request.
+          seconds: the time limit.
+          done: a participle for error messages, such as "compiled".
+          options: the keyword arguments of the work function.
+        """
         request = json.dumps({"work": work, "options": options}).encode() + b"\n" + data
         status, answer, last = self.exchange(request, seconds, done)
         if status == 0 and answer[:1] == b"+":
@@ -155,9 +165,9 @@ class _Server:
         raise ReproError(f"the program could not be {done}: {_ending(status, last, limits().memory_bytes)}")
 
     def exchange(self, request: bytes, seconds: float, done: str) -> tuple[int, bytes, bytes]:
-        """Has a child do what a request says (work.py): its exit status, its answer and its last error output."""
+        """Runs a request (sandbox_worker/work.py) in a child; returns its exit status, answer and last error output."""
         bounds = limits()
-        # Threads count together; the time on the wall is for the caller to keep.
+        # Processor time adds up over threads; the deadline below limits the wall-clock time.
         processor = math.ceil(seconds) * (os.cpu_count() or 1)
         header = HEADER.pack(len(request), processor, bounds.memory_bytes, bounds.result_bytes)
         with self._lock:
@@ -178,7 +188,7 @@ class _Server:
                 self.stop()
                 raise ReproError(f"the program could not be {done}: the child process is gone ({error})") from None
             except BaseException:
-                # An interrupted conversation cannot be taken up again.
+                # An interrupted exchange leaves the channel in an unknown state.
                 self.stop()
                 raise
 
@@ -189,7 +199,7 @@ class _Server:
         environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
         environment |= {
             "PYTHONPATH": os.pathsep.join(os.path.abspath(path) for path in sys.path if path),
-            # A thread of each of many processors would take the address space.
+            # One thread per processor would use up the limited address space.
             "OPENBLAS_NUM_THREADS": "1",
             "MALLOC_ARENA_MAX": "4",
         }
@@ -245,7 +255,7 @@ def _receive(channel: socket.socket, size: int, deadline: float) -> bytes:
 
 
 def _ending(status: int, told: bytes, memory: int) -> str:
-    """What the end of a child means, from its status and its last output."""
+    """Describes why a child ended, from its exit status and its last error output."""
     text = told.decode(errors="replace")
     if status == OUT_OF_MEMORY or "out of memory" in text or "bad_alloc" in text:
         _, most = resource.getrlimit(resource.RLIMIT_AS)
@@ -263,6 +273,6 @@ def _ending(status: int, told: bytes, memory: int) -> str:
 
 _SERVER = _Server()
 if hasattr(os, "register_at_fork"):
-    # Another thread of the parent may have had the lock; the server is the parent's.
+    # Another thread of the parent may hold the lock at the fork, and the server belongs to the parent.
     os.register_at_fork(after_in_child=_SERVER.forget)
 atexit.register(_SERVER.stop)

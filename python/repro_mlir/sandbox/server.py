@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The loop of the process that starts children: it forks for each request.
+"""The main loop of the server process, which forks a child for each request.
 
-requests.py runs it as `python -m repro_mlir.sandbox_worker`, with a socket as descriptor 0. It never looks at program
-text itself. A request is preceded by its limits, an answer by how the child ended.
+requests.py runs it as `python -m repro_mlir.sandbox_worker`, with a socket as descriptor 0. The server itself never
+parses a program. A header with limits precedes each request; the exit status of the child precedes each answer.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from typing import NoReturn
 from repro_mlir.base.child_processes import end_with_parent
 
 HEADER = struct.Struct("<QQQQ")
-"""Before a request: its bytes, seconds of processor time, bytes of memory, bytes of the result or of a file."""
+"""The header of a request: its size in bytes, and limits: processor seconds, memory bytes, bytes of result or file."""
 
 ENDING = struct.Struct("<iQQ")
-"""Before an answer: the exit status (negative: the signal), the bytes of the answer and of its last error output."""
+"""The header of an answer: exit status (negative for a signal), bytes of the answer, bytes of the last error output."""
 
 OUT_OF_MEMORY = 3
 
 _STACK_BYTES = 4 << 20
-"""Less than the main thread and any other thread of the caller has: what passes here does not end the caller."""
+"""Smaller than any stack of the caller, so that a program that passes here does not overflow the caller's stack."""
 
 _FILES = 64
 _TOLD_BYTES = 2000
 
 
 def receive(channel: socket.socket, size: int) -> bytes | None:
-    """Exactly so many bytes; None where the other side has gone."""
+    """Receives exactly `size` bytes; returns None if the peer has closed the connection."""
     parts = bytearray()
     while len(parts) < size:
         part = channel.recv(min(size - len(parts), 1 << 20))
@@ -47,7 +47,7 @@ def receive(channel: socket.socket, size: int) -> bytes | None:
 
 
 def serve(perform: Callable[[bytes], bytes]) -> None:
-    """Serves requests until the other side closes its end; `perform` gives the answer to a request, in a child."""
+    """Serves requests until the peer closes the connection; `perform` computes the answer to a request in a child."""
     channel = socket.socket(fileno=0)
     while (header := receive(channel, HEADER.size)) is not None:
         size, seconds, memory, result_bytes = HEADER.unpack(header)
@@ -75,11 +75,11 @@ def serve(perform: Callable[[bytes], bytes]) -> None:
 
 
 def _read_all(source: int, most: int, channel: socket.socket) -> bytes | None:
-    """All that a child writes, or its beginning; the descriptor is closed. None where the other side has gone."""
+    """Reads up to `most` bytes of a child's output and closes `source`; returns None if the peer has disconnected."""
     parts = bytearray()
     while len(parts) < most:
         ready, _, _ = select.select([source, channel.fileno()], [], [])
-        # No other request comes before the answer.
+        # The peer sends no request before it has the answer, so a readable channel without data means a disconnect.
         if channel.fileno() in ready and not channel.recv(1, socket.MSG_PEEK):
             return None
         part = os.read(source, min(most - len(parts), 1 << 20)) if source in ready else None
@@ -91,7 +91,7 @@ def _read_all(source: int, most: int, channel: socket.socket) -> bytes | None:
 
 
 def _confine(told: int, seconds: int, memory: int, result_bytes: int) -> None:
-    """Sets the limits of a child; nothing of the channel stays open in it."""
+    """Sets the resource limits of a child and replaces its standard descriptors, which closes the channel."""
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(null, 1)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Checks of programs before they are read, those of text without a parser: time and memory are in proportion to it."""
+"""Checks of untrusted programs before parsing; time and memory are proportional to the size of the program."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _BLOCK = 1 << 20
 
 
 def check_size(data: bytes, limits: Limits) -> None:
-    """ReproError for a program of more bytes than the limits allow."""
+    """Raises ReproError if a program has more bytes than the limits allow."""
     if len(data) > limits.text_bytes:
         raise ReproError(f"a program of {len(data):,} bytes, expected at most {limits.text_bytes:,}")
 
 
 def check_text(text: bytes, limits: Limits) -> None:
-    """ReproError for text that exceeds the other limits; whether it is a program is for the parser to say."""
+    """Raises ReproError if text exceeds the limits of nesting, digits or tensor size; does not check the syntax."""
     code = _ARROW.sub(b"", _STRING_OR_COMMENT.sub(b'""', text))
     depth = _depth(code)
     if depth > limits.nesting:
@@ -37,7 +37,7 @@ def check_text(text: bytes, limits: Limits) -> None:
     if re.search(rb"[0-9]{%d}" % (limits.digits + 1), code):
         raise ReproError(f"a program with a number of more than {limits.digits} digits")
     for extents, width in set(_TENSOR.findall(code)):
-        # A tensor without elements takes no memory, whatever its other extents.
+        # An extent of 0 makes the size 0, even after larger extents have saturated the product.
         size = -(-int(width[:4] or b"64") // 8)
         for extent in extents[:-1].split(b"x"):
             size = min(size * int(extent), limits.tensor_bytes + 1)
@@ -49,7 +49,7 @@ def check_text(text: bytes, limits: Limits) -> None:
 
 
 def _depth(code: bytes) -> int:
-    """How many brackets are open at once, at most."""
+    """Returns the maximum nesting depth of brackets."""
     open_brackets = deepest = 0
     for start in range(0, len(code), _BLOCK):
         steps = _STEP[np.frombuffer(code, np.uint8, min(_BLOCK, len(code) - start), start)]

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What a child process does with programs."""
+"""The functions that a child process runs on untrusted programs."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ _MODULES = ["reference.interpreter", *(f"dialects.{name}" for name in _DIALECTS)
 
 
 def prepare() -> None:
-    """Imports what is else imported when it is needed: a child has it already."""
+    """Imports lazily loaded modules in advance, so that each child has imported them already."""
     for name in _MODULES:
         importlib.import_module(f"repro_mlir.{name}")
 
 
 class TooMuch(Exception):
-    """A program that may be one, beyond the limits."""
+    """The program exceeds the limits, but may be valid."""
 
 
 def read(data: bytes, *, constant_bytes: int, tensor_bytes: int) -> bytes:
-    """Nothing, after a stored program has been read and verified.
+    """Reads and verifies a stored program; returns empty bytes.
 
     Raises:
-      ReproError: no stored program.
-      TooMuch: constants of more bytes together, or a tensor of more.
+      ReproError: the data is not a stored program.
+      TooMuch: the constants together exceed `constant_bytes`, or a tensor exceeds `tensor_bytes`.
     """
     with ir.Context():
         module = read_module(data)
@@ -47,7 +47,7 @@ def read(data: bytes, *, constant_bytes: int, tensor_bytes: int) -> bytes:
             sizes = [_bytes_of(result.type) for result in operation.results]
             largest = max(largest, *sizes, 0)
             if operation.name == "arith.constant":
-                # One element stands for all where they are equal.
+                # A splat constant stores one element, but counts with its full size.
                 total += sum(sizes)
             return ir.WalkResult.ADVANCE
 
@@ -60,7 +60,7 @@ def read(data: bytes, *, constant_bytes: int, tensor_bytes: int) -> bytes:
 
 
 def _bytes_of(kind: Any) -> int:
-    """The bytes of a value of a canonical program."""
+    """Returns the size in bytes of a value of this type."""
     is_tensor = isinstance(kind, ir.RankedTensorType)
     element: Any = kind.element_type if is_tensor else kind
     width = 64 if isinstance(element, ir.IndexType) else element.width
@@ -68,22 +68,22 @@ def _bytes_of(kind: Any) -> int:
 
 
 def read_text(data: bytes, **limits: int) -> bytes:
-    """The program with this text as it is stored, which `read` has read as well. Raises as `read`."""
+    """Returns the stored form of a program in MLIR text, verified by `read`. Raises as `read`."""
     stored = to_bytes(data.decode())
-    # Whoever asked reads it in the same way.
+    # The caller will read the stored form, so it is verified here too.
     read(stored, **limits)
     return stored
 
 
 def import_module(data: bytes, **limits: int) -> bytes:
-    """The program of an MLIR module as it is stored, which `read` has read as well. Raises as `read`."""
+    """Returns the stored form of the program in an MLIR module, verified by `read`. Raises as `read`."""
     stored = modules.import_module(data, _lower_stablehlo)
     read(stored, **limits)
     return stored
 
 
 def _lower_stablehlo(data: bytes) -> bytes:
-    """StableHLO as imported linalg, by MLIR as jaxlib has it."""
+    """Lowers StableHLO to imported linalg, with the MLIR bindings of jaxlib."""
     try:
         from repro_mlir.frontends.stablehlo.modules import lower_module
     except ImportError as error:
@@ -92,31 +92,31 @@ def _lower_stablehlo(data: bytes) -> bytes:
 
 
 def compile_native(data: bytes, *, level: str) -> bytes:
-    """An artifact. ValueError with the first error of the compiler."""
+    """Compiles a program; returns the artifact. Raises ValueError with the first error of the compiler."""
     from repro_mlir.compilation.cpu import compile
 
     return compile(data, level)
 
 
 def analyze_native(data: bytes, *, level: str) -> bytes:
-    """A description of the code of an artifact. ValueError with the first error of the compiler."""
+    """Returns an encoded `Analysis` of a program's code. Raises ValueError with the first error of the compiler."""
     from repro_mlir.compilation.cpu import analyze
 
     return analyze(data, level).to_bytes()
 
 
 def compile_device(data: bytes, *, architecture: str, assembled: bool) -> bytes:
-    """Device code as the cache keeps it. ReproError where there is none."""
+    """Returns device code in the format of the cache. Raises ReproError if the compilation fails."""
     from repro_mlir.compilation.device_code import compile_data
 
     return compile_data(data, architecture, assembled)
 
 
 def interpret(data: bytes, *, program_bytes: int) -> bytes:
-    """The outputs of a program without state, which stands before its inputs.
+    """Computes the outputs of a program without state; `data` is the program followed by its inputs.
 
     Returns:
-      "=" and the outputs, or "!" and why there are none (E1).
+      "=" and the outputs, or "!" and the reason why the step failed (E1).
     """
     from repro_mlir.execute.executable import compile as compile_program
 
@@ -141,8 +141,12 @@ WORK: dict[str, Callable[..., bytes]] = {
 
 
 def perform(request: bytes) -> bytes:
-    """Does what a request says, a line of JSON and then its data: gives "+" and the result, "-" and what is wrong with
-    the data, or "?" and why that is not known: limits, or a fault of ours."""
+    """Runs a request, which is a line of JSON followed by data.
+
+    Returns:
+      "+" and the result, "-" and the reason why the data is invalid, or "?" and the reason why its validity is unknown:
+      exceeded limits or an internal error.
+    """
     line, _, data = request.partition(b"\n")
     given = json.loads(line)
     try:
