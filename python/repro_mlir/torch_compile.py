@@ -57,6 +57,7 @@ class Backend(ConstantAttributes):
 
     @property
     def programs(self) -> list[Program]:
+        """The programs of the compiled graphs, in compilation order."""
         return list(self._programs)
 
     def __call__(self, module: Any, arguments: Sequence[Any]) -> Callable[..., Any]:

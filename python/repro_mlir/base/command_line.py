@@ -40,6 +40,7 @@ class Parser(argparse.ArgumentParser):
         (file or sys.stderr).write(message)
 
     def error(self, message: str) -> NoReturn:
+        """Raises ReproError with the message and a hint to --help."""
         raise ReproError(f"{message} (see {self.prog} --help)")
 
 

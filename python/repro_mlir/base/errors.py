@@ -16,7 +16,7 @@ class ReproError(Exception):
 
 
 class StepFailed(ReproError):
-    """(E1) A check of a step failed, such as an index out of range: there is no result and the state is unchanged."""
+    """(E1) A check in a step failed, such as a bounds check; the step has no result and leaves the state unchanged."""
 
 
 class RankLost(ReproError):

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Packages whose names are loaded on first use."""
+"""Loads the names of a package on first use."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Training steps in microbatches: rules (B1) to (B4) of docs/numerics.md."""
+"""Training steps in microbatches: rules (B1) to (B5) of docs/numerics.md."""
 
 from __future__ import annotations
 
@@ -25,28 +25,30 @@ from repro_mlir.program.program import Program, cached_import, initial_of, read_
 
 _MAGIC = b"repro-microbatches-v1\0"
 _MAGIC_OF_OWN = b"repro-microbatches-v2\0"
-"""Of steps whose microbatches have state of their own."""
+"""The magic bytes of a step with state tensors per microbatch."""
 
 
 class MicrobatchError(ReproError):
-    """Bytes of a step in microbatches that are none, or whose parts do not belong together."""
+    """The bytes of a step in microbatches are invalid, or their parts do not match."""
 
 
 @dataclass(frozen=True)
 class MicrobatchProgram:
-    """A training step whose batch is cut into microbatches (B1).
+    """A training step whose batch is split into microbatches (B1).
 
     Attributes:
-      part: of a microbatch: state and inputs to `sums`, then the new tensors of `own`; the program itself has no state.
-      finish: state, sums, the new tensors of `own` and the inputs that all microbatches share to the new state and the
-        outputs.
-      microbatches: how many there are, and in which leaves.
-      cut: the positions among `inputs` of those that are cut along their first dimension, one behind the other.
-      inputs: of the whole step.
-      random: the position in the state of the step of the random numbers, None where there are none.
-      own: the positions in the state of tensors of which each microbatch has a part, along the first dimension (B5).
+      part: the program of one microbatch, which maps state and inputs to `sums` and then the new tensors of `own`; the
+        program itself has no state.
+      finish: the program that maps state, sums, the new tensors of `own` and the inputs shared by all microbatches to
+        the new state and the outputs.
+      microbatches: the number of microbatches and their summation tree.
+      cut: the ascending positions in `inputs` of the inputs that are split along their first dimension.
+      inputs: the inputs of the whole step.
+      random: the position in the state of the step of the random numbers; None if no random numbers are drawn.
+      num_hyper_parameters: the number of inputs that are hyper-parameters.
+      own: the positions in the state of tensors with a part per microbatch, along the first dimension (B5).
     Raises:
-      ReproError: programs, numbers and inputs that do not belong together.
+      ReproError: the programs, numbers and inputs do not match.
     """
 
     part: Program
@@ -92,22 +94,22 @@ class MicrobatchProgram:
 
     @property
     def state(self) -> tuple[TensorType, ...]:
-        """The state tensors, as of `finish`."""
+        """The state tensors, which are those of `finish`."""
         return self.finish.state
 
     @property
     def outputs(self) -> tuple[TensorType, ...]:
-        """The outputs of the step, as of `finish`."""
+        """The outputs of the step, which are those of `finish`."""
         return self.finish.outputs
 
     @property
     def initial(self) -> tuple[np.ndarray, ...]:
-        """The initial value of each state tensor, or none at all."""
+        """The initial value of each state tensor; empty if there are no initial values."""
         return self.finish.initial
 
     @property
     def sums(self) -> tuple[TensorType, ...]:
-        """What a microbatch gives; floats are summed, all others are equal in all microbatches (B3)."""
+        """The results of a microbatch; floats are summed, all others must be equal in all microbatches (B3)."""
         return self.part.outputs[: len(self.part.outputs) - len(self.own)]
 
     @cached_property
@@ -117,12 +119,12 @@ class MicrobatchProgram:
         return blake3_of(self._magic, identities, self._numbers()).hex()
 
     def is_named(self, identity: str) -> bool:
-        """As of a `Program`."""
+        """Returns whether `identity` is the hexadecimal identity of the step."""
         return identity == self.hash
 
     @cached_property
     def data(self) -> bytes:
-        """The step as it is stored: docs/identity.md."""
+        """The stored form of the step (docs/identity.md)."""
         size = struct.pack("<Q", len(self.part.data))
         return b"".join([self._magic, self._numbers(), size, self.part.data, self.finish.data])
 
@@ -139,20 +141,20 @@ class MicrobatchProgram:
 
     @property
     def text(self) -> str:
-        """The two programs as MLIR text, for people."""
+        """The two programs as readable MLIR text."""
         return f"// A microbatch.\n{self.part.text}\n// The end of the step.\n{self.finish.text}"
 
     def with_initial(self, initial: Sequence[np.ndarray]) -> MicrobatchProgram:
-        """The same step with another initial state."""
+        """Returns the same step with another initial state."""
         return dataclasses.replace(self, finish=dataclasses.replace(self.finish, initial=tuple(initial)))
 
     def initial_state(self) -> dict[str, np.ndarray]:
-        """New arrays with the initial state, by name. ReproError for a program that came without one."""
+        """Returns new arrays with the initial state, by name. Raises ReproError if there is no initial state."""
         return self.finish.initial_state()
 
 
 class StepSignature(NamedTuple):
-    """The tensors of a step, as of a `Program`."""
+    """The tensors of a step, with the attributes of a `Program`."""
 
     state: tuple[TensorType, ...]
     inputs: tuple[TensorType, ...]
@@ -163,14 +165,17 @@ class StepSignature(NamedTuple):
 def microbatch_program_of(
     imported: ImportedProgram[Any], microbatches: Microbatches, cut: Sequence[int], exact_digits: int | None = None
 ) -> MicrobatchProgram:
-    """The programs of a step that was captured from one microbatch.
+    """Splits a step that was captured from one microbatch into the programs of a step in microbatches.
 
     Args:
-      imported: with a `repro.reduce_microbatches` on the way to all that the step changes.
-      cut: positions among its inputs of those of which each microbatch has its own.
+      imported: the captured step, in which every changed value depends on its microbatch through a
+        `repro.reduce_microbatches`.
+      microbatches: the number of microbatches and their summation tree.
+      cut: the positions of inputs that differ between microbatches.
       exact_digits: 2 or 3 makes all contractions exact, see `exact_contractions`.
     Raises:
-      ReproError: the first diagnostic of the compiler, as for a state that a microbatch changes by itself.
+      ReproError: the split fails, for example because a microbatch changes a state tensor directly; the message is the
+        first diagnostic.
     """
     count = len(imported.state)
     random = None if imported.random is None else imported.random[1]
@@ -199,7 +204,7 @@ def microbatch_program_of(
 
 
 def _whole(rows: Sequence[TensorType], cut: Sequence[int], microbatches: Microbatches) -> tuple[TensorType, ...]:
-    """The inputs of a step, of those of a microbatch."""
+    """Returns the inputs of a whole step from the inputs of a microbatch."""
     for i in cut:
         if i >= len(rows) or not rows[i].shape:
             raise ReproError(f"(B1) there is no input {i} that could be cut")
@@ -219,8 +224,8 @@ def _joined(
     initial: tuple[np.ndarray, ...],
     own: tuple[int, ...],
 ) -> MicrobatchProgram:
-    """A step of its two programs, whose tensors get names and types of the signature: a program does not know which
-    integers are unsigned, nor which pairs are complex."""
+    """Combines two programs to a step. Their tensors get names and types from the signature, because a program does not
+    represent which integers are unsigned and which pairs are complex."""
     state, inputs, outputs, num_hyper_parameters = signature
 
     def typed(own: Sequence[TensorType], given: Sequence[TensorType]) -> tuple[TensorType, ...]:
@@ -241,8 +246,8 @@ def _joined(
 
 
 def _check_names(program: Program, wanted: Sequence[TensorType], between: int) -> None:
-    """ReproError where an argument of one of the two programs has another name than the signature of the step; after
-    the state, `between` arguments are not tensors of the step."""
+    """Raises ReproError if the name of an argument of `program` differs from the signature of the step; skips `between`
+    arguments after the state, which are not tensors of the step."""
     found = examine(program.data)
     arguments = [*found.arguments[: found.num_state], *found.arguments[found.num_state + between :]]
     for own, kind in zip(arguments, wanted, strict=True):
@@ -251,11 +256,11 @@ def _check_names(program: Program, wanted: Sequence[TensorType], between: int) -
 
 
 StepProgram = Program | MicrobatchProgram
-"""What a training step is, with or without microbatches."""
+"""A training step with or without microbatches."""
 
 
 def sum_program(element: str, length: int) -> Program:
-    """The sum of two vectors of floats (B2); the first one is the state."""
+    """Returns a program that adds two vectors of floats (B2); the first vector is the state."""
     kind = f"tensor<{length}x{element}>"
     text = (
         f"func.func @main(%0: {kind}) -> {kind} attributes {{repro.num_state = 1 : i64}} {{\n"
@@ -265,18 +270,18 @@ def sum_program(element: str, length: int) -> Program:
 
 
 def _split(text: str, options: str) -> Program:
-    """One of the programs that `repro-split-microbatches` makes, without an initial state."""
+    """Returns one of the programs that `repro-split-microbatches` generates, without an initial state."""
     passes = f"import-linalg,repro-split-microbatches{{{options}}},convert-linalg-to-repro,canonical"
     return read_signature(cached_import(text, passes))
 
 
 def is_microbatch_data(data: bytes) -> bool:
-    """Whether bytes begin as those of a step in microbatches."""
+    """Returns whether bytes begin with the magic bytes of a step in microbatches."""
     return data.startswith((_MAGIC, _MAGIC_OF_OWN))
 
 
 class _Stored(NamedTuple):
-    """The bytes of a step in microbatches, apart."""
+    """The parsed fields of the stored form of a step in microbatches."""
 
     leaves: int
     accumulate: int
@@ -288,7 +293,7 @@ class _Stored(NamedTuple):
 
 
 def _stored(data: bytes) -> _Stored:
-    # Both have one length.
+    # Both magic values have the same length.
     position = len(_MAGIC)
 
     def take(count: int) -> tuple[int, ...]:
@@ -314,7 +319,7 @@ def _stored(data: bytes) -> _Stored:
 
 
 def programs_of(data: bytes) -> tuple[bytes, bytes]:
-    """The two programs in the bytes of a stranger's step in microbatches. MicrobatchError for other bytes."""
+    """Returns the two programs in an untrusted step in microbatches. Raises MicrobatchError if it is malformed."""
     stored = _stored(data)
     return stored.part, stored.finish
 
@@ -322,14 +327,14 @@ def programs_of(data: bytes) -> tuple[bytes, bytes]:
 def read_microbatches(
     data: bytes, signature: StepSignature | None = None, initial: tuple[np.ndarray, ...] = ()
 ) -> MicrobatchProgram:
-    """A stranger's step in microbatches, of the bytes that `MicrobatchProgram.data` gives.
+    """Reads an untrusted step in microbatches from the stored form (`MicrobatchProgram.data`).
 
     Args:
-      data: whose programs have been admitted.
-      signature: its tensors; None: as its programs have them.
-      initial: the value of each state tensor, or none at all.
+      data: the stored form; `sandbox.admit` must have accepted both programs.
+      signature: the tensors of the step; None derives them from the programs.
+      initial: the initial value of each state tensor, or an empty tuple.
     Raises:
-      MicrobatchError: other bytes, or another signature.
+      MicrobatchError: the bytes are malformed, or the signature does not match.
     """
     stored = _stored(data)
     try:

@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""MLIR modules that other tools wrote, as files: linalg, TOSA and StableHLO, text and bytecode.
+"""Imports MLIR module files of other tools: linalg, TOSA and StableHLO, as text or bytecode.
 
-A child process reads and imports them (docs/security.md): `import_module` runs there alone.
+A child process reads and imports the modules (docs/security.md): `import_module` runs only there.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _BYTECODE = b"ML\xefR"
 _BEGINNING = 4096
 _TOSA = "import-tosa,canonical"
 
-# An operation, not a word of a comment or of a string; its name may be quoted.
+# Matches an operation, whose name may be quoted, but not a word in a string; comments are removed before the search.
 _STABLEHLO = re.compile(rb'(?<![\w.!#%@^"$-])"?(?:stablehlo|chlo|vhlo)\.[a-z_0-9]+(?:"\s*\(|[ (<{])')
 _COMMENT = re.compile(rb"//[^\n]*")
 
 
 def is_module(path: str | Path) -> bool:
-    """Whether a file looks like an MLIR module: by its name or its beginning. False where it cannot be read."""
+    """Returns whether a file looks like an MLIR module by its name or beginning; False if it cannot be read."""
     try:
         with open_regular(path, follow=True) as file:
             beginning = file.read(_BEGINNING)
@@ -48,10 +48,11 @@ def is_module(path: str | Path) -> bool:
 
 
 def read_module_file(path: str | Path) -> bytes:
-    """The canonical program of an MLIR module, imported in a child process.
+    """Imports an MLIR module file in a child process; returns the stored canonical program.
 
     Raises:
-      ReproError: the first error of the import, with its line, or a module beyond the limits of strangers' programs.
+      ReproError: the import fails (the message is its first error, with its line), or the module exceeds the limits for
+        untrusted programs.
     """
     data = read_regular(path, limits().text_bytes, follow=True)
     try:
@@ -61,34 +62,35 @@ def read_module_file(path: str | Path) -> bytes:
 
 
 def import_module(data: bytes, lower_stablehlo: Callable[[bytes], bytes]) -> bytes:
-    """The canonical program of a module, text or bytecode, as it is stored.
+    """Imports a module in text or bytecode; returns the stored canonical program.
 
-    The function is main, else the only public one. Without `repro.num_state` there is no state, and an argument or a
-    result without a name is `arg0` or `result0`, by its number.
+    The program is the function `main`, else the only public function. Without `repro.num_state` there is no state. An
+    argument or result without a name gets a name by its position, such as `arg0` or `result0`.
 
     Args:
-      lower_stablehlo: gives linalg for a module in StableHLO, which our MLIR cannot parse.
+      data: the module.
+      lower_stablehlo: lowers a StableHLO module, which our MLIR build cannot parse, to linalg.
     Raises:
-      ReproError: the first error of the import, and which line it is about.
+      ReproError: the import fails; the message is the first error and its line.
     """
     try:
         source = lower_stablehlo(data) if _is_stablehlo(data) else data
         return run_prepared_passes(source, _prepare, "import", write_module)
     except ReproError as error:
-        # The parser has no name of the file.
+        # The parser does not know the file name and reports the location as "-":LINE:COLUMN.
         raise ReproError(re.sub(r'^"?-"?:(\d+)(?::\d+)?: ', r"line \1: ", str(error))) from None
 
 
 def _is_stablehlo(data: bytes) -> bool:
-    """Whether a module has operations of StableHLO, which our MLIR cannot parse."""
+    """Returns whether a module contains StableHLO operations, which our MLIR build cannot parse."""
     if data.startswith(_BYTECODE):
-        # A portable artifact names its producer, with its version, behind that of the bytecode.
+        # A portable artifact contains the name and version of its producer after the bytecode version.
         return b"StableHLO_v" in data[:_BEGINNING]
     return _STABLEHLO.search(_COMMENT.sub(b"", data)) is not None
 
 
 def _prepare(module: ir.Module) -> str:
-    """Names the function and its tensors; gives the pipeline for the dialects of the module."""
+    """Names the function and its tensors; returns the pipeline for the dialects of the module."""
     from repro_mlir import ir
 
     functions = [each for each in module.body.operations if each.operation.name == "func.func"]

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What one of several ranks computes of a program: rules (T1) to (T3) of docs/numerics.md."""
+"""Partitions a program over several ranks: rules (T1) to (T3) of docs/numerics.md."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from repro_mlir.program.program import Program, read_signature
 
 @dataclass(frozen=True)
 class Cut:
-    """Which elements of a tensor each rank has.
+    """The partition of a tensor over the ranks.
 
     Attributes:
-      dimension: which one is cut.
-      blocks: it consists of that many blocks of equal extent, each of which is cut alike.
-      offsets: of each block, rank r has the elements from offsets[r] to offsets[r + 1].
+      dimension: the partitioned dimension.
+      blocks: the number of blocks of equal extent in the dimension; each block is partitioned in the same way.
+      offsets: rank r has the elements from offsets[r] up to offsets[r + 1] of each block.
     """
 
     dimension: int
@@ -36,16 +36,16 @@ class Cut:
     offsets: tuple[int, ...]
 
     def shape(self, whole: Sequence[int], rank: int) -> tuple[int, ...]:
-        """The shape of the part of a rank."""
+        """Returns the shape of the shard of a rank."""
         extent = self.blocks * (self.offsets[rank + 1] - self.offsets[rank])
         return (*whole[: self.dimension], extent, *whole[self.dimension + 1 :])
 
     def copy_part(self, whole: np.ndarray, rank: int) -> np.ndarray:
-        """A contiguous copy of the part that a rank has of a tensor."""
+        """Returns a contiguous copy of a rank's shard of a tensor."""
         return self.part(np.ascontiguousarray(whole), rank).reshape(self.shape(whole.shape, rank)).copy()
 
     def part(self, whole: np.ndarray, rank: int) -> np.ndarray:
-        """The part that a rank has of a contiguous tensor, where it lies: [outer, blocks, size, inner]."""
+        """Returns a view [outer, blocks, size, inner] of a rank's shard of a contiguous tensor."""
         outer, inner = whole.shape[: self.dimension], whole.shape[self.dimension + 1 :]
         view = whole.reshape(math.prod(outer), self.blocks, self.offsets[-1], math.prod(inner))
         return view[:, :, self.offsets[rank] : self.offsets[rank + 1]]
@@ -53,12 +53,12 @@ class Cut:
 
 @dataclass(frozen=True)
 class Call:
-    """Runs a segment on values, and gives others.
+    """A step that runs a segment on values.
 
     Attributes:
-      segment: its number.
-      operands: the values that it takes, its states first.
-      results: the values that its outputs are.
+      segment: the index of the segment.
+      operands: the values of its arguments, state first.
+      results: the values that its outputs define.
     """
 
     segment: int
@@ -68,12 +68,12 @@ class Call:
 
 @dataclass(frozen=True)
 class Gather:
-    """Makes a whole tensor of the parts of all ranks (T2).
+    """A step that gathers a whole tensor from the shards of all ranks (T2).
 
     Attributes:
-      part, whole: values.
-      cut: which part each rank has.
-      shape: of the whole tensor.
+      part, whole: the values of the shard and of the whole tensor.
+      cut: the partition of the tensor.
+      shape: the shape of the whole tensor.
     """
 
     part: int
@@ -84,14 +84,14 @@ class Gather:
 
 @dataclass(frozen=True)
 class Broadcast:
-    """Gives all ranks what one has (T2), (T3).
+    """A step that broadcasts a tensor of one rank to all ranks (T2), (T3).
 
     Attributes:
-      part: the value on the owner; None on the others.
+      part: the value on the owner; None on the other ranks.
       whole: the value on all ranks.
-      owner: the rank that has it.
-      stage: broadcasts of one stage are one exchange, on every rank, whatever it computes in between.
-      kind: of the tensor, without a name.
+      owner: the rank that has the tensor.
+      stage: broadcasts with the same stage form one exchange on every rank, even if computations lie between them.
+      kind: the type of the tensor, without a name.
     """
 
     part: int | None
@@ -103,16 +103,16 @@ class Broadcast:
 
 @dataclass(frozen=True)
 class RankProgram:
-    """What a rank computes of a program.
+    """The part of a program that one rank computes.
 
     Attributes:
       program: the whole program.
-      rank, size: which rank of how many.
-      cuts: of each state tensor and each input, of which the rank takes its part; None: it takes the whole.
-      owners: of each of them the rank that alone has it; None: every rank has it, or its part.
-      segments: what it computes between two exchanges. Their states are states that the program does not change.
-      steps: what it does, in this order. A value is known by its number: first the arguments of the program.
-      results: the values that are the new states and the outputs.
+      rank, size: the rank and the number of ranks.
+      cuts: the partition of each state tensor and each input; None if the rank has the whole tensor.
+      owners: for each state tensor and each input, the only rank that has it; None if every rank has it or a shard.
+      segments: the programs between two exchanges. Their state is state that the whole program does not change.
+      steps: the steps in order. Values are numbered, starting with the arguments of the program.
+      results: the values of the new state and the outputs.
     """
 
     program: Program
@@ -126,24 +126,28 @@ class RankProgram:
 
     @property
     def digest(self) -> bytes:
-        """What is equal on ranks that compute parts of one program."""
+        """A digest that is equal on all ranks that compute parts of the same partitioned program."""
         return blake3_of(b"repro-partition-v1", bytes.fromhex(self.program.hash), repr((self.size, self.cuts)).encode())
 
 
 LEAST = 1 << 20
-"""Products of a contraction that is worth dividing."""
+"""The minimum number of products for which the compiler partitions a contraction."""
 
 
 def partition(
     program: Program, size: int, rank: int, cut: Mapping[str, int] | None = None, least: int = LEAST
 ) -> RankProgram:
-    """What rank `rank` of `size` ranks computes of a program.
+    """Returns the part of a program that rank `rank` of `size` ranks computes.
 
     Args:
-      cut: the dimension along which each state tensor or input with this name is cut, and no other one is. None: the
-        compiler chooses states that do not change, factors of contractions of at least `least` products.
+      program: the program.
+      size: the number of ranks.
+      rank: the rank.
+      cut: maps the names of the partitioned state tensors and inputs to the partitioned dimension. None: the compiler
+        partitions unchanged state tensors that are factors of contractions with at least `least` products.
+      least: see `cut`.
     Raises:
-      ReproError: a name that there is not, a dimension that a tensor does not have, a state that changes.
+      ReproError: a name does not exist, a tensor does not have the dimension, or the program changes the state tensor.
     """
     kinds = [*program.state, *program.inputs]
     options = f"ranks={size} rank={rank} least={least}"
@@ -163,10 +167,13 @@ def partition(
 
 
 def assign_owners(program: Program, size: int, rank: int, positions: Sequence[int]) -> RankProgram:
-    """What rank `rank` of `size` ranks computes of a program where each of some tensors is on one rank alone (T3).
+    """Returns the part of a program that one rank computes if each of some tensors exists only on one rank (T3).
 
     Args:
-      positions: of states that change and inputs, numbered together.
+      program: the program.
+      size: the number of ranks.
+      rank: the rank.
+      positions: the argument positions (state, then inputs) of these tensors: changed state tensors and inputs.
     """
     options = f"ranks={size} rank={rank}"
     if positions:
@@ -226,7 +233,7 @@ def _read_plan(module: Any, program: Program, size: int, rank: int) -> RankProgr
 
 
 def _standalone(ir: Any, function: Any) -> bytes:
-    """A segment as a program."""
+    """Returns a segment as a stored program."""
     with ir.Location.unknown():
         module = ir.Module.create()
     main = function.operation.clone()
@@ -237,7 +244,7 @@ def _standalone(ir: Any, function: Any) -> bytes:
 
 
 def _attributes(ir: Any, main: Any, count: int) -> list[Any]:
-    """Those of each argument."""
+    """Returns the attributes of each of `count` arguments."""
     if "arg_attrs" not in main.attributes:
         return [{}] * count
     return [ir.DictAttr(each) for each in ir.ArrayAttr(main.attributes["arg_attrs"])]

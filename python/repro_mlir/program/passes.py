@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Passes on a module, and the errors of the compiler as text."""
+"""Runs passes on a module and collects compiler errors as text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def collect_errors(context: ir.Context) -> list[str]:
-    """The errors that the compiler will find in a context, in one line each, with the location before it."""
+    """Returns a list that collects later compiler errors in a context, one line each, with the location first."""
     from repro_mlir import ir
 
     errors: list[str] = []
@@ -32,10 +32,10 @@ def collect_errors(context: ir.Context) -> list[str]:
 
 
 def run_passes(module: ir.Module, passes: str, refused: str) -> None:
-    """Runs passes, as repro-opt names them, with commas between.
+    """Runs passes, given as comma-separated pass names of repro-opt.
 
     Raises:
-      ReproError: `refused` and the first error of the compiler.
+      ReproError: a pass fails; the message is `refused` and the first error of the compiler.
     """
     from repro_mlir import ir, passmanager
 

@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The fewest bytes from which the sums of a microbatch can be computed (B1), as codes and scales of compressed
-gradients: what another rank needs of it (T2)."""
+"""Minimizes the bytes that ranks exchange per microbatch (T2): splits its program where the fewest bytes determine the
+sums (B1), such as the codes and scales of compressed gradients."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ _DECODING = frozenset(
         "tensor.insert_slice",
     }
 )
-"""What each rank computes of all microbatches: neither folds nor sorts, which are the work that ranks share."""
+"""The operations that every rank may repeat for all microbatches; excludes folds and sorts, which ranks divide."""
 
 
 @dataclass(frozen=True)
 class Payload:
-    """The program of a microbatch in two parts.
+    """The program of a microbatch, split in two programs.
 
     Attributes:
-      encode: as `MicrobatchProgram.part`, which gives other tensors in the place of its sums.
-      decode: of these tensors the sums.
+      encode: `MicrobatchProgram.part` with the payload tensors as results instead of the sums.
+      decode: the program that computes the sums from the payload tensors.
     """
 
     encode: Program
@@ -51,23 +51,23 @@ class Payload:
 
     @property
     def kinds(self) -> tuple[TensorType, ...]:
-        """The tensors between them."""
+        """The payload tensors."""
         return self.decode.inputs
 
     @property
     def nbytes(self) -> int:
-        """What they take where elements of less than a byte are packed."""
+        """The size of the payload in bytes, with elements of less than a byte packed."""
         return _size(self.decode)
 
 
 def packed_bytes(element: str, shape: Iterable[int]) -> int:
-    """The bytes of a tensor whose elements are packed."""
+    """Returns the size in bytes of a tensor with packed elements."""
     return -(-math.prod(shape) * ELEMENTS[element].width // 8)
 
 
 def payload_of(program: MicrobatchProgram, limit: float = math.inf) -> Payload | None:
-    """Where the program of a microbatch is best cut: each sum is followed back to what has the fewest bytes. Without
-    such a place it is the sum itself. None where all of that is not less than `limit` bytes."""
+    """Splits the program of a microbatch: follows each sum back to the values with the fewest bytes, at worst the sum
+    itself. Returns None if the payload is not smaller than `limit` bytes."""
     count, text = len(program.sums), from_bytes(program.part.data)
 
     def encode(module: Any) -> str:
@@ -112,8 +112,8 @@ def _no_attributes() -> Any:
 
 
 def _cut(main: Any, count: int) -> list[Any]:
-    """The values from which the first `count` results are computed: of each value those from which the operands of its
-    operation are, where they have fewer bytes."""
+    """Returns the payload values from which the first `count` results are computed. The payload values of an
+    operation's operands replace its result if the operation is in `_DECODING` and they have fewer bytes."""
     block = main.regions[0].blocks[0]
     *operations, ends = block.operations
     found: dict[Any, dict[Any, None]] = {argument: {argument: None} for argument in block.arguments}
@@ -126,7 +126,7 @@ def _cut(main: Any, count: int) -> list[Any]:
 
 
 def _operands(op: Any, block: Any) -> list[Any]:
-    """What an operation reads of its block, also within its regions."""
+    """Returns the values of `block` that an operation reads, including reads in its regions."""
     from repro_mlir import ir
 
     found = dict.fromkeys(op.operands)
@@ -143,7 +143,7 @@ def _operands(op: Any, block: Any) -> list[Any]:
 
 
 def _bytes(value: Any) -> float:
-    """Of a tensor; another value cannot be sent."""
+    """Returns the size in bytes of a tensor; infinity for any other value, which cannot be sent."""
     from repro_mlir import ir
 
     if not isinstance(value.type, ir.RankedTensorType):

@@ -32,25 +32,25 @@ _FORMAT = 2
 _NUMERICS = 1
 _WHAT = "a program file of repro-mlir"
 _SIGNATURE, _STATE = "signature.json", "state.safetensors"
-# The program of each format: that of the first is MLIR text.
+# The name of the program member by format version; version 1 contains MLIR text.
 _PROGRAMS = {1: "program.mlir", _FORMAT: "program.repro"}
 
 
 @dataclass(frozen=True)
 class Program:
-    """A canonical program: what is computed, bit by bit, on every target.
+    """A canonical program, which defines every bit of its results on every target.
 
-    Making one verifies it: ReproError for data that is no canonical program, and for a signature or an initial state
-    that is not that of the program.
+    The constructor verifies the program: it raises ReproError if `data` is not a canonical program, or if the signature
+    or the initial state does not match it.
 
     Attributes:
-      data: the canonical module as it is stored (docs/identity.md); `canonical.to_bytes` makes it from MLIR text.
+      data: the stored canonical module (docs/identity.md); `canonical.to_bytes` converts MLIR text.
       state: the state tensors, in the order of the first arguments and results of `main`.
       inputs: the inputs; the first `num_hyper_parameters` are hyper-parameters such as `lr`.
       outputs: the outputs.
-      num_hyper_parameters: how many inputs are read from the optimizer before each step.
-      initial: the initial value of each state tensor, or none at all; do not write to them, see `initial_state`.
-      untrusted: whether the program comes from a file or a peer: it is compiled in a child process with limits.
+      num_hyper_parameters: the number of inputs that are read from the optimizer before each step.
+      initial: the initial value of each state tensor, or empty; do not write to the arrays, see `initial_state`.
+      untrusted: whether the program comes from a file or a peer, and is thus compiled in a child process with limits.
     """
 
     data: bytes = field(repr=False)
@@ -72,38 +72,38 @@ class Program:
             raise ReproError("expected an initial array of its type and shape for each state tensor")
 
     def __reduce__(self) -> tuple[type[Program], tuple[Any, ...]]:
-        """Copies and what is pickled are made anew, and verified."""
+        """Reconstructs copies and unpickled programs by the constructor, which verifies them."""
         return Program, tuple(getattr(self, each.name) for each in fields(self))
 
     @cached_property
     def hash(self) -> str:
         """The identity of the program (H2), in hexadecimal.
 
-        Names, locations and the initial state are no part of it.
+        The identity does not depend on names, locations or the initial state.
         """
         return examine(self.data).identity
 
     def is_named(self, identity: str) -> bool:
-        """Whether this is an identity of the program, in hexadecimal, of whichever version."""
+        """Returns whether `identity` is the hexadecimal identity of the program, in any version."""
         return examine(self.data).is_named(identity)
 
     def with_initial(self, initial: Sequence[np.ndarray]) -> Program:
-        """The same program with another initial state."""
+        """Returns the same program with another initial state."""
         return dataclasses.replace(self, initial=tuple(initial))
 
     @cached_property
     def text(self) -> str:
-        """The canonical module as MLIR text, for people."""
+        """The canonical module as readable MLIR text."""
         return from_bytes(self.data)
 
     def initial_state(self) -> dict[str, np.ndarray]:
-        """New arrays with the initial state, by name. ReproError for a program that came without one."""
+        """Returns new arrays with the initial state, by name. Raises ReproError if there is no initial state."""
         self._require_initial()
         return {kind.name: value.copy() for kind, value in zip(self.state, self.initial, strict=True)}
 
     def save(self, path: str | Path) -> None:
-        """Writes one file: a zip of `program.repro`, `signature.json` and `state.safetensors`; equal programs give
-        equal bytes. ReproError where the file cannot be written, and without an initial state."""
+        """Writes a zip file with `program.repro`, `signature.json` and `state.safetensors`; equal programs result in
+        equal bytes. Raises ReproError if the file cannot be written or there is no initial state."""
         self._require_initial()
         signature = {
             "format": _FORMAT,
@@ -126,10 +126,10 @@ class Program:
 
     @staticmethod
     def load(path: str | Path) -> Program:
-        """Reads what `save` wrote, now or in a version before, the program of a bundle, or an MLIR module.
+        """Loads a file of `save` (this or an earlier format), the program of a bundle, or an MLIR module.
 
-        A module is text or bytecode of linalg, TOSA or StableHLO (docs/architecture.md); the initial values of a state
-        are not in it. ReproError for all else.
+        A module is text or bytecode of linalg, TOSA or StableHLO (docs/architecture.md), without initial values of the
+        state. Raises ReproError for any other file.
         """
         from repro_mlir.bundle.runner.bundle import Bundle, is_bundle
         from repro_mlir.program.modules import is_module, read_module_file
@@ -173,7 +173,7 @@ class Program:
         data = read_untrusted(members[_PROGRAMS[form]], path, is_text=form != _FORMAT)
         with _within(path):
             examine(data).check(state, inputs, outputs)
-        # Of a true signature, so that the sizes are within the limits.
+        # The signature was checked above, so the sizes are within the limits.
         initial = read_tensors(state, members[_STATE], str(path))
         with _within(path):
             return Program(data, state, inputs, outputs, count, initial, untrusted=True)
@@ -181,7 +181,7 @@ class Program:
 
 @contextlib.contextmanager
 def _within(path: str | Path) -> Iterator[None]:
-    """Names the file in the errors of what it holds."""
+    """Prefixes a ReproError in the block with the path of the file."""
     try:
         yield
     except ReproError as error:
@@ -189,16 +189,16 @@ def _within(path: str | Path) -> Iterator[None]:
 
 
 def read_untrusted(data: bytes, path: str | Path, *, is_text: bool, seconds: float | None = None) -> bytes:
-    """The program of a file, as `sandbox.admit` or `admit_text`; the errors name the file."""
+    """Admits the program of a file by `sandbox.admit` or `admit_text`; errors name the file."""
     with _within(path):
         return (admit_text if is_text else admit)(data, seconds)
 
 
 def read_signature(data: bytes) -> Program:
-    """The program that is stored as these bytes, its signature read from them, without an initial state.
+    """Returns the program in stored bytes with the signature of its module, without an initial state.
 
     Raises:
-      ReproError: bytes that are no canonical program.
+      ReproError: the bytes are not a canonical program.
     """
     examined = examine(data)
 
@@ -211,26 +211,26 @@ def read_signature(data: bytes) -> Program:
 
 
 def import_program(text: str, passes: str = IMPORT) -> bytes:
-    """The canonical program of imported linalg, as a frontend hands it over.
+    """Converts imported linalg from a frontend to a canonical program.
 
     Args:
-      text: MLIR text that keeps the contract of imported linalg (docs/architecture.md).
-      passes: those that make it canonical.
+      text: MLIR text that follows the contract of imported linalg (docs/architecture.md).
+      passes: the passes that make the program canonical.
     Returns:
-      the program as it is stored.
+      The stored program.
     Raises:
-      ReproError: the first diagnostic of the compiler, and how to repeat it.
+      ReproError: a pass fails; the message is the first diagnostic and how to reproduce it.
     """
     return run_passes(text, passes, "import", write_module)
 
 
 def canonicalize(text: str) -> str:
-    """The text of what `import_program` gives, with its locations."""
+    """Returns the MLIR text of the result of `import_program`, with locations."""
     return from_bytes(import_program(text))
 
 
 def cached_import(text: str, passes: str = IMPORT) -> bytes:
-    """As `import_program`; what it gave before is found on disk (base/files/cache.py)."""
+    """Runs `import_program`, with its results cached on disk (base/files/cache.py)."""
     from repro_mlir.program import debugging
 
     if debugging.is_dumping():
@@ -240,16 +240,16 @@ def cached_import(text: str, passes: str = IMPORT) -> bytes:
 
 
 def program_of(imported: ImportedProgram[Any]) -> Program:
-    """The canonical program of what a frontend hands over.
+    """Returns the canonical program of a frontend's result.
 
     Raises:
-      ReproError: the first diagnostic of the compiler, or a signature that is not that of the module.
+      ReproError: the import fails (the message is the first diagnostic), or the signature does not match the module.
     """
     data, initial = cached_import(imported.text), initial_of(imported)
     return Program(data, imported.state, imported.inputs, imported.outputs, imported.num_hyper_parameters, initial)
 
 
 def initial_of(imported: ImportedProgram[Any]) -> tuple[np.ndarray, ...]:
-    """The initial value of each state tensor, with canonical NaNs (V4)."""
+    """Returns the initial value of each state tensor, with canonical NaNs (V4)."""
     pairs = zip(imported.initial, imported.state, strict=True)
     return tuple(canonical_of(value, kind.element) for value, kind in pairs)

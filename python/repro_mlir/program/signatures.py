@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The arguments and results of a program's function, changed in place."""
+"""In-place changes of the arguments and results of a program's function."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from typing import Any
 
 Signed = tuple[Any, Any]
-"""A value and its attributes, `repro.name` among them."""
+"""A value and its attributes, such as `repro.name`."""
 
 
 def signed_arguments(main: Any) -> list[Signed]:
-    """The arguments of a function with their attributes, without those that its block has got since."""
+    """Returns the arguments of a function with their attributes, without block arguments that were added later."""
     from repro_mlir import ir
 
     count = len(ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value).inputs)
@@ -21,20 +21,20 @@ def signed_arguments(main: Any) -> list[Signed]:
 
 
 def signed_results(main: Any) -> list[Signed]:
-    """The results of a function with their attributes."""
+    """Returns the results of a function with their attributes."""
     operations = main.regions[0].blocks[0].operations
     return _signed(main, list(operations[len(operations) - 1].operands), "res_attrs")
 
 
 def named(value: Any, name: str) -> Signed:
-    """A value with a name alone."""
+    """Returns a value whose only attribute is its name."""
     from repro_mlir import ir
 
     return value, ir.DictAttr.get({"repro.name": ir.StringAttr.get(name)})
 
 
 def set_results(main: Any, results: Sequence[Signed]) -> None:
-    """Lets a function return other values of its block."""
+    """Replaces the results of a function by other values of its block."""
     from repro_mlir import ir
 
     operations = main.regions[0].blocks[0].operations
@@ -51,12 +51,12 @@ def set_results(main: Any, results: Sequence[Signed]) -> None:
 
 
 def set_arguments(main: Any, arguments: Sequence[Signed], num_state: int) -> None:
-    """Gives a function other arguments, in whose place it is another operation.
+    """Replaces the arguments of a function, which creates a new operation and erases the old one.
 
     Args:
       main: the function.
-      arguments: arguments of its block, in the order that they get; nothing reads those that are left out.
-      num_state: how many of the first arguments and results are state.
+      arguments: arguments of its block in their new order; omitted arguments must be unused.
+      num_state: the number of leading arguments and results that are state.
     """
     from repro_mlir import ir
 

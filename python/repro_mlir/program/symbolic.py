@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Programs for many sizes: one imported module with symbols, and the canonical program of each size."""
+"""Programs with dynamic sizes: an imported module with symbols, and the canonical program for given sizes."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from repro_mlir.program.program import Program, cached_import, read_signature
 
 @dataclass(frozen=True)
 class SymbolicInput:
-    """An input of a program for many sizes.
+    """An input of a program with dynamic sizes.
 
     Attributes:
-      name: as of a TensorType.
-      element: MLIR's name of the element type.
-      extents: for each dimension the extent, or its expression in the symbols as MLIR writes it, s0 being the first.
-      symbols: by dimension the name of the symbol that is the extent.
+      name: the name, as in a TensorType.
+      element: the MLIR name of the element type.
+      extents: the extent of each dimension, or its MLIR expression in the symbols, of which s0 is the first.
+      symbols: by dimension, the name of the symbol that is its extent.
     """
 
     name: str
@@ -42,17 +42,17 @@ class SymbolicInput:
 
 @dataclass(frozen=True, eq=False)
 class SymbolicProgram:
-    """A program whose inputs have sizes that are left open: what is computed at each of them.
+    """A program whose inputs have dynamic sizes.
 
-    At given sizes it is a `Program` like any other, `specialize`: that is what runs, and what receipts, bundles and
-    disputes name.
+    `specialize` returns an ordinary `Program` for given sizes; that program runs, and receipts, bundles and disputes
+    refer to it.
 
     Attributes:
       text: MLIR text of the imported module, with symbols (docs/architecture.md).
-      initial: the initial value of each state tensor; do not write to them.
-      unsigned, complex: as of a SymbolicImport.
+      initial: the initial value of each state tensor; do not write to the arrays.
+      unsigned, complex: as for a SymbolicImport.
     Raises:
-      ReproError: text that is no module with symbols.
+      ReproError: the text is not a module with symbols.
     """
 
     text: str = field(repr=False)
@@ -65,31 +65,31 @@ class SymbolicProgram:
 
     @property
     def hash(self) -> str:
-        """The identity (H4), in hexadecimal: one for all sizes. Names, of symbols too, are no part of it."""
+        """The hexadecimal identity (H4), the same for all sizes; does not depend on names, including symbol names."""
         return _examine(self.text).identity
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:
-        """Name and bounds of each size that is left open."""
+        """The name and bounds of each dynamic size."""
         return _examine(self.text).symbols
 
     @property
     def inputs(self) -> tuple[SymbolicInput, ...]:
-        """The inputs, of which the sizes are read."""
+        """The inputs, from whose shapes the sizes are determined."""
         return _examine(self.text).inputs
 
     def initial_state(self) -> dict[str, np.ndarray]:
-        """New arrays with the initial state, by name."""
+        """Returns new arrays with the initial state, by name."""
         names = _examine(self.text).state
         return {name: value.copy() for name, value in zip(names, self.initial, strict=True)}
 
     def sizes_of(self, inputs: Sequence[Any]) -> dict[str, int]:
-        """The size of each symbol, of the shapes of inputs.
+        """Determines the size of each symbol from the shapes of inputs.
 
         Args:
-          inputs: an array of any framework, or anything with a `shape`, for each entry of `self.inputs`.
+          inputs: for each entry of `self.inputs`, an array of any framework or an object with a `shape`.
         Raises:
-          ReproError: another number of inputs or rank, or two extents where the program has one symbol.
+          ReproError: the number of inputs or a rank is wrong, or a symbol has two different sizes.
         """
         expected = self.inputs
         if len(inputs) != len(expected):
@@ -111,7 +111,7 @@ class SymbolicProgram:
         return {symbol.name: found[symbol.name][0] for symbol in self.symbols}
 
     def in_order(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
-        """The size of each symbol. ReproError as `specialize`, but for conditions."""
+        """Returns the sizes in symbol order. Raises ReproError as `specialize`, but does not check conditions."""
         unknown = sizes.keys() - {symbol.name for symbol in self.symbols}
         if unknown:
             names = ", ".join(symbol.name for symbol in self.symbols)
@@ -123,11 +123,11 @@ class SymbolicProgram:
         return tuple(sizes[symbol.name] for symbol in self.symbols)
 
     def specialize(self, **sizes: int) -> Program:
-        """The canonical program of one size of each symbol, with an identity (H2) of its own.
+        """Returns the canonical program for one size per symbol, which has its own identity (H2).
 
         Raises:
-          ReproError: a symbol without a size or an unknown one, a size out of its bounds, or one for which the program
-            does not hold, with the condition.
+          ReproError: a symbol has no size or is unknown, a size is out of bounds, or the sizes violate a condition of
+            the program, which the message contains.
         """
         chosen = dict(zip((symbol.name for symbol in self.symbols), self.in_order(sizes), strict=True))
         try:
@@ -156,12 +156,12 @@ _CONDITION = re.compile("cannot import the program: (?:.*?: )?at these sizes: (.
 
 
 class PerSize:
-    """What is made of a program at each size, kept for the sizes that were used last."""
+    """A cache of objects built from a symbolic program per combination of sizes, for the most recently used sizes."""
 
     MOST = 32
 
     def __init__(self, program: SymbolicProgram, make: Any) -> None:
-        """`make` makes it of the `Program` of a size."""
+        """Creates the cache; `make` builds the object from the `Program` for given sizes."""
         self._program = program
         self._make = make
         self._made: OrderedDict[tuple[int, ...], Any] = OrderedDict()
@@ -171,7 +171,7 @@ class PerSize:
         return len(self._made)
 
     def __call__(self, sizes: Mapping[str, int]) -> Any:
-        """That of these sizes. ReproError as `SymbolicProgram.specialize`, and what `make` raises."""
+        """Returns the object for these sizes. Raises the errors of `SymbolicProgram.specialize` and of `make`."""
         key = self._program.in_order(sizes)
         with self._lock:
             if key not in self._made:
@@ -183,7 +183,7 @@ class PerSize:
 
 
 def symbolic_program_of(imported: SymbolicImport) -> SymbolicProgram:
-    """The program of what a frontend hands over. ReproError for text that is no module with symbols."""
+    """Returns the symbolic program of a frontend's result. Raises ReproError if it is not a module with symbols."""
     names = _examine(imported.text)
     pairs = zip(imported.initial, names.elements, strict=False)
     initial = tuple(canonical_of(value, element) for value, element in pairs)
@@ -192,7 +192,7 @@ def symbolic_program_of(imported: SymbolicImport) -> SymbolicProgram:
 
 @dataclass(frozen=True)
 class _Examined:
-    """What the module of a program for many sizes says; `state` and `elements` are of its state tensors."""
+    """The properties of a module with symbols; `state` and `elements` are names and element types of state tensors."""
 
     identity: str
     symbols: tuple[Symbol, ...]
