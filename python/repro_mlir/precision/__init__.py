@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Precision recipes: formats of the operands of contractions, for programs of any frontend.
+"""Precision recipes: formats for the operands of contractions, in programs of any frontend.
 
-Names are loaded on first use.
+Names are imported on first use.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Programs in the precision of a recipe."""
+"""Applies a precision recipe to a program."""
 
 from __future__ import annotations
 
@@ -33,36 +33,36 @@ if TYPE_CHECKING:
 Step = TypeVar("Step", "Program", MicrobatchProgram)
 
 RANDOM = ("seed", "step")
-"""(R1) The names of the state that random numbers are drawn from."""
+"""(R1) The names of the state tensors that random numbers are drawn from."""
 
 HISTORY, SCALE = "amax_history.", "scale."
-"""(Q6) What the names of histories and scales of former steps begin with."""
+"""(Q6) The prefixes of the names of amax histories and delayed scales."""
 
 _CHOSEN = ("#repro.exact", "#repro.fdpa")
-"""(K4, M4) Orders that are chosen for a contraction."""
+"""(K4, M4) Orders of a sum that the program has chosen explicitly."""
 
 _NAMED = 20
-"""How many layers a message names."""
+"""The maximum number of layers that a message names."""
 
 
 @float_environment()
 def apply_precision(
     program: Step, recipe: Recipe | str | Mapping[str, Any], *, loss: str | None = None, seed: int = 0
 ) -> Step:
-    """The program whose contractions read operands in the formats of a recipe: another program with another hash.
+    """Returns a program whose contractions read operands in the formats of a recipe. Its hash differs.
 
-    Weights, optimizer and all else stay as they are; gradients are those of the original step, at the values that are
-    read (straight-through).
+    Weights, the optimizer and all other operations are unchanged; gradients are those of the original step, evaluated
+    at the quantized values (straight-through).
 
     Args:
-      program: a canonical training step or inference, of whichever frontend, or a step in microbatches.
-      recipe: a `Recipe`, the name of one (`NAMED_RECIPES`), its JSON, or the path of a file with it.
+      program: a canonical training step or inference program, from any frontend, or a step in microbatches.
+      recipe: a `Recipe`, the name of one (`NAMED_RECIPES`), its JSON, or the path of a JSON file.
       loss: the name of the output that is the loss; by default `loss`, else the only output that is a float scalar.
-      seed: of stochastic rounding, where the program draws no random numbers by itself: it gets `seed` and `step` as
-        state, which each step counts.
+      seed: for stochastic rounding in a program that draws no random numbers itself: the program gets the state
+        tensors `seed` and `step`, and each step increments `step`.
     Raises:
-      ReproError: no contraction matches the recipe, a rule matches no layer, a format does not fit a contraction, one
-        is in blocks already, or no result is the loss; (Q6) scales of former steps for inference or a step in
+      ReproError: no contraction matches the recipe, a rule matches no layer, a format does not fit a contraction, a
+        contraction is in blocks already, or no result is the loss; (Q6) delayed scales for inference or for a step in
         microbatches.
     """
     return applied(program, recipe_of(recipe), loss=loss, seed=seed)
@@ -75,8 +75,8 @@ _OF_MICROBATCHES = "no microbatch has the amax of its batch: expected a batch at
 def applied(
     program: Step, recipe: Recipe, *, loss: str | None = None, seed: int = 0, is_evaluation: bool = False
 ) -> Step:
-    """As `apply_precision`; of an evaluation the program itself where the recipe matches nothing, and (Q6) scales of
-    former steps that stay as they are, without histories."""
+    """Implements `apply_precision`. For an evaluation, a recipe that matches nothing returns the program itself, and
+    (Q6) delayed scales are not updated and have no histories."""
     if isinstance(program, MicrobatchProgram):
         shape = shape_of_microbatch(program, loss)
         random = _random_state(program.state, recipe)
@@ -107,14 +107,14 @@ def _applied_whole(program: Program, recipe: Recipe, shape: StepShape, seed: int
 
 
 def _initial(kind: TensorType, seed: int) -> np.ndarray:
-    """(R1), (Q6) The value of a state that a recipe adds."""
+    """(R1), (Q6) Returns the initial value of a state tensor that a recipe adds."""
     if kind.name in RANDOM:
         return np.array(signed_seed(seed) if kind.name == RANDOM[0] else 0, np.int64)
     return np.full(kind.shape, 1 if kind.name.startswith(SCALE) else 0, np.float32)
 
 
 def _random_state(state: Sequence[TensorType], recipe: Recipe) -> tuple[int, int] | None:
-    """The positions of seed and step in a state that has them."""
+    """Returns the positions of seed and step in the state, or None if the program has none or needs none."""
     names = [kind.name for kind in state]
     found = [names.index(name) for name in RANDOM if name in names]
     if not found or not recipe.is_stochastic:
@@ -134,8 +134,8 @@ def _quantized(
     *,
     no_scales: str,
 ) -> tuple[bytes, list[RolePrecision | None]]:
-    """The program in a recipe's formats as it is stored, and what was asked for; `no_scales` says why (Q6) there are no
-    scales of former steps, if so."""
+    """Returns the serialized program in a recipe's formats, and the request per contraction. A non-empty `no_scales`
+    is the reason why the program cannot have (Q6) delayed scales."""
     from repro_mlir import ir
 
     with ir.Context():
@@ -171,7 +171,7 @@ def _quantized(
 
 
 def _with_accumulators(program: Program, asked: Sequence[RolePrecision | None]) -> Program:
-    """(M4) The program with the accumulators that are asked for. Contractions in blocks (Q4) count no more."""
+    """(M4) Returns the program with the requested accumulators. Indices skip contractions in blocks (Q4)."""
     chosen: dict[str | Accumulator, set[int]] = {}
     left = [each for each in asked if each is None or each.block_step is None]
     for number, each in enumerate(left):
@@ -187,8 +187,8 @@ def _is_among(numbers: set[int], contraction: Contraction) -> bool:
 
 
 def check_rules(described: Sequence[Described], state: Sequence[TensorType], recipe: Recipe) -> None:
-    """ReproError for a rule whose pattern matches no layer and no other matrix of the state, which another form of the
-    step may read."""
+    """Raises ReproError for a rule whose pattern matches neither a layer nor another matrix of the state. A matrix of
+    the state is accepted because another variant of the step may read it."""
     layers = dict.fromkeys(each.layer for each in described if each.role == "fprop" and each.layer is not None)
     known = [*layers, *(kind.name for kind in state if len(kind.shape) > 1)]
     for rule in recipe.rules:
@@ -202,7 +202,7 @@ def check_rules(described: Sequence[Described], state: Sequence[TensorType], rec
 
 
 def _warn_of_computed_weights(described: Sequence[Described], recipe: Recipe) -> None:
-    """A user of `weight_norm` may not know that its layers have no weight that a recipe could name."""
+    """Warns about layers such as those of `weight_norm`, which have no weight that a recipe could name."""
     left = [each for each in described if each.has_computed_weight]
     if left:
         warnings.warn(
@@ -213,7 +213,7 @@ def _warn_of_computed_weights(described: Sequence[Described], recipe: Recipe) ->
 
 
 def _warn_of_gradients(described: Sequence[Described], recipe: Recipe, trained: Collection[str]) -> None:
-    """Of a weight that is read in parts, such as that of three projections, no contraction gives the gradient."""
+    """Warns about weights that are read in parts, such as a fused QKV weight: no contraction gives their gradient."""
     having = {each.layer for each in described if each.role == "wgrad"}
     layers = [each for each in described if each.role == "fprop" and each.layer in trained and each.layer not in having]
     count = len({each.layer for each in described if each.role == "fprop"})
@@ -227,11 +227,11 @@ def _warn_of_gradients(described: Sequence[Described], recipe: Recipe, trained: 
 
 
 def requests(described: Sequence[Described], recipe: Recipe) -> list[RolePrecision | None]:
-    """What the recipe asks for each contraction; None for those that are left alone.
+    """Returns what the recipe requests for each contraction; None for contractions that are unchanged.
 
     Raises:
-      ReproError: an accumulator for operands that it does not take, or of a sum that is chosen already; or stochastic
-        rounding of a forward pass that is computed again.
+      ReproError: an accumulator that does not support the operands, or for a sum whose order the program has chosen;
+        or stochastic rounding of a recomputed forward pass.
     """
     layers = len({each.layer for each in described if each.role == "fprop"})
     found = [
@@ -255,15 +255,17 @@ def requests(described: Sequence[Described], recipe: Recipe) -> list[RolePrecisi
 def scale_names(
     described: Sequence[Described], asked: Sequence[RolePrecision | None], recipe: Recipe
 ) -> dict[tuple[int, str], str]:
-    """(Q6) By contraction and operand the name of its scale of former steps.
+    """(Q6) Returns the name of the delayed scale per contraction and operand.
 
-    All tensors that are an operand of a layer in one format have one scale: `<layer>.<operand>`. Where the recipe asks
-    for several formats of an operand, in its roles in the order of `OPERANDS`, the other ones are
-    `<layer>.<role>.<operand>`, whether the step has all of these roles or not. A product has the name
-    `product.<number>`, in program order.
+    All tensors that are an operand of a layer in one format share one scale: `<layer>.<operand>`. If the recipe
+    requests several formats for an operand, the first role in the order of `OPERANDS` has this name, and the scales of
+    the other formats are `<layer>.<role>.<operand>`, even if the step lacks some of these roles. A product has the
+    name `product.<number>`, in program order.
 
     Raises:
-      ReproError: two of them have one name.
+      ReproError: two scales would have the same name.
+    """
+    """
     """
     layers = len({each.layer for each in described if each.role == "fprop"})
     owners: dict[str, tuple[str, str, str]] = {}
@@ -285,8 +287,8 @@ def scale_names(
 
 
 def _role_of_second_format(recipe: Recipe, each: Described, operand: str, format: Format, layers: int) -> str | None:
-    """The first role of a layer in which the recipe asks for a delayed format of an operand; None where no role before
-    asks for another one. It is the same for a step without some of the roles."""
+    """Returns the first role of a layer whose delayed format for an operand equals `format`; None if it is the layer's
+    first delayed format. The result does not depend on which roles the step contains."""
     roles = {role: recipe.precision_of(role, each.layer, each.number, layers) for role in OPERANDS}
     formats = {role: one.operands.get(operand, F32) for role, one in roles.items() if one}
     delayed = {role: one.mlir() for role, one in formats.items() if one.is_delayed}
@@ -295,7 +297,7 @@ def _role_of_second_format(recipe: Recipe, each: Described, operand: str, format
 
 
 def formats_of(described: Sequence[Described], asked: Sequence[RolePrecision | None]) -> list[tuple[Format, Format]]:
-    """What the two factors of each contraction become; of `forward` that of the forward pass."""
+    """Returns the formats of the two factors of each contraction; `forward` is resolved to that of the forward pass."""
 
     def format_of(number: int, name: str) -> Format:
         precision = asked[number]
@@ -325,7 +327,7 @@ def _check_accumulator(each: Described, asked: RolePrecision, formats: tuple[For
             except ReproError as error:
                 raise ReproError(f"{where}: {error}") from None
     elif isinstance(asked.accumulator, str):
-        # Units read numbers as they are stored: f32 would be rounded, and blocks are codes there.
+        # Matrix units read numbers as they are stored: f32 would be rounded, and blocks would be read as codes.
         pairs = [
             (own, own != "f32") if format == F32 else (format.element, format.element in NUMBERS)
             for format, own in zip(formats, each.elements, strict=True)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(K7) The format of keys and values in a cache: one in which each token has codes and scales of its own."""
+"""(K7) The format of keys and values in a cache, in which each token has its own codes and scales."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from repro_mlir.precision.recipe_json import LIMIT, format_as_json, format_from_
 
 
 def cache_format(given: Format | str | Mapping[str, Any]) -> Format:
-    """The format of a cache as users give one.
+    """Returns the format of a cache from what users pass.
 
     Args:
-      given: a `Format`; the name of a recipe, of which it is that of activations; or the JSON of a format, as a text or
-        as what that stands for.
+      given: a `Format`; the name of a recipe, whose activation format is used; or the JSON of a format, as text or
+        already parsed.
     Raises:
-      ReproError: none of these, or a format in which the codes of a token depend on more than its key or value.
+      ReproError: the argument is none of these, or a token's codes would depend on more than its key or value.
     """
     return _checked(_read(given))
 
 
 def format_text(format: Format) -> str:
-    """A format in JSON, which `cache_format` reads back; equal formats have equal texts."""
+    """Returns a format as JSON, which `cache_format` reads back; equal formats have equal texts."""
     return json.dumps(format_as_json(format), sort_keys=True, separators=(",", ":"))
 
 
@@ -65,7 +65,7 @@ def _checked(format: Format) -> Format:
     elif format.hadamard is not None:
         reason = "a Hadamard transform, which queries would need too"
     elif format.scale.nan not in (None, 255):
-        # (K6) A key that is not finite has to stay NaN.
+        # (K6) A key that is not finite must stay NaN.
         reason = f"a scale of byte {format.scale.nan} for NaN"
     if reason is not None:
         raise ReproError(f"(K7) expected a format that is of one token alone for a cache, got {reason}")

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What an operand of a contraction becomes: a float of 16 bits, tf32, or blocks of docs/low-precision.md."""
+"""Formats of an operand of a contraction: a 16-bit float, tf32, or the block formats of docs/low-precision.md."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NUMBERS = ("bf16", "f16", "tf32")
 """Formats without scales."""
 
 ELEMENTS = ("f8E4M3FN", "f8E5M2", "f6E3M2FN", "f6E2M3FN", "f4E2M1FN", "mxint8", "mxint8_full")
-"""(Q1) Formats of the elements of blocks."""
+"""(Q1) Element types of block formats."""
 
 Tile = tuple[int | None, int | None]
 
@@ -29,7 +29,7 @@ TILES: dict[str, Tile] = {
     "row128": (1, 128),
     "square128": (128, 128),
 }
-"""(Q2) Tiles by name: rows and columns of a block, None for all of them."""
+"""(Q2) Tiles by name: the rows and columns of a block; None stands for the whole extent."""
 
 UNTOUCHED, FORWARD = "f32", "forward"
 
@@ -49,13 +49,13 @@ _SINGLE = {
 }
 _SMALL = ("nvfp4", "nvfp4_quotient", "nvfp4_single")
 DELAYED = "delayed"
-"""(Q6) The rule of a scale that follows from the amax of former steps."""
+"""(Q6) The scale rule that derives a scale from the amax of earlier steps."""
 
 RULES = (*_POWERS, *_SMALL, *_SINGLE, DELAYED)
-"""(Q2), (Q6) Rules of scales by name."""
+"""(Q2), (Q6) Scale rules by name."""
 
 ALGORITHMS = ("max", "most_recent")
-"""(Q6) Which amax of a history counts."""
+"""(Q6) How the amax is selected from a history."""
 
 _LARGEST_SIDE = 2**31
 _MOST_HISTORY, _MOST_MARGIN = 65536, 32
@@ -67,11 +67,11 @@ class Rounding:
 
     Attributes:
       direction: to nearest with ties to even (`rne`) or away from zero (`away`), toward zero (`rz`), stochastic (`sr`).
-      bits: of `sr`: how many random bits an element takes, 1 to 32.
-      layout: of `sr`: which bits of a site, `site` or `ptx`.
-      saturate: whether what is too large becomes the largest finite value.
-      nan: what NaN becomes in a format without: `largest`, `zero` or `negative_zero`.
-      signed_zero: whether a zero that is rounded keeps its sign.
+      bits: for `sr`: the number of random bits per element, 1 to 32.
+      layout: for `sr`: how the random bits of a site are assigned to elements, `site` or `ptx`.
+      saturate: whether values out of range become the largest finite value.
+      nan: what NaN becomes in a format that has no NaN: `largest`, `zero` or `negative_zero`.
+      signed_zero: whether a value that rounds to zero keeps its sign.
     """
 
     direction: str = "rne"
@@ -94,10 +94,11 @@ class Rounding:
     @property
     def is_stochastic(self) -> bool:
         return self.direction == "sr"
+        """Whether elements are rounded stochastically."""
 
     @staticmethod
     def named(name: str) -> Rounding:
-        """`rne`, `away`, `rz`, or `sr<n>` with n bits."""
+        """Returns the rounding that is called `rne`, `away`, `rz`, or `sr<n>` with n random bits."""
         check_kind("a rounding", name, str, "a string")
         if re.fullmatch(r"sr[1-9][0-9]?", name, re.ASCII):
             return Rounding("sr", int(name[2:]))
@@ -107,6 +108,7 @@ class Rounding:
 
     @property
     def mlir(self) -> str:
+        """The `#repro.rounding` attribute as MLIR text."""
         parts = [f"direction = {self.direction}"]
         if self.is_stochastic:
             parts += [f"bits = {self.bits}", f"layout = {self.layout}"]
@@ -116,18 +118,18 @@ class Rounding:
 
 @dataclass(frozen=True)
 class Scale:
-    """(Q2), (Q6) The rule of the scales of blocks.
+    """(Q2), (Q6) The rule that computes the scales of blocks.
 
     Attributes:
-      rule: its name, one of `RULES`.
-      infinity: of a power of two: the scale of a block with an infinity, `nan`, `largest` or `power`.
-      nan: of a power of two: the byte of a block with a NaN.
-      least: of a power of two: the exponent by which elements are divided where the byte is 0; of a scale of f32: an
-        amax below it counts as it.
-      largest: of `nvfp4`: what the greatest scale is aimed at, 448 or 256.
-      history: of `delayed`: of how many steps the amax is kept, 1 to 65536, 16 by default.
-      margin: of `delayed`: the scale is divided by 2^margin, -32 to 32, 0 by default.
-      algorithm: of `delayed`: which amax of the history counts, `max` (by default) or `most_recent`.
+      rule: the name of the rule, one of `RULES`.
+      infinity: for power-of-two rules: the scale of a block that contains an infinity, `nan`, `largest` or `power`.
+      nan: for power-of-two rules: the byte of the scale of a block that contains a NaN.
+      least: for power-of-two rules: the exponent by which elements are divided if the byte is 0; for f32 scales: the
+        lower bound to which a smaller amax is raised.
+      largest: for `nvfp4`: the value that the largest scale is mapped to, 448 or 256.
+      history: for `delayed`: the number of steps whose amax is kept, 1 to 65536, 16 by default.
+      margin: for `delayed`: the scale is divided by 2^margin, -32 to 32, 0 by default.
+      algorithm: for `delayed`: the amax of the history that is used, `max` (by default) or `most_recent`.
     """
 
     rule: str
@@ -167,26 +169,27 @@ class Scale:
 
     @property
     def has_tensor(self) -> bool:
-        """Whether it takes the amax of the whole tensor."""
+        """Whether the rule reads the amax of the whole tensor."""
         return self.rule in ("nvfp4", "nvfp4_quotient")
 
     @property
     def is_delayed(self) -> bool:
-        """(Q6) Whether it follows from former steps, which are state then."""
+        """(Q6) Whether the scale follows from earlier steps, and is therefore state."""
         return self.rule == DELAYED
 
     @property
     def steps(self) -> int:
-        """(Q6) Of how many steps the amax is kept."""
+        """(Q6) The number of steps whose amax is kept."""
         return 16 if self.history is None else self.history
 
     @property
     def element(self) -> str:
-        """The type of a scale."""
+        """The element type of a scale."""
         return "f8E8M0FNU" if self.rule in _POWERS else "f8E4M3FN" if self.rule in _SMALL else "f32"
 
     @property
     def mlir(self) -> str:
+        """The scale attribute as MLIR text."""
         if self.is_delayed:
             return "#repro.given_scale"
         if self.rule in _POWERS:
@@ -204,11 +207,11 @@ class Scale:
 
 @dataclass(frozen=True)
 class Hadamard:
-    """(Q5) A transform of neighbours along K, before they are quantized.
+    """(Q5) A Hadamard transform of neighbouring elements along K, applied before quantization.
 
     Attributes:
       signs: 16 or 32 numbers 1 or -1.
-      to_bf16: whether what it gives is rounded to bf16.
+      to_bf16: whether the transformed values are rounded to bf16.
     """
 
     signs: tuple[int, ...]
@@ -224,16 +227,16 @@ class Hadamard:
 
 @dataclass(frozen=True)
 class Format:
-    """What an operand becomes.
+    """The format that an operand is converted to.
 
     Attributes:
-      element: `f32`, which leaves it as it is; `bf16`, `f16` or `tf32`; an element of blocks (`ELEMENTS`); or
-        `forward`, in a gradient contraction: the values that the layer's forward contraction read.
-      tile: of blocks: rows and columns, K being the columns; None for all of them.
-      scale: of blocks.
-      rounding: of blocks.
-      amax: of `nvfp4`: of the `tensor`, or of each `row`.
-      hadamard: a transform before that, None for none.
+      element: `f32`, which leaves the operand unchanged; `bf16`, `f16` or `tf32`; an element type of blocks
+        (`ELEMENTS`); or `forward`, in a gradient contraction: the values that the layer's forward contraction read.
+      tile: for blocks: rows and columns, where the columns run along K; None for the whole extent.
+      scale: for blocks: the scale rule.
+      rounding: for blocks: how elements are rounded.
+      amax: for `nvfp4`: the amax of the whole `tensor`, or of each `row`.
+      hadamard: the transform before quantization, or None.
     """
 
     element: str
@@ -275,25 +278,27 @@ class Format:
 
     @property
     def has_blocks(self) -> bool:
+        """Whether the operand is quantized in blocks with scales."""
         return self.element in ELEMENTS
 
     @property
     def is_stochastic(self) -> bool:
+        """Whether elements are rounded stochastically."""
         return self.rounding.is_stochastic
 
     @property
     def is_delayed(self) -> bool:
-        """(Q6) Whether its scale follows from former steps."""
+        """(Q6) Whether the scale of this format follows from earlier steps."""
         return self.scale is not None and self.scale.is_delayed
 
     @property
     def code_type(self) -> str:
-        """The type of an element of blocks."""
+        """The element type of the codes of blocks."""
         return "i8" if self.element.startswith("mxint8") else self.element
 
     @property
     def block_format(self) -> str:
-        """The attribute of blocks."""
+        """The `#repro.block_format` attribute as MLIR text."""
         assert self.tile is not None and self.scale is not None
         rows, columns = (side or 0 for side in self.tile)
         return (
@@ -303,11 +308,11 @@ class Format:
         )
 
     def mlir(self, name: str = '""', *, frozen: bool = False) -> str:
-        """The attribute of a factor in `repro.precision`.
+        """Returns the entry for a factor in the attribute `repro.precision`.
 
         Args:
-          name: of the scale of former steps in the state, as MLIR prints a string.
-          frozen: whether that scale stays as it is.
+          name: the name of the delayed scale in the state, as MLIR prints a string.
+          frozen: whether that scale is not updated.
         """
         parts = [f"format = {self.block_format if self.has_blocks else self.element}"]
         if self.hadamard is not None:
@@ -343,10 +348,10 @@ def _mlir(flag: bool) -> str:
 
 F32 = Format(UNTOUCHED)
 REUSED = Format(FORWARD)
-"""In gradients: what the forward contraction read."""
+"""For gradient contractions: the values that the forward contraction read."""
 
 
 def blocks(element: str, tile: str, rule: str, rounding: str = "rne") -> Format:
-    """A format of blocks by names: of the tile in docs/low-precision.md, of the rule and of the rounding."""
+    """Returns a block format by the names of its tile (as in docs/low-precision.md), scale rule and rounding."""
     check_among("a tile", tile, TILES)
     return Format(element, TILES[tile], Scale(rule), Rounding.named(rounding))

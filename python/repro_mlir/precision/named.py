@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Recipes by name."""
+"""Named recipes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from repro_mlir.precision.recipe import BLOCK_STEPS, BlockAccumulator, Recipe, R
 from repro_mlir.program.accumulators import SCALED_CLASSES
 
 SIGNS_16 = (1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1)
-"""(Q5) The signs of the NVFP4 recipe's transform."""
+"""(Q5) The signs of the transform of the NVFP4 recipe."""
 
 _FORWARD = ("fprop", "product")
 
@@ -29,7 +29,7 @@ def _recipe(
     wgrad: tuple[Format, Format] | None = None,
     *rules: Rule,
 ) -> Recipe:
-    """A recipe of formats; `wgrad` are those of the activation and the gradient there, where they differ."""
+    """Returns a recipe of formats; `wgrad` overrides the formats of the activation and the gradient in that role."""
     of_activation, of_gradient = wgrad or (activation, gradient)
     return Recipe(
         name,
@@ -47,8 +47,8 @@ def _alike(name: str, format: Format) -> Recipe:
 
 
 def nvfp4(skip_last: int = 1) -> Recipe:
-    """Pretraining in NVFP4: weights in blocks of 16 x 16, a transform of both operands of wgrad, gradients rounded
-    stochastically. The last layers stay f32."""
+    """Returns the recipe for pretraining in NVFP4: weights in blocks of 16 x 16, a transform of both operands of
+    wgrad, stochastic rounding of gradients. The last `skip_last` layers stay in f32."""
     row = blocks("f4E2M1FN", "nvfp4", "nvfp4")
     weight = blocks("f4E2M1FN", "nvfp4_square", "nvfp4")
     gradient = blocks("f4E2M1FN", "nvfp4", "nvfp4", "sr8")
@@ -59,7 +59,7 @@ def nvfp4(skip_last: int = 1) -> Recipe:
 
 
 def deepseek_v3() -> Recipe:
-    """Activations and gradients in rows of 128, weights in blocks of 128 x 128, all of f8E4M3FN."""
+    """Returns the recipe with activations and gradients in rows of 128, weights in blocks of 128 x 128, in f8E4M3FN."""
     row = blocks("f8E4M3FN", "row128", "f32_product")
     return _recipe("deepseek_v3", row, blocks("f8E4M3FN", "square128", "f32_product"), row)
 
@@ -70,14 +70,14 @@ def _float8(name: str, tile: str, rule: str = "float8") -> Recipe:
 
 
 def qat(base: Recipe | str | Mapping[str, Any]) -> Recipe:
-    """Quantization-aware training: the forward pass of a recipe. Gradients are those of the values that it read, with
-    respect to what was quantized, as if that were the identity (straight-through).
+    """Returns the recipe for quantization-aware training, which keeps only the forward pass of `base`. Gradients are
+    computed at the quantized values, as if quantization were the identity (straight-through).
 
     Args:
-      base: as for `recipe_of`. Of one in blocks (Q4) the forward pass multiplies codes; gradients are of the values of
-        these codes, in f32.
+      base: as for `recipe_of`. If it has contractions in blocks (Q4), the forward pass multiplies codes, and gradients
+        read the values of these codes in f32.
     Raises:
-      ReproError: no recipe, or one that changes nothing in the forward pass.
+      ReproError: not a recipe, or one that changes nothing in the forward pass.
     """
     base = _recipe_of(base)
     if not any(role in each.roles for each in (base, *base.rules) for role in _FORWARD):
@@ -86,7 +86,7 @@ def qat(base: Recipe | str | Mapping[str, Any]) -> Recipe:
     roles["dgrad"] = RolePrecision({"weight": REUSED})
     roles["wgrad"] = RolePrecision({"activation": REUSED})
     rules = (
-        # One for gradients alone stays, as the first that matches counts.
+        # A rule for gradients alone stays, since it may precede other matching rules, and the first match applies.
         rule if rule.skip else dataclasses.replace(rule, roles={"fprop": rule.roles.get("fprop", RolePrecision())})
         for rule in base.rules
     )
@@ -96,16 +96,16 @@ def qat(base: Recipe | str | Mapping[str, Any]) -> Recipe:
 def by_blocks(
     base: Recipe | str | Mapping[str, Any], accumulator: str | BlockAccumulator = "blocks", name: str | None = None
 ) -> Recipe:
-    """(Q4), (M5) A recipe with contractions in blocks: two operands in blocks multiply their codes.
+    """(Q4), (M5) Returns a recipe whose contractions multiply codes if both operands are in blocks.
 
     Args:
       base: as for `recipe_of`; all its operands are in blocks.
       accumulator: `blocks`, exact dot products of blocks that are added with one rounding, or `blocks_split`, with two;
         `blackwell_mx`, `blackwell_mxf4` or `blackwell_nvfp4`, whose scales are factors of the products; or a
         `BlockAccumulator`.
-      name: of the recipe; by default such as `blocks_mxfp8`, of a `BlockAccumulator` such as `split_ada_mxfp8`.
+      name: the recipe's name; by default such as `blocks_mxfp8`, for a `BlockAccumulator` such as `split_ada_mxfp8`.
     Raises:
-      ReproError: no recipe, or another accumulator.
+      ReproError: not a recipe, or an unknown accumulator.
     """
     base = _recipe_of(base)
     if not isinstance(accumulator, BlockAccumulator):
@@ -120,12 +120,12 @@ def by_blocks(
 def _short_name(accumulator: str | BlockAccumulator) -> str:
     if isinstance(accumulator, str):
         return accumulator
-    # The parameters of a made-up one are too many for a name.
+    # A custom accumulator has too many parameters to include in the name.
     return f"{accumulator.step}_{accumulator.within}" if isinstance(accumulator.within, str) else accumulator.step
 
 
 def _recipe_of(given: Recipe | str | Mapping[str, Any]) -> Recipe:
-    # Which knows the names of this file.
+    # Imported here because recipe_json imports this module.
     from repro_mlir.precision.recipe_json import recipe_of
 
     return recipe_of(given)
@@ -160,7 +160,7 @@ _IN_UNITS: dict[str, tuple[str, str | BlockAccumulator]] = {
     "blackwell_nvfp4": ("nvfp4", "blackwell_nvfp4"),
     "deepseek_v3_promoted": ("deepseek_v3", BlockAccumulator("fused", "hopper")),
 }
-"""(M5) Recipes in accumulators of matrix units: of which formats, and in which one."""
+"""(M5) Recipes that use the accumulators of matrix units: the base recipe and the accumulator."""
 
 NAMED_RECIPES = (
     *_NAMED,
@@ -168,11 +168,11 @@ NAMED_RECIPES = (
     *(f"blocks_{name}" for name in _BY_BLOCKS),
     *_IN_UNITS,
 )
-"""The names of recipes."""
+"""The names of all named recipes."""
 
 
 def named_recipe(name: str) -> Recipe:
-    """The recipe of a name, with its default parameters. ReproError for a name that is none."""
+    """Returns the named recipe with its default parameters. Raises ReproError for an unknown name."""
     check_among("a recipe", name, NAMED_RECIPES)
     if name.startswith("qat_"):
         return qat(_NAMED[name[4:]]())

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Recipes: which contractions of a step read which formats, layer by layer."""
+"""Recipes: the formats that the contractions of a step read, layer by layer."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ OPERANDS = {
     "wgrad": ("activation", "gradient"),
     "product": ("left", "right"),
 }
-"""The operands of each role that a recipe can name."""
+"""The names of the operands that a recipe can specify, by role."""
 
 _REUSABLE = (("dgrad", "weight"), ("wgrad", "activation"))
 
 BLOCK_STEPS = {"blocks": "fused", "blocks_split": "split"}
-"""(Q4) The accumulators of contractions in blocks, and how the dot product of a block comes to the sum."""
+"""(Q4) The accumulators of contractions in blocks, and how a block's dot product is added to the sum."""
 
 WITHIN_BLOCKS = tuple(name for name in CLASSES if name not in SCALED_CLASSES)
-"""(M5) The classes that add the products of a block."""
+"""(M5) The accumulator classes that can add the products of a block."""
 
 MOST_RULES = 1000
 
@@ -38,7 +38,7 @@ Value = TypeVar("Value")
 
 
 class _Constant(Mapping[str, Value]):
-    """A mapping that stays as it is, whoever has the dict that it was made of; types.MappingProxyType has no copies."""
+    """An immutable copy of a mapping. `types.MappingProxyType` is not used because it cannot be copied or pickled."""
 
     def __init__(self, given: Mapping[str, Value]) -> None:
         self._given = dict(given)
@@ -61,10 +61,10 @@ class BlockAccumulator:
     """(M5) How a contraction in blocks adds its products in a matrix unit.
 
     Attributes:
-      step: how what a chain of the products of a block gives comes to the sum, `fused` or `split`; or `scaled`, where
-        the scales are factors of the products of one chain.
-      within: the accumulator of the chain: the class of one for the elements of the operands, or an `Accumulator`;
-        under `scaled` `blackwell_mx`, `blackwell_mxf4` or `blackwell_nvfp4`, or an `Accumulator` with a fraction.
+      step: how the chain result of a block's products is added to the sum, `fused` or `split`; or `scaled`, where the
+        scales are factors of the products of one chain.
+      within: the accumulator of the chain: the name of a class that supports the element types of the operands, or an
+        `Accumulator`. For `scaled`: `blackwell_mx`, `blackwell_mxf4`, `blackwell_nvfp4`, or one with a fraction.
     """
 
     step: str
@@ -87,10 +87,10 @@ class BlockAccumulator:
             raise ReproError(f"(M5) expected no groups of products but in scaled contractions, got {by.group}")
 
     def resolved(self, formats: tuple[Format, Format]) -> Accumulator:
-        """The accumulator for operands of two formats of blocks.
+        """Returns the accumulator for operands of two block formats.
 
         Raises:
-          ReproError: the class has none for these, or other scales.
+          ReproError: the class does not support these element types or scales.
         """
         if isinstance(self.within, Accumulator):
             return self.within
@@ -110,14 +110,14 @@ class BlockAccumulator:
 
 @dataclass(frozen=True)
 class RolePrecision:
-    """What is asked for the contractions of one role; None leaves it open.
+    """The requested precision for the contractions of one role. None leaves a field unspecified.
 
     Attributes:
       operands: the format of each operand, by name.
-      result: `bf16`, `f16` or `tf32`: to what the result is rounded; `f32` rounds nothing.
+      result: `bf16`, `f16` or `tf32`: the type that the result is rounded to; `f32` does not round.
       accumulator: (M4) the class of an accumulator, such as `hopper`, for operands of f16, bf16 and tf32; or an
-        `Accumulator`; or for two operands in blocks (Q4) `blocks` or `blocks_split`, exact dot products of blocks, (M5)
-        `blackwell_mx`, `blackwell_mxf4` or `blackwell_nvfp4`, whose scales are factors of the products, or a
+        `Accumulator`. For two operands in blocks: (Q4) `blocks` or `blocks_split`, with exact dot products of blocks;
+        (M5) `blackwell_mx`, `blackwell_mxf4` or `blackwell_nvfp4`, whose scales are factors of the products; or a
         `BlockAccumulator`.
     """
 
@@ -136,20 +136,20 @@ class RolePrecision:
             check_among("an accumulator", self.accumulator, (*CLASSES, *BLOCK_STEPS))
         by = self.accumulator
         if isinstance(by, BlockAccumulator) and by.step == "scaled" and isinstance(by.within, str):
-            # One recipe has one form: the class says that its scales are factors.
+            # A class name implies `scaled`, so the name alone is the canonical spelling of such a recipe.
             object.__setattr__(self, "accumulator", by.within)
 
     @property
     def block_step(self) -> str | None:
-        """(Q4), (M5) How the dot products of blocks come to the sum, `fused`, `split` or `scaled`; None where they are
-        none."""
+        """(Q4), (M5) How the dot products of blocks are added to the sum, `fused`, `split` or `scaled`; None without
+        blocks."""
         if self.block_accumulator is not None:
             return self.block_accumulator.step
         return BLOCK_STEPS.get(self.accumulator) if isinstance(self.accumulator, str) else None
 
     @property
     def block_accumulator(self) -> BlockAccumulator | None:
-        """(M5) The accumulator of a contraction in blocks; None for exact dot products, and where there are none."""
+        """(M5) The accumulator of a contraction in blocks; None for exact dot products or without blocks."""
         if isinstance(self.accumulator, BlockAccumulator):
             return self.accumulator
         if isinstance(self.accumulator, str) and self.accumulator in SCALED_CLASSES:
@@ -158,12 +158,12 @@ class RolePrecision:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is changed."""
+        """Whether this precision changes nothing."""
         is_plain = all(format == F32 for format in self.operands.values())
         return is_plain and self.result in (None, "f32") and self.accumulator is None
 
     def overridden(self, other: RolePrecision) -> RolePrecision:
-        """This, with what the other one says in its place."""
+        """Returns this precision with the fields that `other` specifies replaced."""
         return RolePrecision(
             {**self.operands, **other.operands},
             self.result if other.result is None else other.result,
@@ -171,7 +171,7 @@ class RolePrecision:
         )
 
     def check(self, role: str) -> None:
-        """ReproError for operands that the role has not."""
+        """Raises ReproError for operands that the role does not have."""
         for name, format in self.operands.items():
             if name not in OPERANDS[role]:
                 raise ReproError(f"expected operands {' and '.join(OPERANDS[role])} of {role}, got {shown(name)}")
@@ -181,13 +181,13 @@ class RolePrecision:
 
 @dataclass(frozen=True)
 class Rule:
-    """What differs for some layers.
+    """An exception to the recipe for some layers.
 
     Attributes:
-      layers: a pattern of names of weights, such as `blocks.*.qkv.weight`.
-      first, last: so many layers from the beginning, or the end, of the program.
-      skip: whether they stay f32, in all roles.
-      roles: what takes the place of the recipe's, by role.
+      layers: a pattern of weight names, such as `blocks.*.qkv.weight`.
+      first, last: the number of layers at the beginning, or at the end, of the program.
+      skip: whether the layers stay in f32, in all roles.
+      roles: the precision by role that overrides the recipe's.
     """
 
     layers: str | None = None
@@ -212,7 +212,7 @@ class Rule:
             raise ReproError("expected no product in a rule: it has no layer")
 
     def matches(self, layer: str, number: int, count: int) -> bool:
-        """Whether it is about a layer, the one with this number, from 0, of so many."""
+        """Whether the rule applies to a layer, given its index `number` among `count` layers."""
         if self.layers is not None:
             return fnmatch.fnmatchcase(layer, self.layers)
         if self.first is not None:
@@ -223,13 +223,13 @@ class Rule:
 
 @dataclass(frozen=True)
 class Recipe:
-    """The precision of the contractions of a step. Weights, their updates and all else stay as they are.
+    """The precision of the contractions of a step. Weights, their updates and all other operations are unchanged.
 
     Attributes:
-      name: for people.
-      roles: what each role reads: `fprop` (activation, weight), `dgrad` (gradient, weight), `wgrad` (activation,
-        gradient), and `product` (left, right), which is of no weight.
-      rules: for layers by name or place; the first one that matches counts.
+      name: for display.
+      roles: the precision of each role: `fprop` (activation, weight), `dgrad` (gradient, weight), `wgrad` (activation,
+        gradient), and `product` (left, right), which reads no weight.
+      rules: exceptions for layers by name or position; the first rule that matches applies.
     """
 
     name: str
@@ -254,17 +254,17 @@ class Recipe:
         return any(self.is_stochastic_in(role) for role in OPERANDS)
 
     def is_stochastic_in(self, role: str) -> bool:
-        """Whether a format of a role rounds stochastically."""
+        """Whether a format of the role rounds stochastically."""
         return any(format.is_stochastic for format in self._formats(role))
 
     @property
     def is_delayed(self) -> bool:
-        """(Q6) Whether a scale follows from former steps, so that a step has more state."""
+        """(Q6) Whether a scale follows from earlier steps, so that a step has additional state."""
         return bool(self.histories)
 
     @property
     def histories(self) -> set[int]:
-        """(Q6) Of how many steps scales have the amax; empty without scales of former steps."""
+        """(Q6) The history lengths of the delayed scales; empty if there are none."""
         scales = [format.scale for role in OPERANDS for format in self._formats(role)]
         return {scale.steps for scale in scales if scale is not None and scale.is_delayed}
 
@@ -273,11 +273,11 @@ class Recipe:
         return [format for each in asked if each is not None for format in each.operands.values()]
 
     def precision_of(self, role: str, layer: str | None, number: int, count: int) -> RolePrecision | None:
-        """What is asked for contractions of a role of a layer; None where they are left alone.
+        """Returns the requested precision for contractions of a role in a layer; None if they are unchanged.
 
         Args:
-          layer: the name of its weight, None for a product.
-          number, count: its place among the layers.
+          layer: the name of the layer's weight, None for a product.
+          number, count: the index of the layer and the number of layers.
         """
         asked = self.roles.get(role)
         rule = None
@@ -291,12 +291,12 @@ class Recipe:
         return None if asked is None or asked.is_empty else asked
 
     def with_rules(self, *rules: Rule) -> Recipe:
-        """This recipe with rules before its own."""
+        """Returns this recipe with additional rules, which take precedence over its own."""
         return dataclasses.replace(self, rules=(*rules, *self.rules))
 
 
 def _checked(roles: Mapping[str, RolePrecision]) -> Mapping[str, RolePrecision]:
-    """The same, that nobody changes; ReproError for other roles, or operands that they have not."""
+    """Returns an immutable copy; raises ReproError for unknown roles or for operands that a role does not have."""
     check_kind("roles", roles, Mapping, "a mapping of roles to a RolePrecision")
     for role, precision in roles.items():
         check_among("roles", role, OPERANDS)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Recipes as JSON, in both ways."""
+"""Conversion of recipes to and from JSON."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from repro_mlir.precision.recipe import MOST_RULES, OPERANDS, BlockAccumulator, 
 from repro_mlir.program.accumulators import Accumulator
 
 LIMIT = 1 << 20
-"""The most bytes of a recipe."""
+"""The maximum size of a recipe in bytes."""
 
 _PLAIN = (UNTOUCHED, FORWARD, *NUMBERS)
 _OF_SCALES = ("infinity", "nan", "least", "largest", "history", "margin", "algorithm")
 
 
 def recipe_of(given: Recipe | str | Mapping[str, Any]) -> Recipe:
-    """A recipe as users give one: itself, the name of one, its JSON, or the path of a file with it.
+    """Returns a recipe from what users pass: a recipe, its name, its JSON, or the path of a JSON file.
 
     Raises:
-      ReproError: none of these.
+      ReproError: the argument is none of these.
     """
     if isinstance(given, Recipe):
         return given
@@ -48,12 +48,12 @@ def recipe_of(given: Recipe | str | Mapping[str, Any]) -> Recipe:
 
 
 def recipe_from_json(text: str | bytes, where: str = "the recipe") -> Recipe:
-    """The recipe of a text in JSON, of at most `LIMIT` bytes. ReproError for any other text, with the place."""
+    """Parses a recipe from at most `LIMIT` bytes of JSON. Raises ReproError, which names the position, if invalid."""
     return _recipe(parse(text, where, LIMIT), where)
 
 
 def recipe_to_json(recipe: Recipe) -> str:
-    """The recipe in JSON, which `recipe_from_json` reads back."""
+    """Returns the recipe as JSON, which `recipe_from_json` reads back."""
     value: dict[str, Any] = {"name": recipe.name, **_roles_as_json(recipe.roles)}
     if recipe.rules:
         value["rules"] = [_rule_as_json(rule) for rule in recipe.rules]
@@ -64,14 +64,14 @@ def recipe_to_json(recipe: Recipe) -> str:
 
 
 def _set_fields(value: Any, *names: str) -> dict[str, Any]:
-    """The fields of a dataclass that are not their defaults."""
+    """Returns the fields of a dataclass that differ from their defaults."""
     fields = {each.name: each for each in dataclasses.fields(value)}
     found = {name: getattr(value, name) for name in names}
     return {name: each for name, each in found.items() if each != fields[name].default}
 
 
 def format_as_json(format: Format) -> Any:
-    """A format as in the JSON of a recipe."""
+    """Returns a format as it is written in the JSON of a recipe."""
     if format.element in _PLAIN and format.hadamard is None:
         return format.element
     found: dict[str, Any] = {"element": format.element}
@@ -108,7 +108,7 @@ def _accumulator_as_json(given: str | Accumulator | BlockAccumulator) -> Any:
     if isinstance(given, BlockAccumulator):
         return {"step": given.step, "within": _accumulator_as_json(given.within)}
     fields = dataclasses.asdict(given)
-    # What was added later is written where it says something.
+    # `group` was added later; omitting its default keeps the JSON of older recipes unchanged.
     return fields if given.group != 1 else {name: value for name, value in fields.items() if name != "group"}
 
 
@@ -132,7 +132,7 @@ def _object(value: Any, where: str, known: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _at(where: str, make: Any, *arguments: Any, **fields: Any) -> Any:
-    """Names the place in an error of a value."""
+    """Calls `make` and prefixes its errors with the position `where`."""
     try:
         return make(*arguments, **fields)
     except ReproError as error:
@@ -152,7 +152,7 @@ def _text(value: Any, where: str) -> str:
 
 
 def format_from_json(value: Any, where: str) -> Format:
-    """The format of a value in JSON. ReproError for any other one, with the place."""
+    """Parses a format from a JSON value. Raises ReproError, which names the position, for an invalid value."""
     if isinstance(value, str):
         if value in ELEMENTS:
             raise ReproError(f"{where}: expected an object with the tile and scale of {value}")

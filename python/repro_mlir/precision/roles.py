@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The contractions of a step, by role and layer."""
+"""The contractions of a training step, by role and layer."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class Described:
 
     Attributes:
       role: `fprop`, `dgrad`, `wgrad`, `product` or `other`.
-      layer: the name of the layer's weight, None where there is none.
-      number: the place of the layer among the layers, in the order of the forward pass; -1 for none.
-      operands: the names of its two factors, as a recipe has them.
+      layer: the name of the layer's weight, None if there is none.
+      number: the index of the layer, in the order of the forward pass; -1 for none.
+      operands: the names of the two factors, as a recipe spells them.
       forward: the position of the layer's contraction in the forward pass; -1 for none.
-      elements: the types of the elements of the two factors, such as `bf16`, before they are extended.
-      order: in which it adds (K1), as MLIR prints it.
-      has_computed_weight: whether it is a product with a weight that was computed, such as a normalized one.
-      location: where it comes from, as MLIR prints it.
-      operation: in its module.
+      elements: the element types of the two factors, such as `bf16`, before they are extended.
+      order: the order of the sum (K1), as MLIR prints it.
+      has_computed_weight: whether one factor is a weight that was computed, such as a normalized one.
+      location: the source location, as MLIR prints it.
+      operation: the operation in its module.
     """
 
     role: str
@@ -48,12 +48,12 @@ class Described:
 
 @dataclass(frozen=True)
 class StepShape:
-    """Where state and loss of a program are.
+    """Where the state and the loss of a program are.
 
     Attributes:
-      state: the names of the first arguments that are state.
-      has_new_state: whether the first results are the new state.
-      loss: the result that is the loss; -1 for the one that is named.
+      state: the names of the leading arguments that are state.
+      has_new_state: whether the leading results are the new state.
+      loss: the index of the result that is the loss; -1 if `name` selects it.
       name: the name of the loss.
     """
 
@@ -64,12 +64,12 @@ class StepShape:
 
 
 def shape_of(program: Program, loss: str | None) -> StepShape:
-    """The shape of a program whose loss has a name; None for `loss`, or the only output that is a float scalar."""
+    """Returns the shape of a program. If `loss` is None, the loss is `loss` or the only float scalar output."""
     return StepShape(tuple(kind.name for kind in program.state), name=loss or "loss")
 
 
 def shape_of_microbatch(program: MicrobatchProgram, loss: str | None) -> StepShape:
-    """The shape of the program of a microbatch, whose loss is a sum that the end of the step divides."""
+    """Returns the shape of a microbatch's program; its loss is a sum that the end of the step divides."""
     from repro_mlir import ir
 
     name = loss or "loss"
@@ -88,7 +88,7 @@ def shape_of_microbatch(program: MicrobatchProgram, loss: str | None) -> StepSha
 
 
 def _sums_of(ir: Any, value: Any, first: int, last: int) -> list[int]:
-    """The arguments from `first` to before `last` that a value is computed from."""
+    """Returns the arguments in [`first`, `last`) that a value is computed from."""
     worklist, seen = [value], set()
     found: set[int] = set()
     while worklist:
@@ -106,10 +106,10 @@ def _sums_of(ir: Any, value: Any, first: int, last: int) -> list[int]:
 
 
 def describe(module: Any, shape: StepShape) -> list[Described]:
-    """The contractions of a module whose precision can be chosen, in program order.
+    """Returns the contractions of a module whose precision can be chosen, in program order.
 
     Raises:
-      ReproError: weights change and no result is the loss.
+      ReproError: weights change, but no result is the loss.
     """
     from repro_mlir._mlir_libs import _repro
 
@@ -133,7 +133,7 @@ def describe(module: Any, shape: StepShape) -> list[Described]:
 
 
 def locations_of_f64(module: Any) -> list[str]:
-    """Where the contractions of f64 come from, whose precision cannot be chosen, in program order."""
+    """Returns the locations of the f64 contractions, whose precision cannot be chosen, in program order."""
     found = []
     for function in module.body.operations:
         for operation in function.regions[0].blocks[0].operations:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Inference whose weights are stored as the codes and scales that a recipe makes of them."""
+"""Inference programs whose weights are stored as the codes and scales that a recipe quantizes them to."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ _PARTS = ("codes", "scales", "tensor")
 
 @float_environment()
 def store_codes(program: Program, target: str = "cpu", threads: int | None = None) -> Program:
-    """The program of inference that reads codes and scales (Q2) where a recipe quantizes weights in each run.
+    """Returns an inference program that reads codes and scales (Q2) instead of quantizing the weights in each run.
 
-    What `repro.quantize` makes of the state alone is computed once, and is state instead, codes of f4 two in a byte
-    (Q7); a weight that nothing else reads is state no more. The outputs are the same, bit for bit; the program is
-    another one, with another hash.
+    Results of `repro.quantize` that depend on the state alone are computed once and become state, with f4 codes packed
+    two per byte (Q7); a weight without another reader is removed from the state. The outputs are the same, bit for
+    bit; the program and its hash differ.
 
     Args:
       program: inference under a recipe with weights in blocks (`apply_precision`), with its initial state.
-      target, threads: where the codes are computed, as for `repro_mlir.compile`; no bit depends on it.
+      target, threads: where the codes are computed, as for `repro_mlir.compile`; no bit depends on them.
     Returns:
-      a program with the same inputs and outputs. Its state has, behind what is left of the former one, `<weight>.codes`
-      and `<weight>.scales` for each tensor in blocks, and `<weight>.tensor` where a scale takes the amax of more than a
+      A program with the same inputs and outputs. Its state has, after the remaining former state, `<weight>.codes` and
+      `<weight>.scales` for each tensor in blocks, and `<weight>.tensor` where a scale uses the amax of more than a
       block.
     Raises:
-      ReproError: a program that changes its state, that has no weight in blocks, or that came without an initial state.
+      ReproError: a program that changes its state, that has no weight in blocks, or that has no initial state.
     """
     if not isinstance(program, Program):
         raise ReproError(f"expected a program whose weights become codes, got a {type(program).__name__}")
@@ -66,12 +66,12 @@ def store_codes(program: Program, target: str = "cpu", threads: int | None = Non
 
 @dataclass
 class _Codes:
-    """What a program quantizes of its state alone.
+    """The values that a program quantizes from its state alone.
 
     Attributes:
       module: the program.
-      values: those that become state, by name.
-      read: the numbers of the states that they are made of.
+      values: the values that become state, by name.
+      read: the indices of the state tensors that the values are computed from.
     """
 
     module: ir.Module
@@ -80,19 +80,19 @@ class _Codes:
 
     @property
     def main(self) -> Any:
-        """The function."""
+        """The function of the module."""
         return self.module.body.operations[0]
 
     @property
     def block(self) -> Any:
-        """Its block."""
+        """The only block of the function."""
         return self.main.regions[0].blocks[0]
 
 
 def _find(program: Program) -> _Codes:
     found = _Codes(read_module(program.data), {}, set())
     names = {kind.name for kind in program.state}
-    # Of each value that is made of the state alone, of which states.
+    # Maps each value that depends on the state alone to the indices of the state tensors.
     known = {found.block.arguments[i]: {i} for i in range(len(program.state))}
     for op in found.block.operations:
         read = _outside(op.operation)
@@ -122,7 +122,7 @@ def _candidates(name: str) -> Iterator[str]:
 
 
 def _tensor(quantize: ir.Operation) -> list[Any]:
-    """What a scale of the whole tensor is made of, where values are made of it too and it is computed."""
+    """Returns the tensor-wide scale of a quantization if other operations read it too and it is computed."""
     if not ir.DenseI32ArrayAttr(quantize.attributes["operandSegmentSizes"])[1]:
         return []
     value = quantize.operands[1]
@@ -131,7 +131,7 @@ def _tensor(quantize: ir.Operation) -> list[Any]:
 
 
 def _outside(op: Any) -> set[Any]:
-    """The values that an operation reads, those in its regions too."""
+    """Returns the values defined outside an operation that it reads, including the reads in its regions."""
     read: set[Any] = set()
     own: set[Any] = set()
 
@@ -146,13 +146,13 @@ def _outside(op: Any) -> set[Any]:
 
 
 def _making(found: _Codes) -> bytes:
-    """The program whose inputs are weights, and whose outputs are the values that become state."""
+    """Returns the program whose inputs are weights and whose outputs are the values that become state."""
     arguments = signed_arguments(found.main)
     with ir.InsertionPoint.at_block_terminator(found.block):
         made = {name: _packed(value) for name, value in found.values.items()}
     set_results(found.main, [named(value, name) for name, value in made.items()])
     for op in list(found.block.operations)[:-1]:
-        # Checks (E1) stay where the inputs are.
+        # Checks (E1) belong to the program that has the inputs.
         if not list(op.operation.results):
             op.operation.erase()
     _erase_unread(found.block)
@@ -161,8 +161,8 @@ def _making(found: _Codes) -> bytes:
 
 
 def _reading(found: _Codes, num_state: int) -> tuple[list[int], bytes]:
-    """The program that has these values as state, behind the former states that are named first: all but the weights
-    of which it only made them."""
+    """Returns the program that reads the values as state, after the former state that is kept, and the kept indices.
+    A weight is dropped if only these values were computed from it."""
     arguments, results = signed_arguments(found.main), signed_results(found.main)
     added = []
     for name, value in found.values.items():
@@ -171,7 +171,7 @@ def _reading(found: _Codes, num_state: int) -> tuple[list[int], bytes]:
             value.replace_all_uses_with(_unpacked(argument, value.type))
         added.append(named(argument, name))
     _erase_unread(found.block)
-    # What is left of a weight that nothing reads is that it is returned.
+    # The remaining use of a weight that nothing reads is that it is returned.
     left = [i for i in range(num_state) if i not in found.read or len([*arguments[i][0].uses]) > 1]
     set_results(found.main, [*(results[i] for i in left), *added, *results[num_state:]])
     state = [*(arguments[i] for i in left), *added]
@@ -180,7 +180,7 @@ def _reading(found: _Codes, num_state: int) -> tuple[list[int], bytes]:
 
 
 def _packed_type(kind: Any) -> Any:
-    """The type of the bytes of codes that share them (Q7); None of others."""
+    """Returns the type of packed codes (Q7); None for element types that are not packed."""
     tensor = ir.RankedTensorType(kind)
     if not isinstance(tensor.element_type, ir.Float4E2M1FNType):
         return None
@@ -189,18 +189,18 @@ def _packed_type(kind: Any) -> Any:
 
 
 def _packed(value: Any) -> Any:
-    """What becomes state of a value: of codes that share bytes, those."""
+    """Returns the value to store as state: packed codes if the element type is packed, else the value."""
     kind = _packed_type(value.type)
     return value if kind is None else ir.Operation.create("repro.pack_codes", [kind], [value]).result
 
 
 def _unpacked(state: Any, kind: Any) -> Any:
-    """The value of type `kind` of which `_packed` gave the state."""
+    """Returns the value of type `kind` that `_packed` stored as `state`."""
     return state if state.type == kind else ir.Operation.create("repro.unpack_codes", [kind], [state]).result
 
 
 def _erase_unread(block: Any) -> None:
-    """Erases operations of whose results nothing is read, and what is read by them alone; checks (E1) stay."""
+    """Erases operations whose results are unread, and their producers if those become unread; checks (E1) stay."""
     for op in reversed(list(block.operations)[:-1]):
         results = list(op.operation.results)
         if results and not any([*value.uses] for value in results):

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What a recipe does with each contraction of a program, and what it leaves in f32."""
+"""A summary of what a recipe does to each contraction of a program, and which ones stay in f32."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ContractionPrecision:
-    """What a recipe does with a contraction.
+    """What a recipe does to a contraction.
 
     Attributes:
       role: `fprop`, `dgrad`, `wgrad`, `product` or `other`.
-      layer: the name of the layer's weight, None where there is none.
-      location: where it comes from as MLIR prints it.
-      operands: each of its two factors by name, and what it becomes, `f32` where it is left alone.
-      result: to what its result is rounded, `f32` where it is not.
-      accumulator: the accumulator (M4), (Q4), (M5) in which it adds, as text; empty for f32 (K1).
+      layer: the name of the layer's weight, None if there is none.
+      location: the source location, as MLIR prints it.
+      operands: the name and format of the two factors, `f32` for an unchanged one.
+      result: the type that the result is rounded to, `f32` if it is not rounded.
+      accumulator: the accumulator (M4), (Q4), (M5), as text; empty for f32 (K1).
     """
 
     role: str
@@ -43,18 +43,18 @@ class ContractionPrecision:
 
     @property
     def is_untouched(self) -> bool:
-        """Whether all of it is left as it is."""
+        """Whether the recipe leaves the contraction unchanged."""
         return not self.accumulator and self.result == "f32" and all(format == "f32" for _, format in self.operands)
 
 
 @dataclass(frozen=True)
 class PrecisionSummary:
-    """What a recipe does with a program. As text it is a table.
+    """What a recipe does to a program. `str` returns it as a table.
 
     Attributes:
-      recipe: its name.
-      contractions: all that a precision can be chosen for, in program order.
-      f64: where those of f64 come from, as MLIR prints it: no precision can be chosen for them.
+      recipe: the name of the recipe.
+      contractions: all contractions whose precision can be chosen, in program order.
+      f64: the locations of f64 contractions, as MLIR prints them; their precision cannot be chosen.
     """
 
     recipe: str
@@ -63,7 +63,7 @@ class PrecisionSummary:
 
     @property
     def untouched(self) -> tuple[ContractionPrecision, ...]:
-        """Those that are left as they are."""
+        """The contractions that are unchanged."""
         return tuple(each for each in self.contractions if each.is_untouched)
 
     def __str__(self) -> str:
@@ -85,7 +85,8 @@ class PrecisionSummary:
 def precision_summary(
     program: Program | MicrobatchProgram, recipe: Recipe | str | Mapping[str, Any], *, loss: str | None = None
 ) -> PrecisionSummary:
-    """What `apply_precision` would do with a program. It raises what that raises for the recipe, not for its fit."""
+    """Returns what `apply_precision` would do to a program. Raises the same errors for the recipe, but does not check
+    whether its formats fit the contractions."""
     from repro_mlir import ir
 
     chosen = recipe_of(recipe)
@@ -94,7 +95,7 @@ def precision_summary(
     else:
         data, shape = program.data, shape_of(program, loss)
     with ir.Context():
-        # Its operations live as long as it does.
+        # `described` refers to operations of the module, so the module must stay alive.
         module = read_module(data)
         described = describe(module, shape)
         check_rules(described, program.state, chosen)
