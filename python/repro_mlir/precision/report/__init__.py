@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Precision recipes side by side: the same training under each of them, as data and as a page.
+"""Comparison of precision recipes: the same training under each recipe, as data and as an HTML page.
 
-Names are loaded on first use.
+Names are imported on first use.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The same training under f32 and under recipes, side by side."""
+"""Compares the same training under f32 and under recipes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from repro_mlir.train.trainer import Trainer
 
 F32 = "f32"
 _VALIDATIONS = 10
-"""How often a script's validation is computed in a run, at most."""
+"""The maximum number of times that a run evaluates a script's validation batches."""
 
 
 def compare_recipes(
@@ -55,21 +55,21 @@ def compare_recipes(
     threads: int | None = None,
     samples: int = 3,
 ) -> Report:
-    """Trains what a script describes under f32 and under each recipe, from the same state on the same batches.
+    """Trains the model of a script under f32 and under each recipe, from the same state on the same batches.
 
-    Sampled steps are computed a second time: under the recipe with the values of all contractions, and in f32, both
-    from the state that the recipe's run has there.
+    Each sampled step is computed twice more, under the recipe with the values of all contractions and in f32. Both
+    start from the state that the recipe's run has at that step.
 
     Args:
-      script: a training script, as for `repro train`; its option `precision` is left out. It is run once for each
-        recipe, and has to give the same model and batches each time. It may have a function `validation()` that gives
-        batches, at most 1000, whose mean loss in evaluation mode is computed a few times.
-      recipes: as for `apply_precision`; f32 is always there, and needs no name.
-      steps: how many are trained, at least 1.
+      script: a training script, as for `repro train`; its option `precision` is ignored. It runs once per recipe, and
+        must return the same model and batches each time. Its optional function `validation()` returns at most 1000
+        batches, whose mean loss in evaluation mode is computed a few times.
+      recipes: as for `apply_precision`; f32 is always included, and need not be listed.
+      steps: the number of training steps, at least 1.
       target, threads: as for `compile`.
-      samples: how many steps are sampled, from the first to the last at equal distances.
+      samples: the number of sampled steps, equally spaced from the first to the last.
     Raises:
-      ReproError: a script or recipes that cannot be used, or a script that gives another model or other batches.
+      ReproError: a script or recipes that cannot be used, or a script that returns different models or batches.
     """
     for name, value, least in (("steps", steps, 1), ("samples", samples, 0)):
         if type(value) is not int or value < least:
@@ -95,7 +95,7 @@ def compare_recipes(
 
 
 def spread(steps: int, count: int) -> tuple[int, ...]:
-    """So many of the steps from 1 on, the first and the last among them, at equal distances; one is the last."""
+    """Returns `count` equally spaced steps from 1 to `steps`, both included; a single one is the last step."""
     if count < 2:
         return (steps,)[:count]
     return tuple(sorted({1 + i * (steps - 1) // (count - 1) for i in range(count)}))
@@ -103,7 +103,7 @@ def spread(steps: int, count: int) -> tuple[int, ...]:
 
 @dataclass
 class _Comparison:
-    """What the runs have in common, and what that in f32 leaves for the others."""
+    """The settings that all runs share, and the data of the f32 run that later runs are compared with."""
 
     script: str
     recipes: tuple[Recipe, ...]
@@ -111,12 +111,12 @@ class _Comparison:
     target: str
     threads: int | None
     sampled: tuple[int, ...]
-    # Whether steps are in microbatches, which are not sampled.
+    # Whether steps are in microbatches; such steps are not sampled.
     is_divided: bool = False
     notes: list[str] = field(default_factory=list)
     initial_state: str = ""
-    # Of the run in f32: the digests of the inputs of each step and of the batches of the validation, its programs by
-    # step, and its weights.
+    # From the f32 run: the digests of the inputs of each step and of the validation batches, the program of each step,
+    # and the trained weights.
     digests: list[bytes] = field(default_factory=list)
     held_out: list[bytes] = field(default_factory=list)
     programs: dict[int, Program] = field(default_factory=dict)
@@ -124,7 +124,7 @@ class _Comparison:
     probes: dict[str, tuple[Probe, Executable]] = field(default_factory=dict)
 
     def run(self, recipe: Recipe | None) -> Run:
-        """One training."""
+        """Trains once under a recipe; None for f32."""
         given = load_training(self.script)
         options = {**given.options, "precision": recipe, "nonfinite_loss": "ignore"}
         trainer = Trainer(
@@ -182,7 +182,7 @@ class _Comparison:
         )
 
     def _held_out(self, given: Training, recipe: Recipe | None) -> list[Any]:
-        """The batches of the validation; ReproError where they are others than those of the run in f32."""
+        """Returns the validation batches; raises ReproError if they differ from those of the f32 run."""
         if given.validation is None:
             return []
         if recipe is not None and any(map(recipe.is_stochastic_in, ("fprop", "product"))):
@@ -199,7 +199,7 @@ class _Comparison:
         return batches
 
     def _check(self, trainer: Trainer, recipe: Recipe | None, step: int, inputs: Sequence[np.ndarray]) -> None:
-        """ReproError where a step has other inputs, or the first one another state, than that in f32."""
+        """Raises ReproError if a step's inputs or the initial state differ from those of the f32 run."""
         program = trainer.program
         digest = _combined([(array, kind.element) for array, kind in zip(inputs, program.inputs, strict=True)])
         if recipe is None:
@@ -213,7 +213,7 @@ class _Comparison:
         elif digest != self.digests[step - 1]:
             raise ReproError(f"{self.script}: batch {step} is another one each time that the script is run: seed it")
         if step == 1:
-            # A recipe that rounds stochastically may add seed and step.
+            # Only the state of the f32 program is hashed, since a stochastic recipe may add seed and step.
             known = self.programs[1].state if 1 in self.programs else program.state
             state = trainer.state
             begun = state_hash([(state[kind.name], kind.element) for kind in known])
@@ -223,9 +223,9 @@ class _Comparison:
                 raise ReproError(f"{self.script}: the model is another one each time that the script is run: seed it")
 
     def _begin(self, trainer: Trainer, recipe: Recipe | None) -> tuple[Contraction, ...]:
-        """What a recipe does with the contractions. Before all steps: whether the others can be applied at all."""
+        """Returns the contractions of the first step. The f32 run also checks that every recipe can be applied."""
         if recipe is None:
-            # Either kind of program, of which the function gives the same kind.
+            # `apply_precision` requires one of the two program types; the union does not satisfy its type variable.
             program: Any = trainer.program
             for each in self.recipes:
                 apply_precision(program, each)
@@ -233,8 +233,8 @@ class _Comparison:
         return () if step is None else self._contractions(step, recipe)
 
     def _is_like_the_first(self, recipe: Recipe, step: int, contractions: tuple[Contraction, ...]) -> bool:
-        """Whether a step has the contractions of the first one. If not, a note says so: a table of errors by
-        contraction has no place for others."""
+        """Whether a step has the same contractions as the first step. If not, adds a note, because the table of errors
+        by contraction has only the contractions of the first step."""
         if self.is_divided:
             return False
         found = self.programs[step].hash == self.programs[1].hash
@@ -257,7 +257,7 @@ class _Comparison:
     def _sample(
         self, recipe: Recipe, trainer: Trainer, step: int, state: Mapping[str, np.ndarray], inputs: Sequence[np.ndarray]
     ) -> Sample:
-        """A step under the recipe and in f32, from the state and on the batch of the step that the trainer has run."""
+        """Recomputes a step under the recipe and in f32, from the state and batch of the step the trainer has run."""
         plain, program = self.programs[step], trainer.program
         assert isinstance(program, Program)
         exact_probe, _, exact = self._run_probe(plain, plain, None, state, inputs)
@@ -285,7 +285,7 @@ class _Comparison:
         state: Mapping[str, np.ndarray],
         inputs: Sequence[np.ndarray],
     ) -> tuple[Probe, dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """A probe of the step, the state after it, and its outputs."""
+        """Runs the probe of a step; returns the probe, the state after the step, and the outputs."""
         key = f"{plain.hash} {program.hash}"
         if key not in self.probes:
             probe = probe_of(plain, program, recipe)
@@ -306,7 +306,7 @@ class _Comparison:
 
 
 def _recipe(given: Recipe | str | Mapping[str, Any]) -> Recipe:
-    """A file whose recipe has no name gives it its own."""
+    """Returns the recipe; an unnamed recipe from a file is called after the file."""
     recipe = recipe_of(given)
     if not recipe.name and isinstance(given, str) and given.endswith(".json"):
         return dataclasses.replace(recipe, name=Path(given).stem)
@@ -314,7 +314,7 @@ def _recipe(given: Recipe | str | Mapping[str, Any]) -> Recipe:
 
 
 def _combined(tensors: Sequence[tuple[np.ndarray, str]]) -> bytes:
-    """One digest of all."""
+    """Returns one digest of all tensors."""
     return bytes.fromhex(combine_digests([tensor_digest(array, element) for array, element in tensors]))
 
 

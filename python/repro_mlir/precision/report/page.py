@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A comparison of recipes as one HTML page that needs nothing else: the data, and what draws it."""
+"""A comparison of recipes as a self-contained HTML page: the data, and the script that draws it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _MEASURES = {
 
 
 def page(data: Mapping[str, Any]) -> str:
-    """The page as HTML text.
+    """Returns the page as HTML text.
 
     Args:
-      data: what `Report.as_json` gives.
+      data: the result of `Report.as_json`.
     """
     script = str(data["script"])
     facts = (

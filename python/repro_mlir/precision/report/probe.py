@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Programs of a step that also return what its contractions read and give."""
+"""Programs of a step that also return the operands and results of its contractions."""
 
 from __future__ import annotations
 
@@ -28,18 +28,19 @@ _VALUE = "probe"
 _OF_BLOCKS = "repro.block_contraction"
 
 MEASURED = ("fprop", "dgrad", "wgrad", "product")
-"""The roles that are looked at."""
+"""The roles that are measured."""
 
 
 @dataclass(frozen=True)
 class ProbedOperand:
-    """Where what became of an operand is among the outputs.
+    """The outputs of a probe that contain the values of an operand.
 
     Attributes:
-      name: as a recipe has it.
-      format: what it became; of `forward` that of the forward pass.
-      before, after: the outputs with the values before and after.
-      blocks: the outputs with codes, scales and, where there is one, what the whole tensor has; empty without blocks.
+      name: the name of the operand, as a recipe spells it.
+      format: the format of the operand; `forward` is resolved to the format of the forward pass.
+      before, after: the names of the outputs with the values before and after quantization.
+      blocks: the names of the outputs with codes, scales and, if there is one, the tensor-wide scale; empty without
+        blocks.
     """
 
     name: str
@@ -50,11 +51,11 @@ class ProbedOperand:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The same for what is the same tensor in the same format."""
+        """A key that is equal for the same tensor in the same format."""
         return (self.before, self.after, *self.blocks)
 
     def statistics(self, outputs: Mapping[str, np.ndarray]) -> OperandStatistics:
-        """Of the values that a step gave."""
+        """Returns the statistics of the operand from the outputs of a step."""
         before, after = outputs[self.before], outputs[self.after]
         if not self.blocks:
             return number_statistics(self.format, before, after)
@@ -64,13 +65,13 @@ class ProbedOperand:
 
 @dataclass(frozen=True)
 class ProbedContraction:
-    """A contraction that is looked at.
+    """A contraction that is measured.
 
     Attributes:
-      number: its place among all contractions of the program.
-      result: the output with what it gives.
-      operands: those that do not stay f32, and that can be followed: what a Hadamard transform without blocks gives
-        cannot.
+      number: the index of the contraction in the program.
+      result: the name of the output with its result.
+      operands: the operands that do not stay in f32. An operand after a Hadamard transform without blocks is missing,
+        because its values cannot be traced back.
     """
 
     number: int
@@ -83,8 +84,8 @@ class Probe:
     """A step that also returns values of its contractions.
 
     Attributes:
-      program: the step; its state and first outputs are those that it had.
-      contractions: those of the roles `MEASURED`, in program order.
+      program: the step; its state and leading outputs are those of the original step.
+      contractions: the contractions of the roles `MEASURED`, in program order.
     """
 
     program: Program
@@ -92,17 +93,17 @@ class Probe:
 
 
 def probe_of(plain: Program, program: Program | None = None, recipe: Recipe | None = None) -> Probe:
-    """A step that returns values of its contractions.
+    """Returns a step that also returns values of its contractions.
 
     Args:
       plain: the step in f32.
       program: the same step in the precision of a recipe; by default `plain`.
-      recipe: which one.
+      recipe: the recipe of `program`.
     Raises:
-      ReproError: the steps have other contractions.
+      ReproError: the two steps have different contractions.
     """
     with ir.Context():
-        # Roles are those of the step in f32: a transform before a product hides what it is for.
+        # Roles are those of the step in f32, because a transform before a product hides its role.
         module = read_module(plain.data)
         described = describe(module, shape_of(plain, None))
         asked = requests(described, recipe or Recipe("f32", {}))
@@ -126,7 +127,7 @@ def probe_of(plain: Program, program: Program | None = None, recipe: Recipe | No
                 continue
             precision = asked[number]
             is_of_blocks = fold.name == _OF_BLOCKS
-            # (Q9) With scales that are factors of products, those of two tensors are multiplied last.
+            # (Q9) If scales are factors of the products, the two tensor-wide scales are multiplied last.
             is_multiplied = (
                 precision is not None
                 and precision.block_step == "scaled"
@@ -150,7 +151,7 @@ def probe_of(plain: Program, program: Program | None = None, recipe: Recipe | No
 
 
 def values_of(kind: TensorType, array: np.ndarray) -> np.ndarray:
-    """Floats as f32 values; codes and scales as unsigned integers."""
+    """Returns floats as f32 values (f64 unchanged), and codes and scales as unsigned integers."""
     if kind.element in ("f32", "f64"):
         return array
     if kind.element in ("bf16", "f16"):
@@ -160,7 +161,7 @@ def values_of(kind: TensorType, array: np.ndarray) -> np.ndarray:
 
 
 def _contractions(module: Any) -> Iterator[Any]:
-    """Those of `describe`, also where a recipe makes them contractions in blocks (Q4)."""
+    """Yields the contractions of `describe`, including those that a recipe turned into contractions in blocks (Q4)."""
     from repro_mlir._mlir_libs import _repro
 
     for function in module.body.operations:
@@ -170,7 +171,8 @@ def _contractions(module: Any) -> Iterator[Any]:
 
 
 def _block_order(fold: Any) -> list[int]:
-    """(Q4) Which dimensions of its result are those of a contraction in blocks: batch, rows, rows of the other one."""
+    """(Q4) Returns the position in the f32 result of each result dimension of a contraction in blocks: batch
+    dimensions, rows of the left factor, rows of the right factor."""
     maps = [
         [each.position for each in ir.AffineMapAttr(attribute).value.results if isinstance(each, ir.AffineDimExpr)]
         for attribute in ir.ArrayAttr(fold.attributes["indexing_maps"])
@@ -182,9 +184,9 @@ def _block_order(fold: Any) -> list[int]:
 
 
 def _moved_result(contraction: Any, is_multiplied: bool, order: Sequence[int]) -> Any:
-    """What a contraction in blocks gives, after the reshape and the transpose to what the step in f32 gives.
+    """Returns the result of a contraction in blocks, after the reshape and the transpose to the layout of the f32 step.
 
-    `is_multiplied`: an operation that multiplies it comes first.
+    If `is_multiplied`, an operation that multiplies the result comes first.
     """
     value = contraction.results[0]
     if is_multiplied:
@@ -195,7 +197,7 @@ def _moved_result(contraction: Any, is_multiplied: bool, order: Sequence[int]) -
 
 
 def _rounded(value: Any, format: str) -> Any:
-    """What a contraction gives, rounded as a recipe asks: by one operation to tf32, else by two, down and up."""
+    """Returns a result after its rounding to `format`: one operation for tf32, else two, which truncate and extend."""
     for _ in range({"f32": 0, "tf32": 1}.get(format, 2)):
         users = [use.owner for use in value.uses]
         if len(users) != 1 or users[0].operation.name != "linalg.generic":
@@ -205,7 +207,7 @@ def _rounded(value: Any, format: str) -> Any:
 
 
 def _factors(fold: Any) -> list[Any]:
-    """The two tensors that a contraction multiplies, in the order of the product."""
+    """Returns the two tensors that a contraction multiplies, in the order of the product."""
     return [fold.operands[number] for number in _factor_inputs(fold)]
 
 
@@ -221,14 +223,15 @@ def _factor_inputs(fold: Any) -> list[int]:
 
 
 def _values_of_codes(value: Any, format: Format) -> list[Any]:
-    """As `_quantized_values`, of the codes that a contraction in blocks reads: their values get an operation."""
+    """Returns the list of `_quantized_values` for codes that a contraction in blocks reads; adds their dequantization
+    if the program has none."""
     while (op := ir.OpResult(value).owner).name != "repro.quantize":
         value = op.operands[0]
     source, *tensor = list(op.operands)[: 1 + ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])[1]]
     codes, scales = op.results
     readers = (use.owner.operation for use in codes.uses)
     dequantize = next((each for each in readers if each.name == "repro.dequantize"), None)
-    # (Q2) A given scale is what the codes are read by already.
+    # (Q2) A delayed scale is an operand of the quantization only: `scales` contains what decodes the codes.
     if format.scale is None or not format.scale.has_tensor:
         tensor = []
     if dequantize is None:
@@ -239,7 +242,7 @@ def _values_of_codes(value: Any, format: Format) -> list[Any]:
 
 
 def _quantized_values(value: Any, format: Format) -> list[Any] | None:
-    """Before, after, and of blocks codes and scales, of what a contraction reads; None where it is not found."""
+    """Returns the values before and after quantization and, for blocks, codes and scales; None if not found."""
     while not isinstance(value, ir.BlockArgument):
         op = ir.OpResult(value).owner
         if op.name == "repro.dequantize":
@@ -261,7 +264,7 @@ def _quantized_values(value: Any, format: Format) -> list[Any] | None:
 
 
 def _returning(program: Program, module: Any, values: Mapping[str, Any]) -> Program:
-    """The program of a module, which it changes, with more outputs."""
+    """Returns the program of a module with additional outputs; modifies the module."""
     main = module.body.operations[0].operation
     (block,) = main.regions[0].blocks
     last = block.operations[len(block.operations) - 1].operation

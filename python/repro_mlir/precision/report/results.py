@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What a comparison of recipes found, and its two files."""
+"""The results of a comparison of recipes, and the two files that contain them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Operand:
     """An operand of a contraction in a sampled step.
 
     Attributes:
-      name: as a recipe has it.
-      format: what it became.
-      statistics: what that did.
+      name: the name of the operand, as a recipe spells it.
+      format: the format of the operand.
+      statistics: the effect of the format on the operand.
     """
 
     name: str
@@ -40,9 +40,9 @@ class ContractionSample:
     """A contraction in a sampled step.
 
     Attributes:
-      number: its position in `Run.contractions`.
-      result_sqnr_db: of its result, against that of the step in f32.
-      operands: those that do not stay f32.
+      number: the index in `Run.contractions`.
+      result_sqnr_db: the SQNR of the result, relative to that of the step in f32.
+      operands: the operands that do not stay in f32.
     """
 
     number: int
@@ -52,12 +52,12 @@ class ContractionSample:
 
 @dataclass(frozen=True)
 class Sample:
-    """A step of a run that was computed a second time, with the values of its contractions, and in f32 beside it.
+    """A step of a run that was recomputed, once with the values of its contractions and once in f32.
 
     Attributes:
-      step: its number, from 1.
-      loss, loss_f32: None where it is not finite.
-      contractions: of the roles fprop, dgrad, wgrad and product.
+      step: the number of the step, from 1.
+      loss, loss_f32: None for a loss that is not finite.
+      contractions: the contractions of the roles fprop, dgrad, wgrad and product.
     """
 
     step: int
@@ -68,14 +68,14 @@ class Sample:
 
 @dataclass(frozen=True)
 class Contraction:
-    """A contraction of the step, and what the recipe does with it.
+    """A contraction of the step, and what the recipe does to it.
 
     Attributes:
-      role, layer, location: as `ContractionPrecision` has them.
-      operands: names and what becomes of them.
-      result: to what its result is rounded.
-      accumulator: in which it adds (M4); empty for f32 (K1).
-      in_f32: whether all of it is left in f32.
+      role, layer, location: as in `ContractionPrecision`.
+      operands: the names and formats of the operands.
+      result: the type that the result is rounded to.
+      accumulator: the accumulator (M4); empty for f32 (K1).
+      in_f32: whether the contraction stays in f32 entirely.
     """
 
     role: str
@@ -89,7 +89,7 @@ class Contraction:
 
 @dataclass(frozen=True)
 class WeightError:
-    """A layer's weight at the end, against that of the run in f32: the 2-norm of the difference, relative."""
+    """The error of a layer's final weight: the 2-norm of the difference to the f32 run, relative to the f32 weight."""
 
     name: str
     relative_error: float | None
@@ -100,16 +100,16 @@ class Run:
     """The training under one recipe.
 
     Attributes:
-      recipe: its name; `f32` of the run that the others are compared with.
-      definition: the recipe as JSON; None of f32.
+      recipe: the name of the recipe; `f32` for the baseline run.
+      definition: the recipe as JSON; None for f32.
       program: the identity (H2) of the first step's program.
-      state: the hash (H3) of the state at the end.
-      losses: of each step, None where it is not finite.
-      first_nonfinite: the first step whose loss is not finite, None without one.
-      validation: steps, and the mean loss of the script's validation after them.
-      contractions: of the first step's program; empty of a step in microbatches.
-      weights: of the layers; empty of f32.
-      samples: of the sampled steps; empty of f32.
+      state: the hash (H3) of the final state.
+      losses: the loss of each step, None if it is not finite.
+      first_nonfinite: the first step whose loss is not finite, None if there is none.
+      validation: steps, and the mean loss of the script's validation after each of them.
+      contractions: the contractions of the first step's program; empty for a step in microbatches.
+      weights: the errors of the layers' weights; empty for f32.
+      samples: the sampled steps; empty for f32.
     """
 
     recipe: str
@@ -125,7 +125,7 @@ class Run:
 
     @property
     def loss(self) -> float | None:
-        """The last loss."""
+        """The loss of the last step."""
         return self.losses[-1]
 
 
@@ -134,13 +134,13 @@ class Report:
     """The same training under f32 and under recipes.
 
     Attributes:
-      script: the name of its file.
-      steps: how many were trained.
-      sampled: the steps that were looked at.
-      target: what ran them.
-      initial_state: the hash (H3) of the state that all began with.
-      note: what was left out, and why; empty for nothing.
-      runs: f32 first.
+      script: the file name of the script.
+      steps: the number of training steps.
+      sampled: the sampled steps.
+      target: the target that ran the steps.
+      initial_state: the hash (H3) of the initial state of all runs.
+      note: what was left out, and why; empty if nothing was.
+      runs: the runs; f32 is the first.
     """
 
     script: str
@@ -152,14 +152,14 @@ class Report:
     runs: tuple[Run, ...] = field(repr=False)
 
     def as_json(self) -> dict[str, Any]:
-        """As docs/precision-report.schema.json says."""
+        """Returns the report in the format of docs/precision-report.schema.json."""
         return {"format": FORMAT, **dataclasses.asdict(self)}
 
     def write(self, folder: str | Path) -> tuple[Path, Path]:
-        """Writes page and data into a folder, which is made where there is none; what they are called.
+        """Writes the page and the data into a folder, which is created if it does not exist; returns their paths.
 
         Raises:
-          ReproError: they cannot be written.
+          ReproError: the files cannot be written.
         """
         path = make_folder(folder)
         text = json.dumps(self.as_json(), allow_nan=False)
@@ -169,7 +169,7 @@ class Report:
 
 
 def make_folder(folder: str | Path) -> Path:
-    """A folder that is there afterwards. ReproError where none can be made."""
+    """Creates a folder if it does not exist. Raises ReproError if it cannot be created."""
     path = Path(folder)
     try:
         path.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What a format does with an operand, counted from the values before and after it and from the codes and scales."""
+"""Statistics of what a format does to an operand, from the values before and after it and from codes and scales."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ from repro_mlir.reference.low_precision.block_scales import (
 )
 
 Decibel = float | Literal["exact"] | None
-"""A ratio in dB; `exact` where there is no error, None where it is not defined."""
+"""A ratio in dB; `exact` if there is no error, None if the ratio is undefined."""
 
 _DIGITS = 6
-"""Digits of a ratio, so that it is the same wherever the logarithm is computed."""
+"""The number of digits a ratio is rounded to, so that it does not depend on the platform's logarithm."""
 
 
 @dataclass(frozen=True)
 class Histogram:
-    """How many elements have which exponent, floor(log2 |x|).
+    """The number of elements per exponent, floor(log2 |x|).
 
     Attributes:
       first: the least exponent.
-      counts: from that one on.
+      counts: the number of elements for `first` and each following exponent.
     """
 
     first: int
@@ -58,11 +58,11 @@ class Histogram:
 
 @dataclass(frozen=True)
 class FormatRange:
-    """Which exponents a format can hold; of blocks that depends on their scales.
+    """The exponents that a format can represent; for blocks, they depend on the scales.
 
     Attributes:
-      least, greatest: of the least and the greatest value above 0; of blocks under the median of the scales.
-      lowest, highest: of blocks: under the least scale, and under the greatest.
+      least, greatest: the exponents of the least and the greatest positive value; for blocks under the median scale.
+      lowest, highest: for blocks, `least` under the least scale, and `greatest` under the greatest scale.
     """
 
     least: int
@@ -73,13 +73,13 @@ class FormatRange:
 
 @dataclass(frozen=True)
 class BlockStatistics:
-    """Of the blocks of an operand, and their scales.
+    """Statistics of the blocks of an operand and their scales.
 
     Attributes:
-      count: how many blocks there are.
-      zero: those of zeros alone, which count nowhere else.
-      least, greatest: those whose scale is the least or the greatest that the rule can give.
-      nan: those whose scale is NaN.
+      count: the number of blocks.
+      zero: the number of blocks of zeros alone, which the other fields do not count.
+      least, greatest: the number of blocks whose scale is the least or the greatest that the rule can give.
+      nan: the number of blocks whose scale is NaN.
     """
 
     count: int
@@ -91,19 +91,19 @@ class BlockStatistics:
 
 @dataclass(frozen=True)
 class OperandStatistics:
-    """What a format does with an operand.
+    """Statistics of what a format does to an operand.
 
     Attributes:
-      elements: how many there are; `zeros`, `infinities` and `nans` of them before.
-      nans_after: NaNs in what is read.
-      saturated: elements that are larger than what the format holds: more than half a step above the greatest value,
-        under the scale of their block; of a format with infinities, what becomes one.
-      underflowed: elements that become 0, and were none.
-      sqnr_db: of the values that are read, against those before.
-      bytes: of codes and scales, packed; `bytes_f32` of the operand in f32.
-      blocks: None for formats without.
-      histogram: of the elements before, without zeros, infinities and NaNs; None where there is none.
-      range: of the format; None where all blocks are zero or NaN.
+      elements: the number of elements; `zeros`, `infinities` and `nans` count those among them before quantization.
+      nans_after: the number of NaNs in the values that are read.
+      saturated: elements out of range: more than half a step above the format's greatest value, under the scale of
+        their block; for a format with infinities, finite elements that become infinite.
+      underflowed: nonzero elements that become 0.
+      sqnr_db: the SQNR of the values that are read, relative to the values before.
+      bytes: the size of packed codes and scales; `bytes_f32` is the size of the operand in f32.
+      blocks: None for formats without blocks.
+      histogram: exponents of the elements before, without zeros, infinities and NaNs; None if no element is left.
+      range: the range of the format; None if all blocks are zero or NaN.
     """
 
     elements: int
@@ -123,8 +123,8 @@ class OperandStatistics:
 
 @float_environment()
 def sqnr_db(reference: np.ndarray, values: np.ndarray) -> Decibel:
-    """The power of `reference` over that of the difference, in dB; None where an element of them is not finite, or
-    `reference` is 0."""
+    """Returns the ratio of the power of `reference` to that of the difference, in dB; None if an element is not finite
+    or `reference` is 0."""
     exact, given = np.asarray(reference, np.float64), np.asarray(values, np.float64)
     if not (np.isfinite(exact).all() and np.isfinite(given).all()):
         return None
@@ -137,7 +137,7 @@ def sqnr_db(reference: np.ndarray, values: np.ndarray) -> Decibel:
 
 @float_environment()
 def relative_error(reference: np.ndarray, values: np.ndarray) -> float | None:
-    """The 2-norm of the difference over that of `reference`; None as of `sqnr_db`."""
+    """Returns the 2-norm of the difference relative to that of `reference`; None as for `sqnr_db`."""
     exact, given = np.asarray(reference, np.float64), np.asarray(values, np.float64)
     if not (np.isfinite(exact).all() and np.isfinite(given).all()):
         return None
@@ -152,7 +152,7 @@ def _rounded(x: float) -> float:
 
 
 def _sum_of_squares(x: np.ndarray) -> float:
-    """By halves, so that it is the same on every processor: the order of NumPy's own sums is not."""
+    """Sums pairwise in a fixed order, because the order of NumPy's own sums depends on the processor."""
     x = x.ravel() * x.ravel()
     while len(x) > 1:
         half = len(x) // 2
@@ -166,10 +166,10 @@ def _sum_of_squares(x: np.ndarray) -> float:
 
 @float_environment()
 def number_statistics(format: Format, before: np.ndarray, after: np.ndarray) -> OperandStatistics:
-    """Of a format without scales.
+    """Returns the statistics of a format without scales.
 
     Args:
-      before, after: f32 values of one shape.
+      before, after: f32 values of the same shape.
     """
     element = FORMATS[format.element]
     saturated = np.isfinite(before) & np.isinf(after)
@@ -188,11 +188,11 @@ def block_statistics(
     tensor: np.ndarray | None,
     after: np.ndarray,
 ) -> OperandStatistics:
-    """Of a format of blocks.
+    """Returns the statistics of a block format.
 
     Args:
       before: the f32 values that were quantized, [..., m, n].
-      codes, scales, tensor: as `Quantized` has them.
+      codes, scales, tensor: as in `Quantized`.
       after: the values of the codes.
     """
     to = reference_format(format)
@@ -214,7 +214,7 @@ def block_statistics(
     values = decode(codes, element).astype(np.float64)
     step = 2.0 ** (element.max_exponent - element.fraction_bits)
     top = np.where(values < 0, -_extreme(element, -1), _extreme(element, 1))
-    # |x| against |after| * (top + step / 2) / top; both products are exact in f64.
+    # Compares |x| with |after| * (top + step / 2) / top; both products are exact in f64.
     is_beyond = np.abs(before).astype(np.float64) * top > np.abs(after).astype(np.float64) * (top + step / 2)
     saturated = (np.abs(values) == top) & (after != 0) & is_beyond
     size = -(-codes.size * element.width // 8) + scales.size * scales.dtype.itemsize
@@ -224,7 +224,7 @@ def block_statistics(
 
 
 def reference_format(format: Format) -> BlockFormat:
-    """A format of blocks as the reference has it; its rounding is left out, since nothing is rounded here."""
+    """Returns the block format of the reference. Its rounding is omitted, since nothing is rounded here."""
     assert format.scale is not None and format.tile is not None
     given = format.scale
     rule = SCALE_RULES["given" if given.is_delayed else given.rule]
@@ -236,12 +236,12 @@ def reference_format(format: Format) -> BlockFormat:
 
 
 def _stored_bits(element: Element) -> int:
-    """Bits of an element in memory: tf32 is kept as f32."""
+    """The number of bits of an element in memory: tf32 is stored as f32."""
     return 32 if element.name == "tf32" else element.width
 
 
 def _extreme(element: Element, sign: int) -> float:
-    """The greatest value, or the least one."""
+    """Returns the greatest value for a positive sign, the least value for a negative one."""
     if isinstance(element, FixedFormat):
         integer = element.largest_integer + (sign < 0 and not element.symmetric)
         return sign * integer * 2.0**element.least_place
@@ -249,20 +249,20 @@ def _extreme(element: Element, sign: int) -> float:
 
 
 def _limits(rule: ScaleRule, scales: np.ndarray, amax: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Which blocks have the least scale that the rule gives, and which the greatest."""
+    """Returns which blocks have the least scale of the rule, and which have the greatest."""
     if isinstance(rule, PowerOfTwo):
         return scales == 0, scales == E8M0_NAN - 1
     if isinstance(rule, Single):
         return amax < np.float64(rule.least), np.zeros(amax.shape, np.bool_)
     if isinstance(rule, Given):
         return np.zeros(amax.shape, np.bool_), np.zeros(amax.shape, np.bool_)
-    # Both rules by quotient keep a scale from 2^-6 on, which is the code 8.
+    # Both quotient rules keep scales at or above 2^-6, which is the code 8.
     least = 8 if isinstance(rule, TwoLevelQuotient | OneLevelQuotient) else 0
     return scales == least, scales == F8E4M3FN.largest
 
 
 def _effective_scales(to: BlockFormat, scales: np.ndarray, tensor: np.ndarray | None) -> np.ndarray:
-    """By what the value of a code is multiplied in each block."""
+    """Returns the factor that the values of the codes are multiplied by, per block."""
     one = round_elements(np.ones(scales.shape, np.float32), to.element)
     return dequantize(Quantized(one, scales, tensor), dataclasses.replace(to, tile=(1, 1)))
 
@@ -271,7 +271,7 @@ def _range(element: Element, scales: np.ndarray) -> FormatRange | None:
     found = np.sort(scales[np.isfinite(scales) & (scales != 0)].astype(np.float64))
     if not len(found):
         return None
-    # Products are exact in f64; a scale that is no power of two may carry the greatest value into the next exponent.
+    # Products are exact in f64; a scale that is not a power of two may carry the greatest value into the next exponent.
     least, greatest = _exponents(2.0**element.least_place * found), _exponents(_extreme(element, 1) * found)
     middle = len(found) // 2
     return FormatRange(int(least[middle]), int(greatest[middle]), int(least[0]), int(greatest[-1]))
