@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Scalar operations on floats, bit by bit (S1) to (S4), over whole arrays.
+"""Scalar float operations (S1) to (S4), bit-exact, on whole arrays.
 
-numpy's own +, -, *, /, sqrt, floor, ceil, trunc, rint and fmod on float32 and float64 are the IEEE 754 operations;
-this module adds those that numpy lacks or does not define for NaN and -0. Operands broadcast.
+NumPy's own +, -, *, /, sqrt, floor, ceil, trunc, rint and fmod on float32 and float64 are the IEEE 754 operations; this
+module adds the operations that NumPy lacks or does not define for NaN and -0. Operands broadcast.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import numpy as np
 
 from repro_mlir.base.numerics.formats import ElementType, round_to_format, sign_extend
 
-# The smallest normal f32. A result of at most this size may be rounded at another place than the 24th bit.
+# The smallest normal f32. A result of at most this magnitude may be rounded at a bit other than the 24th.
 _F32_TINY = np.float32(2.0**-126)
 
 
 def fma(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """a * b + c in one rounding (S1), on arrays that are all float32 or all float64."""
+    """Returns a * b + c with one rounding (S1), for arrays that are all float32 or all float64."""
     a, b, c = np.asarray(a), np.asarray(b), np.asarray(c)
     if not a.dtype == b.dtype == c.dtype:
         raise TypeError(f"expected operands of one dtype, got {a.dtype}, {b.dtype} and {c.dtype}")
@@ -28,8 +28,8 @@ def fma(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
 
 
 def _fma_f32(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    # The product of two f32 is exact in f64. Rounding the f64 sum again to f32 goes wrong only if that sum lies exactly
-    # on the boundary between two f32, so only those sums are looked at again.
+    # The product of two f32 is exact in f64. Rounding the f64 sum again to f32 can be wrong only if that sum lies
+    # exactly midway between two f32 values, or if the result is that small; only these elements are recomputed.
     product = np.multiply(a, b, dtype=np.float64)
     total = np.asarray(product + c)
     result = total.astype(np.float32)
@@ -47,16 +47,16 @@ def _fma_f32(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
 
 
 def _two_sum(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Knuth's sum and its exact error, for sums that do not overflow."""
+    """Returns Knuth's sum and its exact error, for sums that do not overflow."""
     total = x + y
     y_part = total - x
     return total, (x - (total - y_part)) + (y - y_part)
 
 
 def _sum_to_odd(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """x + y in f64 rounded to odd: an inexact sum gets the neighbour whose last bit is 1 (Boldo and Melquiond).
+    """Returns x + y in f64, rounded to odd: the neighbour of an inexact sum whose last bit is 1 (Boldo and Melquiond).
 
-    Rounding that again, to a format with at least two bits less, gives the correctly rounded sum.
+    Rounding the result again, to a format with at least two bits less, gives the correctly rounded sum.
     """
     total, error = _two_sum(x, y)
     bits = total.view(np.int64)
@@ -66,7 +66,7 @@ def _sum_to_odd(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _split(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Dekker's split of an f64 into two of 26 bits, for magnitudes below 2^996."""
+    """Returns Dekker's split of an f64 into two parts of 26 bits, for magnitudes below 2^996."""
     scaled = x * 134217729.0
     high = scaled - (scaled - x)
     return high, x - high
@@ -75,7 +75,7 @@ def _split(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _fma_f64(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     a, b, c = np.broadcast_arrays(a, b, c)
     product = a * b
-    plain = np.asarray(product + c)  # right where a * b is an exact zero, or an operand is not finite
+    plain = np.asarray(product + c)  # correct if a * b is an exact zero, or if an operand is not finite
     finite = np.isfinite(a) & np.isfinite(b)
     factors = (a != 0) & (b != 0)
     result = np.where(finite & ~np.isfinite(c), c, plain)
@@ -86,8 +86,8 @@ def _fma_f64(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     def within(x: np.ndarray, bound: float) -> np.ndarray:
         return (np.abs(x) <= bound) & (np.abs(x) >= 1 / bound)
 
-    # Within these bounds nothing below can overflow or fall below the last place of a subnormal, so that the
-    # error-free transformations are error-free.
+    # Within these bounds nothing below overflows or falls below the last bit of a subnormal, so the error-free
+    # transformations are exact.
     fast = work & within(a, 2.0**400) & within(b, 2.0**400) & ((c == 0) | within(c, 2.0**800))
     if fast.any():
         x, y, z = a[fast], b[fast], c[fast]
@@ -97,7 +97,7 @@ def _fma_f64(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
         z_high, z_low = _two_sum(z, low)
         total, rest = _two_sum(high, z_high)
         result[fast] = total + _sum_to_odd(z_low, rest)
-        # An exact cancellation is +0, which two-sum of an exact zero also gives; a zero z leaves no zero result.
+        # An exact cancellation gives +0, and so does two-sum of an exact zero. For c = 0 the product is nonzero.
     slow = work & ~fast
     if slow.any():
         triples = zip(a[slow].tolist(), b[slow].tolist(), c[slow].tolist(), strict=True)
@@ -108,46 +108,46 @@ def _fma_f64(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
 def _fma_exact(a: float, b: float, c: float) -> float:
     exact = Fraction(a) * Fraction(b) + Fraction(c)
     if exact == 0:
-        return 0.0  # of a product that is not zero and its negative
+        return 0.0  # the sum of a nonzero product and its negative
     try:
-        value = float(exact)  # correctly rounded by Python, subnormals too
+        value = float(exact)  # correctly rounded by Python, including subnormals
     except OverflowError:
         return float("inf") if exact > 0 else float("-inf")
     return -0.0 if value == 0 and exact < 0 else value
 
 
 def maximum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """(S2) IEEE 754-2019 maximum: NaN wins, -0 < +0."""
+    """(S2) IEEE 754-2019 maximum: NaN if an operand is NaN, and -0 < +0."""
     first = (a > b) | ((a == b) & ~np.signbit(a))
     return np.where(np.isnan(a) | np.isnan(b), a.dtype.type(np.nan), np.where(first, a, b))
 
 
 def minimum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """(S2) IEEE 754-2019 minimum: NaN wins, -0 < +0."""
+    """(S2) IEEE 754-2019 minimum: NaN if an operand is NaN, and -0 < +0."""
     first = (a < b) | ((a == b) & np.signbit(a))
     return np.where(np.isnan(a) | np.isnan(b), a.dtype.type(np.nan), np.where(first, a, b))
 
 
 def remainder(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """(S4) The exact remainder of truncated division, with the dividend's sign, also for zero."""
+    """(S4) The exact remainder of truncated division; it has the dividend's sign, even if it is zero."""
     return np.copysign(np.fmod(a, b), a)
 
 
 def round_half_away(x: np.ndarray) -> np.ndarray:
-    """(S4) The nearest integer, halfway cases away from zero."""
+    """(S4) The nearest integer; halfway cases round away from zero."""
     whole = np.trunc(x)
-    # The difference is exact: x has a fraction only where its last place is below 1.
+    # The difference is exact: x has a fraction only if its last bit is below 1.
     away = np.abs(x - whole) >= 0.5
     return np.where(away, whole + np.copysign(x.dtype.type(1), x), whole)
 
 
 def copysign(magnitude: np.ndarray, sign: np.ndarray) -> np.ndarray:
-    """(S4) The magnitude with the other's sign; (V4) a NaN's sign reads as plus."""
+    """(S4) The magnitude with the sign of `sign`; (V4) the sign of a NaN counts as plus."""
     return np.copysign(magnitude, np.where(np.isnan(sign), sign.dtype.type(1), sign))
 
 
 def to_integer(x: np.ndarray, width: int, signed: bool) -> np.ndarray:
-    """(S3) Toward zero, saturating to `width` bits, NaN to 0; gives sign-extended int64 (bool for i1)."""
+    """(S3) Rounds toward zero and saturates to `width` bits, NaN to 0; returns sign-extended int64 (bool for i1)."""
     wide = np.trunc(np.asarray(x, np.float64))
     low, high = (-(2 ** (width - 1)), 2 ** (width - 1) - 1) if signed else (0, 2**width - 1)
     inside = (wide >= low) & (wide < float(high + 1))
@@ -162,14 +162,14 @@ def to_integer(x: np.ndarray, width: int, signed: bool) -> np.ndarray:
 
 
 def from_integer(x: np.ndarray, to: ElementType, width: int, signed: bool) -> np.ndarray:
-    """(S3) An integer of `width` bits (sign-extended int64, or bool) to a float, in one rounding to nearest even."""
+    """(S3) Converts a `width`-bit integer (sign-extended int64, or bool) to a float, rounded once to nearest even."""
     value = -x.astype(np.int64) if x.dtype == np.bool_ else x
     if not signed and width < 64:
         value = value & np.int64((1 << width) - 1)
     unsigned = not signed and width == 64
     if to.width >= 32:
         return (value.view(np.uint64) if unsigned else value).astype(to.dtype)
-    # With everything below the 48th bit squeezed into one sticky bit the value is exact in f64 and rounds the same.
+    # With the low 16 bits replaced by one sticky bit, the value is exact in f64 and rounds to the same result.
     negative = (value < 0) & (not unsigned)
     magnitude = np.where(negative, -value, value).view(np.uint64)
     sticky = ((magnitude & np.uint64(0xFFFF)) != 0).astype(np.uint64) << np.uint64(16)
@@ -179,7 +179,7 @@ def from_integer(x: np.ndarray, to: ElementType, width: int, signed: bool) -> np
 
 
 def convert(x: np.ndarray, source: ElementType, to: ElementType, saturate: bool = False) -> np.ndarray:
-    """A float as another float type: exact if `to` is wider, else (S3) rounded once to nearest even."""
+    """Converts a float to another float type: exact if `to` is wider, else (S3) rounded once to nearest even."""
     if to.is_storage:
         return x if source == to else round_to_format(x, to, saturate)
     return x.astype(to.dtype)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tensors in blocks, (Q1) to (Q4), two codes in a byte (Q7), and contractions in accumulators (M5)."""
+"""Tensors in blocks (Q1) to (Q4), two codes per byte (Q7), and contractions with accumulators (M5)."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ Environment = dict[int, np.ndarray]
 
 
 def _scales(bits: np.ndarray, element: ElementType) -> np.ndarray:
-    """Scales as the oracle gives and takes them, codes or float32, as the interpreter holds them."""
+    """Returns scales as the interpreter represents them, from the codes or float32 of low_precision."""
     return bits if element == F32 else from_bits(bits, element)
 
 
 def quantize(op: Operation, env: Environment) -> list[np.ndarray]:
-    """repro.quantize"""
+    """Evaluates repro.quantize."""
     form: StoredFormat = op.attributes["format"]
     x, *others = (env[n] for n in op.operands)
     tensor = others.pop(0) if form.takes_tensor else None
@@ -54,7 +54,7 @@ def quantize(op: Operation, env: Environment) -> list[np.ndarray]:
 
 
 def dequantize(op: Operation, env: Environment) -> list[np.ndarray]:
-    """repro.dequantize"""
+    """Evaluates repro.dequantize."""
     form: StoredFormat = op.attributes["format"]
     codes, scales, *others = (env[n] for n in op.operands)
     held = scales if form.scale_element == F32 else to_bits(scales, form.scale_element)
@@ -64,7 +64,7 @@ def dequantize(op: Operation, env: Environment) -> list[np.ndarray]:
 
 
 def pack_codes(op: Operation, env: Environment) -> list[np.ndarray]:
-    """repro.pack_codes"""
+    """Evaluates repro.pack_codes."""
     (kind,), (of,) = op.operand_types, op.result_types
     codes = to_bits(env[op.operands[0]], kind.element)
     packed = codes[..., ::2].astype(np.uint8)
@@ -74,7 +74,7 @@ def pack_codes(op: Operation, env: Environment) -> list[np.ndarray]:
 
 
 def unpack_codes(op: Operation, env: Environment) -> list[np.ndarray]:
-    """repro.unpack_codes"""
+    """Evaluates repro.unpack_codes."""
     (kind,), (of,) = op.operand_types, op.result_types
     packed = to_bits(env[op.operands[0]], kind.element)
     codes = np.stack([packed & 15, packed >> 4], -1).reshape(*packed.shape[:-1], 2 * packed.shape[-1])
@@ -88,16 +88,16 @@ def _format(kind: ValueType, fraction_bits: int) -> Format:
 
 
 def block_contraction(op: Operation, env: Environment) -> list[np.ndarray]:
-    """repro.block_contraction, (Q4) with exact dot products and (M5) with an accumulator."""
+    """Evaluates repro.block_contraction, (Q4) with exact dot products and (M5) with an accumulator."""
     *kinds, _ = op.operand_types
     x, x_scales, y, y_scales, init = (env[n] for n in op.operands)
-    # Of integers the product has the fraction bits: they are those of x.
+    # For integers, `fraction_bits` applies to the product; it is attributed to x.
     bits = op.attributes.get("fraction_bits") or 0
     of = _format(kinds[0], bits), _format(kinds[2], 0)
     first, second = (to_bits(each, kind.element) for each, kind in ((x, kinds[0]), (y, kinds[2])))
     block, rows, by = op.attributes["block"], op.attributes["rows"], op.attributes.get("accumulator")
     is_scaled = op.attributes["step"] == "scaled"
-    # Rows that share a scale may be more than there are.
+    # The number of rows that share a scale may exceed the number of rows.
     scales = [
         np.repeat(_scale_bits(each, kind) if is_scaled else _magnitude(each, kind), min(count, extent), axis=-2)[
             ..., :extent, :
@@ -122,10 +122,10 @@ def _scale_bits(scales: np.ndarray, kind: ValueType) -> np.ndarray:
 
 
 def _scale_format(kind: ValueType) -> BinaryFormat | None:
-    """(M2) The format of scales that are factors; f8E8M0FNU is None."""
+    """(M2) The format of scales that are factors of the products; None for f8E8M0FNU."""
     return F8E4M3FN if kind.element.name == F8E4M3FN.name else None
 
 
 def _magnitude(scales: np.ndarray, kind: ValueType) -> np.ndarray:
-    """(Q1) Of a scale in f8E4M3FN the sign is not read."""
+    """(Q1) Returns the scales; the sign of a scale in f8E4M3FN is ignored."""
     return np.abs(scales) if kind.element.name == "f8E4M3FN" else scales

@@ -17,10 +17,10 @@ _INDEX_OPS = ("linalg.index", "repro.index")
 
 
 class CompiledBody:
-    """A block that takes arrays for its arguments and gives the arrays that it yields.
+    """A callable that evaluates a region's block: arrays for the arguments in, arrays of the yielded values out.
 
-    With `leave_out`, an operation of the block that only the terminator uses, the block yields that operation's
-    operands instead, but for those that are the block's argument `without`.
+    `leave_out` is an operation that only the terminator uses. It is not evaluated: the callable returns its operands
+    instead, except the block argument `without`.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What each element-wise operation of a canonical program does to arrays that broadcast against each other."""
+"""The element-wise operations of canonical programs, on arrays that broadcast against each other."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from repro_mlir.reference import arithmetic, functions, integers
 from repro_mlir.reference.program import Operation
 
 Evaluate = Callable[..., Any]
-"""Takes an array per operand; gives the array of the result, or a tuple with one per result."""
+"""Maps an array per operand to the array of the result, or to a tuple with one array per result."""
 
 
 def evaluator(op: Operation) -> Evaluate:
-    """The meaning of an operation."""
+    """Returns the function that evaluates an operation."""
     if op.constant is not None:
         constant = op.constant
         return lambda: constant
@@ -36,12 +36,12 @@ def _kind(op: Operation) -> ElementType:
 
 
 def _function(op: Operation) -> Evaluate:
-    """(S5)"""
+    """(S5) Evaluates an elementary function."""
     return _float(functools.partial(functions.evaluate, op.name.removeprefix("repro.")))(op)
 
 
 def _float(function: Callable[..., np.ndarray]) -> Callable[[Operation], Evaluate]:
-    """An operation that rounds its result, to f32 or f64."""
+    """Wraps an operation that rounds its result to f32 or f64."""
 
     def make(op: Operation) -> Evaluate:
         if _kind(op).is_storage:
@@ -56,12 +56,12 @@ def _exact(function: Callable[..., np.ndarray]) -> Callable[[Operation], Evaluat
 
 
 def _signed(x: np.ndarray) -> np.ndarray:
-    """An integer array as int64, with i1 true as -1 (V1)."""
+    """Returns an integer array as int64, with i1 true as -1 (V1)."""
     return -x.astype(np.int64) if x.dtype == np.bool_ else x
 
 
 def _integer(function: Callable[..., np.ndarray]) -> Callable[[Operation], Evaluate]:
-    """An operation on int64 whose result wraps to the width; `function` takes no width."""
+    """Wraps an operation on int64 whose result wraps to the width; `function` does not receive the width."""
 
     def make(op: Operation) -> Evaluate:
         width = _kind(op).width
@@ -71,7 +71,7 @@ def _integer(function: Callable[..., np.ndarray]) -> Callable[[Operation], Evalu
 
 
 def _sized(function: Callable[..., np.ndarray]) -> Callable[[Operation], Evaluate]:
-    """The same, of a function that takes the width last."""
+    """Wraps an operation as `_integer` does, for a function whose last argument is the width."""
 
     def make(op: Operation) -> Evaluate:
         width = _kind(op).width

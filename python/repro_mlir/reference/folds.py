@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Ordered folds (F1) to (F7) and scans (D3), literally, over arrays of independent results.
+"""Ordered folds (F1) to (F7) and scans (D3), implemented literally, over arrays of independent results.
 
-Every array has the folded elements along axis 0, the independent results along the others.
+All arrays have the folded elements along axis 0 and the independent results along the other axes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Combine = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """The op of (F2) and (F3), on two arrays of accumulators."""
 
 Step = Callable[[np.ndarray, int, int], np.ndarray]
-"""step(acc, t, count): element t + i met by the accumulators acc[i], for i below count = len(acc)."""
+"""step(acc, t, count) combines the accumulator acc[i] with element t + i, for i below count = len(acc)."""
 
 SCAN_CHUNK = 512
 SCATTER_CHUNK = 512
@@ -39,28 +39,28 @@ class Order:
 
 @dataclass(frozen=True)
 class AnyOrder:
-    """(F5) `#repro.any_order`: all orders give the same result."""
+    """(F5) `#repro.any_order`: every order gives the same result."""
 
 
 @dataclass(frozen=True)
 class Sequential:
-    """(F6) `#repro.sequential`: from init itself, element after element."""
+    """(F6) `#repro.sequential`: starts from init itself, one element after the other."""
 
 
 @dataclass(frozen=True)
 class Exact:
-    """(K4) `#repro.exact`: a contraction of integers of so many digits of eight bits."""
+    """(K4) `#repro.exact`: a contraction of integers that have `digits` digits of eight bits."""
 
     digits: int
 
 
 @dataclass(frozen=True)
 class Accumulated:
-    """(M4) `#repro.fdpa`: a contraction in an accumulator of matrix units.
+    """(M4) `#repro.fdpa`: a contraction with an accumulator of matrix units.
 
     Attributes:
       accumulator: the rule by which blocks of products are added.
-      chunk: elements of a chain of blocks, whose totals add up in f32; 0 for all.
+      chunk: the number of elements in a chain of blocks; the totals of the chains are added in f32. 0 for all.
       from_init: whether the chain begins with init, which is then not added at the end.
     """
 
@@ -72,23 +72,23 @@ class Accumulated:
 FoldOrder = Order | AnyOrder | Sequential | Exact | Accumulated
 
 ONE_OF_ANY = Order(chunk=8192, lanes=64, run=0, refold=False)
-"""(F5) One of the orders that all give the same result."""
+"""(F5) An arbitrary choice among the orders, which all give the same result."""
 
 EXACT_TERMS = 1 << 18
-"""(K4) So many products of 22 bits add up in an int64."""
+"""(K4) The number of 22-bit by 22-bit products whose sum fits in an int64."""
 
 
 def _integers(x: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:
-    """(K4) The integers of finite x, and the exponents e of the columns."""
-    # frexp: |x| = m * 2^e with m below 1, and e = 0 for 0.
+    """(K4) Returns the integers of finite x, and the exponents e of the columns."""
+    # frexp returns m and e with |x| = m * 2^e and m < 1; e is 0 for 0.
     exponent = np.frexp(np.abs(x).max(axis=0))[1]
     return np.rint(np.ldexp(x.astype(np.float64), bits - exponent)).astype(np.int64), exponent
 
 
 def exact_contraction(x: np.ndarray, y: np.ndarray, digits: int) -> np.ndarray:
-    """(K4) The total of x[t] * y[t] over axis 0, before init is added.
+    """(K4) Returns the total of x[t] * y[t] over axis 0, before init is added.
 
-    `x` and `y` are f32 of shape [n, ...], n from 1 to EXACT_TERMS; the result is f32.
+    `x` and `y` are f32 of shape [n, ...], with n from 1 to EXACT_TERMS; the result is f32.
     """
     bits = 8 * digits - 2
     finite = (np.isfinite(x) & np.isfinite(y)).all(axis=0)
@@ -102,9 +102,9 @@ def exact_contraction(x: np.ndarray, y: np.ndarray, digits: int) -> np.ndarray:
 def accumulated_contraction(
     x: np.ndarray, y: np.ndarray, of: tuple[BinaryFormat, BinaryFormat], init: np.ndarray, order: Accumulated
 ) -> np.ndarray:
-    """(M4) init and the total of x[t] * y[t] over axis 0, not yet rounded to the type of the result.
+    """(M4) Returns init plus the total of x[t] * y[t] over axis 0, before rounding to the result type.
 
-    `x` and `y` are f32 of shape [n, ...], n > 0, of the formats `of`; `init` has the shape of the results.
+    `x` and `y` are f32 of shape [n, ...], n > 0, with values of the formats `of`; `init` has the shape of the results.
     """
     n = len(x)
     x, y = np.moveaxis(x, 0, -1), np.moveaxis(y, 0, -1)
@@ -122,7 +122,7 @@ def accumulated_contraction(
 def ordered_fold(
     order: Order, extents: Sequence[int], start: np.ndarray, init: np.ndarray, step: Step, combine: Combine
 ) -> np.ndarray:
-    """Folds the elements that `step` knows, numbered row-major over the reduction `extents`, into `init`.
+    """Folds elements, numbered row-major over the reduction `extents` and read by `step`, into `init`.
 
     `start` is the start value (F4), a 0-d array of the accumulator's dtype; `init` has the shape of the results.
     """
@@ -151,7 +151,7 @@ def _chunk_results(order: Order, n: int, run: int, start: np.ndarray, step: Step
         lanes = np.repeat(start[np.newaxis], order.lanes, axis=0)
         t = first
         while t < end:
-            # Neighbours in one run go to neighbouring lanes, so they are taken together.
+            # Neighbours in one run go to neighbouring lanes, so they are evaluated together.
             lane = t % run % order.lanes
             count = min(order.lanes - lane, run - t % run, end - t)
             lanes[lane : lane + count] = step(lanes[lane : lane + count], t, count)
@@ -165,7 +165,7 @@ def _chunk_results(order: Order, n: int, run: int, start: np.ndarray, step: Step
 
 
 def scan(elements: np.ndarray, combine: Combine) -> np.ndarray:
-    """(D3) The inclusive prefix reduction along axis 0."""
+    """(D3) Returns the inclusive prefix reduction along axis 0."""
     results = np.empty_like(elements)
     carry: np.ndarray | None = None
     for first in range(0, len(elements), SCAN_CHUNK):
@@ -182,10 +182,10 @@ def scan(elements: np.ndarray, combine: Combine) -> np.ndarray:
 def grouped_fold(
     groups: np.ndarray, elements: np.ndarray, start: np.ndarray, combine: Combine
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Folds the elements of equal group number, in order, from the start value.
+    """Folds the elements with equal group number, in order, from the start value.
 
-    `groups` is int64 of shape [n], `elements` of shape [n, ...]. Gives the distinct group numbers in ascending order
-    and the result of each.
+    `groups` is int64 of shape [n], `elements` has shape [n, ...]. Returns the distinct group numbers in ascending order
+    and the result of each group.
     """
     order = np.argsort(groups, kind="stable")
     names, first, counts = np.unique(groups[order], return_index=True, return_counts=True)
@@ -199,7 +199,7 @@ def grouped_fold(
 def scatter(
     original: np.ndarray, destinations: np.ndarray, updates: np.ndarray, start: np.ndarray, combine: Combine
 ) -> np.ndarray:
-    """(D1) Folds updates[p] into the row original[destinations[p]]; a new array.
+    """(D1) Folds updates[p] into the row original[destinations[p]]; returns a new array.
 
     `original` has shape [m, ...], `destinations` is int64 of shape [n], in range, `updates` has shape [n, ...].
     """
@@ -207,8 +207,8 @@ def scatter(
     position = np.arange(len(destinations)) // SCATTER_CHUNK
     groups, totals = grouped_fold(destinations * max(chunks, 1) + position, updates, start, combine)
     rows = groups // max(chunks, 1)
-    # The groups ascend, so the chunk totals of a row stand together, in the order of the chunks. The first of them
-    # is taken as it is, the others are added to it.
+    # The groups ascend, so the chunk totals of a row are adjacent, in the order of the chunks. The first total of a row
+    # is used unchanged; the others are added to it.
     leads = np.flatnonzero(np.diff(rows, prepend=-1))
     total = totals[leads].copy()
     counts = np.diff(np.append(leads, len(rows)))
@@ -221,7 +221,7 @@ def scatter(
 
 
 def scatter_replace(original: np.ndarray, destinations: np.ndarray, updates: np.ndarray) -> np.ndarray:
-    """(D1) Scatter without a combination: the last update of a row wins; a new array."""
+    """(D1) Scatters without combining: the last update of a row wins; returns a new array."""
     rows, last = np.unique(destinations[::-1], return_index=True)
     result = original.copy()
     result[rows] = updates[::-1][last]

@@ -1,19 +1,19 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # See https://llvm.org/LICENSE.txt for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""(S5) the correctly rounded elementary functions of f32 and f64, by MPFR.
+"""(S5) The correctly rounded elementary functions of f32 and f64, by MPFR.
 
 Independent of the compiler's expansions: MPFR (through gmpy2) computes with
-the bits and the exponent range of the type, subnormals included, and rounds
-once. It does so for every element of an f64.
+the precision and the exponent range of the type, including subnormals, and
+rounds once. Every element of an f64 array is computed this way.
 
-Because MPFR takes about a microsecond per element, of an f32 a first evaluation
-in f64 by NumPy settles the elements whose rounding it cannot get wrong: those where the
-f64 result, moved by 2^-46 of itself in either direction, rounds to the same
-f32. *Assumption:* every f64 function that NumPy or the C library offers is
-within 2^-46 (64 units in the last place) of the exact value or returns an
-exact special case; their documented bounds are below 4 units. About one
-element in 2^20 is left for MPFR.
+MPFR takes about a microsecond per element. For f32, a first evaluation in f64
+by NumPy therefore settles the elements whose rounding is certain: those where
+the f64 result, changed by a relative 2^-46 in either direction, rounds to the
+same f32. *Assumption:* every f64 function of NumPy or the C library is within
+2^-46 (64 units in the last place) of the exact value or returns an exact
+special case; their documented bounds are below 4 units. MPFR computes the
+remaining elements, about one in 2^20.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from numpy.typing import NDArray
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 
-#: Rounds to f32: 24 bits, exponents of f32 in MPFR's convention (0.1xxx * 2^e).
+#: Rounds to f32: 24 bits, the exponent range of f32 in MPFR's convention (0.1xxx * 2^e).
 F32_CONTEXT = gmpy2.context(precision=24, emin=-148, emax=128, subnormalize=True, round=gmpy2.RoundToNearest)
-#: The same for f64: 53 bits.
+#: Rounds to f64: 53 bits.
 F64_CONTEXT = gmpy2.context(precision=53, emin=-1073, emax=1024, subnormalize=True, round=gmpy2.RoundToNearest)
 _MARGIN = 2.0**-46
 
 
 def _scalar(function: Callable[[float], float]) -> Callable[[F64], F64]:
-    """An f64 function of Python's math module, element by element."""
+    """Applies an f64 function of Python's math module element by element."""
 
     def apply(x: F64) -> F64:
         return np.fromiter(map(function, x.tolist()), np.float64, count=x.size)
@@ -54,8 +54,8 @@ def _exp10(x: F64) -> F64:
 
 
 def _powi(x: F64, n: NDArray[np.int64]) -> F64:
-    # An exponent beyond 2^53 loses bits here. It is then settled by its sign, its
-    # parity (below) and |x| < 1, = 1 or > 1 alone.
+    # An exponent beyond 2^53 loses bits here. The result then depends only on its sign, its
+    # parity (below) and whether |x| is below, equal to or above 1.
     y = np.power(np.abs(x), n.astype(np.float64))
     odd = (n & 1).astype(bool)
     return np.where(odd, np.copysign(y, x), y)
@@ -92,25 +92,25 @@ _APPROXIMATE: dict[str, Callable[..., F64]] = {
     "tanh": np.tanh,
 }
 
-#: The functions of MPFR, which round as their context says.
+#: The functions of MPFR, which round as the active context specifies.
 EXACT: dict[str, Callable[..., gmpy2.mpfr]] = {
     name: getattr(gmpy2, name) for name in _APPROXIMATE if name not in ("pow", "powi", "rsqrt")
 }
 EXACT["pow"] = lambda x, y: x**y
 EXACT["powi"] = lambda x, n: x ** gmpy2.mpz(n)
-# MPFR has +inf for -0.
+# MPFR returns +inf for -0.
 EXACT["rsqrt"] = lambda x: gmpy2.rec_sqrt(x) if x else 1 / x
 
-#: Names of every function of (S5).
+#: The names of all functions of (S5).
 NAMES: tuple[str, ...] = tuple(sorted(_APPROXIMATE))
 BINARY: frozenset[str] = frozenset({"atan2", "hypot", "pow", "powi"})
-#: Those of them that are functions of f64 too.
+#: The names of the functions that also support f64.
 DOUBLE: tuple[str, ...] = tuple(name for name in NAMES if name not in ("atan2", "hypot", "pow"))
 
 
 @functools.lru_cache(maxsize=1 << 16)
 def round_exact(name: str, *operands: float) -> float:
-    """The correctly rounded value, by MPFR alone."""
+    """Returns the correctly rounded f32 value, computed by MPFR alone."""
     with gmpy2.context(F32_CONTEXT):
         exact = [v if isinstance(v, int) else gmpy2.mpfr(v) for v in operands]
         return float(EXACT[name](*exact))
@@ -126,16 +126,16 @@ def _evaluate_double(name: str, x: F64, *rest: NDArray[np.generic]) -> F64:
 
 
 def evaluate(name: str, *operands: NDArray[np.generic]) -> F32 | F64:
-    """The correctly rounded `repro.<name>` of f32 arrays, or of an f64 array.
+    """Returns the correctly rounded `repro.<name>` of f32 arrays, or of an f64 array.
 
     Args:
         name: mnemonic of the function, one of NAMES.
-        operands: f32 arrays of one shape (or that broadcast), for the functions
-            of DOUBLE an f32 or f64 array; the exponent of `powi` is an integer
-            array.
+        operands: f32 arrays whose shapes are equal or broadcast; for the
+            functions of DOUBLE an f32 or f64 array. The exponent of `powi` is
+            an integer array.
 
     Returns:
-        An f32 array of the common shape, an f64 array for f64. A NaN is the
+        An f32 array of the common shape, or an f64 array for f64. A NaN is the
         positive quiet NaN (V4).
 
     Raises:
@@ -164,7 +164,7 @@ def evaluate(name: str, *operands: NDArray[np.generic]) -> F32 | F64:
         below = (y * (1.0 - _MARGIN)).astype(np.float32)
         above = (y * (1.0 + _MARGIN)).astype(np.float32)
     undecided = (below != above) & ~np.isnan(result)
-    # Below f64's normal range the error is not relative, but the f32 is 0 anyway.
+    # Below f64's normal range the error bound does not hold, but the f32 result is 0 anyway.
     for index in np.flatnonzero(undecided):
         result[index] = round_exact(name, *(w[index].item() for w in wide))
     result[np.isnan(result)] = np.uint32(0x7FC00000).view(np.float32)

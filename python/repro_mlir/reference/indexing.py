@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Indexing maps and the views of operands that they stand for.
+"""Indexing maps, and the views of operands that they select.
 
-A structured operation is evaluated over a block of its iteration space, as arrays that broadcast against each
-other: axis 0 numbers the reduction elements taken together, axis 1 + i is the i-th parallel dimension.
+A structured operation is evaluated over a block of its iteration space, as arrays that broadcast against each other:
+axis 0 enumerates the reduction elements that are evaluated together, axis 1 + i is the i-th parallel dimension.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from repro_mlir.base.errors import ProgramError
 
 @dataclass(frozen=True)
 class Division:
-    """What is left (`kind` "mod") or comes out ("floordiv", "ceildiv") when a sum is divided by a positive number."""
+    """The remainder (`kind` "mod") or quotient ("floordiv", "ceildiv") of a sum and a positive divisor."""
 
     kind: str
     dividend: IndexSum
     divisor: int
 
     def evaluate(self, dims: Sequence[np.ndarray | int]) -> np.ndarray | int:
-        """The value at each index, for one index (array) per dimension."""
+        """Returns the value for the given indices, one index or index array per dimension."""
         value = self.dividend.evaluate(dims)
         if self.kind == "mod":
             return value % self.divisor
@@ -37,14 +37,14 @@ class Division:
 
 @dataclass(frozen=True)
 class IndexSum:
-    """An index: a constant, and multiples (number and factor) of dimensions and of divisions, each once."""
+    """An index: a constant plus multiples of distinct dimensions and divisions, each stored with its factor."""
 
     constant: int
     dimensions: tuple[tuple[int, int], ...] = ()
     divisions: tuple[tuple[Division, int], ...] = ()
 
     def evaluate(self, dims: Sequence[np.ndarray | int]) -> np.ndarray | int:
-        """The value at each index, for one index (array) per dimension."""
+        """Returns the value for the given indices, one index or index array per dimension."""
         total: np.ndarray | int = self.constant
         for dim, factor in self.dimensions:
             total = total + dims[dim] * factor
@@ -54,7 +54,7 @@ class IndexSum:
 
     @property
     def dimension(self) -> int | None:
-        """The dimension that the index is; None for another sum."""
+        """The dimension that the index equals; None for any other sum."""
         if self.constant or self.divisions or len(self.dimensions) != 1 or self.dimensions[0][1] != 1:
             return None
         return self.dimensions[0][0]
@@ -69,7 +69,7 @@ class IndexMap:
 
     @cached_property
     def projection(self) -> list[int] | None:
-        """The dimension that each result is, or None for a map that is not a selection of dimensions."""
+        """The dimension that each result equals, or None if a result is not a plain dimension."""
         dims = [result.dimension for result in self.results]
         return None if None in dims else cast("list[int]", dims)
 
@@ -84,18 +84,18 @@ class Along:
 
 
 Index = int | Along | np.ndarray
-"""One index of a dimension, a range of them along an axis, or an int64 array of them along axis 0."""
+"""The indices of one dimension: a single index, a range along an axis, or an int64 array along axis 0."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """A part of an iteration space: an index (or indices) per dimension, and the number of axes."""
+    """A part of an iteration space: the indices of each dimension, and the number of axes."""
 
     indices: tuple[Index, ...]
     axes: int
 
     def grid(self, dim: int) -> np.ndarray | int:
-        """The indices of a dimension as an int64 array that broadcasts over the block's axes."""
+        """Returns the indices of a dimension as an int64 array that broadcasts over the block's axes."""
         index = self.indices[dim]
         if isinstance(index, int):
             return index
@@ -105,7 +105,7 @@ class Block:
 
 
 def view(array: np.ndarray, access: IndexMap, block: Block) -> np.ndarray:
-    """The elements of an operand that a block reads, with the block's axes (of extent 1 where the map is constant)."""
+    """Returns the operand elements that a block reads, with the block's axes (extent 1 where the map is constant)."""
     selectors: list[slice | int] = []
     axes: list[int] = []
     for result, extent in zip(access.results, array.shape, strict=True):
@@ -122,7 +122,7 @@ def view(array: np.ndarray, access: IndexMap, block: Block) -> np.ndarray:
 
 
 def _selector(result: IndexSum, block: Block, axes: list[int], extent: int) -> slice | int | None:
-    """How basic indexing reads one dimension of an operand, or None where it cannot; notes the axis it yields."""
+    """Returns the basic index for one dimension of an operand, or None if there is none; appends its axis to `axes`."""
     if result.divisions:
         return None
     at = result.constant

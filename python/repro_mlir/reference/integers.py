@@ -3,8 +3,8 @@
 
 """Integer operations (I1) over arrays of sign-extended int64.
 
-Each function takes int64 arrays that hold integers of `width` bits and gives int64 whose low `width` bits are right:
-the caller wraps them (formats.sign_extend).
+Each function takes int64 arrays of `width`-bit integers and returns int64 arrays of which only the low `width` bits are
+correct: the caller wraps them (formats.sign_extend).
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import numpy as np
 
 
 def as_unsigned(x: np.ndarray, width: int) -> np.ndarray:
-    """The values as uint64 of their low `width` bits."""
+    """Returns the low `width` bits of the values as uint64."""
     return x.astype(np.uint64) & np.uint64((1 << width) - 1)
 
 
 def _signed_parts(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Truncated quotient and remainder of a by b, and where b is zero (there both are nonsense)."""
+    """Returns the truncated quotient and remainder of a by b, and a mask where b is zero (both are invalid there)."""
     zero = b == 0
     divisor = np.where(zero | (b == -1), np.int64(1), b)
-    # Magnitudes as unsigned, since that of MIN has no int64.
+    # Magnitudes are unsigned, since the magnitude of MIN does not fit in an int64.
     size = np.where(a < 0, -a, a).astype(np.uint64)
     by = np.where(divisor < 0, -divisor, divisor).astype(np.uint64)
     quotient = (size // by).astype(np.int64)
@@ -32,43 +32,43 @@ def _signed_parts(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray,
 
 
 def divide_signed(a: np.ndarray, b: np.ndarray, width: int) -> np.ndarray:
-    """x / 0 = -1, MIN / -1 = MIN (by wrapping)."""
+    """Signed division: x / 0 = -1, and MIN / -1 = MIN by wrapping."""
     quotient, _, zero = _signed_parts(a, b)
     return np.where(zero, np.int64(-1), quotient)
 
 
 def remainder_signed(a: np.ndarray, b: np.ndarray, width: int) -> np.ndarray:
-    """x % 0 = x, MIN % -1 = 0."""
+    """Signed remainder: x % 0 = x, and MIN % -1 = 0."""
     _, remainder, zero = _signed_parts(a, b)
     return np.where(zero, a, remainder)
 
 
 def divide_unsigned(a: np.ndarray, b: np.ndarray, width: int) -> np.ndarray:
-    """x / 0 = all ones."""
+    """Unsigned division: x / 0 = all ones."""
     x, y = as_unsigned(a, width), as_unsigned(b, width)
     return np.where(y == 0, np.uint64(2**64 - 1), x // np.where(y == 0, np.uint64(1), y)).astype(np.int64)
 
 
 def remainder_unsigned(a: np.ndarray, b: np.ndarray, width: int) -> np.ndarray:
-    """x % 0 = x."""
+    """Unsigned remainder: x % 0 = x."""
     x, y = as_unsigned(a, width), as_unsigned(b, width)
     return np.where(y == 0, x, x % np.where(y == 0, np.uint64(1), y)).astype(np.int64)
 
 
 def shift_left(a: np.ndarray, b: np.ndarray, width: int) -> np.ndarray:
-    """The amount is unsigned; by the width or more: 0."""
+    """Left shift by an unsigned amount; 0 if the amount is at least the width."""
     amount = as_unsigned(b, width)
     over = amount >= width
     return np.where(over, np.int64(0), a << np.where(over, np.uint64(0), amount).astype(np.int64))
 
 
 def shift_right_signed(a: np.ndarray, b: np.ndarray, width: int) -> np.ndarray:
-    """The amount is unsigned; by the width or more: sign fill."""
+    """Arithmetic right shift by an unsigned amount; sign bits only if the amount is at least the width."""
     return a >> np.minimum(as_unsigned(b, width), np.uint64(63)).astype(np.int64)
 
 
 def shift_right_unsigned(a: np.ndarray, b: np.ndarray, width: int) -> np.ndarray:
-    """The amount is unsigned; by the width or more: 0."""
+    """Logical right shift by an unsigned amount; 0 if the amount is at least the width."""
     amount = as_unsigned(b, width)
     over = amount >= width
     shifted = as_unsigned(a, width) >> np.where(over, np.uint64(0), amount)
@@ -76,7 +76,7 @@ def shift_right_unsigned(a: np.ndarray, b: np.ndarray, width: int) -> np.ndarray
 
 
 def multiply_high_unsigned(a: np.ndarray, b: np.ndarray, width: int) -> np.ndarray:
-    """The upper `width` bits of the unsigned product."""
+    """Returns the upper `width` bits of the unsigned product."""
     x, y = as_unsigned(a, width), as_unsigned(b, width)
     if width <= 32:
         return ((x * y) >> np.uint64(width)).astype(np.int64)
@@ -91,17 +91,18 @@ def multiply_high_unsigned(a: np.ndarray, b: np.ndarray, width: int) -> np.ndarr
 
 
 def multiply_high_signed(a: np.ndarray, b: np.ndarray, width: int) -> np.ndarray:
-    """The upper `width` bits of the signed product."""
+    """Returns the upper `width` bits of the signed product."""
     upper = multiply_high_unsigned(a, b, width)
     return upper - np.where(a < 0, b, 0) - np.where(b < 0, a, 0)
 
 
 def count_ones(a: np.ndarray, width: int) -> np.ndarray:
+    """Returns the number of ones."""
     return _population(as_unsigned(a, width))
 
 
 def leading_zeros(a: np.ndarray, width: int) -> np.ndarray:
-    """The width for 0."""
+    """Returns the number of leading zeros; the width for 0."""
     x = as_unsigned(a, width)
     for shift in (1, 2, 4, 8, 16, 32):
         x = x | (x >> np.uint64(shift))
@@ -109,13 +110,13 @@ def leading_zeros(a: np.ndarray, width: int) -> np.ndarray:
 
 
 def trailing_zeros(a: np.ndarray, width: int) -> np.ndarray:
-    """The width for 0."""
+    """Returns the number of trailing zeros; the width for 0."""
     x = as_unsigned(a, width)
     below = ~x & (x - np.uint64(1))
     return _population(below & np.uint64((1 << width) - 1))
 
 
 def _population(x: np.ndarray) -> np.ndarray:
-    """The number of ones in each uint64."""
+    """Returns the number of ones in each uint64."""
     octets = np.array(x, order="C")[..., np.newaxis].view(np.uint8)
     return np.unpackbits(octets, axis=-1).sum(axis=-1, dtype=np.int64)

@@ -19,23 +19,23 @@ from repro_mlir.reference.stored import read_program
 from repro_mlir.reference.structured import STRUCTURED
 
 Trace = Callable[[Operation, Sequence[np.ndarray], Sequence[np.ndarray]], None]
-"""Called after each operation of @main with the arrays of its operands and results, held as formats.py says."""
+"""Called after each operation of @main with its operand and result arrays, in the representation of formats.py."""
 
 
 class Interpreter:
-    """Runs a canonical program by the letter of docs/numerics.md."""
+    """Runs a canonical program exactly as docs/numerics.md specifies."""
 
     def __init__(self, program: bytes | ParsedProgram) -> None:
-        """Takes a stored program, or what stored.py read from it. ProgramError for bytes that are none."""
+        """Accepts a stored program, or a program that stored.py has parsed. Raises ProgramError for invalid bytes."""
         self.program = program if isinstance(program, ParsedProgram) else read_program(program)
 
     @float_environment()
     def run(self, *arrays: np.ndarray, trace: Trace | None = None) -> list[np.ndarray]:
-        """One step: an array per argument of @main (state, then inputs) to one per result (new state, then outputs).
+        """Runs one step: maps an array per argument of @main (state, inputs) to one per result (new state, outputs).
 
-        Arrays are C-ordered numpy of the argument's type. An argument of a storage type is float32 with values that the
-        type represents, float16 for f16, or unsigned integers, its bits; such a result is float32. Results hold
-        canonical NaNs (V4). ProgramError for arguments that do not fit, StepFailed (E1) for a step without result.
+        Arrays are C-ordered NumPy arrays of the argument's type. An argument of a storage type is float32 with values
+        that the type represents, float16 for f16, or unsigned integers with its bits; such a result is float32. Results
+        contain canonical NaNs (V4). Raises ProgramError for unsuitable arguments, StepFailed (E1) if the step fails.
         """
         body = self.program.body
         if len(arrays) != len(body.arguments):
@@ -62,9 +62,9 @@ def _uses(op: Operation) -> set[int]:
 
 @float_environment()
 def evaluate_operation(op: Operation, env: dict[int, np.ndarray]) -> list[np.ndarray]:
-    """The results of one operation of @main, all arrays as formats.py says; `env` has the values that it uses.
+    """Returns the results of one operation of @main, as arrays in the representation of formats.py.
 
-    StepFailed (E1) for a check that fails.
+    `env` contains the values that the operation uses. Raises StepFailed (E1) if a check fails.
     """
     with np.errstate(all="ignore"):
         results = _evaluate(op, env)
@@ -81,7 +81,7 @@ def _evaluate(op: Operation, env: dict[int, np.ndarray]) -> Sequence[np.ndarray]
 
 
 def _checked(op: Operation, kind: ValueType, value: np.ndarray) -> np.ndarray:
-    """The value, if it is what its type says: a mistake of the interpreter must not pass on silently."""
+    """Returns the value after checking that it matches its type, so that interpreter bugs do not go unnoticed."""
     value = np.asarray(value)
     if value.shape != (kind.shape or ()) or value.dtype != kind.element.dtype:
         raise op.error(f"expected a result of type {kind}, computed {value.dtype} of shape {value.shape}")
@@ -90,7 +90,7 @@ def _checked(op: Operation, kind: ValueType, value: np.ndarray) -> np.ndarray:
 
 @float_environment()
 def import_array(array: np.ndarray, kind: ValueType, what: str) -> np.ndarray:
-    """An array of a caller as the interpreter holds it."""
+    """Converts a caller's array to the interpreter's representation."""
     element, shape = kind.element, kind.shape or ()
     array = np.asarray(array)
     if array.shape != shape:
@@ -101,7 +101,7 @@ def import_array(array: np.ndarray, kind: ValueType, what: str) -> np.ndarray:
     if element.name == "f16" and array.dtype == np.float16:
         return array.astype(np.float32)
     if accepted.kind == "i" and array.dtype == np.dtype(f"u{accepted.itemsize}"):
-        # Integers have no sign (V1).
+        # Integers are signless (V1).
         array = array.view(accepted)
     if array.dtype != accepted:
         raise ProgramError(f"{what}: expected {accepted} for {kind}, got {array.dtype}")
@@ -116,7 +116,7 @@ def import_array(array: np.ndarray, kind: ValueType, what: str) -> np.ndarray:
 
 @float_environment()
 def export_array(array: np.ndarray, element: ElementType) -> np.ndarray:
-    """The array that a caller gets, with canonical NaNs."""
+    """Converts an array to the representation for callers, with canonical NaNs."""
     return np.ascontiguousarray(canonical(array, element).astype(_public(element))).reshape(array.shape)
 
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Operations on tensors that only move elements, or leave them."""
+"""Tensor operations that only move elements or pass them through."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ def _cast(op: Operation, env: Environment) -> np.ndarray:
 
 
 def _barrier(op: Operation, env: Environment) -> np.ndarray:
-    """(V5)"""
+    """(V5) Evaluates a barrier."""
     if op.operand_types[0] != op.result_types[0]:
         raise op.error(f"(V5) expected a result of the operand's type {op.operand_types[0]}, got {op.result_types[0]}")
     return env[op.operands[0]]
 
 
 def _empty(op: Operation, env: Environment) -> np.ndarray:
-    # (F6) an empty init reads as zero
+    # (F6) An empty init reads as zero.
     return np.zeros(op.result_types[0].shape or (), op.result_types[0].element.dtype)
 
 

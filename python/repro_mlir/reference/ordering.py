@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Order by a key (D2): arg-max, arg-min and stable sorting along the last axis."""
+"""Ordering by a key (D2): arg-max, arg-min and stable sorting along the last axis."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ def _nan_mask(x: np.ndarray) -> np.ndarray:
 
 
 def _comparable(x: np.ndarray) -> np.ndarray:
-    """Keys as numpy compares and negates them: i1 as 0 and 1."""
+    """Returns keys that NumPy can compare and negate: i1 as 0 and 1."""
     return x.astype(np.int64) if x.dtype == np.bool_ else x
 
 
 def arg_extreme(x: np.ndarray, largest: bool) -> np.ndarray:
-    """The index (int64) of the extreme element along the last axis, which must not be empty.
+    """Returns the index (int64) of the extreme element along the last axis, which must not be empty.
 
-    NaN is greater, for the smallest less, than all; -0 = +0; the first of equals.
+    NaN counts as greater than all numbers for the largest, less for the smallest; -0 = +0; the first of equals wins.
     """
     nan = _nan_mask(x)
     key = _comparable(np.where(nan, x.dtype.type(0), x))
-    # numpy takes the first of equals, and -0 == +0.
+    # NumPy returns the first of equals, and -0 == +0.
     index = np.argmax(key, axis=-1) if largest else np.argmin(key, axis=-1)
     return np.where(nan.any(axis=-1), np.argmax(nan, axis=-1), index).astype(np.int64)
 
 
 def sort_order(keys: np.ndarray, descending: bool) -> np.ndarray:
-    """The stable permutation (int64) that sorts along the last axis.
+    """Returns the stable permutation (int64) that sorts along the last axis.
 
     -0 = +0, ties keep their order, NaN is last when ascending and first when descending.
     """

@@ -16,7 +16,7 @@ from repro_mlir.base.numerics.formats import ElementType
 
 @dataclass(frozen=True)
 class ValueType:
-    """The type of a value: a tensor of static shape, or with `shape` None a scalar."""
+    """The type of a value: a tensor of static shape, or a scalar if `shape` is None."""
 
     element: ElementType
     shape: tuple[int, ...] | None
@@ -34,10 +34,10 @@ class Operation:
     Attributes:
       operands, results: the numbers of values.
       attributes: integers as int, enumerations as the words of docs/identity.md, lists as tuples, indexing maps as
-        indexing.IndexMap, an order as folds.FoldOrder; of an assertion its message.
-      location: `file:line:column` of the Python line that it comes from, else the name of a module of the model or of a
-        phase of the step; empty where neither is known.
-      constant: the array of an arith.constant, not to be written to.
+        indexing.IndexMap, an order as folds.FoldOrder; for an assertion, its message.
+      location: `file:line:column` of the Python source line, else the name of a module of the model or of a phase of
+        the step; empty if neither is known.
+      constant: the array of an arith.constant, which must not be modified.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Operation:
 
     @property
     def place(self) -> str:
-        """What a message begins with that has no need of the operation's name."""
+        """The prefix of messages that do not name the operation."""
         return f"{self.location}: " if self.location else ""
 
     def error(self, message: str) -> ProgramError:
@@ -72,7 +72,7 @@ class Body:
     yields: tuple[int, ...]
 
     def captured(self) -> set[int]:
-        """The numbers of the values from outside that the block uses."""
+        """Returns the numbers of the values from outside that the block uses."""
         defined = set(self.arguments)
         used = set(self.yields)
         for op in self.operations:

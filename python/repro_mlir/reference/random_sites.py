@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(R1) Where an operation takes its random numbers from."""
+"""(R1) The seed, site and step of an operation's random numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from repro_mlir.reference.program import Operation
 
 
 def random_site(op: Operation, seed: np.ndarray, step: np.ndarray) -> tuple[int, int, int]:
-    """Seed, site and step. StepFailed (E1) for a step, ProgramError for a site, that is beyond 32 bits."""
+    """Returns seed, site and step. Raises StepFailed (E1) for a step beyond 32 bits, ProgramError for such a site."""
     number, site = int(step), op.attributes["site"]
     if not 0 <= number < 2**32:
         raise op.failure(f"(R1) expected a step within 0 .. 4294967295, got {number}")

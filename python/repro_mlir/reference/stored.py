@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Programs from the bytes that they are stored as (docs/identity.md).
+"""Reads programs from their stored bytes (docs/identity.md).
 
-Counts are compared with the bytes that are left before anything is made from them. What is read has the form of a
-program; whether types fit each other, the verifier of canonical programs says.
+Counts are compared with the remaining bytes before anything is allocated for them. The reader checks the structure of a
+program; the verifier of canonical programs checks whether types fit each other.
 """
 
 from __future__ import annotations
@@ -46,8 +46,9 @@ _MAX_RANK = 24
 _MAX_TENSOR_BYTES = 1 << 40
 _MAX_LANES = 1024
 _MAX_DIVISIONS = 64
+"""The maximum nesting depth of divisions in an index."""
 _MAX_TERMS = 64
-"""One in another."""
+"""The maximum number of terms of a sum."""
 
 _INTEGER_PREDICATES = "eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge"
 _FLOAT_PREDICATES = (
@@ -67,13 +68,13 @@ _DIVISIONS = "mod", "floordiv", "ceildiv"
 
 
 class _Cursor:
-    """Takes numbers and strings from a part of the file, which ends at `end`."""
+    """Reads numbers and strings from a part of the file, which ends at `end`."""
 
     def __init__(self, data: bytes, at: int, end: int) -> None:
         self.data, self.at, self.end = data, at, end
 
     def error(self, message: str, at: int | None = None) -> ProgramError:
-        """An error at the next byte, or at another."""
+        """Returns an error at the next byte, or at byte `at`."""
         return ProgramError(f"(H2) byte {self.at if at is None else at} of the stored program: {message}")
 
     def take(self, size: int) -> bytes:
@@ -95,7 +96,7 @@ class _Cursor:
         return words[self.below(len(words), what, size)]
 
     def count(self, what: str, least: int) -> int:
-        """A count of things that have at least `least` bytes each."""
+        """Reads a count of items that occupy at least `least` bytes each."""
         value = self.number()
         if value > (self.end - self.at) // least:
             raise self.error(f"expected no more {what} than the bytes have, got {value}", self.at - 8)
@@ -124,12 +125,12 @@ class _Cursor:
 
 @dataclass(frozen=True)
 class _Form:
-    """What the bytes of an operation hold.
+    """The layout of a stored operation.
 
     Attributes:
-      operands, results: how many there may be.
-      within: the operation whose body it stands in; None for all.
-      attributes: in their order, by name.
+      operands, results: the allowed numbers of operands and results.
+      within: the operation whose body must contain this operation; None for any.
+      attributes: the attributes by name, in their stored order.
     """
 
     operands: range
@@ -140,7 +141,7 @@ class _Form:
 
 @dataclass(frozen=True)
 class _Head:
-    """An operation as far as its attributes need it."""
+    """The parts of an operation that are read before its attributes and that they depend on."""
 
     name: str
     start: int
@@ -149,7 +150,7 @@ class _Head:
 
 
 class _Messages:
-    """The messages of the assertions, in their order."""
+    """The messages of the assertions, in order."""
 
     def __init__(self, section: _Cursor | None) -> None:
         self._section = section
@@ -169,7 +170,7 @@ class _Messages:
 
 
 class _Origins:
-    """Where the operations come from, in their order."""
+    """The source locations of the operations, in order."""
 
     def __init__(self, section: _Cursor | None) -> None:
         self._section = section
@@ -184,7 +185,7 @@ class _Origins:
         return self._texts[number - 1] if number else ""
 
     def next(self) -> str:
-        """As of program.Operation."""
+        """Reads the next location, as `program.Operation.location` defines it."""
         section = self._section
         if section is None:
             return ""
@@ -203,13 +204,13 @@ class _Origins:
 
 
 class _BodyReader:
-    """Reads the body, and what the other sections hold for its operations."""
+    """Reads the body, and the data of its operations in the other sections."""
 
     def __init__(self, body: _Cursor, messages: _Messages, origins: _Origins) -> None:
         self.bytes = body
         self.messages = messages
         self.origins = origins
-        # The types of the definitions so far; None for those that cannot be used here.
+        # The types of the values defined so far; None for values that cannot be used at this point.
         self.types: list[ValueType | None] = []
 
     # --- Types and values ---
@@ -282,7 +283,7 @@ class _BodyReader:
         return tuple(self.bytes.naturals("dimensions", _MAX_RANK) for _ in range(count))
 
     def segments(self, head: _Head) -> tuple[int, ...]:
-        """The operands of each role, which are those that the operation has."""
+        """Reads the number of operands per role, and checks that it matches the operation."""
         start = self.bytes.at
         found = self.bytes.naturals("segments", 1 << 31)
         if head.name == "repro.quantize":
@@ -357,7 +358,7 @@ class _BodyReader:
             return self.accumulated(start)
         chunk, lanes, run = (self.integer(head) for _ in range(3))
         refold = self.bytes.word(_TOTALS, "a way of totals") == "refold"
-        # Chunks of one element would be folded again for ever.
+        # With refold, folding chunks of one element would never terminate.
         if chunk < 1 + refold or not 1 <= lanes <= _MAX_LANES or lanes & (lanes - 1):
             raise self.bytes.error(
                 f"(F1), (F2) expected chunk > 0 (with refold > 1) and as lanes a power of two of at most {_MAX_LANES}, "
@@ -376,13 +377,13 @@ class _BodyReader:
         return Accumulated(accumulator, chunk, from_init)
 
     def accumulator(self, head: _Head) -> Fdpa | LateFdpa:
-        """(M5) That of a contraction in blocks."""
+        """(M5) Reads the accumulator of a contraction in blocks."""
         start = self.bytes.at
         fields = self.block_sum()
         return self.made_accumulator(start, *fields, group=self.bytes.number())
 
     def block_sum(self) -> tuple[int, int, str, int, int]:
-        """How the products of a block are added: terms, fraction, rounding, floor and late."""
+        """Reads how the products of a block are added: terms, fraction, rounding, floor and late."""
         terms, fraction = self.bytes.number(), self.bytes.number()
         rounding = self.bytes.word(_SUM_ROUNDINGS, "a rounding of sums")
         return terms, fraction, rounding, _signed(self.bytes.number()), self.bytes.below(2, "late")
@@ -406,7 +407,7 @@ class _BodyReader:
         return self.messages.next(self.bytes)
 
     def constant(self, head: _Head) -> np.ndarray:
-        """An array of the result's shape; equal elements are one in memory."""
+        """Reads an array of the result's shape; a splat is stored once in memory."""
         start = self.bytes.at
         (kind,) = head.result_types
         shape, size = kind.shape or (), _size(kind.element)
@@ -429,7 +430,7 @@ class _BodyReader:
     # --- Operations ---
 
     def operation(self, within: str) -> Operation:
-        """An operation of the body of `within`."""
+        """Reads an operation of the body of `within`."""
         start = self.bytes.at
         name = self.bytes.string().decode(errors="replace")
         form = _OPERATIONS.get(name)
@@ -509,7 +510,7 @@ class _BodyReader:
             raise self.bytes.error(f"expected {'one body' if due else 'no body'} of {head.name}, got {found}", start)
         if not due:
             return ()
-        # Its own results are no values of the body, and the body's are none behind it.
+        # The body cannot use the operation's results, and operations after the body cannot use the body's values.
         outside, results = len(self.types), len(head.result_types)
         self.types[outside - results :] = [None] * results
         body, yielded = self.block(head.name)
@@ -526,10 +527,10 @@ class _BodyReader:
         return (body,)
 
     def block(self, within: str) -> tuple[Body, tuple[ValueType, ...]]:
-        """The body of `within` and the types of what it yields."""
+        """Reads the body of `within`; returns it and the types of the values it yields."""
         types = self.type_list()
         arguments = self.define(types)
-        # A name, and counts of results, operands and regions.
+        # Each operation has at least a name and counts of results, operands and regions.
         count = self.bytes.count("operations", 32)
         operations = []
         for i in range(count):
@@ -559,10 +560,10 @@ _TERMINATORS = {
     "repro.fold": "repro.yield",
     "tensor.pad": "tensor.yield",
 }
-"""The operations with bodies, and how these end."""
+"""The operations with bodies, and their terminators."""
 
 _SEGMENTS = {"tensor.extract_slice": (1, 0, 0, 0), "tensor.insert_slice": (1, 1, 0, 0, 0), "tensor.pad": (1, 0, 0)}
-"""Of the others: inputs, and as many outputs as results."""
+"""The operand segments of slice and pad operations. Structured operations have inputs, and an output per result."""
 
 
 def _enumeration(words: Sequence[str], what: str) -> Callable[[_BodyReader, _Head], str]:
@@ -663,7 +664,7 @@ _OPERATIONS = _forms()
 
 
 def _sections(data: bytes) -> list[_Cursor | None]:
-    """The sections by their numbers; each may be absent but the body."""
+    """Returns the sections by number; all but the body may be absent."""
     file = _Cursor(data, 0, len(data))
     if not data.startswith(_FILE_MAGIC):
         raise file.error("expected the beginning of a stored program")
@@ -690,7 +691,7 @@ def read_program(data: bytes) -> ParsedProgram:
     """Reads a stored program.
 
     Raises:
-      ProgramError: bytes that do not have the form of one, with the place where they are wrong.
+      ProgramError: malformed bytes; the message names the position.
     """
     body, names, messages, origins = _sections(data)
     if body is None:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(Q4), (M5) What the types and attributes of a stored contraction of tensors in blocks have to be."""
+"""(Q4), (M5) Checks of the types and attributes of a stored contraction of tensors in blocks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SCALES = "f8E8M0FNU", "f8E4M3FN", "f32"
 
 
 def check_contraction(attributes: dict[str, Any], operands: Sequence[ValueType], result: ValueType) -> None:
-    """InvalidFormat unless these are those of a contraction of tensors in blocks."""
+    """Raises InvalidFormat unless the types and attributes form a contraction of tensors in blocks."""
     block, rows, fraction_bits = attributes["block"], attributes["rows"], attributes.get("fraction_bits")
     if not 1 <= block <= _MOST_BLOCK:
         raise InvalidFormat(f"(Q4) expected blocks of 1 to {_MOST_BLOCK}, got {block}")
@@ -52,7 +52,7 @@ def check_contraction(attributes: dict[str, Any], operands: Sequence[ValueType],
 
 
 def _check_scaled(by: Fdpa | LateFdpa | None, block: int, operands: Sequence[ValueType]) -> None:
-    """(M5) InvalidFormat for scaled products that the accumulator does not add."""
+    """(M5) Raises InvalidFormat for scaled products that the accumulator does not support."""
     if not isinstance(by, Fdpa) or by.fraction is None:
         raise InvalidFormat("(M5) expected an accumulator of scaled products, with a fraction and not late")
     if block % by.group:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Formats of tensors in blocks, (Q1) to (Q3), out of the numbers by which a stored program has them."""
+"""Formats of tensors in blocks, (Q1) to (Q3), from the numbers that a stored program encodes them with."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _T = TypeVar("_T")
 
 
 class InvalidFormat(Exception):
-    """Numbers that are no format; the message says what was expected."""
+    """Numbers that do not encode a format; the message states what was expected."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,9 @@ class StoredFormat:
     """A format of a program.
 
     Attributes:
-      format: rows and columns of a block are None where the stored number is 0, all of them.
-      element: of the codes in the program.
-      is_ptx: whether stochastic rounding takes its bits as PTX does (Q3), or the first bits of each word.
+      format: the block format; a stored tile extent of 0 is None here, the whole extent.
+      element: the element type of the codes in the program.
+      is_ptx: whether stochastic rounding assigns random bits as PTX does (Q3), or uses the first bits of each word.
     """
 
     format: BlockFormat
@@ -68,17 +68,17 @@ class StoredFormat:
 
     @property
     def is_stochastic(self) -> bool:
-        """Whether elements take random bits."""
+        """Whether quantizing an element needs random bits."""
         return self.format.rounding.direction is Direction.STOCHASTIC
 
     @property
     def takes_tensor(self) -> bool:
-        """Whether quantizing takes the amax, or the scale, of the whole tensor."""
+        """Whether quantizing reads the amax, or the scale, of the whole tensor."""
         return isinstance(self.format.scale, TwoLevel | TwoLevelQuotient | Given)
 
     @property
     def keeps_tensor(self) -> bool:
-        """Whether dequantizing takes it too."""
+        """Whether dequantizing reads the tensor-wide value too."""
         return self.takes_tensor and not isinstance(self.format.scale, Given)
 
     @property
@@ -89,13 +89,13 @@ class StoredFormat:
         return element_type("f32" if isinstance(self.format.scale, Single | Given) else "f8E4M3FN")
 
     def scale_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """The shape of the scales of a tensor of two dimensions or more."""
+        """Returns the shape of the scales of a tensor of rank 2 or more."""
         sizes = (size or max(extent, 1) for size, extent in zip(self.format.tile, shape[-2:], strict=True))
         blocks = (-(-extent // size) for size, extent in zip(sizes, shape[-2:], strict=True))
         return (*shape[:-2], *blocks)
 
     def within(self, shape: Sequence[int]) -> BlockFormat:
-        """The same format for a tensor of this shape, of blocks that are no larger than it."""
+        """Returns this format for a tensor of the given shape, with the tile clamped to that shape."""
         rows, columns = (
             min(size or extent, max(extent, 1)) for size, extent in zip(self.format.tile, shape[-2:], strict=True)
         )
@@ -103,13 +103,13 @@ class StoredFormat:
 
 
 class _Numbers:
-    """Takes numbers one after the other."""
+    """Reads a sequence of numbers one by one."""
 
     def __init__(self, numbers: Sequence[int]) -> None:
         self._left: Iterator[int] = iter(numbers)
 
     def take(self) -> int:
-        """The next one, of two's complement."""
+        """Returns the next number, read as two's complement."""
         number = next(self._left, None)
         if number is None:
             raise InvalidFormat("expected the numbers of a format of blocks")
@@ -132,7 +132,7 @@ def _expect(holds: bool, message: str) -> None:
 
 
 def block_format(stored: Sequence[int], element: ElementType) -> StoredFormat:
-    """The format that has these numbers of docs/identity.md. InvalidFormat for numbers of none."""
+    """Returns the format that the numbers encode (docs/identity.md). Raises InvalidFormat for invalid numbers."""
     numbers = _Numbers(stored)
     rows, columns, symmetric = numbers.take(), numbers.take(), numbers.take_of(_FLAGS)
     direction, bits, layout = numbers.take_of(_DIRECTIONS), numbers.take(), numbers.take_of(_LAYOUTS)
@@ -202,7 +202,7 @@ def _scale(numbers: _Numbers) -> ScaleRule:
     encoding = numbers.take_of(_ENCODINGS)
     (least,) = struct.unpack("<d", struct.pack("<q", numbers.take()))
     inverse, power = numbers.take_of(_FLAGS), numbers.take_of(_FLAGS)
-    # A NaN fails as well.
+    # The comparison also rejects NaN.
     _expect(2.0**-126 <= least <= 2.0**127, f"(Q2) expected a least amax that is normal in f32, got {least}")
     try:
         return Single(least, encoding, inverse, power)
@@ -211,7 +211,7 @@ def _scale(numbers: _Numbers) -> ScaleRule:
 
 
 def check_packed(codes: ValueType, packed: ValueType) -> None:
-    """InvalidFormat unless these are the types of codes and of their bytes (Q7)."""
+    """Raises InvalidFormat unless the types are those of codes and of their packed bytes (Q7)."""
     shape = codes.shape
     if not shape or codes.element.name != "f4E2M1FN":
         raise InvalidFormat(f"(Q7) expected codes of f4E2M1FN in rows, got {codes}")
@@ -227,7 +227,7 @@ def check_types(
     tensor: ValueType | None,
     takes_tensor: bool,
 ) -> None:
-    """InvalidFormat unless these are the types of a tensor in blocks, `values` being that of the tensor."""
+    """Raises InvalidFormat unless the types are those of a tensor in blocks; `values` is the type of the tensor."""
     shape = values.shape
     if shape is None or len(shape) < 2 or values.element.name != "f32":
         raise InvalidFormat(f"(Q2) expected f32 of two dimensions or more, got {values}")

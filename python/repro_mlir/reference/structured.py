@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Structured operations: linalg.generic and the operations of the repro dialect that have loops."""
+"""Structured operations: linalg.generic, and the operations of the repro dialect with an iteration space."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from repro_mlir.reference.random_sites import random_site
 Environment = dict[int, np.ndarray]
 
 WholeSum = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
-"""total(init, x, y) of the products x[t] * y[t] along axis 0."""
+"""total(init, x, y) returns init plus the products x[t] * y[t] along axis 0."""
 
 FORMATS: dict[str, BinaryFormat] = {of.name: of for of in (F32, BF16, F16, F8E4M3FN, F8E5M2)}
-"""The formats of the elements that a contraction multiplies, by the names of their types."""
+"""The formats of a contraction's factors, by element type."""
 
 _BLOCK = 1 << 16
-"""Accumulators that are worked on together; more would only leave the cache."""
+"""The number of accumulators that are evaluated together; more would not fit in the cache."""
 
 
 class _Iteration:
@@ -59,14 +59,14 @@ class _Iteration:
         return env[self.op.operands[position]]
 
     def output_axes(self, access: IndexMap) -> list[int]:
-        """For each parallel dimension, the dimension of an output that it is."""
+        """Returns the dimension of an output that corresponds to each parallel dimension."""
         dims = access.projection
         if dims is None or sorted(dims) != self.parallel:
             raise self.op.error("expected output maps that permute the parallel dimensions")
         return [dims.index(d) for d in self.parallel]
 
     def blocks(self, limit: int) -> Iterator[tuple[slice, ...]]:
-        """Parts of the parallel dimensions of about `limit` elements; none if there are no elements."""
+        """Yields parts of the parallel dimensions of about `limit` elements; nothing if there are no elements."""
         if math.prod(self.shape) == 0:
             return
         choices = []
@@ -78,14 +78,14 @@ class _Iteration:
         yield from itertools.product(*choices)
 
     def indices(self, part: Sequence[slice]) -> list[Index]:
-        """The indices of a part, with 0 for the reduction dimensions."""
+        """Returns the indices of a part, with 0 for the reduction dimensions."""
         indices: list[Index] = [0] * len(self.extents)
         for axis, (dim, where) in enumerate(zip(self.parallel, part, strict=True), 1):
             indices[dim] = Along(axis, where.start, where.stop)
         return indices
 
     def elements(self, indices: list[Index], t: int, count: int) -> Block:
-        """The block of the reduction elements t, ..., t + count - 1 (row-major, last fastest)."""
+        """Returns the block of the reduction elements t, ..., t + count - 1 (row-major order)."""
         at = list(indices)
         if not self.reduced:
             return Block(tuple(at), self.axes)
@@ -104,7 +104,7 @@ class _Iteration:
 
 
 def generic(op: Operation, env: Environment) -> list[np.ndarray]:
-    """linalg.generic whose iterators are all parallel."""
+    """Evaluates a linalg.generic whose iterators are all parallel."""
     space = _Iteration(op)
     if space.reduction:
         raise op.error("expected parallel iterators only: a reduction is a repro.fold")
@@ -121,7 +121,7 @@ def generic(op: Operation, env: Environment) -> list[np.ndarray]:
 
 
 def fold(op: Operation, env: Environment) -> list[np.ndarray]:
-    """repro.fold, in its order."""
+    """Evaluates repro.fold in its order."""
     order = op.attributes["order"]
     if isinstance(order, folds.Exact):
         return _exact(op, env, order.digits)
@@ -138,7 +138,7 @@ def _full(width: int) -> int:
     return 2 ** (width - 1) - 1
 
 
-# (F4) the start values, by the step and the width of the accumulator
+# (F4) The start values, by the operation of the step; they depend on the accumulator's width.
 _STARTS: dict[str, Callable[[int], float]] = {
     "arith.addf": lambda width: 0.0,
     "math.fma": lambda width: 0.0,
@@ -158,7 +158,7 @@ _STARTS: dict[str, Callable[[int], float]] = {
 
 
 def start_value(step: str, kind: ElementType) -> np.ndarray:
-    """(F4) The value in which the accumulators of a fold start, as a 0-d array."""
+    """(F4) Returns the start value of a fold's accumulators, as a 0-d array."""
     value = _STARTS[step](kind.width)
     if kind.is_float and not kind.format.has_infinity:
         value = min(max(value, -kind.format.max_finite), kind.format.max_finite)
@@ -166,7 +166,7 @@ def start_value(step: str, kind: ElementType) -> np.ndarray:
 
 
 def _step(op: Operation) -> tuple[Operation, int] | None:
-    """The operation acc = op(acc, f(inputs)) of a fold's body and the position of acc in it, or None."""
+    """Returns the operation acc = op(acc, f(inputs)) of a fold's body and the operand index of acc; None if absent."""
     body = op.regions[0]
     if len(body.yields) != 1:
         return None
@@ -182,7 +182,7 @@ def _step(op: Operation) -> tuple[Operation, int] | None:
 
 
 def _round_result(value: np.ndarray, accumulator: ElementType, result: ElementType) -> np.ndarray:
-    """(F7) The one rounding of an f32 accumulator to a storage type."""
+    """(F7) Rounds an f32 accumulator once to a storage type."""
     return round_to_format(value, result) if result.is_storage and accumulator != result else value
 
 
@@ -220,7 +220,7 @@ def _ordered(op: Operation, env: Environment, order: folds.Order) -> list[np.nda
 
 
 def _factors(op: Operation, step: Operation) -> tuple[int, int]:
-    """The inputs that a contraction (K1) multiplies."""
+    """Returns the positions of the inputs that a contraction (K1) multiplies."""
     region = op.regions[0]
     sources = {inner.results[0]: inner.operands[0] for inner in region.operations if inner.name == "arith.extf"}
     positions = []
@@ -234,7 +234,7 @@ def _factors(op: Operation, step: Operation) -> tuple[int, int]:
 
 
 def _plain_factors(op: Operation, rule: str, order: str) -> tuple[int, int]:
-    """The factors of a contraction whose sum may be chosen."""
+    """Returns the factors of a contraction after checking that it may have a non-default order (rule label `rule`)."""
     found = _step(op)
     if found is None or found[0].name != "math.fma" or op.regions[0].argument_types[-1].element.name != "f32":
         raise op.error(f"({rule}) expected acc = math.fma(x, y, acc) in f32 for {order}")
@@ -244,7 +244,7 @@ def _plain_factors(op: Operation, rule: str, order: str) -> tuple[int, int]:
 
 
 def _whole_sums(op: Operation, env: Environment, factors: tuple[int, int], total: WholeSum) -> list[np.ndarray]:
-    """A contraction by a function of init and of all products of the results that it computes together."""
+    """Evaluates a contraction by a function of init and all products, for a block of results at once."""
     space = _Iteration(op)
     terms = math.prod(space.reduced)
     kind = op.result_types[0].element
@@ -265,7 +265,7 @@ def _whole_sums(op: Operation, env: Environment, factors: tuple[int, int], total
 
 
 def _exact(op: Operation, env: Environment, digits: int) -> list[np.ndarray]:
-    """(K4) A contraction whose sum of integer products is exact."""
+    """(K4) Evaluates a contraction whose sum of integer products is exact."""
     factors = _plain_factors(op, "K4", "#repro.exact")
     terms = math.prod(_Iteration(op).reduced)
     if terms > folds.EXACT_TERMS:
@@ -274,7 +274,7 @@ def _exact(op: Operation, env: Environment, digits: int) -> list[np.ndarray]:
 
 
 def _accumulated(op: Operation, env: Environment, order: folds.Accumulated) -> list[np.ndarray]:
-    """(M4) A contraction in an accumulator of matrix units."""
+    """(M4) Evaluates a contraction with an accumulator of matrix units."""
     factors = _plain_factors(op, "M4", "#repro.fdpa")
     if order.from_init and order.accumulator.result == F16 and op.result_types[0].element.name != "f16":
         raise op.error("(M4) expected results of f16 for start = init with rne_f16")
@@ -287,7 +287,7 @@ def _accumulated(op: Operation, env: Environment, order: folds.Accumulated) -> l
 
 
 def _sequential(op: Operation, env: Environment) -> list[np.ndarray]:
-    """(F6) From init itself, element after element."""
+    """(F6) Evaluates a fold that starts from init itself, one element after the other."""
     space = _Iteration(op)
     region = op.regions[0]
     outputs = len(op.result_types)
@@ -311,7 +311,7 @@ def _sequential(op: Operation, env: Environment) -> list[np.ndarray]:
 
 
 def arg_reduce(op: Operation, env: Environment) -> list[np.ndarray]:
-    """repro.arg_reduce (D2)."""
+    """Evaluates repro.arg_reduce (D2)."""
     x = np.moveaxis(env[op.operands[0]], op.attributes["dimension"], -1)
     if x.shape[-1] == 0:
         raise op.error("(D2) expected a dimension with elements, got extent 0")
@@ -321,7 +321,7 @@ def arg_reduce(op: Operation, env: Environment) -> list[np.ndarray]:
 
 
 def sort(op: Operation, env: Environment) -> list[np.ndarray]:
-    """repro.sort (D2)."""
+    """Evaluates repro.sort (D2)."""
     dimension = op.attributes["dimension"]
     columns = [np.moveaxis(env[n], dimension, -1) for n in op.operands[: len(op.results)]]
     order = ordering.sort_order(columns[0], descending=op.attributes["direction"] == "descending")
@@ -329,7 +329,7 @@ def sort(op: Operation, env: Environment) -> list[np.ndarray]:
 
 
 def _combination(op: Operation, kind: ElementType) -> tuple[folds.Combine, np.ndarray]:
-    """The op of a scan or scatter, on accumulators (F7), and its start value."""
+    """Returns the op of a scan or scatter, on accumulators (F7), and its start value."""
     name = op.attributes["combine"]
     floats: dict[str, tuple[str, folds.Combine]] = {
         "add": ("arith.addf", np.add),
@@ -358,7 +358,7 @@ def _combination(op: Operation, kind: ElementType) -> tuple[folds.Combine, np.nd
 
 
 def scan(op: Operation, env: Environment) -> list[np.ndarray]:
-    """repro.scan (D3)."""
+    """Evaluates repro.scan (D3)."""
     kind, dimension = op.result_types[0].element, op.attributes["dimension"]
     combine, _ = _combination(op, kind)
     result = folds.scan(np.moveaxis(env[op.operands[0]], dimension, 0), combine)
@@ -367,7 +367,7 @@ def scan(op: Operation, env: Environment) -> list[np.ndarray]:
 
 
 def scatter(op: Operation, env: Environment) -> list[np.ndarray]:
-    """repro.scatter (D1)."""
+    """Evaluates repro.scatter (D1)."""
     updates, indices, original = (env[n] for n in op.operands)
     kind, depth = op.result_types[0].element, indices.shape[1]
     extents = original.shape[:depth]
@@ -383,13 +383,13 @@ def scatter(op: Operation, env: Environment) -> list[np.ndarray]:
         return [folds.scatter_replace(rows, destinations, updates).reshape(original.shape)]
     combine, start = _combination(op, kind)
     result = folds.scatter(rows, destinations, updates, start, combine)
-    # An element without an update keeps its bits, which are exact in its type: rounding does not change them.
+    # An element without an update is exact in its type, so rounding does not change its bits.
     result = round_to_format(result, kind) if kind.is_storage else result
     return [result.reshape(original.shape)]
 
 
 def random_numbers(op: Operation, env: Environment) -> list[np.ndarray]:
-    """repro.random (R1), (R2)."""
+    """Evaluates repro.random (R1), (R2)."""
     shape = op.result_types[0].shape or ()
     seed, site, step = random_site(op, env[op.operands[0]], env[op.operands[1]])
     if op.attributes["distribution"] == "uniform":
