@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(M1) to (M3) Accumulators of matrix units: dot products whose products are aligned, cut and added as integers.
+"""(M1) to (M3) Accumulators of matrix units: dot products whose products are aligned, truncated and added as integers.
 
-A block of products and the value c give the next c; a dot product is a chain of blocks in ascending order of K.
+A block of products and the value c determine the next c; a dot product is a chain of blocks in ascending order of K.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ ROUNDINGS = {
     "rne_f16": (F16, Direction.NEAREST_EVEN),
     "rne_f32": (F32, Direction.NEAREST_EVEN),
 }
-"""(M1) The formats and directions to which a block's sum is rounded."""
+"""(M1) The formats and directions that a block's sum can be rounded to."""
 
 MAX_FRACTION = 40
 MAX_TERMS = 128
@@ -55,11 +55,11 @@ class Fdpa:
     """(M1), (M2) `fdpa<terms, fraction, round, floor, group>`: a fused dot product and addition.
 
     Attributes:
-      terms: how many products a block has, 1 to 128.
-      fraction: how many bits after the point of the greatest exponent are kept, 10 to 40; None for all.
+      terms: the number of products in a block, 1 to 128.
+      fraction: the number of fraction bits that are kept, relative to the greatest exponent, 10 to 40; None for all.
       round: a name of ROUNDINGS.
-      floor: the least exponent by which products are aligned; without meaning for fraction None.
-      group: how many neighbouring products are first added exactly; only with scales of blocks.
+      floor: the least exponent that products are aligned to; ignored if fraction is None.
+      group: the number of neighbouring products that are first added exactly; only with block scales.
     """
 
     terms: int
@@ -83,9 +83,9 @@ class Fdpa:
 
 @dataclass(frozen=True)
 class LateFdpa:
-    """(M3) Blocks of 2 * terms, each as two blocks of `inner` from +0, and c added last, to nearest even.
+    """(M3) Blocks of 2 * terms products, each added as two blocks of `inner` from +0; c is added last, to nearest even.
 
-    The first of the two has the products k with k mod 4 in {0, 1}, the second the others.
+    The first of the two contains the products k with k mod 4 in {0, 1}, the second the other products.
 
     Attributes:
       inner: the accumulator of the products.
@@ -97,18 +97,18 @@ class LateFdpa:
 
     @property
     def terms(self) -> int:
-        """How many products a block has."""
+        """The number of products in a block."""
         return 2 * self.inner.terms
 
 
 @dataclass(frozen=True)
 class DownFdpa:
-    """(M3) Products cut at `fraction` bits; then their sum and c, each rounded down; the result to nearest even f32.
+    """(M3) Truncates products to `fraction` bits, then rounds their sum and c down; the result is to nearest even f32.
 
     Attributes:
-      terms: how many products a block has.
-      fraction: bits after the point that products, and c, keep.
-      sum_fraction: bits after the point that the sum of the products keeps.
+      terms: the number of products in a block.
+      fraction: the number of fraction bits that products, and c, keep.
+      sum_fraction: the number of fraction bits that the sum of the products keeps.
     """
 
     terms: int
@@ -119,7 +119,7 @@ class DownFdpa:
 
 @dataclass(frozen=True)
 class FlushedPairs:
-    """(M3) Products and sums of f32, subnormals flushed to zero, added by pairs of neighbours, the total to c.
+    """(M3) Adds f32 products of neighbours pairwise, and the total to c; subnormals are flushed to zero.
 
     Attributes:
       terms: 2 or 4 products.
@@ -134,9 +134,9 @@ Accumulator = Fdpa | LateFdpa | DownFdpa | FlushedPairs
 
 @dataclass(frozen=True)
 class _Terms:
-    """Values on their way into a block: (-1)^negative * magnitude * 2^(exponent - fraction), arrays of one shape.
+    """Aligned values of a block: (-1)^negative * magnitude * 2^(exponent - fraction), arrays of one shape.
 
-    `exponent` is that of the rule, (M1) Exp; `magnitude` is an int64.
+    `exponent` is Exp of rule (M1); `magnitude` is an int64.
     """
 
     negative: np.ndarray
@@ -146,9 +146,9 @@ class _Terms:
 
 
 def _significands(value: Unpacked, of: BinaryFormat) -> _Terms:
-    """(M1) Sig and Exp of finite values of a format; those of subnormals have the exponent of the smallest normal."""
+    """(M1) Returns Sig and Exp of finite values; a subnormal has the exponent of the smallest normal."""
     exponent = np.maximum(value.exponent + bit_length(value.magnitude) - 1, of.min_exponent)
-    # Sig has so many bits after the point, whatever the value.
+    # Sig has the same number of fraction bits for every value.
     return _Terms(
         value.negative,
         shift_left(value.magnitude, value.exponent - exponent + of.fraction_bits),
@@ -162,7 +162,7 @@ def _product(x: _Terms, y: _Terms) -> _Terms:
 
 
 def _grouped(x: _Terms, group: int) -> _Terms:
-    """Exact sums of `group` neighbours along the last axis, whose grid is that of the least exponent."""
+    """Returns exact sums of `group` neighbours along the last axis, in units that the least exponent determines."""
     least = int(x.exponent.min(initial=0))
     wide = x.magnitude << (x.exponent - least)
     signed = np.where(x.negative, -wide, wide)
@@ -171,7 +171,7 @@ def _grouped(x: _Terms, group: int) -> _Terms:
 
 
 def _aligned(x: _Terms, top: np.ndarray, fraction: int, down: bool = False) -> np.ndarray:
-    """The values in units of 2^(top - fraction), rounded toward zero, or down; signed int64."""
+    """Returns the values in units of 2^(top - fraction), rounded toward zero, or down; signed int64."""
     places = x.exponent - top + fraction - x.fraction
     whole = shift_left(x.magnitude, places)
     if down:
@@ -180,12 +180,12 @@ def _aligned(x: _Terms, top: np.ndarray, fraction: int, down: bool = False) -> n
 
 
 def _top(x: _Terms) -> np.ndarray:
-    """The exponents of what is not zero; of zeros one that is less than any."""
+    """Returns the exponents of nonzero values; zeros get an exponent that is less than any other."""
     return np.where(x.magnitude == 0, -(1 << 20), x.exponent)
 
 
 def _exact_total(products: _Terms, c: _Terms) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The sum of all products (last axis) and c, by Python's integers: sign, magnitude below 2^62, exponent."""
+    """Returns the sum of all products (last axis) and c in Python integers: sign, magnitude below 2^62, exponent."""
     last = (c.exponent - c.fraction)[..., np.newaxis]
     places = np.concatenate([products.exponent - products.fraction, last], axis=-1)
     values = np.concatenate([products.magnitude, c.magnitude[..., np.newaxis]], axis=-1).astype(object)
@@ -195,7 +195,7 @@ def _exact_total(products: _Terms, c: _Terms) -> tuple[np.ndarray, np.ndarray, n
     magnitudes, exponents, signs = [], [], []
     totals = np.array(shifted.sum(axis=-1), object)
     for total, place in zip(totals.ravel(), least.ravel(), strict=True):
-        # Beyond 60 bits the rest is one sticky bit.
+        # Bits beyond the first 60 are combined into one sticky bit.
         extra = max(abs(total).bit_length() - 60, 0)
         high = abs(total) >> extra
         magnitudes.append(high | (high << extra != abs(total)))
@@ -220,7 +220,7 @@ def _finish(
 
 
 def _special(x: Unpacked, y: Unpacked, scales: tuple[Unpacked, Unpacked] | None, c: Unpacked) -> Unpacked:
-    """(M1) Infinities and NaNs of the sum, as IEEE 754 has them of the exact products and their exact sum."""
+    """(M1) Returns infinities and NaNs of the sum, as IEEE 754 defines them for exact products and their exact sum."""
     negative, infinite, nan = x.negative ^ y.negative, x.infinite | y.infinite, x.nan | y.nan
     zero = (x.finite & (x.magnitude == 0)) | (y.finite & (y.magnitude == 0))
     for scale in scales or ():
@@ -241,7 +241,7 @@ def _block(
     scales: tuple[Unpacked, Unpacked] | None,
     scale_formats: tuple[BinaryFormat | None, BinaryFormat | None],
 ) -> np.ndarray:
-    """One block: operands along the last axis, scales already at each product."""
+    """Adds one block: operands along the last axis, with a scale for each element."""
     addend = unpack(f32_bits(c), F32)
     special = _special(x, y, scales, addend)
     products = _product(_significands(x, of[0]), _significands(y, of[1]))
@@ -252,7 +252,7 @@ def _block(
         for scale, scale_format in zip(scales, scale_formats, strict=True):
             each = _take(scale, slice(None, None, group))
             if scale_format is None:
-                # f8E8M0FNU: Sig is 1.
+                # f8E8M0FNU has Sig = 1.
                 factor = _Terms(each.negative, np.ones_like(each.magnitude), each.exponent, 0)
             else:
                 factor = _significands(each, scale_format)
@@ -287,7 +287,7 @@ def _flushed_block(a: np.ndarray, b: np.ndarray, of: tuple[BinaryFormat, BinaryF
 
 
 def _late_sum(total: np.ndarray, c: np.ndarray, to: BinaryFormat) -> np.ndarray:
-    """total + c in one rounding to nearest even."""
+    """Returns total + c with one rounding to nearest even."""
     if to == F32:
         return add(total, c)
     with float_environment(), np.errstate(invalid="ignore"):
@@ -305,19 +305,19 @@ def accumulate(
     scales: tuple[np.ndarray, np.ndarray] | None = None,
     scale_format: BinaryFormat | tuple[BinaryFormat | None, BinaryFormat | None] | None = None,
 ) -> np.ndarray:
-    """(M1) to (M3) c plus the sum of a[..., k] * b[..., k] over k, block after block.
+    """(M1) to (M3) Returns c plus the sum of a[..., k] * b[..., k] over k, one block after the other.
 
     Args:
-      a: float32 values of the format `of`, or of its first, of shape [..., K].
-      b: likewise, of its second; the shapes broadcast.
-      c: float32 values of the format of the result, of the shape without K.
-      scales: with Fdpa: of a and of b, codes [..., K] of `scale_format`, which may be two, None being f8E8M0FNU; each
-        product has its own, those of a block repeated.
+      a: float32 values of the format `of`, or of its first entry, of shape [..., K].
+      b: likewise, of its second entry; the shapes broadcast.
+      c: float32 values of the result's format, of the shape without K.
+      scales: with Fdpa: the scales of a and of b, codes [..., K] of `scale_format`, which may be a pair; None means
+        f8E8M0FNU. Each product has its own scales, so the scale of a block is repeated.
     Returns:
-      float32 values of the format of the result.
+      float32 values of the result's format.
     Raises:
-      ValueError: a value that its format does not have; scales where the accumulator has none, or none where it has
-        groups; groups whose sums have more than 62 bits; shapes that do not broadcast.
+      ValueError: a value that its format does not represent; scales that the accumulator does not support, or missing
+        scales for groups; groups whose sums have more than 62 bits; shapes that do not broadcast.
     """
     formats = of if isinstance(of, tuple) else (of, of)
     for values, name in ((a, formats[0]), (b, formats[1]), (c, F16 if by.result == F16 else F32)):
@@ -331,7 +331,7 @@ def accumulate(
         raise ValueError("expected no scales of blocks for this accumulator")
     if scales is None and isinstance(by, Fdpa) and by.group > 1:
         raise ValueError("expected scales of blocks for groups of products")
-    # A block that is not full counts as one with products +0.
+    # A partial block is filled up with products +0.
     missing = -shape[-1] % by.terms
     unpacked = None
     of_scales = scale_format if isinstance(scale_format, tuple) else (scale_format, scale_format)
@@ -357,7 +357,7 @@ def accumulate(
 
 
 def _filled(x: np.ndarray, shape: tuple[int, ...], more: int, mode: Literal["constant", "edge"]) -> np.ndarray:
-    """All of K and `more` elements; the other dimensions are broadcast where the products are made, not before.
+    """Returns `x` with the full K and `more` additional elements; other dimensions are broadcast by the products.
 
     Raises:
       ValueError: `x` does not broadcast to `shape`.
@@ -370,7 +370,7 @@ def _filled(x: np.ndarray, shape: tuple[int, ...], more: int, mode: Literal["con
 
 def _check_values(x: np.ndarray, of: BinaryFormat) -> None:
     value = unpack(f32_bits(x), F32)
-    # A number that is cut, or beyond the largest one, is none of the format.
+    # A number that is truncated, or beyond the largest value, is not a value of the format.
     codes = encode(value.negative, value.magnitude, value.exponent, of, Direction.TOWARD_ZERO, saturate=True)
     wrong = (value.finite & (f32_bits(decode(codes, of)) != f32_bits(x))).ravel()
     if wrong.any():
@@ -378,10 +378,10 @@ def _check_values(x: np.ndarray, of: BinaryFormat) -> None:
 
 
 def check_groups(by: Fdpa, of: tuple[BinaryFormat, BinaryFormat]) -> None:
-    """ValueError where sums of groups of products of two formats have more than 62 bits."""
+    """Raises ValueError if sums of groups of products of two formats have more than 62 bits."""
     if by.group == 1:
         return
-    # The greatest sum of a group, in units of its last bit; then of all of them, times two significands below 2.
+    # The greatest sum of a group in units of its last bit, then of all groups, times two significands below 2.
     largest = of[0].largest_integer * of[1].largest_integer * by.group
     kept = (of[0].max_exponent + of[1].max_exponent + 2) + (by.fraction or 0)
     if largest.bit_length() + 8 > 62 or kept + (4 * by.terms).bit_length() > 62:
@@ -397,11 +397,11 @@ def _take(x: Unpacked, chosen: slice | np.ndarray) -> Unpacked:
 def _unpack_scale(codes: np.ndarray, of: BinaryFormat | None) -> Unpacked:
     if of is None:
         return unpack_e8m0(codes)
-    # The sign bit of a scale is not read.
+    # The sign bit of a scale is ignored.
     return unpack(np.asarray(codes).astype(np.int64) & (of.sign - 1), of)
 
 
-# --- The named ones ---
+# --- Named accumulators ---
 
 F32_OUT, F16_OUT = "f32", "f16"
 FLOAT8 = (F8E4M3FN.name, F8E5M2.name)
@@ -465,21 +465,22 @@ ACCUMULATORS: dict[str, dict[tuple[str, str], Accumulator]] = {
         (TF32.name, F32_OUT): DownFdpa(4, 24, 31),
     },
 }
-"""(M3) The named classes: for each the accumulator by format of the operands and of the result.
+"""(M3) The named classes, each with the accumulator by format of the operands and of the result.
 
-Terms, fractions and roundings: published models (MMA-Sim, arXiv 2511.10909, table 4), but for `*_mma`, which recorded
-outputs tell. Floors of f32 and f16: published measurements (arXiv 2512.07004, 2603.20421), of Volta by their pattern.
+Terms, fractions and roundings: published models (MMA-Sim, arXiv 2511.10909, table 4); those of `*_mma` come from
+recorded outputs. Floors of f32 and f16: published measurements (arXiv 2512.07004, 2603.20421); Volta's follow their
+pattern.
 """
 
 UNVERIFIED = ("blackwell_mx", "blackwell_mxf4", "blackwell_nvfp4", "cdna1", "cdna2", "cdna3")
-"""Names that no recorded output of a device that we have checks."""
+"""The classes that are not verified against recorded outputs of a device that we have."""
 
 
 def named_accumulator(name: str, of: BinaryFormat, result: BinaryFormat = F32) -> Accumulator:
-    """(M3) The accumulator of a class for operands and results of these formats.
+    """(M3) Returns the accumulator of a class for operands and results of these formats.
 
     Raises:
-      ValueError: there is no such class, or it has no such operation.
+      ValueError: an unknown class, or one that does not support these formats.
     """
     if name not in ACCUMULATORS:
         raise ValueError(f"expected one of {', '.join(ACCUMULATORS)}, got {name}")

@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(Q1) The formats of low precision as data, their codes as values, and rounding to them.
+"""(Q1) The low-precision formats as data, decoding of their codes, and rounding to them.
 
-A code is the bits of a value as an unsigned integer, one code per array element, whatever its width.
+A code is the bits of a value as an unsigned integer, one code per array element, regardless of its width.
 
 Sources: OCP OFP8 1.0 (f8E4M3FN, f8E5M2), OCP Microscaling Formats 1.0 (f6, f4, MXINT8, f8E8M0FNU), IEEE 754 (f16, f32).
 """
@@ -29,10 +29,10 @@ class FixedFormat:
     """A two's complement integer in units of 2^least_place.
 
     Attributes:
-      name: a name of ours; the MLIR type is i8.
-      width: bits of a code.
+      name: a name of this project; the MLIR type is i8.
+      width: the number of bits of a code.
       least_place: the exponent of the unit.
-      symmetric: whether rounding to it never gives the least integer, -2^(width-1).
+      symmetric: whether rounding never gives the least integer, -2^(width-1).
     """
 
     name: str
@@ -54,7 +54,7 @@ class FixedFormat:
 
     @property
     def fraction_bits(self) -> int:
-        """The bits after the first one of the largest value."""
+        """The number of bits after the leading bit of the largest value."""
         return self.width - 2
 
     @property
@@ -82,7 +82,7 @@ F32 = float_format("f32")
 ELEMENT_FORMATS: dict[str, Format] = {
     each.name: each for each in (F8E4M3FN, F8E5M2, F6E3M2FN, F6E2M3FN, F4E2M1FN, MXINT8, MXINT8_FULL)
 }
-"""(Q1) What the elements of a block may be, by name."""
+"""(Q1) The element formats of blocks, by name."""
 
 FORMATS: dict[str, Format] = {**ELEMENT_FORMATS, **{each.name: each for each in (F16, BF16, TF32, E8M13, F32)}}
 """All formats by name."""
@@ -93,14 +93,14 @@ E8M0_NAN = F8E8M0FNU.nan_bits
 
 @dataclass(frozen=True)
 class Unpacked:
-    """Codes taken apart; arrays of one shape.
+    """Decoded codes, as arrays of one shape.
 
     Attributes:
       negative: the sign.
-      magnitude: int64 in units of 2^exponent; 0 where the value is not finite.
-      exponent: int64: the place of the last bit.
-      infinite: infinities.
-      nan: NaNs.
+      magnitude: int64 in units of 2^exponent; 0 for values that are not finite.
+      exponent: int64, the exponent of the last bit.
+      infinite: a mask of infinities.
+      nan: a mask of NaNs.
     """
 
     negative: np.ndarray
@@ -111,12 +111,12 @@ class Unpacked:
 
     @property
     def finite(self) -> np.ndarray:
-        """Where there is a number."""
+        """A mask of finite values."""
         return ~(self.infinite | self.nan)
 
 
 def unpack(codes: np.ndarray, of: Format) -> Unpacked:
-    """The values of codes (any unsigned dtype, below 2^width)."""
+    """Returns the values of codes (any unsigned dtype, below 2^width)."""
     wide = np.asarray(codes).astype(np.int64)
     none = np.zeros(wide.shape, np.bool_)
     if isinstance(of, FixedFormat):
@@ -132,13 +132,13 @@ def unpack(codes: np.ndarray, of: Format) -> Unpacked:
 
 
 def pack_f32(value: Unpacked) -> np.ndarray:
-    """The values as float32; they are among those of f32."""
-    # All formats here are subsets of f32, so that rounding does nothing.
+    """Returns the values as float32, which represents all of them."""
+    # All formats here are subsets of f32, so the rounding is exact.
     return to_f32(encode(value.negative, value.magnitude, value.exponent, F32, Direction.TOWARD_ZERO), value)
 
 
 def to_f32(codes: np.ndarray, special: Unpacked) -> np.ndarray:
-    """Codes of f32 as float32, with the infinities and NaNs of `special`."""
+    """Returns f32 codes as float32, with the infinities and NaNs of `special`."""
     assert F32.infinity is not None and F32.nan is not None
     signed = np.where(special.negative, F32.sign, 0) | F32.infinity
     bits = np.where(special.nan, F32.nan, np.where(special.infinite, signed, codes))
@@ -155,15 +155,15 @@ def encode(
     bits: int = 0,
     saturate: bool = False,
 ) -> np.ndarray:
-    """(Q3) The int64 codes to which exact values round.
+    """(Q3) Returns the int64 codes that exact values round to.
 
-    The value is rounded as if there were no largest one. What is larger then becomes the largest finite value if
-    `saturate`, or where the format has neither infinities nor NaNs; else an infinity, or where there is none a NaN.
-    With TOWARD_ZERO an overflow is an infinity, too.
+    Values are rounded as if the format had no largest value. A result above the largest finite value then becomes that
+    value if `saturate`, or if the format has neither infinities nor NaNs; else an infinity, or a NaN if the format has
+    no infinities. TOWARD_ZERO also overflows to infinity.
     """
     negative, magnitude, exponent = np.broadcast_arrays(negative, magnitude, exponent)
     if isinstance(to, FixedFormat):
-        # From 2^40 units on, the place does not matter: all of that saturates.
+        # From 2^40 units on the exact value is irrelevant, because it saturates.
         far = (magnitude != 0) & (exponent + bit_length(magnitude) > to.least_place + 40)
         place = np.broadcast_to(np.int64(to.least_place), exponent.shape)
         inside = np.where(far, 0, magnitude)
@@ -174,7 +174,7 @@ def encode(
     q, place = round_to_precision(
         negative, magnitude, exponent, to.fraction_bits + 1, to.least_place, direction, random, bits
     )
-    # A normal q has its hidden bit, which counts as one more of the exponent field; so does a carry into it.
+    # A normal q includes its hidden bit, which adds one to the exponent field; so does a carry out of the fraction.
     field = np.clip(place - to.least_place, 0, 1 << (to.exponent_bits + 1))
     code = np.where(magnitude == 0, 0, (field << to.fraction_bits) + q)
     over = code > to.largest
@@ -186,27 +186,27 @@ def encode(
 
 
 def decode(codes: np.ndarray, of: Format) -> np.ndarray:
-    """(Q1) The float32 values of codes, which are exact; NaN is the canonical one (V4)."""
+    """(Q1) Returns the float32 values of codes, which are exact; NaN is the canonical NaN (V4)."""
     return pack_f32(unpack(codes, of))
 
 
 def decode_scale(codes: np.ndarray) -> np.ndarray:
-    """(Q1) The float32 values of scales of f8E4M3FN, whose sign bit is not read."""
+    """(Q1) Returns the float32 values of f8E4M3FN scales, whose sign bit is ignored."""
     return decode(np.asarray(codes) & (F8E4M3FN.sign - 1), F8E4M3FN)
 
 
 def f32_bits(x: np.ndarray) -> np.ndarray:
-    """The codes (int64) of float32 values."""
+    """Returns the bits (int64) of float32 values."""
     return np.asarray(x, np.float32, order="C").view(np.uint32).astype(np.int64)
 
 
 def unpack_e8m0(codes: np.ndarray) -> Unpacked:
-    """(Q1) The values of codes of f8E8M0FNU: 2^(code - 127), 255 NaN."""
+    """(Q1) Returns the values of f8E8M0FNU codes: 2^(code - 127), and NaN for 255."""
     wide = np.asarray(codes).astype(np.int64)
     none = np.zeros(wide.shape, np.bool_)
     return Unpacked(none, np.ones_like(wide), wide - E8M0_BIAS, none, wide == E8M0_NAN)
 
 
 def decode_e8m0(codes: np.ndarray) -> np.ndarray:
-    """(Q1) The float32 values of codes of f8E8M0FNU, byte 0 the subnormal 2^-127."""
+    """(Q1) Returns the float32 values of f8E8M0FNU codes; code 0 is the subnormal 2^-127."""
     return pack_f32(unpack_e8m0(codes))

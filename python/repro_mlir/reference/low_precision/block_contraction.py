@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(Q4), (M5) Contractions of tensors in blocks: a dot product of each block, then one step of f32, or one chain."""
+"""(Q4), (M5) Contractions of tensors in blocks: a dot product per block and one f32 step each, or a single chain."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ from repro_mlir.reference.low_precision.f32_operations import add, divide, multi
 
 
 class Step(Enum):
-    """How the dot product of a block comes to the sum."""
+    """How the dot product of a block is added to the sum."""
 
     FUSED = "fused"
     SPLIT = "split"
 
 
 def integers(codes: np.ndarray, of: Format) -> np.ndarray:
-    """The finite values of codes in units of 2^least_place; int64, 0 where a code is not finite."""
+    """Returns the finite values of codes in units of 2^least_place, as int64; 0 for codes that are not finite."""
     value = unpack(codes, of)
     signed = np.where(value.negative, -value.magnitude, value.magnitude)
     return signed << (value.exponent - of.least_place)
 
 
 def block_dots(x: np.ndarray, y: np.ndarray, of: tuple[Format, Format], block: int) -> np.ndarray:
-    """(Q4) The exact dot products of blocks, each rounded once to f32.
+    """(Q4) Returns the exact dot products of blocks, each rounded once to f32.
 
     Args:
       x: codes [m, k] of the first format.
-      y: codes [n, k] of the second.
-      block: how many k a block has; the last may have fewer.
+      y: codes [n, k] of the second format.
+      block: the extent of a block along k; the last block may be shorter.
     Returns:
-      float32 [m, n, blocks]. The rounding changes nothing but for f8, whose sums have more than 24 bits.
+      float32 [m, n, blocks]. The rounding is exact except for f8, whose sums may have more than 24 bits.
     """
     count = -(-x.shape[-1] // block)
     filled = [np.pad(each, [(0, 0), (0, count * block - each.shape[-1])]) for each in (x, y)]
@@ -57,7 +57,7 @@ def block_dots(x: np.ndarray, y: np.ndarray, of: tuple[Format, Format], block: i
         totals = np.einsum("mbk,nbk->mnb", i, j)
         magnitude, sign, place = np.abs(totals), totals < 0, np.full(totals.shape, exponent)
     else:
-        # E5M2: by Python's integers.
+        # E5M2 sums exceed int64, so they use Python integers.
         wide = np.einsum("mbk,nbk->mnb", i.astype(object), j.astype(object))
         extra = np.vectorize(lambda t: max(abs(t).bit_length() - 60, 0), otypes=[np.int64])(wide)
         cut = np.vectorize(lambda t, n: abs(t) >> n | (abs(t) >> n << n != abs(t)), otypes=[np.int64])(wide, extra)
@@ -66,7 +66,7 @@ def block_dots(x: np.ndarray, y: np.ndarray, of: tuple[Format, Format], block: i
     dots = codes.astype(np.uint32).view(np.float32).reshape(codes.shape)
     first, second = decode(p, of[0]).astype(np.float64), decode(q, of[1]).astype(np.float64)
     if not (np.isfinite(first).all() and np.isfinite(second).all()):
-        # Products of f8 and their sums are far from f64's overflow, so that only infinities and NaNs give such.
+        # Products of f8 and their sums do not overflow f64, so the result is special only if an operand is.
         with np.errstate(invalid="ignore"):
             special = np.einsum("mbk,nbk->mnb", first, second)
         dots = np.where(np.isfinite(special), dots, special.astype(np.float32))
@@ -74,9 +74,9 @@ def block_dots(x: np.ndarray, y: np.ndarray, of: tuple[Format, Format], block: i
 
 
 def scale_products(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """(Q4) Products of scales [m, blocks] and [n, blocks], in f32: [m, n, blocks].
+    """(Q4) Returns the products of scales [m, blocks] and [n, blocks], in f32: [m, n, blocks].
 
-    Scales are codes (uint8) of f8E8M0FNU, or float32: (Q8) the values of codes of 1, (Q9) scales of f8E4M3FN alone.
+    Scales are f8E8M0FNU codes (uint8), or float32: (Q8) the values of codes of 1, (Q9) f8E4M3FN scales alone.
     """
     first, second = (decode_e8m0(each) if each.dtype == np.uint8 else each for each in (x, y))
     return multiply(first[:, np.newaxis, :], second[np.newaxis, :, :])
@@ -91,9 +91,9 @@ def block_contraction(
     step: Step = Step.FUSED,
     by: Fdpa | LateFdpa | None = None,
 ) -> np.ndarray:
-    """(Q4) x y^T of codes [m, k] and [n, k], with the products of scales [m, n, blocks]: float32 [m, n].
+    """(Q4) Returns x y^T of codes [m, k] and [n, k], with the products of scales [m, n, blocks]: float32 [m, n].
 
-    One chain over the blocks in ascending K from +0. (M5) Dot products are exact, or those of the accumulator `by`.
+    The sum is one chain over the blocks in ascending K from +0. (M5) Dot products are exact, or come from `by`.
     """
     dots = block_dots(x, y, of, block) if by is None else chain_dots(x, y, of, block, by)
     total = np.zeros(dots.shape[:-1], np.float32)
@@ -104,7 +104,7 @@ def block_contraction(
 
 
 def chain_dots(x: np.ndarray, y: np.ndarray, of: tuple[Format, Format], block: int, by: Fdpa | LateFdpa) -> np.ndarray:
-    """(M5) As `block_dots`: for each block what a chain of its products from +0 gives."""
+    """(M5) Returns dot products as `block_dots` does, but each is computed by a chain of the accumulator from +0."""
     formats = _floats(of)
     a, b = decode(x, of[0]), decode(y, of[1])
     dots = np.zeros((len(x), len(y), -(-x.shape[-1] // block)), np.float32)
@@ -124,12 +124,12 @@ def scaled_contraction(
     block: int,
     by: Fdpa,
 ) -> np.ndarray:
-    """(M5) x y^T in one chain of scaled products from +0: float32 [m, n].
+    """(M5) Returns x y^T as one chain of scaled products from +0: float32 [m, n].
 
     Args:
-      x: codes [m, k] of the first format and codes [m, blocks] of scales of the first of `of_scales`, None being
-        f8E8M0FNU.
-      y: likewise, [n, k] and [n, blocks], of the second ones.
+      x: codes [m, k] of the first format, and codes [m, blocks] of its scales in the first of `of_scales`, where None
+        stands for f8E8M0FNU.
+      y: likewise, [n, k] and [n, blocks], in the second formats.
     """
     (codes, alpha), (others, beta) = x, y
     total = np.zeros((len(codes), len(others)), np.float32)
@@ -151,10 +151,10 @@ def _floats(of: tuple[Format, Format]) -> tuple[BinaryFormat, BinaryFormat]:
 
 
 def e4m3_scales(codes: np.ndarray) -> np.ndarray:
-    """Scales of f8E4M3FN as float32."""
+    """Returns f8E4M3FN scales as float32."""
     return decode_scale(codes)
 
 
 def tensor_factor(x_amax: np.ndarray, y_amax: np.ndarray, x_largest: int = 448, y_largest: int = 448) -> np.ndarray:
-    """(Q9) By what a contraction of two `nvfp4` operands is multiplied at its end."""
+    """(Q9) Returns the factor that the result of a contraction of two `nvfp4` operands is multiplied by."""
     return divide(multiply(x_amax, y_amax), np.float32(36 * x_largest * y_largest))

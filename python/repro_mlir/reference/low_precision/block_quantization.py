@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(Q1) to (Q3) Tensors in blocks: codes and scales out of float32 values, and values out of them."""
+"""(Q1) to (Q3) Tensors in blocks: quantization of float32 values to codes and scales, and dequantization."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ class BlockFormat:
 
     Attributes:
       element: the format of the elements.
-      tile: rows and columns of a block, in the last two dimensions; None for all of them.
-      scale: the rule of the scales.
-      rounding: of the elements.
+      tile: rows and columns of a block, in the last two dimensions; None for the whole extent.
+      scale: the scale rule.
+      rounding: how elements are rounded.
     """
 
     element: Format
@@ -80,10 +80,10 @@ class Quantized:
     """A tensor in blocks.
 
     Attributes:
-      codes: of the elements, of the tensor's shape [..., m, n].
-      scales: of the blocks, of shape [..., blocks down, blocks across]: codes (uint8) of f8E8M0FNU or f8E4M3FN, or
-        float32, as the rule says.
-      tensor: what the rule takes for the whole tensor, or for each row: its amax, or its scale; else None.
+      codes: the element codes, of the tensor's shape [..., m, n].
+      scales: the block scales, of shape [..., blocks down, blocks across]: codes (uint8) of f8E8M0FNU or f8E4M3FN, or
+        float32, depending on the rule.
+      tensor: the value that the rule reads for the whole tensor, or per row: its amax, or its scale; else None.
     """
 
     codes: np.ndarray
@@ -92,7 +92,7 @@ class Quantized:
 
 
 def _blocks(x: np.ndarray, tile: Tile) -> tuple[np.ndarray, tuple[int, int]]:
-    """[..., m, n] as [..., blocks down, rows, blocks across, columns], ragged blocks filled with zeros."""
+    """Returns [..., m, n] as [..., blocks down, rows, blocks across, columns], partial blocks padded with zeros."""
     *outer, m, n = x.shape
     rows, columns = tile[0] or max(m, 1), tile[1] or max(n, 1)
     down, across = -(-m // rows), -(-n // columns)
@@ -107,20 +107,20 @@ def _whole(blocks: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def spread(scales: np.ndarray, tile: Tile, shape: tuple[int, ...]) -> np.ndarray:
-    """Scales of blocks, each at all elements of its block: of shape `shape`."""
+    """Returns the scale of each element's block, of shape `shape`."""
     rows, columns = tile[0] or max(shape[-2], 1), tile[1] or max(shape[-1], 1)
     wide = np.repeat(np.repeat(scales, rows, axis=-2), columns, axis=-1)
     return wide[..., : shape[-2], : shape[-1]]
 
 
 def block_amax(x: np.ndarray, tile: Tile) -> np.ndarray:
-    """(Q2) The amax of each block of a float32 tensor [..., m, n]."""
+    """(Q2) Returns the amax of each block of a float32 tensor [..., m, n]."""
     blocks, _ = _blocks(x, tile)
     return largest_magnitude(blocks, (-3, -1))
 
 
 def _rows(tensor: np.ndarray, scales: np.ndarray) -> np.ndarray:
-    """The amax of the tensor, or of each row [..., m], against scales [..., m, blocks]."""
+    """Returns the amax of the tensor, or of each row [..., m], reshaped to broadcast against scales [..., m, blocks]."""
     tensor = np.asarray(tensor, np.float32)
     return tensor[..., np.newaxis] if tensor.ndim and tensor.shape == scales.shape[:-1] else tensor
 
@@ -128,14 +128,14 @@ def _rows(tensor: np.ndarray, scales: np.ndarray) -> np.ndarray:
 def quantize(
     x: np.ndarray, to: BlockFormat, tensor: np.ndarray | None = None, random: np.ndarray | None = None
 ) -> Quantized:
-    """(Q1) to (Q3) A float32 tensor [..., m, n] in blocks.
+    """(Q1) to (Q3) Quantizes a float32 tensor [..., m, n] in blocks.
 
     Args:
-      tensor: of TwoLevel: the amax of the tensor, a scalar float32, or of each row, [..., m]; by default what x has. Of
+      tensor: for TwoLevel: the amax of the tensor, a scalar float32, or of each row, [..., m]; by default that of x. For
         TwoLevelQuotient and Given: the scale of the tensor, a scalar.
-      random: of stochastic rounding, an integer below 2^bits for each element, of x's shape.
+      random: for stochastic rounding: an integer below 2^bits per element, of x's shape.
     Raises:
-      ValueError: `tensor` is missing or not wanted, or `random`.
+      ValueError: `tensor` or `random` is missing or unexpected.
     """
     x = np.asarray(x, np.float32)
     rule = to.scale
@@ -186,7 +186,7 @@ def _four_over_six(
     tensor: np.ndarray,
     random: np.ndarray | None,
 ) -> Quantized:
-    """(Q2) Each block with a greatest element of 6, or of 4 where that has the lesser error."""
+    """(Q2) Scales each block to a greatest element of 6, or to 4 if that has the lesser error."""
     wide_tensor = _rows(tensor, amax)
     candidates = []
     for greatest in (6, 4):
@@ -212,7 +212,7 @@ def _of_rows(tensor: np.ndarray) -> np.ndarray:
 
 
 def _block_error(measure: np.ndarray, tile: Tile) -> np.ndarray:
-    """Along a row of a block one element after the other from +0; the rows by halves, row i and row i + w."""
+    """Adds errors per block: each row from +0, one element after the other, then pairs of rows i and i + height / 2."""
     blocks, (rows, columns) = _blocks(measure, tile)
     total = np.zeros(blocks.shape[:-1], np.float32)
     for column in range(columns):
@@ -224,8 +224,8 @@ def _block_error(measure: np.ndarray, tile: Tile) -> np.ndarray:
 
 
 def dequantize(q: Quantized, of: BlockFormat) -> np.ndarray:
-    """(Q2) The float32 values for which codes and scales stand, of the shape of the codes; of codes of 1, they are the
-    factors of (Q8)."""
+    """(Q2) Returns the float32 values of codes and scales, of the shape of the codes; for codes of 1, these values are
+    the factors of (Q8)."""
     shape = q.codes.shape
     rule = of.scale
     if isinstance(rule, PowerOfTwo):

@@ -32,11 +32,11 @@ class Rounding:
     """How an element is rounded.
 
     Attributes:
-      direction: to which neighbour.
-      bits: of STOCHASTIC: how many random bits an element takes, 1 to 32.
-      saturate: whether what is too large becomes the largest finite value, infinities too.
-      nan: of a format without NaNs the code of a NaN: that of the largest value, of +0 or of -0.
-      signed_zero: whether a zero that is rounded keeps its sign; a number that becomes a zero always does.
+      direction: the rounding direction.
+      bits: for STOCHASTIC: the number of random bits per element, 1 to 32.
+      saturate: whether values out of range, including infinities, become the largest finite value.
+      nan: for formats without NaN: the code that replaces NaN, that of the largest value, of +0 or of -0.
+      signed_zero: whether an input of zero keeps its sign; a nonzero number that rounds to zero always does.
     """
 
     direction: Direction = Direction.NEAREST_EVEN
@@ -59,7 +59,7 @@ TOWARD_ZERO = Rounding(Direction.TOWARD_ZERO)
 
 
 def stochastic(bits: int) -> Rounding:
-    """Stochastic rounding by `bits` random bits."""
+    """Returns stochastic rounding with `bits` random bits."""
     return Rounding(Direction.STOCHASTIC, bits)
 
 
@@ -69,11 +69,11 @@ ROUNDINGS: dict[str, Rounding] = {
     "rz": TOWARD_ZERO,
     **{f"sr{bits}": stochastic(bits) for bits in (4, 8, 13, 16, 24, 32)},
 }
-"""(Q3) Roundings by name, which saturate; any other number of bits is `stochastic`."""
+"""(Q3) Saturating roundings by name; `stochastic` returns those with another number of bits."""
 
 
 def round_unpacked(value: Unpacked, to: Format, rounding: Rounding, random: np.ndarray | None = None) -> np.ndarray:
-    """The codes (uint8, or wider for wider formats) of exact values; `random` as of `round_elements`."""
+    """Returns the codes (uint8, or wider for wider formats) of exact values; `random` as for `round_elements`."""
     if (rounding.direction is Direction.STOCHASTIC) != (random is not None):
         raise ValueError("expected random bits for stochastic rounding, and for no other")
     codes = encode(
@@ -87,7 +87,7 @@ def round_unpacked(value: Unpacked, to: Format, rounding: Rounding, random: np.n
         rounding.saturate,
     )
     if not rounding.signed_zero:
-        # Zero as an f32: numbers of at most 2^-150 become zeros there before they are rounded here.
+        # Zero in f32: magnitudes of at most 2^-150 become zero in f32 first.
         as_f32 = encode(np.False_, value.magnitude, value.exponent, F32, Direction.NEAREST_EVEN)
         codes = np.where(as_f32 == 0, 0, codes)
     if value.infinite.any():
@@ -109,12 +109,12 @@ def round_elements(
     shift: np.ndarray | int = 0,
     random: np.ndarray | None = None,
 ) -> np.ndarray:
-    """(Q3) The codes of x * 2^shift, rounded once.
+    """(Q3) Returns the codes of x * 2^shift, rounded once.
 
     Args:
       x: float32.
-      shift: integers that broadcast against it.
-      random: of stochastic rounding, an integer below 2^bits for each element.
+      shift: integers that broadcast against x.
+      random: for stochastic rounding: an integer below 2^bits per element.
     """
     value = unpack(f32_bits(x), F32)
     moved = Unpacked(value.negative, value.magnitude, value.exponent + shift, value.infinite, value.nan)
@@ -125,7 +125,7 @@ def round_elements(
 
 
 def site_bits(shape: tuple[int, ...], bits: int, seed: int, site: int, step: int) -> np.ndarray:
-    """(R1) For each element of `shape`, row-major, the first `bits` bits of its word; int64."""
+    """(R1) Returns the first `bits` bits of the random word of each element of `shape`, row-major; int64."""
     return (random_bits(shape, seed, site, step) >> np.uint64(32 - bits)).astype(np.int64)
 
 
@@ -137,7 +137,7 @@ def _reversed16(bits: np.ndarray) -> np.ndarray:
 
 
 def ptx_bits(words: np.ndarray, to: BinaryFormat) -> np.ndarray:
-    """(Q3) The random bits of the operands of PTX `cvt.rs`, in their order, out of its operand `rbits`.
+    """(Q3) Returns the random bits of each operand of PTX `cvt.rs`, in operand order, from its operand `rbits`.
 
     Args:
       words: integers below 2^32 of shape [...].
@@ -157,10 +157,10 @@ def ptx_bits(words: np.ndarray, to: BinaryFormat) -> np.ndarray:
 
 
 def ptx_site_bits(shape: tuple[int, ...], to: BinaryFormat, seed: int, site: int, step: int) -> np.ndarray:
-    """(Q3) For each element of `shape`, row-major, the bits that it has as an operand of PTX `cvt.rs`; int64.
+    """(Q3) Returns the random bits of each element of `shape`, row-major, as an operand of PTX `cvt.rs`; int64.
 
-    Word g of the site is `rbits` of elements 4g to 4g + 3, or of f16 and bf16 2g and 2g + 1, of which the first is the
-    last operand.
+    Word g of the site is `rbits` of the elements 4g to 4g + 3, or, for f16 and bf16, 2g and 2g + 1. The first of these
+    elements is the last operand.
     """
     each = 2 if to in (F16, BF16) else 4
     size = int(np.prod(shape, dtype=np.int64))

@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(Q2) Scales of blocks out of their greatest magnitude (amax), each rule in the order of its operations.
+"""(Q2) Block scales from the greatest magnitude (amax) of each block; each rule in its order of operations.
 
-All amax are float32, not negative, with NaN where the block has one. No rule takes a logarithm: exponents are read from
-the bits.
+Every amax is float32, not negative, and NaN if the block contains a NaN. No rule computes a logarithm: exponents are
+read from the bits.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FLT_MAX = float(np.finfo(np.float32).max)
 
 
 class PowerRule(Enum):
-    """Which power of two."""
+    """How the power of two is chosen."""
 
     FLOOR = "floor"
     CEIL = "ceil"
@@ -46,7 +46,7 @@ class PowerRule(Enum):
 
 
 class InfiniteAmax(Enum):
-    """What the scale of a block with an infinity is."""
+    """The scale of a block that contains an infinity."""
 
     NAN = "nan"
     LARGEST = "largest"
@@ -55,13 +55,13 @@ class InfiniteAmax(Enum):
 
 @dataclass(frozen=True)
 class PowerOfTwo:
-    """(Q2) A scale of f8E8M0FNU, and elements that are divided by it exactly.
+    """(Q2) A scale of f8E8M0FNU; elements are divided by it exactly.
 
     Attributes:
-      rule: which power of two.
-      infinity: the byte of an infinite amax, and of one that EVEN rounds to 2^128: 255, 254, or as if it were 2^128.
-      nan: the byte of an amax that is NaN.
-      least: the exponent by which elements are divided where the byte is 0; None for 2^-127, which the byte means.
+      rule: how the power of two is chosen.
+      infinity: the byte for an infinite amax, and for one that EVEN rounds to 2^128: 255, 254, or as if it were 2^128.
+      nan: the byte for an amax that is NaN.
+      least: the exponent by which elements are divided if the byte is 0; None for 2^-127, the value of the byte.
     """
 
     rule: PowerRule
@@ -72,11 +72,11 @@ class PowerOfTwo:
 
 @dataclass(frozen=True)
 class FourError:
-    """(Q2) How the error of a block is measured where its greatest element may become 4 or 6.
+    """(Q2) How the error of a block is measured when its greatest element may map to 4 or 6.
 
     Attributes:
       squared: whether squares are added, or magnitudes.
-      scaled: whether in units of the tensor's scale, or of the input.
+      scaled: whether errors are in units of the tensor's scale, or of the input.
     """
 
     squared: bool
@@ -85,11 +85,11 @@ class FourError:
 
 @dataclass(frozen=True)
 class TwoLevel:
-    """(Q2) `nvfp4`: a scale of f8E4M3FN for each block, and the amax of the whole tensor or of each row.
+    """(Q2) `nvfp4`: an f8E4M3FN scale per block, and the amax of the whole tensor or of each row.
 
     Attributes:
-      largest: what the greatest scale is aimed at: 448, or 256.
-      four: the error by which a block is quantized to a greatest element of 4 instead of 6; None for always 6.
+      largest: the value that the greatest scale maps to: 448, or 256.
+      four: the error that decides whether a block maps to a greatest element of 4 instead of 6; None for always 6.
     """
 
     largest: int = 448
@@ -98,16 +98,16 @@ class TwoLevel:
 
 @dataclass(frozen=True)
 class TwoLevelQuotient:
-    """(Q2) `nvfp4_quotient`: a scale of f8E4M3FN from 2^-6 to 448 for each block, and a given f32 for the tensor."""
+    """(Q2) `nvfp4_quotient`: an f8E4M3FN scale from 2^-6 to 448 per block, and a given f32 scale for the tensor."""
 
 
 @dataclass(frozen=True)
 class OneLevelQuotient:
-    """(Q2) `nvfp4_single`: the same without a scale of the tensor."""
+    """(Q2) `nvfp4_single`: like `nvfp4_quotient`, but without a scale of the tensor."""
 
 
 class Encoding(Enum):
-    """By what an element is scaled under a scale of f32."""
+    """How elements are scaled with an f32 scale."""
 
     PRODUCT = "product"
     RECIPROCAL = "reciprocal"
@@ -116,13 +116,13 @@ class Encoding(Enum):
 
 @dataclass(frozen=True)
 class Single:
-    """(Q2) A scale of f32.
+    """(Q2) An f32 scale.
 
     Attributes:
-      least: an amax below it counts as it; a value of f64.
+      least: the lower bound to which a smaller amax is raised; a value of f64.
       encoding: x is multiplied by max / amax, by 1 / (amax / max), or divided by amax / max.
-      inverse: whether what is stored is max / amax, by which elements were multiplied; with PRODUCT.
-      power: whether the scale is a power of two, the one that keeps every element below the maximum.
+      inverse: whether the stored scale is max / amax, the factor of the elements; requires PRODUCT.
+      power: whether the scale is a power of two, chosen so that every element stays below the maximum.
     """
 
     least: float
@@ -138,7 +138,7 @@ class Single:
 
 @dataclass(frozen=True)
 class Given:
-    """(Q2) `given`: a scale of f32 for the whole tensor, whatever is in it; its reciprocal is stored."""
+    """(Q2) `given`: an f32 scale for the whole tensor, independent of its values; its reciprocal is stored."""
 
 
 ScaleRule = PowerOfTwo | TwoLevel | TwoLevelQuotient | OneLevelQuotient | Single | Given
@@ -167,20 +167,20 @@ SCALE_RULES: dict[str, ScaleRule] = {
 
 
 def _normal(amax: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(e, m) with amax = m * 2^(e - 23) and m of 24 bits, for finite amax above 0."""
+    """Returns (e, m) with amax = m * 2^(e - 23) and m of 24 bits, for finite amax above 0."""
     value = unpack(f32_bits(amax), F32)
     up = 24 - bit_length(value.magnitude)
     return value.exponent - up + 23, np.where(value.magnitude == 0, 1 << 23, value.magnitude << up)
 
 
 def ceil_log2(x: np.ndarray) -> np.ndarray:
-    """The least integer n with 2^n >= x, of finite x above 0."""
+    """Returns the least integer n with 2^n >= x, for finite x above 0."""
     exponent, significand = _normal(x)
     return exponent + (significand != 1 << 23)
 
 
 def power_exponent(amax: np.ndarray, element: Format, rule: PowerRule) -> np.ndarray:
-    """The exponent of the scale, not yet clamped, of finite amax above 0; int64."""
+    """Returns the exponent of the scale, not yet clamped, for finite amax above 0; int64."""
     exponent, significand = _normal(amax)
     match rule:
         case PowerRule.FLOOR:
@@ -191,7 +191,7 @@ def power_exponent(amax: np.ndarray, element: Format, rule: PowerRule) -> np.nda
             half = 1 << (22 - element.fraction_bits)
             return exponent + (significand + half >> 24) - element.max_exponent
         case PowerRule.RCEIL:
-            # The largest element has few bits: as a significand of 24 bits, like that of amax, it is exact.
+            # The largest element has few bits, so it is exact as a 24-bit significand like that of amax.
             largest = Fraction(element.largest_integer, 1 << (element.largest_integer.bit_length() - 1))
             return exponent - element.max_exponent + (significand > int(largest * (1 << 23)))
         case PowerRule.RCEIL_PRODUCT:
@@ -204,7 +204,7 @@ def _maximum(element: Format) -> np.ndarray:
 
 
 def power_bytes(amax: np.ndarray, element: Format, rule: PowerOfTwo) -> np.ndarray:
-    """(Q2) The codes (uint8) of f8E8M0FNU for amax of any shape."""
+    """(Q2) Returns the f8E8M0FNU codes (uint8) for amax of any shape."""
     bits = f32_bits(amax)
     infinite, nan, zero = bits == 0x7F800000, bits > 0x7F800000, bits == 0
     finite = np.where(infinite | nan | zero, np.float32(1), amax)
@@ -222,7 +222,7 @@ def power_bytes(amax: np.ndarray, element: Format, rule: PowerOfTwo) -> np.ndarr
 
 
 def power_shift(codes: np.ndarray, rule: PowerOfTwo) -> np.ndarray:
-    """The exponent by which elements are divided under finite scales; int64."""
+    """Returns the exponent by which elements are divided under finite scales; int64."""
     exponent = codes.astype(np.int64) - E8M0_BIAS
     return exponent if rule.least is None else np.where(codes == 0, rule.least, exponent)
 
@@ -231,23 +231,23 @@ def power_shift(codes: np.ndarray, rule: PowerOfTwo) -> np.ndarray:
 
 
 def e4m3(x: np.ndarray) -> np.ndarray:
-    """x to f8E4M3FN, to nearest even, saturating; codes."""
+    """Returns the codes of x rounded to f8E4M3FN, to nearest even, saturating."""
     return round_elements(x, F8E4M3FN, NEAREST_EVEN)
 
 
 def tensor_scale(amax: np.ndarray, rule: TwoLevel) -> tuple[np.ndarray, np.ndarray]:
-    """(Q2) The factors of the whole tensor for encoding and decoding."""
+    """(Q2) Returns the factors of the whole tensor for encoding and decoding."""
     encode_scale = minimum(divide(np.float32(6 * rule.largest), amax), FLT_MAX)
     encode_scale = np.where(encode_scale == 0, np.float32(1), encode_scale)
     return encode_scale, divide(np.float32(1), encode_scale)
 
 
 def two_level(block: np.ndarray, tensor: np.ndarray, rule: TwoLevel, to: int = 6) -> tuple[np.ndarray, np.ndarray]:
-    """(Q2) The codes of the scales of f8E4M3FN, and the factors of the elements.
+    """(Q2) Returns the codes of the f8E4M3FN scales, and the factors of the elements.
 
     Args:
       block: the amax of each block.
-      tensor: the amax of the tensor, broadcast against it.
+      tensor: the amax of the tensor; it broadcasts against `block`.
       to: the greatest element: 6 or, with `rule.four`, 4.
     """
     encode_scale, inverse = tensor_scale(tensor, rule)
@@ -263,7 +263,7 @@ def two_level(block: np.ndarray, tensor: np.ndarray, rule: TwoLevel, to: int = 6
 
 
 def quotient_scale(block: np.ndarray, tensor: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """(Q2) `nvfp4_quotient`, or without `tensor` `nvfp4_single`: the codes of the scales and the elements' factors."""
+    """(Q2) `nvfp4_quotient`, or `nvfp4_single` without `tensor`: the codes of the scales and the elements' factors."""
     scaled = divide(block, np.float32(6))
     if tensor is not None:
         scaled = divide(scaled, tensor)
@@ -276,7 +276,7 @@ def quotient_scale(block: np.ndarray, tensor: np.ndarray | None) -> tuple[np.nda
 
 
 def _round_fraction(x: Fraction) -> np.ndarray:
-    """A positive rational to f32, to nearest even."""
+    """Rounds a positive rational to f32, to nearest even."""
     exponent = x.numerator.bit_length() - x.denominator.bit_length() - 50
     scaled = x / Fraction(2) ** exponent
     whole = int(scaled)
@@ -287,7 +287,7 @@ def _round_fraction(x: Fraction) -> np.ndarray:
 
 
 def single(amax: np.ndarray, element: Format, rule: Single) -> tuple[np.ndarray, np.ndarray, bool]:
-    """(Q2) The stored scales (float32), and by what elements are multiplied, or divided where the third is true."""
+    """(Q2) Returns the stored scales (float32), the factors of the elements, and whether to divide by them instead."""
     maximum = _maximum(element)
     exact = Fraction(element.largest_integer) * Fraction(2) ** element.least_place
     small = amax.astype(np.float64) < rule.least
@@ -311,7 +311,7 @@ def single(amax: np.ndarray, element: Format, rule: Single) -> tuple[np.ndarray,
 
 
 def _to_power(x: np.ndarray, down: bool) -> np.ndarray:
-    """The power of two at most x, or at least x, within f32's normal numbers; zeros, infinities and NaNs stay."""
+    """Rounds x down, or up, to a power of two within f32's normal numbers; zeros, infinities and NaNs are unchanged."""
     bits = f32_bits(x)
     number = (bits > 0) & (bits < 0x7F800000)
     safe = np.where(number, x, np.float32(1))

@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Rounding of exact values to few bits, in integers: the host's floating-point unit has no part in it.
+"""Rounding of exact values to few bits in integer arithmetic, independent of the host's floating-point unit.
 
-A value is (-1)^negative * magnitude * 2^exponent, held as arrays of bool, int64 and int64 that broadcast; a magnitude
-is below 2^62.
+A value is (-1)^negative * magnitude * 2^exponent, stored as broadcastable arrays of bool, int64 and int64; magnitudes
+are below 2^62.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ LARGEST_SHIFT = 63
 _POWERS = np.int64(1) << np.arange(63, dtype=np.int64)
 
 Array = np.ndarray | np.generic
-"""An array, or a scalar of NumPy that broadcasts against one."""
+"""An array, or a NumPy scalar that broadcasts against arrays."""
 
 
 class Direction(Enum):
-    """Where a value goes that lies between two neighbours."""
+    """The direction in which a value between two neighbours is rounded."""
 
     NEAREST_EVEN = "nearest_even"
     NEAREST_AWAY = "nearest_away"
@@ -31,12 +31,12 @@ class Direction(Enum):
 
 
 def bit_length(magnitude: np.ndarray) -> np.ndarray:
-    """The number of bits of each non-negative int64, 0 for 0."""
+    """Returns the number of bits of each non-negative int64, 0 for 0."""
     return np.searchsorted(_POWERS, magnitude, side="right")
 
 
 def shift_left(magnitude: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """magnitude * 2^count, rounded toward zero where count is negative."""
+    """Returns magnitude * 2^count, rounded toward zero if count is negative."""
     left = np.clip(count, 0, LARGEST_SHIFT)
     right = np.clip(-np.asarray(count), 0, LARGEST_SHIFT)
     return (magnitude << left) >> right
@@ -51,15 +51,15 @@ def round_to_place(
     random: np.ndarray | None = None,
     bits: int = 0,
 ) -> np.ndarray:
-    """(Q3) The magnitude of the value as an int64 multiple of 2^place.
+    """(Q3) Returns the magnitude of the value as an int64 multiple of 2^place.
 
     Args:
-      random: for STOCHASTIC, integers below 2^bits.
-      bits: how many bits they have, at most 32.
+      random: for STOCHASTIC: integers below 2^bits.
+      bits: the number of bits of `random`, at most 32.
     """
     shift = np.asarray(place - exponent)
     whole = shift_left(magnitude, -shift)
-    # What is cut off, and half a unit of the place. From 2^63 on a unit is more than twice any magnitude.
+    # The discarded part, and half a unit of the place. From 2^63 on, a unit is more than twice any magnitude.
     cut = np.clip(shift, 0, LARGEST_SHIFT)
     rest = np.where(shift > 0, magnitude - (whole << cut), 0)
     half = np.where(shift > 0, np.int64(1) << np.clip(cut - 1, 0, LARGEST_SHIFT - 1), 1)
@@ -75,7 +75,7 @@ def round_to_place(
             up = negative & (rest != 0)
         case Direction.STOCHASTIC:
             assert random is not None
-            # The first `bits` bits of what is cut off; the bits after them cannot carry.
+            # The first `bits` bits of the discarded part; later bits cannot carry.
             up = (shift_left(rest, bits - shift) + random) >> bits != 0
     return whole + up
 
@@ -90,9 +90,9 @@ def round_to_precision(
     random: np.ndarray | None = None,
     bits: int = 0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The value with `precision` significant bits, none of them below 2^least_place.
+    """Rounds the value to `precision` significant bits, none of them below 2^least_place.
 
-    Gives integers q and places p, the magnitude being q * 2^p, with q at most 2^precision.
+    Returns integers q and places p such that the magnitude is q * 2^p; q is at most 2^precision.
     """
     place = np.maximum(exponent + bit_length(magnitude) - precision, least_place)
     return round_to_place(negative, magnitude, exponent, place, direction, random, bits), place

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(S1) The operations of f32 that rules of low precision name, on arrays that broadcast: NaNs are canonical (V4)."""
+"""(S1) The f32 operations of the low-precision rules, on arrays that broadcast; NaNs are canonical (V4)."""
 
 from __future__ import annotations
 
@@ -29,36 +29,36 @@ def _of_f32(operation: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
 
 @_of_f32
 def multiply(a: Array, b: Array) -> np.ndarray:
-    """a * b."""
+    """Returns a * b."""
     return np.multiply(a, b)
 
 
 @_of_f32
 def divide(a: Array, b: Array) -> np.ndarray:
-    """a / b."""
+    """Returns a / b."""
     return np.divide(a, b)
 
 
 @_of_f32
 def add(a: Array, b: Array) -> np.ndarray:
-    """a + b."""
+    """Returns a + b."""
     return np.add(a, b)
 
 
 @_of_f32
 def multiply_add(a: Array, b: Array, c: Array) -> np.ndarray:
-    """a * b + c in one rounding."""
+    """Returns a * b + c with one rounding."""
     return arithmetic.fma(*np.broadcast_arrays(a, b, c))
 
 
 def largest_magnitude(x: np.ndarray, axis: int | tuple[int, ...]) -> np.ndarray:
-    """(Q2) The amax: the greatest |x| along `axis` of a float32 array, NaN where there is one; +0 without elements."""
-    # Magnitudes order as their bits do, infinity above all numbers and NaNs above it.
+    """(Q2) Returns the amax: the greatest |x| of a float32 array along `axis`, NaN if there is one; +0 if empty."""
+    # Magnitudes are ordered like their bits, with infinity above all numbers and NaNs above infinity.
     bits = f32_bits(x) & 0x7FFFFFFF
     bits = np.where(bits > 0x7F800000, 0x7FC00000, bits)
     return np.max(bits, axis=axis, initial=0).astype(np.uint32).view(np.float32)
 
 
 def minimum(x: np.ndarray, limit: float) -> np.ndarray:
-    """The lesser of x and a limit; NaN stays."""
+    """Returns the lesser of x and a limit; NaN is unchanged."""
     return np.where(x > np.float32(limit), np.float32(limit), x)

@@ -23,16 +23,16 @@ def _scale(size: int) -> np.float32:
 
 
 def hadamard(x: np.ndarray, signs: np.ndarray | None = None, size: int = 16, to_bf16: bool = False) -> np.ndarray:
-    """(Q5) The transform of each `size` neighbours.
+    """(Q5) Returns the transform of each group of `size` neighbours.
 
     Args:
-      x: float32 [..., n], n a multiple of `size`.
-      signs: `size` numbers 1 or -1 by which elements are multiplied first; none by default.
+      x: float32 [..., n], where n is a multiple of `size`.
+      signs: `size` numbers 1 or -1 that elements are multiplied by first; none by default.
       to_bf16: whether the result is rounded to bf16.
     Returns:
       float32 of x's shape.
     Raises:
-      ValueError: the size is neither 16 nor 32, or n no multiple of it.
+      ValueError: the size is neither 16 nor 32, or does not divide n.
     """
     if size not in SIZES or x.shape[-1] % size:
         raise ValueError(f"expected a size of 16 or 32 that divides {x.shape[-1]}, got {size}")
