@@ -3,7 +3,7 @@
 
 """Lossy compression of gradients, as state and operations of a training step: docs/gradient-compression.md.
 
-Names are loaded on first use.
+Names are imported on first use.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Training steps in microbatches whose gradients are compressed."""
+"""Adds gradient compression to training steps in microbatches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from repro_mlir.program.signatures import named, set_arguments, set_results, sig
 from repro_mlir.programs.writer import Tensor, quoted, text_of
 
 PREFIX = "gradient_compression"
-"""The names of the state are PREFIX.KIND.PARAMETER."""
+"""State tensors are named PREFIX.KIND.PARAMETER."""
 
 B = TypeVar("B", bound=Any)
 
@@ -32,19 +32,19 @@ B = TypeVar("B", bound=Any)
 def compress_gradients(
     imported: ImportedProgram[B], compression: GradientCompression | str | Mapping[str, Any]
 ) -> ImportedProgram[B]:
-    """A step in microbatches, as a frontend hands it over, whose gradients are compressed (L1).
+    """Returns a step in microbatches, as a frontend imports it, with compressed gradients (L1).
 
-    Its state has, behind that of `imported`, what the method keeps for each parameter, in the order of the gradients:
-    `gradient_compression.residual.NAME`, of one_bit also `gradient_compression.mean_residual.NAME`, of power_sgd
+    The method's state for each parameter follows the state of `imported`, in the order of the gradients:
+    `gradient_compression.residual.NAME`, for one_bit also `gradient_compression.mean_residual.NAME`, for power_sgd also
     `gradient_compression.right.NAME`.
 
     Args:
-      imported: with `gradient` on each `repro.reduce_microbatches` of a gradient; with seed and step, where the method
-        draws random numbers.
+      imported: a step with the attribute `gradient` on each `repro.reduce_microbatches` of a gradient, and with `seed`
+        and `step` if the method draws random numbers.
       compression: a method, its name or its JSON.
     Raises:
-      ReproError: no such method; a gradient that is not of f32; a step of which no gradient would be compressed, or
-        whose state has names of the method's.
+      ReproError: an unknown method; a gradient that is not f32; a step in which no gradient would be compressed, or
+        whose state already uses names of the method's state.
     """
     method = compression_of(compression)
     if method.is_stochastic and imported.random is None:
@@ -69,7 +69,12 @@ def _text_of(module: Any) -> str:
 
 @dataclass
 class _State:
-    """A state tensor of a method: `value` in the program, until it has a new one; `is_own`: of each microbatch."""
+    """A state tensor of a method.
+
+    Attributes:
+      is_own: whether each microbatch has its own.
+      value: the current value in the program while it is rewritten.
+    """
 
     kind: TensorType
     initial: np.ndarray
@@ -82,7 +87,7 @@ class _Rewriter:
     """Rewrites the module of a step.
 
     Attributes:
-      states: what the method keeps, in the order of the gradients.
+      states: the method's state tensors, in the order of the gradients.
     """
 
     imported: ImportedProgram[Any]
@@ -90,7 +95,7 @@ class _Rewriter:
     states: list[_State] = field(default_factory=list)
 
     def rewrite(self, module: Any) -> str:
-        """Writes the method into `main`, which gets its state; gives the passes that are to follow."""
+        """Adds the method and its state to `main`; returns the passes that must follow."""
         main = next(op for op in module.body.operations if op.operation.name == "func.func")
         block = main.regions[0].blocks[0]
         reductions = [op for op in block.operations if _gradient(op) is not None]
@@ -119,7 +124,7 @@ class _Rewriter:
         return TensorType(str(name), "f32", tuple(type.shape))
 
     def _compress(self, module: Any, block: Any, op: Any, kind: TensorType, number: int, site: int) -> None:
-        """Compresses a gradient before it is reduced, the mean behind that, or both."""
+        """Compresses a gradient before its reduction, the mean after it, or both."""
         from repro_mlir import ir
 
         method = self.method
@@ -142,7 +147,7 @@ class _Rewriter:
                         user.operands[i] = found
 
     def _state(self, block: Any, kind: TensorType, kept: Kept, number: int) -> _State:
-        """A new state tensor of the gradient with a number, which is the last argument until `_sign`."""
+        """Adds a state tensor for gradient `number`; it is the last argument of `main` until `_sign` moves it."""
         from repro_mlir import ir
 
         own = TensorType(f"{PREFIX}.{kept.name}.{kind.name}", "f32", kept.shape)
@@ -154,7 +159,7 @@ class _Rewriter:
         return self.states[-1]
 
     def _call(self, module: Any, block: Any, text: str, gradient: Any, states: Sequence[_State]) -> Any:
-        """Calls a function, which is added to the module, at the present place; the states get their new values."""
+        """Adds a function to the module, calls it at the current insertion point, and updates the states' values."""
         from repro_mlir import ir
 
         parsed = ir.Module.parse(text)
@@ -176,7 +181,7 @@ class _Rewriter:
         return call.results[0]
 
     def _sign(self, main: Any, block: Any) -> None:
-        """Gives `main` the new state, behind the former one; so far it stands behind the inputs."""
+        """Moves the new state of `main` from after the inputs to after the former state, and returns it too."""
         count, total = len(self.imported.state), len(block.arguments)
         first = total - len(self.states)
         arguments, results = signed_arguments(main), signed_results(main)
@@ -187,7 +192,7 @@ class _Rewriter:
 
 
 def _gradient(op: Any) -> str | None:
-    """The parameter whose gradient an operation reduces; None for others."""
+    """Returns the parameter whose gradient an operation reduces; None for other operations."""
     from repro_mlir import ir
 
     if op.operation.name != "repro.reduce_microbatches" or "gradient" not in op.attributes:
@@ -196,7 +201,7 @@ def _gradient(op: Any) -> str | None:
 
 
 def _sites(module: Any) -> list[int]:
-    """(R1) The sites of all operations, those in branches too."""
+    """(R1) Returns the sites of all operations, including those in regions."""
     from repro_mlir import ir
 
     found: list[int] = []
@@ -211,8 +216,8 @@ def _sites(module: Any) -> list[int]:
 
 
 def _function(name: str, method: GradientCompression, kind: TensorType, states: Sequence[_State], site: int) -> str:
-    """A function of a gradient, the states, and where the method draws random numbers seed and step; it gives what
-    becomes of the gradient, and the new states."""
+    """Returns a function of a gradient, the states and, if the method draws random numbers, seed and step. It returns
+    the compressed gradient and the new states."""
     writer = GradientWriter()
     gradient = Tensor("%g", TensorType("", "f32", kind.shape))
     kept = [Tensor(f"%s{i}", each.kind) for i, each in enumerate(states)]
@@ -238,6 +243,6 @@ def _function(name: str, method: GradientCompression, kind: TensorType, states: 
     types = ", ".join(text_of(each.kind) for each in results)
     lines = [*writer.lines, f"return {', '.join(each.name for each in results)} : {types}"]
     place = f" loc({quoted(f'compression of {kind.name}')})\n"
-    # Not on the first lines of operations with a region and of blocks, which end with these characters.
+    # Lines that open a region or a block end with these characters, and cannot be followed by a location.
     body = "".join(f"{line}\n" if line.endswith(("{", ":")) else line + place for line in "\n".join(lines).split("\n"))
     return f"func.func private @{name}({arguments}) -> ({types}) {{\n{body}}}{place}"

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The arithmetic of gradient compression (L1) to (L6), written as imported programs."""
+"""The arithmetic of gradient compression (L1) to (L6), generated as text of imported programs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from repro_mlir.gradient_compression.methods import QSGD, Blocks, GradientCompre
 from repro_mlir.programs.writer import Number, Tensor, Writer, text_of
 
 _EPSILON = 1e-8
-"""(L5) Added to the norm of a column before it is divided by it, as in the authors' program."""
+"""(L5) Added to the norm of a column before dividing by it, as in the original implementation."""
 
 
 @dataclass(frozen=True)
 class Random:
-    """(R1) Where random numbers are drawn from: the scalars of seed and step, and the site."""
+    """(R1) The source of random numbers: the scalars seed and step, and the site."""
 
     seed: str
     step: str
@@ -28,16 +28,16 @@ class Random:
 
 
 class GradientWriter(Writer):
-    """The body of a function on the gradient of one parameter."""
+    """Writes the body of a function that compresses the gradient of one parameter."""
 
     def write_several(self, operation: str, count: int) -> str:
-        """Writes an operation of several results; result i is `name#i` of the name that it returns."""
+        """Writes an operation with several results, and returns its name; result i is `name#i`."""
         name = next(self._names)
         self.lines.append(f"{name}:{count} = {operation}")
         return name
 
     def reshape(self, tensor: Tensor, shape: Shape) -> Tensor:
-        """The elements in another shape: a vector of a tensor, or a tensor of a vector; each row-major."""
+        """Reshapes a tensor to a vector or a vector to a tensor, in row-major order."""
         old, new = tensor.kind.shape, shape
         if old == new:
             return tensor
@@ -55,35 +55,35 @@ class GradientWriter(Writer):
         return Tensor(self.write(text), kind)
 
     def slice(self, tensor: Tensor, offsets: Shape, shape: Shape) -> Tensor:
-        """A part of a tensor, of as many dimensions."""
+        """Returns a slice of a tensor, of the same rank."""
         kind = TensorType("", tensor.kind.element, shape)
         places = "".join(f"[{', '.join(map(str, each))}]" for each in (offsets, shape, [1] * len(shape)))
         text = f"tensor.extract_slice {tensor.name}{places} : {text_of(tensor.kind)} to {text_of(kind)}"
         return Tensor(self.write(text), kind)
 
     def insert(self, part: Tensor, whole: Tensor, offsets: Shape) -> Tensor:
-        """A tensor with a part of it replaced."""
+        """Returns a tensor with a slice replaced."""
         ones = [1] * len(part.kind.shape)
         places = "".join(f"[{', '.join(map(str, each))}]" for each in (offsets, part.kind.shape, ones))
         text = f"tensor.insert_slice {part.name} into {whole.name}{places} : {text_of(part.kind)} into "
         return Tensor(self.write(text + text_of(whole.kind)), whole.kind)
 
     def column(self, matrix: Tensor, number: int) -> Tensor:
-        """A column as a vector."""
+        """Returns a column as a vector."""
         rows = matrix.kind.shape[0]
         return self.reshape(self.slice(matrix, (0, number), (rows, 1)), (rows,))
 
     def select(self, predicate: str, left: Number, right: Number, yes: Number, no: Number) -> Number:
-        """One of two numbers, by a comparison of two others."""
+        """Returns `yes` or `no`, depending on a comparison of `left` and `right`."""
         condition = self.write(f"arith.cmpf {predicate}, {left.name}, {right.name} : f32")
         return Number(self.write(f"arith.select {condition}, {yes.name}, {no.name} : f32"), self)
 
     def is_at_least_zero(self, number: Number) -> Number:
-        """An i1."""
+        """Returns an i1 that is true for numbers >= 0."""
         return Number(self.write(f"arith.cmpf oge, {number.name}, {self.number(0.0).name} : f32"), self)
 
     def contract(self, left: Tensor, right: Tensor, dims: tuple[str, str, str]) -> Tensor:
-        """(K1) The sum over all indices that the result has not, as `einsum` has them; those of the left one first."""
+        """(K1) Returns an einsum. The indices that the result lacks are summed in order, the left operand's first."""
         of_left, of_right, of_result = dims
         extents = dict(zip(of_left, left.kind.shape, strict=True)) | dict(zip(of_right, right.kind.shape, strict=True))
         folded = [index for index in dict.fromkeys(of_left + of_right) if index not in of_result]
@@ -98,7 +98,7 @@ class GradientWriter(Writer):
         return self._generic([left, right], maps, iterators, start.kind, start.name, add, folds=True)
 
     def uniform(self, shape: Shape, random: Random) -> Tensor:
-        """(R2) Uniform numbers of [0, 1)."""
+        """(R2) Returns uniform random numbers in [0, 1)."""
         kind = TensorType("", "f32", shape)
         empty = self.write(f"tensor.empty() : {text_of(kind)}")
         text = f"repro.random uniform site = {random.site} ins({random.seed}, {random.step} : i64, i64) "
@@ -108,14 +108,14 @@ class GradientWriter(Writer):
 def with_feedback(
     writer: GradientWriter, gradient: Tensor, residual: Tensor, compress: Callable[[Tensor], Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """(L1) What a gradient becomes, and the new residual."""
+    """(L1) Returns the compressed gradient and the new residual."""
     given = writer.map([gradient, residual], lambda g, e: g + e)
     found = compress(given)
     return found, writer.map([given, found], lambda a, c: a - c)
 
 
 def compressed(writer: GradientWriter, method: GradientCompression, given: Tensor, random: Random | None) -> Tensor:
-    """(L2), (L3), (L4), (L6) A tensor as it is after compression."""
+    """(L2), (L3), (L4), (L6) Returns a tensor after compression and decompression."""
     shape = given.kind.shape
     flat = writer.reshape(given, (math.prod(shape),))
     return writer.reshape(_COMPRESS[type(method)](writer, method, flat, random), shape)
@@ -124,7 +124,7 @@ def compressed(writer: GradientWriter, method: GradientCompression, given: Tenso
 def _top_k(writer: GradientWriter, method: TopK, x: Tensor, _: Random | None) -> Tensor:
     size = x.kind.shape[0]
     count = method.count(size)
-    # Ranks send the indices (program/payload.py): in four bytes, where all of them have room there.
+    # Ranks send the indices (program/payload.py), in four bytes if all indices fit.
     index = "i32" if size <= 1 << 31 else "i64"
     kinds = (x.kind, x.kind, TensorType("", index, (size,)))
     magnitudes = writer.map([x], lambda a: a.apply("math.absf"))
@@ -161,7 +161,7 @@ def _one_bit(writer: GradientWriter, _: OneBit, x: Tensor, __: Random | None) ->
     magnitudes = writer.map([x], lambda a: a.apply("math.absf"))
     total = writer.reduce(magnitudes, [0], 0.0, "arith.addf")
     mean = writer.map([total], lambda a: a / float(x.kind.shape[0]))
-    # A tensor, so that ranks can send the bits (program/payload.py).
+    # The signs are a tensor so that ranks can send them as bits (program/payload.py).
     signs = writer.map([x], writer.is_at_least_zero, element="i1")
 
     def signed(is_positive: Number, s: Number) -> Number:
@@ -181,7 +181,7 @@ def _qsgd(writer: GradientWriter, method: QSGD, x: Tensor, random: Random | None
     squares = writer.reduce(writer.map([rows], lambda a: a * a), [1], 0.0, "arith.addf")
     norms = writer.map([squares], lambda a: a.apply("math.sqrt"))
     uniform = writer.uniform(shape, random)
-    # A tensor, so that ranks can send the codes (program/payload.py): a level, or -1 - level of what is below zero.
+    # The codes are a tensor so that ranks can send them (program/payload.py): a level, or -1 - level for negatives.
     code = "i8" if method.levels < 1 << 7 else "i16" if method.levels < 1 << 15 else "i32"
 
     def integer(operation: str) -> str:
@@ -192,9 +192,9 @@ def _qsgd(writer: GradientWriter, method: QSGD, x: Tensor, random: Random | None
 
     def encode(a: Number, norm: Number, u: Number) -> Number:
         level = (a.apply("math.absf") / norm * float(method.levels) + u).apply("math.floor")
-        # A quotient that was rounded may be above 1.
+        # A rounded quotient may exceed 1.
         least = Number(writer.write(f"arith.minimumf {level.name}, {number(method.levels).name} : f32"), writer)
-        # (S3) NaN becomes 0: its norm, or infinity times 0, is NaN too.
+        # (S3) NaN becomes 0; decoding restores it, since the norm, or infinity times 0, is NaN too.
         found = writer.write(f"arith.fptosi {least.name} : f32 to {code}")
         below = writer.write(f"arith.cmpf olt, {a.name}, {number(0.0).name} : f32")
         return Number(integer(f"arith.select {below}, {inverted(found)}, {found}"), writer)
@@ -244,7 +244,7 @@ _COMPRESS: dict[type[GradientCompression], Callable[[GradientWriter, Any, Tensor
 
 
 def low_rank(writer: GradientWriter, method: PowerSGD, given: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
-    """(L5) A tensor as it is after compression, and the right factor, of which `right` is that of the last step."""
+    """(L5) Returns a tensor after compression, and the new right factor; `right` is that of the last step."""
     shape = given.kind.shape
     rows, columns = method.matrix(shape)
     matrix = given if len(shape) == 2 else writer.reshape(writer.reshape(given, (rows * columns,)), (rows, columns))
@@ -257,7 +257,7 @@ def low_rank(writer: GradientWriter, method: PowerSGD, given: Tensor, right: Ten
 
 
 def _orthogonal(writer: GradientWriter, matrix: Tensor) -> Tensor:
-    """Modified Gram-Schmidt, the columns in ascending order."""
+    """Orthogonalizes the columns by modified Gram-Schmidt, in ascending order."""
     rows, count = matrix.kind.shape
     found, rest = writer.fill(0.0, (rows, count)), matrix
     for number in range(count):

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Methods of gradient compression as users give them: by name, or as JSON."""
+"""Methods of gradient compression as users specify them: by name, or as JSON."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from repro_mlir.precision.recipe_json import format_as_json, format_from_json
 
 _CLASSES: dict[str, type[Any]] = {each.name: each for each in (TopK, OneBit, QSGD, PowerSGD, Blocks)}
 METHODS = tuple(_CLASSES)
-"""The names of methods."""
+"""The names of the methods."""
 
 LIMIT = 1 << 16
-"""The most bytes of a method in JSON."""
+"""The maximum size of a method's JSON in bytes."""
 
 _WHERE = "the gradient compression"
 _BLOCKS = "mxfp8"
 
 
 def compression_of(given: GradientCompression | str | Mapping[str, Any]) -> GradientCompression:
-    """A method as users give one: itself, its name, which stands for its default parameters, or its JSON.
+    """Returns a method from what users pass: a method, its name for the default parameters, or its JSON.
 
     Raises:
-      ReproError: none of these.
+      ReproError: the argument is none of these.
     """
     if isinstance(given, GradientCompression):
         return given
@@ -43,12 +43,12 @@ def compression_of(given: GradientCompression | str | Mapping[str, Any]) -> Grad
 
 
 def compression_from_json(text: str | bytes) -> GradientCompression:
-    """The method of a text in JSON, of at most `LIMIT` bytes. ReproError for any other text, with the place."""
+    """Parses a method from at most `LIMIT` bytes of JSON. Raises ReproError, which names the position, if invalid."""
     return _method(parse(text, _WHERE, LIMIT))
 
 
 def compression_to_json(method: GradientCompression) -> str:
-    """The method in JSON, which `compression_from_json` reads back."""
+    """Returns the method as JSON, which `compression_from_json` reads back."""
     value: dict[str, Any] = {"method": method.name}
     for each in dataclasses.fields(method):  # type: ignore[arg-type]
         value[each.name] = getattr(method, each.name)
@@ -79,5 +79,5 @@ def _method(value: Any) -> GradientCompression:
 
 
 def _format(value: Any) -> Any:
-    """The format of blocks: the name of a precision recipe, or a format as recipes have it."""
+    """Returns the format of blocks, from the name of a precision recipe or a format in the JSON of recipes."""
     return Blocks.named(value).format if isinstance(value, str) else format_from_json(value, "format")

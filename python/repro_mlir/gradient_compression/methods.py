@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Methods of lossy gradient compression (L1) to (L6): what a user chooses, and what each takes and keeps."""
+"""Methods of lossy gradient compression (L1) to (L6): their parameters, their state and their compressed size."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Kept:
-    """State that a method keeps of a parameter.
+    """A state tensor that a method keeps for a parameter.
 
     Attributes:
-      name: what it is.
-      shape: of one microbatch, or of the step.
+      name: the kind of state, such as `residual`.
+      shape: the shape for one microbatch, or for the step.
       is_own: whether each microbatch has its own (B5).
     """
 
@@ -36,12 +36,12 @@ class Kept:
 
 
 class GradientCompression(ABC):
-    """A method; each is a frozen dataclass of its parameters.
+    """A compression method; each subclass is a frozen dataclass of the method's parameters.
 
     Attributes:
-      name: of the method in messages and in JSON.
+      name: the name of the method in messages and in JSON.
       is_of_microbatches: whether the gradients of each microbatch are compressed.
-      is_of_means: whether their means are.
+      is_of_means: whether the means of the gradients are compressed.
     """
 
     name: ClassVar[str]
@@ -50,43 +50,43 @@ class GradientCompression(ABC):
 
     @property
     def has_feedback(self) -> bool:
-        """Whether what is lost of a gradient is kept, and added to the next one."""
+        """Whether the compression error of a gradient is kept and added to the next gradient."""
         return True
 
     def kept(self, shape: Shape) -> tuple[Kept, ...]:
-        """What is kept of a parameter of this shape."""
+        """Returns the state for a parameter of this shape."""
         return self._kept(shape) if self.has_feedback and self.compresses(shape) else ()
 
     def _kept(self, shape: Shape) -> tuple[Kept, ...]:
-        """Of one that is compressed, with feedback."""
+        """Returns the state for a parameter whose gradient is compressed with feedback."""
         return (Kept("residual", shape, is_own=True),)
 
     @property
     def is_stochastic(self) -> bool:
-        """Whether it draws random numbers (R1)."""
+        """Whether the method draws random numbers (R1)."""
         return False
 
     def compresses(self, shape: Shape) -> bool:
-        """Whether gradients of this shape are compressed; others go as they are."""
+        """Whether gradients of this shape are compressed; other gradients are unchanged."""
         return math.prod(shape) > 0
 
     def bytes_of(self, shape: Shape) -> int:
-        """How many bytes the gradient of a parameter of this shape has in its compressed form, without headers; four
-        for each element where it is not compressed."""
+        """Returns the size in bytes of a compressed gradient of this shape, without headers; four bytes per element if
+        it is not compressed."""
         return self._bytes(shape) if self.compresses(shape) else 4 * math.prod(shape)
 
     @abstractmethod
     def _bytes(self, shape: Shape) -> int:
-        """Of one that is compressed."""
+        """Returns the size in bytes of a gradient that is compressed."""
 
 
 @dataclass(frozen=True)
 class TopK(GradientCompression):
-    """(L2) The elements of largest magnitude, with error feedback.
+    """(L2) Keeps the elements of largest magnitude, with error feedback.
 
     Attributes:
-      fraction: how many of the n elements of a tensor, above 0, at most 1: ceil(fraction * n), of the decimal number as
-        Python writes it.
+      fraction: the fraction of the n elements of a tensor, above 0, at most 1: ceil(fraction * n), evaluated with the
+        decimal number that Python prints for it.
     """
 
     fraction: float = 0.01
@@ -98,17 +98,17 @@ class TopK(GradientCompression):
             raise ReproError(f"expected the fraction of top_k above 0 and at most 1, got {shown(self.fraction)}")
 
     def count(self, size: int) -> int:
-        """How many elements are taken of `size`."""
+        """Returns the number of elements that are kept of `size`."""
         return math.ceil(Fraction(repr(self.fraction)) * size)
 
     def _bytes(self, shape: Shape) -> int:
-        # A value of f32 and an index of u32.
+        # An f32 value and a u32 index.
         return 8 * self.count(math.prod(shape))
 
 
 @dataclass(frozen=True)
 class OneBit(GradientCompression):
-    """(L3) Signs and the mean magnitude, with error feedback of each microbatch and of the mean."""
+    """(L3) Keeps signs and the mean magnitude, with error feedback for each microbatch and for the mean."""
 
     name: ClassVar[str] = "one_bit"
     is_of_means: ClassVar[bool] = True
@@ -122,11 +122,11 @@ class OneBit(GradientCompression):
 
 @dataclass(frozen=True)
 class QSGD(GradientCompression):
-    """(L4) Multiples of a part of the norm, rounded stochastically; nothing is kept, as the expectation is right.
+    """(L4) Rounds stochastically to multiples of a fraction of the norm; unbiased, so it needs no feedback.
 
     Attributes:
-      levels: how many multiples there are above zero, 1 to 2^16.
-      bucket: how many elements, one behind the other, have a norm of their own, 1 to 2^24.
+      levels: the number of multiples above zero, 1 to 2^16.
+      bucket: the number of consecutive elements that share a norm, 1 to 2^24.
     """
 
     levels: int = 4
@@ -147,17 +147,17 @@ class QSGD(GradientCompression):
         return True
 
     def _bytes(self, shape: Shape) -> int:
-        # Of each element a number from -levels to levels, all of one length.
+        # Each element is a number from -levels to levels, in a fixed number of bits.
         size = math.prod(shape)
         return -(-size * (2 * self.levels).bit_length() // 8) + 4 * -(-size // self.bucket)
 
 
 @dataclass(frozen=True)
 class PowerSGD(GradientCompression):
-    """(L5) Matrices of low rank, by one step of subspace iteration from where the last one ended, with error feedback.
+    """(L5) Low-rank matrices, by one step of subspace iteration that starts from the last step's result, with feedback.
 
     Attributes:
-      rank: 1 to 64.
+      rank: the rank of the factors, 1 to 64.
     """
 
     rank: int = 1
@@ -171,11 +171,11 @@ class PowerSGD(GradientCompression):
 
     @staticmethod
     def matrix(shape: Shape) -> tuple[int, int]:
-        """Rows and columns of a gradient as a matrix: the first dimension, and all others."""
+        """Returns the rows and columns of a gradient as a matrix: the first dimension, and all other dimensions."""
         return shape[0], math.prod(shape[1:])
 
     def compresses(self, shape: Shape) -> bool:
-        """Of two dimensions or more, where the factors have fewer elements than the matrix."""
+        """Whether the gradient has at least two dimensions and the factors have fewer elements than the matrix."""
         if len(shape) < 2:
             return False
         rows, columns = self.matrix(shape)
@@ -190,11 +190,11 @@ class PowerSGD(GradientCompression):
 
 @dataclass(frozen=True)
 class Blocks(GradientCompression):
-    """(L6) Blocks of low precision (Q1) to (Q3), of the elements as one row.
+    """(L6) Blocks of low precision (Q1) to (Q3), with all elements as one row.
 
     Attributes:
-      format: without a transform; it may be rounded stochastically.
-      feedback: whether what is lost is kept, and added to the next gradient.
+      format: the block format, without a transform; its rounding may be stochastic.
+      feedback: whether the compression error is kept and added to the next gradient.
     """
 
     format: Format
@@ -211,7 +211,7 @@ class Blocks(GradientCompression):
 
     @staticmethod
     def named(recipe: str, feedback: bool = True) -> Blocks:
-        """The format that a named precision recipe has for gradients, such as `mxfp8`."""
+        """Returns the gradient format of a named precision recipe, such as `mxfp8`."""
         return Blocks(named_recipe(recipe).roles["dgrad"].operands.get("gradient", F32), feedback)
 
     @property
@@ -223,7 +223,7 @@ class Blocks(GradientCompression):
         return self.format.is_stochastic
 
     def scales(self, size: int) -> int:
-        """How many scales there are of `size` elements."""
+        """Returns the number of scales of `size` elements."""
         assert self.format.tile is not None
         return -(-size // (self.format.tile[1] or size))
 
