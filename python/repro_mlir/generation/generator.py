@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Requests that generate tokens, several at a time."""
+"""Generation of tokens for several requests at a time."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Request:
-    """What `Generator.submit` gives.
+    """A request, as `Generator.submit` returns it.
 
     Attributes:
-      prompt: the tokens that were given.
-      tokens: those that were chosen so far.
-      finished: whether no more will come.
-      logits: f32 [vocabulary] for each of `tokens`, from which it was chosen, where they were asked for.
+      prompt: the tokens of the prompt.
+      tokens: the tokens generated so far.
+      finished: whether the request is complete.
+      logits: f32 [vocabulary] for each of `tokens`, from which it was chosen, if they were requested.
     """
 
     prompt: tuple[int, ...]
@@ -48,12 +48,12 @@ class Request:
     _stop: frozenset[int] = field(default=frozenset(), repr=False)
     _keeps_logits: bool = field(default=False, repr=False)
     _read: int = field(default=0, repr=False)
-    """How many tokens of the prompt the cache has, until the first token is chosen."""
+    """The number of prompt tokens in the cache, until the first token is chosen."""
 
 
 @dataclass(frozen=True)
 class _Programs:
-    """Those for tokens below the position `reach`: for a chunk of a prompt, and for a token of each slot."""
+    """The programs for positions below `reach`: one for a chunk of a prompt, one for a token of each slot."""
 
     reach: int
     prompt: Kept
@@ -61,7 +61,7 @@ class _Programs:
 
 
 _STEP, _LEAST_REACH = 4, 256
-"""By how much requests may grow until other programs take them on, and what the first ones read of the cache."""
+"""The growth factor of the programs' reaches, and the least reach: the positions of the cache that a program reads."""
 
 
 def _reaches(capacity: int) -> list[int]:
@@ -74,19 +74,18 @@ def _reaches(capacity: int) -> list[int]:
 class Generator(ConstantAttributes):
     """A language model that generates tokens for several requests at a time (continuous batching).
 
-    (K6) The logits of a request are, bit for bit, those of the model's whole forward pass over its tokens alone, (K7)
-    with a cache in blocks at the values of the codes of keys and values: they do not depend on other requests, on how
-    the prompt is divided into chunks, on the target or on the threads. Methods may be called by several threads. After
-    an exception in a step, such as an interrupt while the model runs, the next step goes on from the tokens that were
-    chosen.
+    (K6) The logits of a request are, bit for bit, those of the model's full forward pass over its tokens alone, (K7) if
+    the cache is in blocks, with keys and values replaced by the values of their codes. They do not depend on other
+    requests, on how the prompt is divided into chunks, on the target or on the threads. Methods are thread-safe. After
+    an exception in a step, such as an interrupt while the model runs, the next step continues from the chosen tokens.
 
-    On a GPU, and on its emulator, the program for prompts and that for tokens have a state each, weights included:
-    where one runs after the other, all of it is copied to the host and to the device again.
+    On a GPU, and on its emulator, the programs for prompts and for tokens each have their own state, including weights:
+    switching between them copies all of it to the host and back to the device.
 
     Attributes:
-      vocabulary: how many tokens there are.
-      capacity: how many tokens a request has at most, prompt included.
-      cache_bytes: of keys and values of all slots in memory; two codes of f4 have a byte, others one each.
+      vocabulary: the number of tokens in the vocabulary.
+      capacity: the maximum number of tokens per request, including the prompt.
+      cache_bytes: the memory of keys and values of all slots; f4 codes take half a byte, other codes one byte.
     """
 
     capacity: int
@@ -104,22 +103,22 @@ class Generator(ConstantAttributes):
         target: str = "cpu",
         threads: int | None = None,
     ) -> None:
-        """Captures and compiles the model for a chunk of a prompt, and for one token of each slot; on CPUs both again
-        for requests that are short beside the capacity.
+        """Captures and compiles the model for a chunk of a prompt and for one token of each slot. On CPUs, additional
+        programs serve requests that are short relative to the capacity.
 
         Args:
-          model: in evaluation mode; `model(tokens, positions)`, both i64 [rows, length], gives logits f32 [rows,
+          model: in evaluation mode; `model(tokens, positions)`, both i64 [rows, length], returns logits f32 [rows,
             length, vocabulary]. Its attention is torch.nn.functional.scaled_dot_product_attention, causal, on operands
-            [rows, heads, length, size], also where a module of PyTorch calls it. Its weights are copied.
-          capacity: how many tokens a request has at most.
-          slots: how many requests are worked on at a time.
-          chunk: of a prompt, how many tokens are read at a time; other requests go on between.
-          cache: (K7) the blocks in which keys and values are kept: a `repro_mlir.precision.Format`, its JSON, or the
-            name of a recipe, of which it is that of activations; by default they are f32.
+            [rows, heads, length, size], including calls from PyTorch modules. Its weights are copied.
+          capacity: the maximum number of tokens per request.
+          slots: the number of requests that are processed at a time.
+          chunk: the number of prompt tokens that are read at a time; other requests advance in between.
+          cache: (K7) the block format of keys and values: a `repro_mlir.precision.Format`, its JSON, or the name of a
+            recipe, whose activation format is used; by default they are f32.
           target, threads: as for `repro_mlir.compile`.
         Raises:
-          ReproError: a model that is none for generation, with the reason; numbers below 1; a format of blocks that are
-            not of one token alone.
+          ReproError: a model that cannot generate, with the reason; numbers below 1; a block format in which codes
+            depend on more than one token.
         """
         from repro_mlir.frontends.torch.generation.cached_attention import capture_generation
 
@@ -128,7 +127,7 @@ class Generator(ConstantAttributes):
                 raise ReproError(f"expected {name} of at least 1, got {value!r}")
         self.capacity = capacity
         self._chunk = min(chunk, capacity)
-        # Each program has a state of its own on a GPU.
+        # On a GPU, each program has its own state, so only one reach is compiled.
         reaches = _reaches(capacity) if target.partition(":")[0] == "cpu" else [capacity]
         format = None if cache is None else cache_format(cache)
         captured = capture_generation(model, slots, capacity, self._chunk, reaches, format)
@@ -160,17 +159,17 @@ class Generator(ConstantAttributes):
         sampling: Sampling | Sequence[Sampling] | None = None,
         stop: Collection[int] = (),
     ) -> list[list[int]]:
-        """New tokens for prompts.
+        """Generates tokens for prompts.
 
         Args:
-          prompts: of each request its tokens, at least one.
-          max_new_tokens: how many tokens a request gets at most.
-          sampling: how tokens are chosen, for all or for each request; by default the greatest logit.
-          stop: tokens behind which a request ends.
+          prompts: the tokens of each request, at least one per request.
+          max_new_tokens: the maximum number of new tokens per request.
+          sampling: how tokens are chosen, for all requests or one per request; by default the greatest logit.
+          stop: tokens that end a request.
         Returns:
-          for each prompt the tokens that follow it, with the one that ended it.
+          The tokens that follow each prompt, including the stop token.
         Raises:
-          ReproError: as `submit`.
+          ReproError: as for `submit`.
         """
         choices = [sampling] * len(prompts) if sampling is None or isinstance(sampling, Sampling) else list(sampling)
         if len(choices) != len(prompts):
@@ -194,23 +193,23 @@ class Generator(ConstantAttributes):
         *,
         logits: bool = False,
     ) -> Request:
-        """A request that waits for a free slot; `step` works on it.
+        """Queues a request until a slot is free; `step` processes it.
 
         Args:
           prompt, max_new_tokens, sampling, stop: as for `generate`.
           logits: whether the request keeps the logits of its tokens.
         Returns:
-          the request, without tokens yet.
+          The request, without tokens yet.
         Raises:
-          ReproError: a prompt that is empty, that is too long with the new tokens, or that has others than whole
-            numbers below `vocabulary`; such stop tokens; other arguments out of their range.
+          ReproError: a prompt that is empty, that is too long with the new tokens, or whose tokens are not integers in
+            the vocabulary; invalid stop tokens; other arguments out of range.
         """
         request = self._request(prompt, max_new_tokens, sampling, stop, logits)
         self._waiting.append(request)
         return request
 
     def cancel(self, request: Request) -> None:
-        """Ends a request, which keeps the tokens that it has."""
+        """Ends a request, which keeps its tokens so far."""
         with self._lock:
             request.finished = True
             if request in self._waiting:
@@ -218,10 +217,10 @@ class Generator(ConstantAttributes):
             self._slots = [None if each is request else each for each in self._slots]
 
     def step(self) -> list[Request]:
-        """Reads one chunk of a prompt, if one is left, and chooses a token for each request whose prompt is read.
+        """Reads one chunk of a pending prompt, if any, and chooses a token for each request whose prompt is complete.
 
         Returns:
-          the requests that got a token.
+          The requests that received a token.
         """
         with self._lock:
             with deferred_signals():
@@ -242,7 +241,7 @@ class Generator(ConstantAttributes):
             return [*changed, *(request for _, request in active)]
 
     def _read_chunk(self) -> list[Request]:
-        """Reads a chunk of the first prompt that is not read; the request if that was its last one."""
+        """Reads a chunk of the first pending prompt; returns the request if the prompt is complete."""
         for slot, request in enumerate(self._slots):
             if request is None or request.tokens:
                 continue
@@ -262,11 +261,11 @@ class Generator(ConstantAttributes):
         return []
 
     def _reaching(self, positions: np.ndarray) -> _Programs:
-        """The programs that read the least of the cache."""
+        """Returns the programs that read the smallest sufficient part of the cache."""
         return next(each for each in self._programs if positions.max() < each.reach)
 
     def _run(self, kept: Kept, *inputs: np.ndarray) -> np.ndarray:
-        """The logits of a call."""
+        """Runs a program and returns its logits."""
         if kept.resident and kept is not self._last:
             self._last.fetch()
             kept.load()
@@ -298,7 +297,7 @@ class Generator(ConstantAttributes):
             raise ReproError(f"expected a Sampling, got {sampling!r}")
         if type(most) is not int or most < 1:
             raise ReproError(f"expected max_new_tokens of at least 1, got {most!r}")
-        # The last token is chosen and not read.
+        # The last token is chosen but never read.
         if len(tokens) + most - 1 > self.capacity:
             raise ReproError(
                 f"a prompt of {len(tokens)} tokens and {most} new ones are more than the capacity of {self.capacity}"
@@ -307,7 +306,7 @@ class Generator(ConstantAttributes):
         return Request(tokens, [], False, [], sampling or Sampling(), most, ends, logits)
 
     def _known(self, given: Any, name: str) -> tuple[int, ...]:
-        """The tokens of a list, an array or a tensor; ReproError where one is none of the vocabulary."""
+        """Returns the tokens of a list, array or tensor; raises ReproError for a token outside the vocabulary."""
         try:
             tokens = tuple(given.tolist() if hasattr(given, "tolist") else given)
         except TypeError:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What a language model that generates is named by, whoever runs it and for however many requests at a time."""
+"""The identity of a generating language model, independent of where it runs and of the number of requests."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ModelIdentity:
-    """The names of what gives the tokens of a request, in hexadecimal.
+    """The hashes that determine the tokens of a request, in hexadecimal.
 
     Attributes:
       weights: the hash (H3) of the model's parameters and buffers, in the order of the program.
       program: the identity (H2) of the program that reads one token of one request.
       choice: the identity (H2) of the program that chooses a token (R3).
-      capacity: how many tokens a request has at most; the shapes of the program follow from it.
-      vocabulary: how many tokens there are.
-      cache: (K7) the format of keys and values in JSON, which the program has too; None: f32.
+      capacity: the maximum number of tokens per request, which determines the shapes of the program.
+      vocabulary: the number of tokens in the vocabulary.
+      cache: (K7) the format of keys and values in JSON, which is also part of the program; None for f32.
     """
 
     weights: str
@@ -47,14 +47,14 @@ class ModelIdentity:
 
 @dataclass(frozen=True)
 class WeightTensor:
-    """One of the tensors that `weights` is the hash of.
+    """A tensor that the hash `weights` covers.
 
     Attributes:
-      name: that of the model.
-      transposed: whether it is hashed with its two dimensions exchanged.
-      element: its type.
-      shape: as it is hashed.
-      hash: (H1), in hexadecimal.
+      name: the name in the model.
+      transposed: whether its two dimensions are exchanged before it is hashed.
+      element: the element type.
+      shape: the shape that is hashed.
+      hash: the hash (H1), in hexadecimal.
     """
 
     name: str
@@ -66,12 +66,12 @@ class WeightTensor:
 
 @dataclass(frozen=True)
 class ModelPrograms:
-    """The programs and weights whose hashes a `ModelIdentity` has.
+    """The programs and weights whose hashes a `ModelIdentity` contains.
 
     Attributes:
       identity: the hashes.
-      program: reads one token of one request.
-      choice: chooses a token.
+      program: the program that reads one token of one request.
+      choice: the program that chooses a token.
       weights: the model's tensors, in the order of the program.
     """
 
@@ -83,7 +83,7 @@ class ModelPrograms:
     def write(self, folder: str | Path) -> None:
         """Writes both programs as they are stored (docs/identity.md), and a list of the weights, into a new folder.
 
-        ReproError where the folder exists or cannot be written.
+        Raises ReproError if the folder exists or cannot be written.
         """
         try:
             Path(folder).mkdir()
@@ -98,12 +98,12 @@ class ModelPrograms:
 def identity_of(
     model: torch.nn.Module, capacity: int, cache: Format | str | Mapping[str, Any] | None = None
 ) -> ModelIdentity:
-    """The identity of a model, which no slots, chunks, targets or threads of a `Generator` have a part in.
+    """Returns the identity of a model. It does not depend on the slots, chunk, target or threads of a `Generator`.
 
     Args:
       model, capacity, cache: as for `Generator`.
     Raises:
-      ReproError: as `Generator`.
+      ReproError: as for `Generator`.
     """
     return programs_of(model, capacity, cache).identity
 
@@ -111,7 +111,7 @@ def identity_of(
 def programs_of(
     model: torch.nn.Module, capacity: int, cache: Format | str | Mapping[str, Any] | None = None
 ) -> ModelPrograms:
-    """The programs and the tensors that the identity of a model names. Arguments and errors as `identity_of`."""
+    """Returns the programs and tensors that a model's identity covers. Arguments and errors as for `identity_of`."""
     from repro_mlir.frontends.torch.generation.cached_attention import capture_one_request
 
     format = None if cache is None else cache_format(cache)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(R3) The choice of a token from its logits, as a program of its own."""
+"""(R3) The choice of a token from its logits, as a separate program."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Sampling:
     """How the tokens of a request are chosen.
 
     Attributes:
-      temperature: what the logits are divided by; 0 chooses the token with the greatest logit.
-      top_k: only the so many tokens of greatest logits are chosen from; None: all.
-      top_p: only the fewest tokens of greatest logits are chosen from whose probabilities add up to this.
+      temperature: the divisor of the logits; 0 chooses the token with the greatest logit.
+      top_k: restricts the choice to the `top_k` tokens of greatest logits; None: no restriction.
+      top_p: restricts the choice to the fewest tokens of greatest logits whose probabilities add up to `top_p`.
       seed: the seed of the request's random numbers, -2^63 to 2^64 - 1.
     Raises:
-      ReproError: a temperature below 0 or beyond f32, a top_k below 1, a top_p that is not above 0 and at most 1, or
-        another seed.
+      ReproError: a temperature below 0 or beyond f32, a top_k below 1, a top_p that is not above 0 and at most 1, or a
+        seed out of range.
     """
 
     temperature: float = 0.0
@@ -59,7 +59,7 @@ def _is_real(value: Any) -> bool:
 
 
 class Sampler:
-    """The choice of tokens on a target."""
+    """Chooses tokens on a target."""
 
     def __init__(self, vocabulary: int, target: str, threads: int | None) -> None:
         self._vocabulary = vocabulary
@@ -67,12 +67,12 @@ class Sampler:
 
     @float_environment()
     def choose(self, logits: np.ndarray, sampling: Sampling, position: int) -> int:
-        """The token at a position of a request.
+        """Returns the token at a position of a request.
 
         Args:
-          logits: f32 [vocabulary], those of the token before.
-          sampling: how it is chosen.
-          position: how many tokens of the request come before.
+          logits: f32 [vocabulary], the logits of the preceding token.
+          sampling: how the token is chosen.
+          position: the number of preceding tokens of the request.
         """
         if sampling.temperature == 0:
             return int(np.argmax(logits))
@@ -86,7 +86,7 @@ class Sampler:
 
 @cache
 def sampling_program(vocabulary: int) -> Program:
-    """(R3) The program that chooses one of so many tokens.
+    """(R3) Returns the program that chooses one of `vocabulary` tokens.
 
     Its inputs are the logits f32 [vocabulary], temperature f32, top_k i64, top_p f32, seed i64 and step i64, which is
     the token's position; its output is the token, i64.

@@ -120,7 +120,7 @@ def block_amax(x: np.ndarray, tile: Tile) -> np.ndarray:
 
 
 def _rows(tensor: np.ndarray, scales: np.ndarray) -> np.ndarray:
-    """Returns the amax of the tensor, or of each row [..., m], reshaped to broadcast against scales [..., m, blocks]."""
+    """Returns the amax of the tensor, or of each row [..., m], which broadcasts against scales [..., m, blocks]."""
     tensor = np.asarray(tensor, np.float32)
     return tensor[..., np.newaxis] if tensor.ndim and tensor.shape == scales.shape[:-1] else tensor
 
@@ -131,8 +131,8 @@ def quantize(
     """(Q1) to (Q3) Quantizes a float32 tensor [..., m, n] in blocks.
 
     Args:
-      tensor: for TwoLevel: the amax of the tensor, a scalar float32, or of each row, [..., m]; by default that of x. For
-        TwoLevelQuotient and Given: the scale of the tensor, a scalar.
+      tensor: for TwoLevel: the amax of the tensor, a scalar float32, or of each row, [..., m]; by default that of x.
+        For TwoLevelQuotient and Given: the scale of the tensor, a scalar.
       random: for stochastic rounding: an integer below 2^bits per element, of x's shape.
     Raises:
       ValueError: `tensor` or `random` is missing or unexpected.
