@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The whole answer of a server: what it says in addition to its receipt, and how each field is checked."""
+"""The complete answer of a server: its fields in addition to the receipt, and how each field is checked."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ Receipt = Mapping[str, Any]
 
 
 def completion_object(chat: bool) -> str:
-    """The field `object`."""
+    """Returns the field `object`."""
     return "chat.completion" if chat else "text_completion"
 
 
 def system_fingerprint(program: str, weights: str) -> str:
-    """A short name of everything that an answer depends on in addition to the request."""
+    """Returns a short name of everything that an answer depends on in addition to the request."""
     return f"{program[:16]}-{weights[:16]}"
 
 
 def token_counts(read: int, written: int) -> dict[str, int]:
-    """The field `usage`."""
+    """Returns the field `usage`."""
     return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
 
 
@@ -36,7 +36,7 @@ def _count(name: str, receipt: Receipt, chat: bool) -> int:
 
 
 _TEXTS = {False: "choices[0].text", True: "choices[0].message.content"}
-"""Where an answer has its text, as a completion and in a conversation."""
+"""The path of an answer's text, for a completion and for a conversation."""
 
 _DERIVED: dict[str, Callable[[Receipt, bool], Any]] = {
     "object": lambda receipt, chat: completion_object(chat),
@@ -53,19 +53,19 @@ _OPEN: dict[str, Callable[[Any], bool]] = {
     "created": lambda value: type(value) is int,
     "model": lambda value: type(value) is str,
 }
-"""The fields that nothing decides, with their form."""
+"""The fields that the receipt does not determine, with a check of their type."""
 
 _REQUIRED = ("choices[0].finish_reason", "usage.prompt_tokens", "usage.completion_tokens")
 
 
 def read_answer(value: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """The fields of an answer in addition to its receipt, by path, such as `choices[0].index`.
+    """Returns the fields of an answer in addition to its receipt, by path, such as `choices[0].index`.
 
-    A field that is null and that no answer has, as clients write it, says nothing.
+    A null field that servers never send is ignored, because client libraries add such fields.
 
     Raises:
-      ReproError: not the whole answer of a server with one choice, such as the last event of a stream, or a field that
-        no answer has.
+      ReproError: not the complete answer of a server with one choice, such as the last event of a stream, or a field
+        that no answer has.
     """
     choices = value.get("choices")
     fields = dict(_leaves({name: each for name, each in value.items() if name not in ("choices", "receipt")}, ""))
@@ -88,10 +88,10 @@ def read_answer(value: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def check_answer(fields: Mapping[str, Any], receipt: Receipt) -> list[str]:
-    """Compares the fields of an answer with its receipt; those that nothing decides.
+    """Compares the fields of an answer with its receipt; returns the fields that the receipt does not determine.
 
     Raises:
-      ReceiptWrong: a field that the receipt contradicts.
+      ReceiptWrong: a field that contradicts the receipt.
     """
     chat = _TEXTS[True] in fields
     derived = {**_DERIVED, "choices[0].message.role": lambda *_: "assistant"} if chat else _DERIVED
@@ -102,16 +102,16 @@ def check_answer(fields: Mapping[str, Any], receipt: Receipt) -> list[str]:
             said, found = value, derived[path](receipt, chat)
         else:
             continue
-        # True is 1 to Python.
+        # In Python, True == 1.
         if type(said) is not type(found) or said != found:
             raise ReceiptWrong(path, "the answer says otherwise than its receipt", None, str(found), str(said))
     return [path for path in fields if path in _OPEN]
 
 
 def _leaves(value: Mapping[str, Any], before: str) -> Iterator[tuple[str, Any]]:
-    """The fields of an object and of those within it; an empty object is a field."""
+    """Yields the fields of an object and of nested objects by path; an empty object is a field."""
     for name, each in value.items():
-        # A name with a dot would be the path of another field.
+        # A name with a dot could equal the path of another field.
         path = f"{before}{name if name.isidentifier() else repr(name)}"
         if isinstance(each, dict) and each:
             yield from _leaves(each, f"{path}.")

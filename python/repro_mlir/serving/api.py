@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The endpoints, in the forms of OpenAI's API (docs/serving.md)."""
+"""The endpoints, in the format of OpenAI's API (docs/serving.md)."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from repro_mlir.serving.tokenizer import Tokenizer
 from repro_mlir.serving.transcript import Transcript
 
 _TYPES = {429: "rate_limit_error", 500: "server_error", 503: "server_error"}
-"""Of an error by its status; all others are mistakes of the request."""
+"""Error types by status; every other status is an error of the request."""
 
 
 _SHORT = 16
-"""Tokens of a completion for whose length nobody asked, as with OpenAI."""
+"""The default number of tokens of a completion, as in OpenAI's API."""
 
 
 class Api:
-    """The application: what it serves, and how a question becomes an answer."""
+    """The application: its endpoints, and how a request becomes an answer."""
 
     def __init__(
         self,
@@ -53,9 +53,10 @@ class Api:
         options: ServerOptions,
         environment: Mapping[str, str],
     ) -> None:
-        """
+        """Creates the application.
+
         Args:
-          name: of the model, for clients.
+          name: the name of the model, for clients.
           environment: where answers are computed, for their receipts.
         """
         self._engine = engine
@@ -66,7 +67,7 @@ class Api:
         self._environment = environment
         self._created = int(time.time())
         self._stop_tokens = tuple(sorted(tokenizer.stop_tokens))
-        # One thread, as tokenizers need not be safe for several.
+        # A single thread, since tokenizers need not be thread-safe.
         self._encoder = ThreadPoolExecutor(1, "tokenizer")
         routes = [
             Route("/v1/completions", self._completions, methods=["POST"]),
@@ -120,7 +121,7 @@ class Api:
     async def _health(self, request: Request) -> Response:
         return _json({"status": "ending"}, 503) if self._engine.ends else _json({"status": "ok"})
 
-    # --- A question and its answer ---
+    # --- Questions and answers ---
 
     async def _answer(self, request: Request, *, chat: bool) -> Response:
         fields = read_fields(await self._body(request), self._name, chat=chat)
@@ -145,10 +146,10 @@ class Api:
         return await self._whole(request, answer, form)
 
     async def _body(self, request: Request) -> Any:
-        """The JSON of a request, within the limits."""
+        """Returns the JSON of a request, within the limits."""
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
-            # Pages of the web can send others to a server on this machine without asking it.
+            # Web pages can send other content types to a server on this machine without a CORS preflight.
             raise Refused(
                 415, f"expected content-type application/json, got {foreign(kind, 60)!r}", code="content_type"
             )
@@ -174,7 +175,7 @@ class Api:
             raise Refused(400, str(error), code="invalid_json") from None
 
     async def _question(self, fields: Fields) -> Question:
-        """What is asked, in tokens."""
+        """Returns the question of a request, in tokens."""
         where = "messages" if fields.prompt is None else "prompt"
         if isinstance(fields.prompt, list):
             prompt = fields.prompt
@@ -189,7 +190,7 @@ class Api:
             most = self._identity.vocabulary - 1
             got = foreign(str(wrong), 40)
             raise Refused(400, f"{where}: expected tokens from 0 to {most}, got {got}", where, "invalid_value")
-        # The last token is chosen and not read.
+        # The last token is chosen but never read.
         room = self._identity.capacity - len(prompt) + 1
         most = fields.most or max(1, room if fields.prompt is None else min(room, _SHORT))
         if most > room:
@@ -203,25 +204,25 @@ class Api:
         return Question(tuple(prompt), fields.sampling, most, self._stop_tokens, fields.stop)
 
     async def _encoded(self, encode: Callable[[Any], list[int]], given: Any, where: str) -> list[int]:
-        """The tokens of what the client wrote in a field."""
+        """Returns the tokens of a field's text or messages."""
         seconds = self._options.encode_seconds
         try:
             async with asyncio.timeout(seconds):
                 return await asyncio.get_running_loop().run_in_executor(self._encoder, encode, given)
         except TimeoutError:
-            # What waits for the thread is taken back; what runs cannot be ended, as a template without an end.
+            # A queued call is cancelled; a running call, such as a template that never ends, cannot be stopped.
             raise Refused(503, f"{where}: no tokens after {seconds:g} s", where, "tokenizer_timeout") from None
         except ReproError as error:
             raise Refused(400, f"{where}: {error}", where, "invalid_value") from None
 
     def close(self, seconds: float) -> bool:
-        """Ends the thread of the tokenizer; whether it has ended within some seconds."""
+        """Ends the tokenizer's thread; returns whether it has ended within `seconds`."""
         last = self._encoder.submit(int)
         self._encoder.shutdown(wait=False)
         return not wait((last,), seconds).not_done
 
     async def _pieces(self, answer: Answer, transcript: Transcript) -> AsyncIterator[str]:
-        """The pieces of text of an answer, until it has ended."""
+        """Yields the pieces of text of an answer until it has ended."""
         while transcript.finish is None:
             yield transcript.add(*await answer.next())
 
@@ -229,7 +230,7 @@ class Api:
         return Transcript(self._tokenizer, question.most, question.stop_tokens, question.stop)
 
     async def _whole(self, request: Request, answer: Answer, form: _Form) -> Response:
-        """The answer at once."""
+        """Returns the answer in one response."""
         transcript = self._transcript(answer.question)
 
         async def collect() -> None:
@@ -247,7 +248,7 @@ class Api:
             except EngineFailed:
                 raise Refused(500, "the server has failed", code="engine_failed") from None
         finally:
-            # Also where it has ended by a stop string, of which the engine does not know.
+            # Also necessary after a stop string, which the engine does not know.
             self._engine.cancel(answer)
             for task in (collecting, leaving):
                 task.cancel()
@@ -256,7 +257,7 @@ class Api:
         return _json(form.whole(transcript, receipt))
 
     async def _events(self, answer: Answer, form: _Form, fields: Fields) -> AsyncIterator[bytes]:
-        """The answer as server-sent events."""
+        """Yields the answer as server-sent events."""
         transcript = self._transcript(answer.question)
         if form.chat:
             yield _event(form.chunk({"role": "assistant", "content": ""}))
@@ -279,13 +280,13 @@ class Api:
 
 
 async def _left(request: Request) -> None:
-    """Waits until the client is gone."""
+    """Waits until the client has disconnected."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
 class _Stream(StreamingResponse):
-    """Server-sent events. Whatever ends them, the client's leave included, `after` is called."""
+    """Server-sent events. `after` is called when they end for any reason, including a disconnect of the client."""
 
     def __init__(self, events: AsyncIterator[bytes], after: Callable[[], None]) -> None:
         super().__init__(events, headers={"cache-control": "no-store"}, media_type="text/event-stream")
@@ -299,7 +300,7 @@ class _Stream(StreamingResponse):
 
 
 class _Form:
-    """The JSON of one answer."""
+    """Builds the JSON of one answer."""
 
     def __init__(self, chat: bool, model: str, question: Question, identity: ModelIdentity) -> None:
         self.chat = chat
@@ -313,7 +314,7 @@ class _Form:
         }
 
     def whole(self, transcript: Transcript, receipt: dict[str, Any]) -> dict[str, Any]:
-        """An answer that is not streamed."""
+        """Returns an answer that is not streamed."""
         said: dict[str, Any] = (
             {"message": {"role": "assistant", "content": transcript.text}} if self.chat else {"text": transcript.text}
         )
@@ -321,7 +322,7 @@ class _Form:
         return {**self._head, "choices": [choice], "usage": self.usage(transcript), "receipt": receipt}
 
     def chunk(self, said: str | dict[str, str] | None, finish: str | None = None) -> dict[str, Any]:
-        """A part of a stream: text, a message's delta, or None for no choice at all."""
+        """Returns a part of a stream: text, a message's delta, or None for no choice."""
         head = {**self._head, "object": "chat.completion.chunk"} if self.chat else self._head
         if said is None:
             return {**head, "choices": []}
@@ -332,12 +333,12 @@ class _Form:
         return {**head, "choices": [{"index": 0, **part, "logprobs": None, "finish_reason": finish}]}
 
     def usage(self, transcript: Transcript) -> dict[str, int]:
-        """The counts of tokens."""
+        """Returns the token counts."""
         return token_counts(len(self._question.prompt), len(transcript.tokens))
 
 
 def _dump(value: Any) -> bytes:
-    # In ASCII, which says every string, those of others included.
+    # ASCII output can represent every string, including lone surrogates from clients.
     return json.dumps(value, separators=(",", ":")).encode()
 
 
@@ -361,19 +362,19 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
-    """What Starlette refuses: another path or method."""
+    """Handles errors of Starlette, such as an unknown path or method."""
     assert isinstance(error, HTTPException)
     message = f"{request.method} {foreign(request.url.path, 80)}: {error.detail}"
     return _json(_error(error.status_code, message), error.status_code, error.headers)
 
 
 async def _gone(request: Request, error: Exception) -> Response:
-    """Nobody reads it."""
+    """Handles a disconnected client, which receives no response."""
     return Response(status_code=499)
 
 
 async def _fault(request: Request, error: Exception) -> Response:
-    """A fault of ours."""
+    """Handles an internal error."""
     _tell_fault(error)
     return _json(_error(500, "internal error", code="internal_error"), 500)
 

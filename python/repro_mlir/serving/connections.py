@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Connections that clients cannot keep for nothing."""
+"""Connections with timeouts, so that clients cannot occupy them indefinitely."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from repro_mlir.serving.options import ServerOptions
 from repro_mlir.serving.strict_http import HEAD_LIMIT, StrictConnection
 
 _HOST = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::([0-9]{0,5}))?")
-"""A name or an address, and perhaps a port."""
+"""A host name or an address, with an optional port."""
 
 
 def protocol_of(options: ServerOptions) -> type[asyncio.Protocol]:
-    """The protocol of uvicorn, whose connections end as the options say."""
+    """Returns a uvicorn protocol whose connections have the timeouts of the options."""
 
     class Protocol(_BoundedProtocol):
         limits = options
@@ -31,7 +31,7 @@ def protocol_of(options: ServerOptions) -> type[asyncio.Protocol]:
 
 
 class _BoundedProtocol(H11Protocol):
-    """Uvicorn waits for the head of a request, and for a client that does not read, for ever."""
+    """Adds the timeouts that uvicorn lacks: for the head of a request, and for a client that does not read."""
 
     limits: ServerOptions
     conn: StrictConnection
@@ -41,7 +41,7 @@ class _BoundedProtocol(H11Protocol):
         self.conn = StrictConnection(h11.SERVER, HEAD_LIMIT)
         self._idle: asyncio.TimerHandle | None = None
         self._stalled: asyncio.TimerHandle | None = None
-        # The answered request that was the last one at the last looks, and how many these were.
+        # The completed request seen by the last checks, and the number of checks that have seen it again.
         self._seen: Any = None
         self._looks = 0
 
@@ -81,7 +81,8 @@ class _BoundedProtocol(H11Protocol):
     def _look(self) -> None:
         """Ends a connection that has waited too long for the head of a request.
 
-        Uvicorn closes one on which nothing comes after an answer; a head that has begun has until the third look.
+        Uvicorn closes a connection that stays silent after an answer; a head that has begun may take until the third
+        check.
         """
         if self.cycle is None:
             self.transport.abort()
@@ -96,8 +97,8 @@ class _BoundedProtocol(H11Protocol):
 
 
 class OwnHosts:
-    """Answers requests only that name one of some hosts: a page of the web can make its own name that of this machine,
-    and then read what a server on a local address answers."""
+    """Answers only requests that name one of `hosts`. Otherwise a web page could resolve its own name to this machine
+    (DNS rebinding) and read the answers of a server on a local address."""
 
     def __init__(self, application: ASGIApp, hosts: set[str]) -> None:
         self._application = application

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""One thread that owns the generator, and answers that grow on the side of asyncio."""
+"""The thread that owns the generator, and the answers that the asyncio side reads."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from repro_mlir.generation.generator import Generator, Request
 from repro_mlir.serving.receipt import Question
 
 _Given: TypeAlias = "tuple[Answer, list[tuple[int, bytes]], Exception | None]"
-"""Tokens for an answer with the hashes of their logits, and why no more will come."""
+"""New tokens of an answer with the hashes of their logits, and the failure that ended the answer, if any."""
 
 
 class Full(Exception):
-    """As many questions are being answered, or wait for it, as there may be."""
+    """The maximum number of questions is being answered or waiting already."""
 
 
 class EngineFailed(Exception):
-    """The engine has ended, by an error of its own or because the server does."""
+    """The engine has ended, because of an error or because the server is shutting down."""
 
 
 class Answer:
-    """The tokens of an answer as they come. Used on the loop that asked, but for what the engine keeps.
+    """The tokens of an answer as they are generated. Used on the event loop that called `Engine.ask`.
 
-    What waits to be read is bounded by the tokens of the question.
+    The number of unread tokens is bounded by the maximum number of tokens of the question.
     """
 
     def __init__(self, question: Question, loop: asyncio.AbstractEventLoop) -> None:
@@ -42,11 +42,11 @@ class Answer:
         self._failure: Exception | None = None
 
     async def next(self) -> tuple[int, bytes]:
-        """The next token and the hash (H1) of the logits that it was chosen from.
+        """Returns the next token and the hash (H1) of the logits that it was chosen from.
 
         Raises:
-          EngineFailed: no more will come.
-          ReproError: a question that the generator does not take.
+          EngineFailed: no more tokens will follow.
+          ReproError: the generator rejects the question.
         """
         while not self._waiting:
             if self._failure is not None:
@@ -56,52 +56,53 @@ class Answer:
         return self._waiting.popleft()
 
     def give(self, tokens: list[tuple[int, bytes]], failure: Exception | None) -> None:
-        """Called on the loop."""
+        """Adds tokens and a failure; called on the event loop."""
         self._waiting.extend(tokens)
         self._failure = self._failure or failure
         self._changed.set()
 
 
 class Engine:
-    """Steps a generator while there are questions.
+    """Runs the steps of a generator while there are questions.
 
     Attributes:
-      failure: what ended it, if not `close`.
+      failure: the error that ended the engine; None after `close`.
     """
 
     def __init__(self, generator: Generator, most: int, when_failed: Callable[[], None] = lambda: None) -> None:
-        """
+        """Creates the engine, whose thread does not run yet.
+
         Args:
-          generator: is used by nobody else.
-          most: how many questions are worked on or wait at a time.
-          when_failed: is called by the thread of the engine after an error ended it.
+          generator: used by this engine only.
+          most: the maximum number of questions that are processed or waiting at a time.
+          when_failed: called on the engine's thread after an error has ended it.
         """
         self.failure: BaseException | None = None
         self._generator = generator
         self._most = most
         self._when_failed = when_failed
         self._condition = threading.Condition()
-        # Guarded by the condition: what the thread has not seen yet, and who holds a place.
+        # Guarded by the condition: changes that the thread has not seen yet, and the number of reserved places.
         self._new: list[Answer] = []
         self._cancelled: list[Answer] = []
         self._places = 0
         self._closed = False
-        # Of the thread alone.
+        # Used by the engine's thread only.
         self._entering: deque[Answer] = deque()
         self._requests: dict[Answer, Request] = {}
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
 
     def start(self) -> None:
-        """Starts the thread."""
+        """Starts the engine's thread."""
         self._thread.start()
 
     @property
     def ends(self) -> bool:
-        """Whether no more questions are taken."""
+        """Whether the engine accepts no more questions."""
         return self._closed
 
     def reserve(self) -> None:
-        """Takes a place, for `ask` or `release`. Full where there is none, EngineFailed after the end."""
+        """Reserves a place for `ask` or `release`. Raises Full if there is none, EngineFailed after the end."""
         with self._condition:
             if self._closed:
                 raise EngineFailed
@@ -110,15 +111,15 @@ class Engine:
             self._places += 1
 
     def release(self) -> None:
-        """Gives a place back that was not used."""
+        """Releases a reserved place that was not used."""
         with self._condition:
             self._places -= 1
 
     def ask(self, question: Question) -> Answer:
-        """The answer to a question. It takes over the place of who asks, until it has ended.
+        """Returns the answer to a question. It takes over the caller's reserved place until it has ended.
 
         Raises:
-          EngineFailed: after the end.
+          EngineFailed: the engine has ended.
         """
         answer = Answer(question, asyncio.get_running_loop())
         with self._condition:
@@ -130,13 +131,13 @@ class Engine:
         return answer
 
     def cancel(self, answer: Answer) -> None:
-        """Ends an answer that nobody reads any more; one that has ended stays as it is."""
+        """Cancels an answer that is no longer read; no effect on one that has ended."""
         with self._condition:
             self._cancelled.append(answer)
             self._condition.notify()
 
     def close(self, seconds: float) -> bool:
-        """Ends the thread after its step; whether it has ended within some seconds."""
+        """Ends the thread after its current step; returns whether it has ended within `seconds`."""
         with self._condition:
             self._closed = True
             self._condition.notify()
@@ -157,7 +158,7 @@ class Engine:
             self._when_failed()
 
     def _take(self) -> bool:
-        """Waits for work, hands what is new to the generator, takes back what was cancelled; whether to go on."""
+        """Waits for work, submits new questions, and withdraws cancelled ones; returns whether to continue."""
         with self._condition:
             while not (self._closed or self._new or self._cancelled or self._requests):
                 self._condition.wait()
@@ -191,7 +192,7 @@ class Engine:
         given: list[_Given] = []
         for answer, request in list(self._requests.items()):
             if request.logits:
-                # Hashed at once: the logits of a whole answer would fill the memory.
+                # Logits are hashed immediately, since those of a whole answer would need too much memory.
                 digest = tensor_digest(request.logits[-1], "f32", alone=False)
                 request.logits.clear()
                 given.append((answer, [(request.tokens[-1], digest)], None))
@@ -201,7 +202,7 @@ class Engine:
         self._deliver(given)
 
     def _deliver(self, given: list[_Given]) -> None:
-        """Hands tokens over to the loops of their answers, one call for all of a loop."""
+        """Passes tokens to the event loops of their answers, with one call per loop."""
         loops: dict[asyncio.AbstractEventLoop, list[_Given]] = {}
         for each in given:
             loops.setdefault(each[0].loop, []).append(each)
@@ -209,7 +210,7 @@ class Engine:
             try:
                 loop.call_soon_threadsafe(_give, those)
             except RuntimeError:
-                # The loop is closed: nobody waits for these.
+                # The loop is closed, so no caller waits for these tokens.
                 continue
 
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The fields of a request, after checks: what is not known or not supported is refused, never left out."""
+"""The checked fields of a request: unknown and unsupported fields are rejected, never ignored."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from repro_mlir.serving.receipt import MOST_STOPS, check_stop
 _ROLES = ("system", "developer", "user", "assistant")
 
 _SEED_LIMIT = 1 << 53
-"""Of the seeds that the server draws: whole numbers that every reader of JSON keeps."""
+"""The bound of seeds that the server draws: integers below it are exact in every JSON reader."""
 
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "n": (1,),
@@ -33,19 +33,19 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "logit_bias": ({},),
     "suffix": (),
 }
-"""Fields of OpenAI's that are taken with the values that change nothing, beside null."""
+"""OpenAI fields that are accepted only with values that have no effect, or null."""
 
 Checker: TypeAlias = Callable[[Any], Any]
 
 
 class Refused(Exception):
-    """A request that gets an error in place of an answer.
+    """A request that receives an error instead of an answer.
 
     Attributes:
-      status: of HTTP.
+      status: the HTTP status.
       message: what was expected and what was found.
-      field: the field that is wrong, if it is one.
-      code: for programs.
+      field: the invalid field, if there is one.
+      code: the error code, for programs.
     """
 
     def __init__(self, status: int, message: str, field: str | None = None, code: str | None = None) -> None:
@@ -58,16 +58,16 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Fields:
-    """What a request says.
+    """The contents of a request.
 
     Attributes:
-      prompt: text or tokens of a completion; None of a conversation.
-      messages: of a conversation, each with the strings `role` and `content`.
-      most: how many tokens the answer has at most, if that was said.
-      sampling: how tokens are chosen, with a seed that was drawn where none was given and one is needed.
+      prompt: the text or tokens of a completion; None for a conversation.
+      messages: for a conversation: the messages, each with the strings `role` and `content`.
+      most: the maximum number of tokens of the answer, if specified.
+      sampling: how tokens are chosen; the seed is drawn if it is needed and not specified.
       stop: strings that end the answer.
-      stream: whether tokens are sent as they come.
-      usage: whether a stream ends with the counts of tokens.
+      stream: whether tokens are sent as they are generated.
+      usage: whether a stream ends with the token counts.
     """
 
     prompt: str | list[int] | None
@@ -80,14 +80,14 @@ class Fields:
 
 
 def read_fields(body: Any, model: str, *, chat: bool) -> Fields:
-    """The fields of a request.
+    """Returns the fields of a request.
 
     Args:
-      body: its JSON.
-      model: the only name of a model that is known.
-      chat: whether it is a conversation.
+      body: the JSON of the request.
+      model: the name of the only model.
+      chat: whether the request is a conversation.
     Raises:
-      Refused: with the field that is wrong.
+      Refused: the error names the invalid field.
     """
     if not isinstance(body, dict):
         raise Refused(400, f"expected an object, got {_kind(body)}")
@@ -100,7 +100,7 @@ def read_fields(body: Any, model: str, *, chat: bool) -> Fields:
         if value is None:
             continue
         if name in _NEUTRAL:
-            # True is 1 to Python.
+            # In Python, True == 1.
             if not any(type(value) is type(each) and value == each for each in _neutral(name)):
                 raise Refused(400, f"{name} is not supported", name, "unsupported_parameter")
             continue
@@ -131,7 +131,7 @@ def read_fields(body: Any, model: str, *, chat: bool) -> Fields:
 
 def _neutral(name: str) -> tuple[Any, ...]:
     values = _NEUTRAL[name]
-    # 0 and 0.0 are one number.
+    # 0 and 0.0 are the same number in JSON.
     return (*values, *(float(each) for each in values if type(each) is int))
 
 
@@ -139,7 +139,7 @@ def _sampling(found: Mapping[str, Any]) -> Sampling:
     temperature = found.get("temperature", 1.0)
     seed = found.get("seed")
     if seed is None:
-        # The greatest logit needs none, and has the same receipt wherever it is asked for.
+        # The greatest logit needs no seed; the constant makes the receipt the same for every such request.
         seed = secrets.randbelow(_SEED_LIMIT) if temperature else 0
     return Sampling(temperature, found.get("top_k"), found.get("top_p", 1.0), seed)
 
@@ -172,12 +172,12 @@ def _most(value: Any) -> int:
 
 
 def _real(value: Any) -> float:
-    """The number of f32 that counts; an error of `Sampling` where that is none that it takes."""
+    """Returns the number rounded to f32; overflow gives infinity, which `Sampling` rejects."""
     if type(value) not in (int, float):
         raise ReproError(f"expected a number, got {_kind(value)}")
     try:
         with np.errstate(over="ignore"):
-            # One zero.
+            # Adding 0.0 turns -0.0 into 0.0.
             return float(np.float32(value)) + 0.0
     except OverflowError:
         return math.inf
@@ -242,7 +242,7 @@ _COMMON: dict[str, Checker] = {
     "stop": _stop,
     "stream": _boolean,
     "stream_options": _stream_options,
-    # For whoever runs a service with users: it changes nothing.
+    # Services use this field to identify their users; it has no effect here.
     "user": _string,
 }
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What a server is told when it starts."""
+"""The options of a server."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ class ServerOptions:
     """The limits of a server.
 
     Attributes:
-      waiting: how many questions may wait for a slot; one more is refused with 429.
-      connections: how many connections may be open; one more gets 503, and twice as many are closed at once.
-      body_bytes: of the body of a request.
-      body_seconds: for the body of a request to come.
-      encode_seconds: for the tokenizer to make tokens of a prompt, with those that it got before.
-      idle_seconds: after which a connection is closed that has sent no whole head of a request.
-      write_seconds: after which a connection is closed whose client reads nothing.
-      grace_seconds: for the answers that are running when the server is told to end.
-      step_seconds: for the last step of the model and the tokenizer's last text, when all answers have ended or were
-        given up.
+      waiting: the number of questions that may wait for a slot; further ones are rejected with 429.
+      connections: the number of open connections; further ones receive 503, and beyond twice this number connections
+        are closed immediately.
+      body_bytes: the maximum size of a request body.
+      body_seconds: the time limit for receiving a request body.
+      encode_seconds: the time limit for tokenizing a prompt, including the prompts queued before it.
+      idle_seconds: the time after which a connection without a complete request head is closed.
+      write_seconds: the time after which a connection is closed if its client does not read.
+      grace_seconds: the time limit for running answers when the server is shut down.
+      step_seconds: the time limit for the last step of the model and the last call of the tokenizer, after all answers
+        have ended or were abandoned.
     """
 
     waiting: int = 64

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The receipt of an answer: what was asked, what came out, of which model (docs/serving.md)."""
+"""The receipt of an answer: the question, the result and the identity of the model (docs/serving.md)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from repro_mlir.serving.transcript import Transcript
 FORMAT, VERSION = "repro-answer", 1
 
 NUMERICS = 1
-"""The version of the numerics page whose bits this release computes."""
+"""The version of the numerics specification that this release implements."""
 
 MOST_STOPS = 4
 STOP_LENGTH = 200
@@ -47,14 +47,14 @@ def _seed(value: Any, where: str) -> None:
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of a model.
+    """A question to a model.
 
     Attributes:
-      prompt: its tokens.
-      sampling: how tokens are chosen; temperature and top_p are values of f32.
-      most: how many tokens the answer has at most.
-      stop_tokens: tokens that end it.
-      stop: strings that end it.
+      prompt: the tokens of the prompt.
+      sampling: how tokens are chosen; temperature and top_p are f32 values.
+      most: the maximum number of tokens of the answer.
+      stop_tokens: tokens that end the answer.
+      stop: strings that end the answer.
     """
 
     prompt: tuple[int, ...]
@@ -90,7 +90,7 @@ _SHAPE = shapes.record(
         "environment": shapes.mapping(shapes.text),
         "hash": shapes.digest,
     },
-    # Of a cache of f32 there is none.
+    # Absent if the cache is f32.
     {"cache": shapes.text},
 )
 
@@ -98,10 +98,10 @@ _SHAPE = shapes.record(
 def make_receipt(
     question: Question, transcript: Transcript, identity: ModelIdentity, environment: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The receipt of an answer that has ended, as JSON.
+    """Returns the receipt of a complete answer, as JSON.
 
     Args:
-      environment: where it was computed, for information.
+      environment: where the answer was computed, for information.
     """
     content = {
         "format": FORMAT,
@@ -126,7 +126,7 @@ def make_receipt(
 
 
 def outcome(transcript: Transcript) -> dict[str, Any]:
-    """What a receipt says of an answer that has ended."""
+    """Returns the fields of a receipt that describe the result of a complete answer."""
     assert transcript.finish is not None
     return {
         "tokens": list(transcript.tokens),
@@ -137,13 +137,13 @@ def outcome(transcript: Transcript) -> dict[str, Any]:
 
 
 def read_receipt(value: Any, where: str) -> Question:
-    """Checks the form of a receipt that somebody else wrote; what was asked, by it.
+    """Checks the structure of a receipt from another source, and returns its question.
 
     Args:
       value: parsed JSON.
-      where: names it in messages.
+      where: the name of the receipt in messages.
     Raises:
-      ReproError: JSON that is no receipt of an answer, or of another version or numerics.
+      ReproError: JSON that is not a receipt of an answer, or a receipt of another version or numerics.
     """
     if isinstance(value, dict) and value.get("format") == FORMAT:
         for name, known in (("version", VERSION), ("numerics", NUMERICS)):
@@ -158,7 +158,7 @@ def read_receipt(value: Any, where: str) -> Question:
     for i, text in enumerate(value["stop"]):
         check_stop(text, f"{where}: stop[{i}]")
     try:
-        # Over this the hash is.
+        # Rejects receipts whose hash cannot be computed, since it covers this serialization.
         canonical_json.dump(value)
         sampling = Sampling(_value(value["temperature"]), value["top_k"], _value(value["top_p"]), int(value["seed"]))
     except (ReproError, ValueError) as error:
@@ -169,7 +169,7 @@ def read_receipt(value: Any, where: str) -> Question:
 
 
 def check_stop(text: str, where: str) -> None:
-    """ReproError for a string that cannot end an answer."""
+    """Raises ReproError for a string that cannot end an answer."""
     if not 1 <= len(text) <= STOP_LENGTH:
         raise ReproError(f"{where}: expected 1 to {STOP_LENGTH} characters, got {len(text)}")
     if not unicodedata.is_normalized("NFC", text):
@@ -177,18 +177,18 @@ def check_stop(text: str, where: str) -> None:
 
 
 def content_hash(receipt: Mapping[str, Any]) -> str:
-    """The hash of a receipt, in hexadecimal; where the answer was computed is no part of it."""
+    """Returns the hash of a receipt, in hexadecimal; it does not cover where the answer was computed."""
     content = {name: value for name, value in receipt.items() if name not in ("environment", "hash")}
     return blake3_of(_MAGIC + canonical_json.dump(content)).hex()
 
 
 def text_hash(text: str) -> str:
-    """The hash of an answer's text: BLAKE3 of its UTF-8, in hexadecimal."""
+    """Returns the hash of an answer's text: BLAKE3 of its UTF-8, in hexadecimal."""
     return blake3_of(text.encode()).hex()
 
 
 def _bits(number: float) -> str:
-    """The bytes of an f32 (H1), which have one text, in hexadecimal."""
+    """Returns the bytes of an f32 (H1) in hexadecimal, which is a unique text."""
     return np.float32(number).astype("<f4").tobytes().hex()
 
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The process: a socket, uvicorn, signals, and how all of it ends."""
+"""The server process: socket, uvicorn, signals, and shutdown."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket at an address, which does not listen yet. ReproError where there is none to be had."""
+    """Returns a socket bound to an address, which does not listen yet. Raises ReproError if it cannot be bound."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -56,17 +56,17 @@ def serve(
     slots: int,
     options: ServerOptions,
 ) -> bool:
-    """Answers requests until a signal or a fault of the engine ends it.
+    """Answers requests until a signal or an engine failure ends the server.
 
     Args:
-      bound: what `bind` gave; it listens when this has begun.
-      generator: with so many slots.
-      identity: of the generator's model.
-      name: of the model, for clients.
-      environment: where it runs, for the receipts.
+      bound: the result of `bind`; this function makes it listen.
+      generator: a generator with `slots` slots.
+      identity: the identity of the generator's model.
+      name: the name of the model, for clients.
+      environment: where answers are computed, for the receipts.
     Returns:
-      whether the threads of the engine and of the tokenizer have ended too; otherwise one is in a step or a text, whose
-        result nobody waits for any more.
+      Whether the threads of the engine and of the tokenizer have ended too. If not, one of them is still in a step or a
+        call whose result is no longer needed.
     Raises:
       ReproError: the socket cannot listen, or the engine has failed.
     """
@@ -76,7 +76,7 @@ def serve(
     application = api.application
     is_local = ipaddress.ip_address(host).is_loopback
     hosts = {"localhost", "127.0.0.1", "[::1]", f"[{host}]" if ":" in host else host}
-    # What strangers do is no reason for a line; faults of ours have their own.
+    # Client errors are not logged; internal errors are reported separately.
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     logging.getLogger("asyncio").setLevel(logging.ERROR)
     server = _Server(
@@ -107,7 +107,7 @@ def serve(
 
 
 def listen(bound: socket.socket) -> str:
-    """Makes a bound socket listen; its URL. ReproError where another one listens there."""
+    """Makes a bound socket listen and returns its URL. Raises ReproError if another socket listens there."""
     host, port = bound.getsockname()[:2]
     try:
         bound.listen(1024)
@@ -122,7 +122,7 @@ def _no_address(address: str, error: Exception) -> ReproError:
 
 
 class _Server(uvicorn.Server):
-    """Ends after the first signal when its answers have, and at once at the second one."""
+    """Waits for running answers after the first signal, and ends immediately at the second one."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Heads of requests that another reader of HTTP may understand in another way: h11 takes some that are refused here."""
+"""Checks for ambiguous request heads, which other HTTP implementations may interpret differently; h11 accepts some."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from typing import Any
 import h11
 
 HEAD_LIMIT = 1 << 16
-"""Bytes of a head."""
+"""The maximum size of a head in bytes."""
 
 _FIELDS_LIMIT = 100
 
 _ONCE = frozenset(
     {b"host", b"content-length", b"content-type", b"content-encoding", b"transfer-encoding", b"expect"},
 )
-"""Fields that a head has once at most."""
+"""Fields that a head may contain only once."""
 
 _CHARSET = re.compile(rb"charset\s*=\s*\"?([^\";\s]*)", re.IGNORECASE)
 
 
 class RefusedHead(h11.RemoteProtocolError):
-    """A head that is refused.
+    """A head that is rejected.
 
     Attributes:
-      status: of HTTP.
+      status: the HTTP status.
     """
 
     def __init__(self, status: HTTPStatus, message: str) -> None:
@@ -38,18 +38,18 @@ class RefusedHead(h11.RemoteProtocolError):
 
 
 class StrictConnection(h11.Connection):
-    """The server's side of a connection, which looks at the bytes of each head before h11 reads them.
+    """The server side of a connection, which checks the bytes of each head before h11 parses them.
 
     Attributes:
-      refusal: the head that was refused, if any.
+      refusal: the head that was rejected, if any.
     """
 
     refusal: RefusedHead | None = None
     _checked = 0
-    """The number of bytes of the next head that have been looked at: a head may come byte by byte."""
+    """The number of bytes of the next head that were checked already, since a head may arrive byte by byte."""
 
     def next_event(self) -> Any:
-        """As that of h11. RefusedHead for a head that is not clear."""
+        """Returns the next event of h11. Raises RefusedHead for an ambiguous head."""
         if self.their_state is not h11.IDLE:
             self._checked = 0
             return super().next_event()
@@ -64,17 +64,17 @@ class StrictConnection(h11.Connection):
 
 
 def check_head(data: bytes, checked: int = 0) -> None:
-    """Looks at what has come of a head, and perhaps of what follows it. RefusedHead where it is not clear.
+    """Checks the received part of a head, which may be followed by other data. Raises RefusedHead if it is ambiguous.
 
     Args:
-      checked: the number of bytes at the beginning that have been looked at, without the end of the head.
+      checked: the number of leading bytes that were checked already and do not contain the end of the head.
     """
     end = data.find(b"\r\n\r\n", max(checked - 3, 0))
     is_whole = end >= 0
     head = data[:end] if is_whole else data
     if len(head) > HEAD_LIMIT:
         raise RefusedHead(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"expected a head of at most {HEAD_LIMIT} bytes")
-    # A CR at the end may be half of a CR LF.
+    # A CR at the end may be the first half of a CR LF.
     begin = checked - 1 if head[checked - 1 : checked] == b"\r" else checked
     rest = head[begin:] if is_whole else head[begin:].removesuffix(b"\r")
     ends = rest.count(b"\r\n")
@@ -85,7 +85,7 @@ def check_head(data: bytes, checked: int = 0) -> None:
     request, *lines = head.lstrip(b"\r\n").split(b"\r\n")
     _, _, rest = request.partition(b" ")
     target, _, version = rest.rpartition(b" ")
-    # Bytes that are not a request at all are h11's affair.
+    # Bytes that are not a request at all are left to h11.
     if re.fullmatch(rb"HTTP/\d\.\d", version):
         if version not in (b"HTTP/1.0", b"HTTP/1.1"):
             raise RefusedHead(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "expected version 1.1 of HTTP")

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The text of an answer while its tokens come, one after the other."""
+"""The text of an answer while its tokens are generated one by one."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from repro_mlir.serving.tokenizer import Tokenizer
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 _HELD = 16
-"""How many tokens may wait for the rest of a character, of which UTF-8 has at most four bytes."""
+"""The maximum number of tokens that wait for the rest of a character, which has at most four bytes in UTF-8."""
 
 
 class GrowingText:
-    """Decodes tokens as they come: each piece follows from the tokens so far, so that a stream has the whole text."""
+    """Decodes tokens incrementally. Each piece depends only on the tokens so far, so a stream equals the whole text."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
-        # Those of the last piece, next to which the new ones are decoded: spaces depend on what stands before.
+        # The tokens of the last piece; new tokens are decoded together with them, since spaces depend on the context.
         self._before: list[int] = []
         self._held: list[int] = []
 
     def add(self, token: int) -> str:
-        """The characters that are complete with this token; a token that ends within one adds none."""
+        """Returns the characters that this token completes; empty for a token that ends within a character."""
         self._held.append(token)
         text = self._new_text()
         if not text or (text.endswith(_REPLACEMENT) and len(self._held) < _HELD):
-            # Tokens without a text of their own go on being decoded with what follows.
+            # Tokens without text are decoded together with the tokens that follow, up to a limit.
             if not text and len(self._held) >= _HELD:
                 self._held = []
             return ""
@@ -37,7 +37,7 @@ class GrowingText:
         return text
 
     def end(self) -> str:
-        """What was held back."""
+        """Returns the remaining text, including incomplete characters."""
         text = self._new_text()
         self._before, self._held = self._held, []
         return text
@@ -50,7 +50,7 @@ class GrowingText:
 
 
 class StopStrings:
-    """Cuts a text off before the first of some strings, and holds back what may be the beginning of one."""
+    """Ends a text before the first of several strings, and holds back text that may be the beginning of one."""
 
     def __init__(self, strings: Sequence[str]) -> None:
         self._strings = strings
@@ -58,7 +58,7 @@ class StopStrings:
         self.found = False
 
     def add(self, piece: str) -> str:
-        """The text that is sure to come before a stop string."""
+        """Returns the text that certainly precedes any stop string."""
         if self.found:
             return ""
         text = self._held + piece
@@ -71,11 +71,11 @@ class StopStrings:
         return text[: len(text) - held]
 
     def end(self) -> str:
-        """What was held back and began no stop string."""
+        """Returns the text that was held back and turned out not to begin a stop string."""
         text, self._held = self._held, ""
         return text
 
     @staticmethod
     def _overlap(text: str, string: str) -> int:
-        """How many characters at the end of the text are the beginning of the string."""
+        """Returns the number of characters at the end of the text that are the beginning of the string."""
         return next((n for n in range(min(len(text), len(string) - 1), 0, -1) if text.endswith(string[:n])), 0)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What the server knows of a tokenizer."""
+"""The interface of tokenizers that the server uses."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from typing import Any, Protocol
 
 
 class Tokenizer(Protocol):
-    """Text as tokens and back. `encode` and `encode_chat` are called by one thread, `decode` by another."""
+    """Converts text to tokens and back. One thread calls `encode` and `encode_chat`, another one calls `decode`."""
 
     @property
     def stop_tokens(self) -> Collection[int]:
-        """The tokens behind which an answer ends."""
+        """The tokens that end an answer."""
 
     @property
     def has_chat(self) -> bool:
-        """Whether there is a template for conversations."""
+        """Whether the tokenizer has a template for conversations."""
 
     def encode(self, text: str) -> list[int]:
-        """The tokens of a prompt. ReproError for a text that has none."""
+        """Returns the tokens of a prompt. Raises ReproError for a text without tokens."""
 
     def encode_chat(self, messages: Sequence[dict[str, Any]]) -> list[int]:
-        """The tokens of a conversation whose next message is the model's.
+        """Returns the tokens of a conversation, up to the beginning of the model's next message.
 
         Args:
           messages: each with the strings `role` and `content`.
         Raises:
-          ReproError: a conversation that the template does not take.
+          ReproError: the template rejects the conversation.
         """
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """The text of tokens, without those that are no text. What is no whole character yet is U+FFFD."""
+        """Returns the text of tokens, without special tokens. An incomplete character is U+FFFD."""

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""An answer as it grows: one rule for its text and its end, for the server and for whoever verifies."""
+"""An answer as it grows. The server and the verification share these rules for its text and its end."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from repro_mlir.serving.tokenizer import Tokenizer
 
 
 class Transcript:
-    """The tokens of an answer, its text and why it ends.
+    """The tokens of an answer, its text and the reason why it ends.
 
     Attributes:
-      tokens: those so far; the last one may be what ended the answer.
+      tokens: the tokens so far; the last one may be the stop token.
       text: the text so far, without a stop string.
-      finish: None while the answer goes on, then "stop" (a stop token or a stop string) or "length".
+      finish: None while the answer continues, then "stop" (a stop token or a stop string) or "length".
     """
 
     def __init__(self, tokenizer: Tokenizer, most: int, stop_tokens: Collection[int], stop: Sequence[str]) -> None:
-        """
+        """Creates an empty answer.
+
         Args:
-          most: how many tokens the answer has at most.
-          stop_tokens: tokens that end it.
-          stop: strings that end it.
+          most: the maximum number of tokens of the answer.
+          stop_tokens: tokens that end the answer.
+          stop: strings that end the answer.
         """
         self.tokens: list[int] = []
         self.text = ""
@@ -38,10 +39,10 @@ class Transcript:
         self._digests: list[bytes] = []
 
     def add(self, token: int, digest: bytes) -> str:
-        """One more token; the piece of text that is sure now. Not after `finish`.
+        """Adds a token and returns the piece of text that is now final. Must not be called after `finish` is set.
 
         Args:
-          digest: the hash (H1) of the logits from which the token was chosen.
+          digest: the hash (H1) of the logits that the token was chosen from.
         """
         self.tokens.append(token)
         self._digests.append(digest)
@@ -61,5 +62,5 @@ class Transcript:
         return piece
 
     def logits_hash(self) -> str:
-        """(H3) The hash of the logits of all tokens, in hexadecimal."""
+        """(H3) Returns the hash of the logits of all tokens, in hexadecimal."""
         return combine_digests(self._digests)

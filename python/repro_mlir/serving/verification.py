@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Answers computed again, to see whether their receipts say the truth."""
+"""Recomputes answers to verify their receipts."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from repro_mlir.serving.transcript import Transcript
 
 
 def find_receipt(value: Any, where: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The receipt in the JSON of a file, which has it alone or the whole answer of a server, and what the answer says.
+    """Returns the receipt in the JSON of a file, which contains the receipt alone or a server's complete answer.
 
     Args:
       value: parsed JSON.
-      where: names the file in messages.
+      where: the name of the file in messages.
     Returns:
-      the receipt; the fields of the answer as by `read_answer`, none for a receipt alone.
+      The receipt, and the fields of the answer as returned by `read_answer`, empty for a receipt alone.
     Raises:
-      ReproError: neither of both, as the last event of a stream, which has no text of its own.
+      ReproError: neither a receipt nor an answer, such as the last event of a stream, which has no text of its own.
     """
     if not (isinstance(value, dict) and "receipt" in value):
         read_receipt(value, where)
@@ -38,20 +38,20 @@ def find_receipt(value: Any, where: str) -> tuple[dict[str, Any], dict[str, Any]
 
 
 def check_itself(receipt: Mapping[str, Any], said: Mapping[str, Any]) -> list[str]:
-    """The fields of receipt and answer that nothing decides. ReceiptWrong where a receipt contradicts itself, or its
-    answer contradicts it."""
+    """Returns the fields of receipt and answer that are not determined by others. Raises ReceiptWrong if the receipt
+    contradicts itself or its answer."""
     _compare("hash", receipt["hash"], content_hash(receipt))
     return ["receipt.environment", *check_answer(said, receipt)]
 
 
 def check_model(receipt: Mapping[str, Any], identity: ModelIdentity, versions: Mapping[str, str]) -> None:
-    """Compares what a receipt is about with a model, whose capacity and cache are those of the receipt.
+    """Compares the model of a receipt with a model whose capacity and cache are those of the receipt.
 
     Args:
-      versions: of what made the program of the model.
+      versions: the versions of the software that captured the program of the model.
     Raises:
-      ReceiptWrong: it is about another model.
-      ReproError: the program is another one, which other versions may have made of the same model.
+      ReceiptWrong: the receipt belongs to another model.
+      ReproError: the program differs, possibly because other versions captured the same model.
     """
     for name in ("weights", "capacity"):
         _compare(name, receipt[name], getattr(identity, name))
@@ -67,18 +67,18 @@ def check_model(receipt: Mapping[str, Any], identity: ModelIdentity, versions: M
 
 
 def recompute(receipt: Mapping[str, Any], generator: Generator, tokenizer: Tokenizer, where: str) -> Transcript:
-    """Answers the question of a receipt once more, and compares.
+    """Recomputes the answer to a receipt's question, and compares it with the receipt.
 
     Args:
-      receipt: one that `check_model` found to be about the model.
-      generator: of the model, with the capacity and the cache of the receipt; its slots, chunk and target have no part
-        in the result.
-      where: names the receipt in messages.
+      receipt: a receipt that belongs to the model according to `check_model`.
+      generator: of the model, with the capacity and the cache of the receipt; the result does not depend on its slots,
+        chunk and target.
+      where: the name of the receipt in messages.
     Returns:
-      the answer.
+      The answer.
     Raises:
-      ReproError: no receipt of an answer.
-      ReceiptWrong: a question that the model does not take, or another answer.
+      ReproError: not a receipt of an answer.
+      ReceiptWrong: a question that the model rejects, or a different answer.
     """
     question = read_receipt(receipt, where)
     try:
