@@ -140,10 +140,12 @@ class QSGD(GradientCompression):
 
     @property
     def has_feedback(self) -> bool:
+        """False: the rounding is unbiased."""
         return False
 
     @property
     def is_stochastic(self) -> bool:
+        """True: the rounding is stochastic."""
         return True
 
     def _bytes(self, shape: Shape) -> int:
@@ -216,10 +218,12 @@ class Blocks(GradientCompression):
 
     @property
     def has_feedback(self) -> bool:
+        """Whether the compression error is kept and added to the next gradient."""
         return self.feedback
 
     @property
     def is_stochastic(self) -> bool:
+        """Whether the format rounds stochastically (R1)."""
         return self.format.is_stochastic
 
     def scales(self, size: int) -> int:

@@ -227,7 +227,7 @@ def _warn_of_gradients(described: Sequence[Described], recipe: Recipe, trained: 
 
 
 def requests(described: Sequence[Described], recipe: Recipe) -> list[RolePrecision | None]:
-    """Returns what the recipe requests for each contraction; None for contractions that are unchanged.
+    """Returns the precision that the recipe requests for each contraction; None for unchanged contractions.
 
     Raises:
       ReproError: an accumulator that does not support the operands, or for a sum whose order the program has chosen;

@@ -29,7 +29,7 @@ TILES: dict[str, Tile] = {
     "row128": (1, 128),
     "square128": (128, 128),
 }
-"""(Q2) Tiles by name: the rows and columns of a block; None stands for the whole extent."""
+"""(Q2) Tiles by name: the rows and columns of a block; None is the whole extent."""
 
 UNTOUCHED, FORWARD = "f32", "forward"
 
@@ -70,7 +70,7 @@ class Rounding:
       bits: for `sr`: the number of random bits per element, 1 to 32.
       layout: for `sr`: how the random bits of a site are assigned to elements, `site` or `ptx`.
       saturate: whether values out of range become the largest finite value.
-      nan: what NaN becomes in a format that has no NaN: `largest`, `zero` or `negative_zero`.
+      nan: the replacement of NaN in a format that has no NaN: `largest`, `zero` or `negative_zero`.
       signed_zero: whether a value that rounds to zero keeps its sign.
     """
 
@@ -93,6 +93,7 @@ class Rounding:
 
     @property
     def is_stochastic(self) -> bool:
+        """Whether rounding needs random bits."""
         return self.direction == "sr"
         """Whether elements are rounded stochastically."""
 

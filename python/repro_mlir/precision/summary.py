@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A summary of what a recipe does to each contraction of a program, and which ones stay in f32."""
+"""A summary of the effect of a recipe on each contraction of a program, and of the contractions that stay in f32."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ContractionPrecision:
-    """What a recipe does to a contraction.
+    """The effect of a recipe on a contraction.
 
     Attributes:
       role: `fprop`, `dgrad`, `wgrad`, `product` or `other`.
@@ -49,7 +49,7 @@ class ContractionPrecision:
 
 @dataclass(frozen=True)
 class PrecisionSummary:
-    """What a recipe does to a program. `str` returns it as a table.
+    """The effect of a recipe on a program; `str` formats it as a table.
 
     Attributes:
       recipe: the name of the recipe.
@@ -85,8 +85,8 @@ class PrecisionSummary:
 def precision_summary(
     program: Program | MicrobatchProgram, recipe: Recipe | str | Mapping[str, Any], *, loss: str | None = None
 ) -> PrecisionSummary:
-    """Returns what `apply_precision` would do to a program. Raises the same errors for the recipe, but does not check
-    whether its formats fit the contractions."""
+    """Returns the effect that `apply_precision` would have on a program. Raises the same errors for the recipe, but
+    does not check whether the recipe's formats fit the contractions."""
     from repro_mlir import ir
 
     chosen = recipe_of(recipe)

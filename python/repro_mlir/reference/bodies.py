@@ -43,6 +43,7 @@ class CompiledBody:
                 self._steps.append((evaluator(op), op.operands, op.results, None))
 
     def __call__(self, arguments: Sequence[np.ndarray], block: Block) -> list[np.ndarray]:
+        """Evaluates the body for the arguments' arrays; `block` provides the values of linalg.index."""
         values = dict(self._captured)
         values.update(zip(self._arguments, arguments, strict=False))
         for evaluate, operands, results, index in self._steps:

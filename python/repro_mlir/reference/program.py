@@ -56,9 +56,11 @@ class Operation:
         return f"{self.location}: " if self.location else ""
 
     def error(self, message: str) -> ProgramError:
+        """Returns an error for an invalid program, which names the operation."""
         return ProgramError(f"{self.place}'{self.name}': {message}")
 
     def failure(self, message: str) -> StepFailed:
+        """(E1) Returns the error for a step that fails at this operation."""
         return StepFailed(f"{self.place}'{self.name}': {message}")
 
 

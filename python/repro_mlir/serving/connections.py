@@ -105,6 +105,7 @@ class OwnHosts:
         self._hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes a request to the application, or answers 421 if its field `host` names another host."""
         given = next((value for name, value in scope["headers"] if name == b"host"), b"").decode("latin-1")
         host = _HOST.fullmatch(given)
         if host is not None and host[1].lower() in self._hosts and int(host[2] or 0) < 1 << 16:

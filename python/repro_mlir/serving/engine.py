@@ -116,7 +116,7 @@ class Engine:
             self._places -= 1
 
     def ask(self, question: Question) -> Answer:
-        """Returns the answer to a question. It takes over the caller's reserved place until it has ended.
+        """Returns the answer to a question. The answer owns the caller's reserved place until the answer has ended.
 
         Raises:
           EngineFailed: the engine has ended.

@@ -172,7 +172,7 @@ def _most(value: Any) -> int:
 
 
 def _real(value: Any) -> float:
-    """Returns the number rounded to f32; overflow gives infinity, which `Sampling` rejects."""
+    """Returns the number rounded to f32; out of range it becomes infinity, which `Sampling` rejects."""
     if type(value) not in (int, float):
         raise ReproError(f"expected a number, got {_kind(value)}")
     try:

@@ -1,6 +1,6 @@
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the page of a comparison does: it draws the data that is in it.
+// The script of a comparison's page: draws the data that the page contains.
 
 const runs = D.runs, compared = runs.slice(1), base = runs[0];
 
@@ -23,7 +23,7 @@ function placeOf(contraction) {
 // --- Losses ---
 
 const hiddenRuns = new Set();
-// The mean of a step and those before it; a loss that is not finite is left out.
+// The mean loss of each step and the preceding steps; losses that are not finite are skipped.
 function smoothed(values, count) {
   return values.map((value, s) => {
     const near = values.slice(Math.max(0, s - count + 1), s + 1).filter(x => x !== null);
@@ -228,7 +228,7 @@ function drawHistogram(operand) {
   const range = s.range, last = h.first + h.counts.length - 1;
   let low = h.first - 1, high = last + 1;
   if (range) {
-    // The range of bf16 would leave no room for the elements.
+    // Limits the axis: with the full range of a format such as bf16, the histogram would be too narrow to read.
     low = Math.max(Math.min(low, range.lowest - 1), h.first - 24);
     high = Math.min(Math.max(high, range.highest + 1), last + 24);
   }
@@ -319,7 +319,7 @@ if (D.sampled.length) {
   drawAll();
 } else for (const each of document.querySelectorAll("[data-sampled]")) each.hidden = true;
 
-// --- Weights, and what is left in f32 ---
+// --- Weights, and contractions in f32 ---
 
 const layers = [...new Set(compared.flatMap(run => run.weights.map(each => each.name)))];
 const errorOf = (run, name) => {

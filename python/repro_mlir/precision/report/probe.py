@@ -231,7 +231,7 @@ def _values_of_codes(value: Any, format: Format) -> list[Any]:
     codes, scales = op.results
     readers = (use.owner.operation for use in codes.uses)
     dequantize = next((each for each in readers if each.name == "repro.dequantize"), None)
-    # (Q2) A delayed scale is an operand of the quantization only: `scales` contains what decodes the codes.
+    # (Q2) A delayed scale is an operand of the quantization only: `scales` suffices to decode the codes.
     if format.scale is None or not format.scale.has_tensor:
         tensor = []
     if dequantize is None:

@@ -68,7 +68,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Contraction:
-    """A contraction of the step, and what the recipe does to it.
+    """A contraction of the step, and the effect of the recipe on the contraction.
 
     Attributes:
       role, layer, location: as in `ContractionPrecision`.
@@ -139,7 +139,7 @@ class Report:
       sampled: the sampled steps.
       target: the target that ran the steps.
       initial_state: the hash (H3) of the initial state of all runs.
-      note: what was left out, and why; empty if nothing was.
+      note: the omitted parts with reasons; empty if the report is complete.
       runs: the runs; f32 is the first.
     """
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Statistics of what a format does to an operand, from the values before and after it and from codes and scales."""
+"""Statistics of the effect of a format on an operand, from the values before and after it, codes and scales."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class BlockStatistics:
       count: the number of blocks.
       zero: the number of blocks of zeros alone, which the other fields do not count.
       least, greatest: the number of blocks whose scale is the least or the greatest that the rule can give.
-      nan: the number of blocks whose scale is NaN.
+      nan: the number of blocks with a scale of NaN.
     """
 
     count: int
@@ -91,7 +91,7 @@ class BlockStatistics:
 
 @dataclass(frozen=True)
 class OperandStatistics:
-    """Statistics of what a format does to an operand.
+    """Statistics of the effect of a format on an operand.
 
     Attributes:
       elements: the number of elements; `zeros`, `infinities` and `nans` count those among them before quantization.

@@ -128,7 +128,7 @@ def scaled_contraction(
 
     Args:
       x: codes [m, k] of the first format, and codes [m, blocks] of its scales in the first of `of_scales`, where None
-        stands for f8E8M0FNU.
+        is f8E8M0FNU.
       y: likewise, [n, k] and [n, blocks], in the second formats.
     """
     (codes, alpha), (others, beta) = x, y
