@@ -440,7 +440,7 @@ def without_other_random_numbers() -> Iterator[None]:
 
 
 def _constants(graph: torch.fx.GraphModule) -> list[torch.Tensor]:
-    """Returns the tensors of a graph. CaptureError if the graph reads a tensor that an earlier trace left behind."""
+    """Returns the tensors of a graph. CaptureError if the graph reads a tensor that an earlier trace has left."""
     found = []
     for node in graph.graph.nodes:
         value = getattr(graph, node.target) if node.op == "get_attr" else None
