@@ -1,4 +1,4 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""StableHLO modules, as JAX writes them, as imported linalg; the toolchain is MLIR as jaxlib has it."""
+"""Lowers StableHLO modules, as JAX produces them, to imported linalg with jaxlib's build of MLIR."""

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Arguments of the functions that are captured."""
+"""Names for the arguments of captured functions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def argument_names(function: Callable[..., Any], count: int) -> list[str]:
-    """The names of `count` positional arguments as the function has them, each once; `argument.N` where it has none."""
+    """Returns unique names for `count` positional arguments: the function's parameter names, else `argument.N`."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Element types and arrays of frameworks whose functions come as StableHLO."""
+"""Element types and arrays of frameworks whose functions are captured as StableHLO."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.frontends.stablehlo.errors import CaptureError
 
 _ELEMENTS = {element.library: element.name for element in ELEMENTS.values()}
-# Integers have no sign in a program (V1): an operation has.
+# Integer types in a program are signless (V1); the operations are signed or unsigned.
 _ELEMENTS |= {f"uint{width}": f"i{width}" for width in (8, 16, 32, 64)}
 
 
 def element_of(dtype: np.dtype[Any], what: str) -> str:
-    """MLIR's name of an element type. CaptureError for one that programs cannot hold."""
+    """Returns MLIR's name of an element type. Raises CaptureError for a type that programs do not support."""
     if dtype.name not in _ELEMENTS:
         raise CaptureError(f"{what} has elements of {dtype.name}, which no program holds")
     return _ELEMENTS[dtype.name]
 
 
 def kind_of(name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> TensorType:
-    """Name, element type and shape of a tensor in programs. CaptureError as `element_of`."""
+    """Returns the tensor type for a name, dtype and shape. Raises CaptureError as `element_of` does."""
     return TensorType(name, element_of(dtype, name), shape, dtype.kind == "u")
 
 
 def checked(array: np.ndarray, kind: TensorType) -> np.ndarray:
-    """An array of a framework as one of a program. CaptureError for another shape or element type."""
+    """Converts a framework's array to a program's array. Raises CaptureError if the shape or element type differs."""
     found = kind_of(kind.name, array.dtype, array.shape)
     if found != kind or found.unsigned != kind.unsigned:
         raise CaptureError(

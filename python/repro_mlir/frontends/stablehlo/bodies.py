@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What the regions of reductions, scatters and windows compute."""
+"""Analyzes and applies the regions of reductions, scatters and windows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ COMBINATIONS = {
 
 
 def combination(region: ir.Region) -> str | None:
-    """Of a body with two arguments: add, mul, maximum or minimum of them, replace for the second; None for others."""
+    """Classifies a body with two arguments: add, mul, maximum or minimum of both, or replace if it returns the second;
+    None for any other body."""
     block = region.blocks[0]
     operations = list(block.operations)
     returned = operations[-1].operands
@@ -46,7 +47,7 @@ def combination(region: ir.Region) -> str | None:
 
 
 def apply_elementwise(region: ir.Region, values: Sequence[ir.Value]) -> list[ir.Value]:
-    """What a body on scalars gives for the elements of tensors of one shape."""
+    """Applies a body written for scalars to the elements of tensors of one shape."""
     shape = emit.shape_of(values[0])
     block = region.blocks[0]
     known: dict[ir.Value, ir.Value] = dict(zip(block.arguments, values, strict=True))
@@ -72,12 +73,12 @@ def apply_elementwise(region: ir.Region, values: Sequence[ir.Value]) -> list[ir.
 
 
 def _whole(known: dict[ir.Value, ir.Value], value: ir.Value, shape: Sequence[int]) -> ir.Value:
-    # A value from outside of the body is a scalar.
+    # A value defined outside the body is a scalar.
     return known[value] if value in known else emit.broadcast(value, shape, [])
 
 
 def is_identity(init: ir.Value, kind: str) -> bool:
-    """Whether an initial value is a constant that a combination leaves out."""
+    """Whether an initial value is a constant that is the identity of the combination."""
     owner = init.owner
     while not isinstance(owner, ir.Block) and owner.operation.name == "stablehlo.broadcast_in_dim":
         owner = owner.operands[0].owner

@@ -1,9 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What StableHLO's own lowering leaves or gets wrong: calls of private functions while it lowers the rest.
+"""Replaces operations that StableHLO's own lowering lacks or gets wrong.
 
-Afterwards each call becomes operations in generic form.
+Each such operation is a call of a private function while StableHLO lowers the rest; afterwards, operations in generic
+form replace the call.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from repro_mlir.frontends.generic_form import OperationWriter
 _PREFIX = "repro."
 
 Writer = Callable[["Builder", list[ir.Value]], Sequence[ir.Value]]
-"""Writes the operations of one call: takes its operands, gives a value for each result."""
+"""Writes the operations that replace one call: accepts the call's operands, returns a value for each result."""
 
 
 def signless(kind: ir.Type) -> ir.Type:
-    """A type without signs of integers: after StableHLO, operations have them."""
+    """Returns the type with signless integers: after the StableHLO lowering, operations are signed, not types."""
     if isinstance(kind, ir.RankedTensorType):
         return ir.RankedTensorType.get(kind.shape, signless(kind.element_type))
     if isinstance(kind, ir.IntegerType) and not kind.is_signless:
@@ -30,10 +31,10 @@ def signless(kind: ir.Type) -> ir.Type:
 
 
 class Builder(OperationWriter):
-    """Writes operations in generic form in the place of one call.
+    """Writes operations in generic form that replace one call.
 
     Attributes:
-      types: those of the results of the call.
+      types: the types of the call's results.
     """
 
     def __init__(self, call: ir.Operation) -> None:
@@ -41,17 +42,17 @@ class Builder(OperationWriter):
         self.types = [ir.RankedTensorType(signless(value.type)) for value in call.results]
 
     def empty(self, kind: ir.Type) -> ir.Value:
-        """A tensor without defined elements, for the output of an operation that does not read it."""
+        """Creates a tensor with undefined elements, as the output of an operation that does not read the output."""
         return self.create("tensor.empty", [[]], [kind])[0]
 
     def scalar(self, name: str, operands: Sequence[ir.Value], kind: ir.Type, **attributes: ir.Attribute) -> ir.Value:
-        """An operation with one result at the present insertion point, which is that of a body."""
+        """Creates an operation with one result at the current insertion point, inside a body."""
         return ir.Operation.create(
             name, operands=list(operands), results=[kind], attributes=attributes, loc=self._location
         ).result
 
     def elementwise(self, operands: Sequence[ir.Value], compute: Callable[[list[ir.Value]], ir.Value]) -> ir.Value:
-        """The first result, of the elements of operands that have its shape."""
+        """Computes the first result elementwise from operands of the same shape."""
         kind = self.types[0]
         identity = ir.AffineMap.get_identity(kind.rank)
         maps = [identity] * (len(operands) + 1)
@@ -61,14 +62,14 @@ class Builder(OperationWriter):
 
 
 class Calls:
-    """The calls of a module."""
+    """The calls in a module that are replaced after the lowering."""
 
     def __init__(self, module: ir.Module) -> None:
         self._module = module
         self._writers: dict[str, Writer] = {}
 
     def call(self, operands: Sequence[ir.Value], results: Sequence[ir.Type], write: Writer) -> list[ir.Value]:
-        """A call at the present insertion point and location, in whose place `write` writes after the lowering."""
+        """Creates a call at the current insertion point and location; `write` replaces the call after the lowering."""
         symbol = f"{_PREFIX}{len(self._writers)}"
         self._writers[symbol] = write
         kind = ir.FunctionType.get([value.type for value in operands], list(results))
@@ -92,7 +93,7 @@ class Calls:
         )
 
     def write(self) -> None:
-        """Replaces all calls, after the lowering, by what they stand for; no integer has a sign then."""
+        """Replaces all calls after the lowering and makes all integer types signless."""
         module = self._module
         for operation in collect(module):
             for region in operation.regions:
@@ -123,7 +124,7 @@ class Calls:
 
 
 def functions(module: ir.Module) -> list[ir.Operation]:
-    """The functions with a body."""
+    """Returns the functions that have a body."""
     found = [each.operation for each in module.body.operations]
     return [each for each in found if each.name == "func.func" and len(each.regions[0].blocks)]
 
@@ -131,7 +132,8 @@ def functions(module: ir.Module) -> list[ir.Operation]:
 def collect(
     within: ir.Module | ir.Operation, names: Container[str] | None = None, *, is_outermost: bool = False
 ) -> list[ir.Operation]:
-    """All operations of these names, or all, in their order; `is_outermost`: none that is within another one."""
+    """Returns the operations with these names (None: all) in order; with `is_outermost`, no operation nested in a found
+    one."""
     found: list[ir.Operation] = []
 
     def look(operation: ir.Operation) -> ir.WalkResult:

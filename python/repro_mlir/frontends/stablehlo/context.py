@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Contexts of jaxlib's MLIR, with the dialects that modules in StableHLO have."""
+"""MLIR contexts of jaxlib with the dialects that StableHLO modules use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _register_passes() -> None:
 
 
 def new_context() -> ir.Context:
-    """A context in which StableHLO, and operations of dialects that are not registered, can be parsed and written."""
+    """Creates a context that parses and prints StableHLO and operations of unregistered dialects."""
     _register_passes()
     context = ir.Context()
     registry = ir.DialectRegistry()
@@ -27,6 +27,6 @@ def new_context() -> ir.Context:
     context.load_all_available_dialects()
     for dialect in (chlo, sdy, stablehlo):
         dialect.register_dialect(context)
-    # Operations of the repro dialect, and those of upstream that jaxlib has no bindings for.
+    # The repro dialect and the upstream dialects without jaxlib bindings are unregistered.
     context.allow_unregistered_dialects = True
     return context

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Calls and composites become the operations in them."""
+"""Inlines calls and composites."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from repro_mlir.frontends.stablehlo.ordering import approximate_top_k
 from repro_mlir.frontends.stablehlo.rules import Unsupported, rule
 
 _IDENTITIES = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement"}
-"""Custom calls that say where a tensor lies."""
+"""Custom calls that only describe the placement of a tensor."""
 
 _MOST_CALLS = 100_000
-"""Calls that are replaced, those within called functions each time."""
+"""The limit on inlined calls; calls in a called function count each time that the function is inlined."""
 
 
 def inline(module: ir.Module) -> None:
-    """Puts the bodies of called functions and of composites in their places; main alone remains.
+    """Inlines the called functions and composites; only main remains.
 
-    CaptureError where a function is not there, where one calls itself, and where there are too many calls.
+    Raises:
+      CaptureError: a function is missing, a function calls itself, or there are too many calls.
     """
     named = {ir.StringAttr(each.attributes["sym_name"]).value: each for each in functions(module)}
     main = named.pop("main")
@@ -34,7 +35,7 @@ def inline(module: ir.Module) -> None:
     while found := _collect_calls(main):
         rounds, count = rounds + 1, count + len(found)
         if rounds > len(named) + 1:
-            # Each round is a level of calls, of which there are no more than functions.
+            # Each round inlines one level of calls, and there are no more levels than functions.
             raise error_at(found[0].location, "functions that call themselves are not supported")
         if count > _MOST_CALLS:
             raise error_at(found[0].location, f"expected at most {_MOST_CALLS:,} calls of functions")
@@ -67,7 +68,7 @@ def _collect_calls(main: ir.Operation) -> list[ir.Operation]:
 
 @rule("stablehlo.custom_call")
 def custom_call(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """Code that is no part of the module, but for what only says where a tensor lies."""
+    """Rejects code outside the module; custom calls that only describe the placement of a tensor are identities."""
     target = ir.StringAttr(operation.attributes["call_target_name"]).value
     if target in _IDENTITIES and len(operation.operands) == len(operation.results):
         return list(operation.operands)
@@ -78,7 +79,7 @@ def custom_call(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
 
 @rule("stablehlo.set_dimension_size")
 def set_size(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """The size that the dimension has."""
+    """Returns the operand; supported only if the size equals the dimension's extent."""
     value, size = operation.operands
     extent = emit.shape_of(value)[ir.IntegerAttr(operation.attributes["dimension"]).value]
     if isinstance(size.owner, ir.Block) or size.owner.operation.name != "stablehlo.constant":
@@ -91,5 +92,5 @@ def set_size(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
 
 @rule("sdy.sharding_constraint")
 def sharding(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """Where a tensor lies is no part of a program."""
+    """Drops the constraint: the placement of a tensor is not part of a program."""
     return list(operation.operands)

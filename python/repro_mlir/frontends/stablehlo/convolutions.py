@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Contractions: products (K1) and convolutions (K2)."""
+"""Contractions: matrix products (K1) and convolutions (K2)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from repro_mlir.frontends.stablehlo.rules import Unsupported, rule
 
 @rule("stablehlo.convolution")
 def convolution(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """repro.convolution, with batch, channels and space in its order."""
+    """Lowers to repro.convolution, with transposes to its order of batch, channel and spatial dimensions."""
     attributes = operation.attributes
     numbers = hlo.ConvDimensionNumbers(attributes["dimension_numbers"])
     value, kernel = operation.operands
@@ -74,7 +74,7 @@ def convolution(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
 
 @rule("stablehlo.dot_general")
 def dot_general(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value] | None:
-    """Factors of two types are converted to that of the result first; an algorithm other than (K1) is refused."""
+    """Converts operands of two element types to the result's type first; rejects an algorithm other than (K1)."""
     factors = list(operation.operands)
     elements = [emit.element_of(factor) for factor in factors]
     result = ir.RankedTensorType(operation.results[0].type)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""StableHLO operations, written at the present insertion point and location."""
+"""Helpers that create StableHLO operations at the current insertion point and location."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ from jaxlib.mlir.dialects import stablehlo as hlo
 
 
 def kind_of(value: ir.Value) -> ir.RankedTensorType:
-    """The type of a tensor."""
+    """Returns the ranked tensor type of a value."""
     return ir.RankedTensorType(value.type)
 
 
 def shape_of(value: ir.Value) -> list[int]:
-    """The extents of a tensor."""
+    """Returns the shape of a tensor."""
     return list(kind_of(value).shape)
 
 
 def element_of(value: ir.Value) -> ir.Type:
-    """The element type of a tensor."""
+    """Returns the element type of a tensor."""
     return kind_of(value).element_type
 
 
 def is_unsigned(element: ir.Type) -> bool:
-    """Whether integers of the type are unsigned; i1 is not."""
+    """Whether the type is an unsigned integer type; i1 is not."""
     return isinstance(element, ir.IntegerType) and element.is_unsigned
 
 
 def i64() -> ir.Type:
-    """The type of indices."""
+    """Returns the type of indices, i64."""
     return ir.IntegerType.get_signless(64)
 
 
 def tensor(shape: Sequence[int], element: ir.Type) -> ir.RankedTensorType:
-    """The type of a tensor."""
+    """Returns the tensor type of a shape and element type."""
     return ir.RankedTensorType.get(list(shape), element)
 
 
 def splat(shape: Sequence[int], element: ir.Type, number: float) -> ir.Value:
-    """A constant, each of whose elements is the number, which the type holds."""
+    """Creates a constant with every element equal to `number`, which the element type must represent."""
     if isinstance(element, ir.IntegerType):
         value: ir.Attribute = ir.IntegerAttr.get(element, int(number))
     else:
@@ -52,40 +52,40 @@ def splat(shape: Sequence[int], element: ir.Type, number: float) -> ir.Value:
 
 
 def like(value: ir.Value, number: float) -> ir.Value:
-    """As `splat`, of the type of a tensor."""
+    """Creates a constant as `splat` does, with the type of a tensor."""
     return splat(shape_of(value), element_of(value), number)
 
 
 def convert(value: ir.Value, element: ir.Type) -> ir.Value:
-    """The elements in another type."""
+    """Converts the elements to another type."""
     if element_of(value) == element:
         return value
     return hlo.convert(tensor(shape_of(value), element), value)
 
 
 def broadcast(value: ir.Value, shape: Sequence[int], dimensions: Sequence[int]) -> ir.Value:
-    """A tensor of the shape, whose `dimensions` are those of `value`."""
+    """Broadcasts a tensor to the shape; dimension i of `value` becomes dimension `dimensions[i]`."""
     if shape_of(value) == list(shape) and list(dimensions) == list(range(len(shape))):
         return value
     return hlo.broadcast_in_dim(tensor(shape, element_of(value)), value, ir.DenseI64ArrayAttr.get(list(dimensions)))
 
 
 def reshape(value: ir.Value, shape: Sequence[int]) -> ir.Value:
-    """The elements, row-major, in another shape."""
+    """Reshapes a tensor; the elements stay in row-major order."""
     if shape_of(value) == list(shape):
         return value
     return hlo.reshape(tensor(shape, element_of(value)), value)
 
 
 def transpose(value: ir.Value, order: Sequence[int]) -> ir.Value:
-    """Dimension i of the result is dimension `order[i]` of the tensor."""
+    """Transposes a tensor: dimension i of the result is dimension `order[i]` of the tensor."""
     if list(order) == list(range(len(order))):
         return value
     return hlo.transpose(value, ir.DenseI64ArrayAttr.get(list(order)))
 
 
 def cut(value: ir.Value, starts: Sequence[int], ends: Sequence[int], strides: Sequence[int] | None = None) -> ir.Value:
-    """The elements from `starts` to before `ends`."""
+    """Slices a tensor from `starts` up to, but not including, `ends`."""
     strides = [1] * len(starts) if strides is None else strides
     whole = list(zip(starts, ends, strides, strict=True)) == [(0, extent, 1) for extent in shape_of(value)]
     if whole:
@@ -97,7 +97,7 @@ def cut(value: ir.Value, starts: Sequence[int], ends: Sequence[int], strides: Se
 def pad(
     value: ir.Value, padding: ir.Value, low: Sequence[int], high: Sequence[int], interior: Sequence[int] | None = None
 ) -> ir.Value:
-    """The tensor with elements of `padding`, of shape [], around and between its elements; a negative number cuts."""
+    """Pads a tensor with the scalar `padding` at the edges and between elements; a negative edge cuts elements off."""
     interior = [0] * len(low) if interior is None else interior
     if any((*low, *high, *interior)):
         edges = [[max(each, 0) for each in low], [max(each, 0) for each in high], interior]
@@ -110,18 +110,18 @@ def pad(
 
 
 def concatenate(values: Sequence[ir.Value], dimension: int) -> ir.Value:
-    """The tensors one after the other."""
+    """Concatenates tensors along a dimension."""
     return values[0] if len(values) == 1 else hlo.concatenate(list(values), dimension)
 
 
 def iota(shape: Sequence[int], dimension: int, element: ir.Type | None = None) -> ir.Value:
-    """The position along a dimension; of type i64 where no other is given."""
+    """Creates a tensor of positions along a dimension, of type i64 by default."""
     element = i64() if element is None else element
     return hlo.iota(tensor(shape, element), ir.IntegerAttr.get(i64(), dimension))
 
 
 def compare(direction: str, left: ir.Value, right: ir.Value) -> ir.Value:
-    """A comparison by elements: EQ, NE, LT, LE, GT or GE."""
+    """Compares two tensors elementwise: EQ, NE, LT, LE, GT or GE."""
     element = element_of(left)
     kind = "FLOAT" if not isinstance(element, ir.IntegerType) else "UNSIGNED" if is_unsigned(element) else "SIGNED"
     if isinstance(element, ir.IntegerType) and element.width == 1:
@@ -132,22 +132,22 @@ def compare(direction: str, left: ir.Value, right: ir.Value) -> ir.Value:
 
 
 def select(condition: ir.Value, left: ir.Value, right: ir.Value) -> ir.Value:
-    """The elements of `left` where the condition holds, else those of `right`."""
+    """Selects the elements of `left` where the condition is true, else those of `right`."""
     return hlo.select(condition, left, right)
 
 
 def reverse(value: ir.Value, dimensions: Sequence[int]) -> ir.Value:
-    """The tensor with its elements in the opposite order along the dimensions."""
+    """Reverses the elements along the dimensions."""
     return hlo.reverse(value, ir.DenseI64ArrayAttr.get(list(dimensions))) if dimensions else value
 
 
 def bitcast(value: ir.Value, element: ir.Type) -> ir.Value:
-    """The bits of the elements in a type of the same width."""
+    """Reinterprets the bits of the elements as a type of the same width."""
     return hlo.bitcast_convert(tensor(shape_of(value), element), value)
 
 
 def in_signed_order(value: ir.Value) -> ir.Value:
-    """Unsigned integers as signed ones in the same order; others as they are."""
+    """Maps unsigned integers to signed ones in the same order; returns other types unchanged."""
     element = element_of(value)
     if not isinstance(element, ir.IntegerType) or not element.is_unsigned:
         return value
@@ -156,7 +156,7 @@ def in_signed_order(value: ir.Value) -> ir.Value:
 
 
 def from_signed_order(value: ir.Value, element: ir.Type) -> ir.Value:
-    """What `in_signed_order` has made of integers of `element`, as they were."""
+    """Inverts `in_signed_order` for elements of type `element`."""
     if not isinstance(element, ir.IntegerType) or not element.is_unsigned:
         return value
     back = bitcast(value, element)
@@ -164,15 +164,15 @@ def from_signed_order(value: ir.Value, element: ir.Type) -> ir.Value:
 
 
 def ordered(kind: str, value: ir.Value) -> ir.Value:
-    """As `in_signed_order` for what a combination compares: maximum and minimum."""
+    """Applies `in_signed_order` if the combination compares elements: maximum or minimum."""
     return in_signed_order(value) if kind in ("maximum", "minimum") else value
 
 
 def restored(kind: str, value: ir.Value, element: ir.Type) -> ir.Value:
-    """As `from_signed_order`, for what `ordered` has made."""
+    """Inverts `ordered`."""
     return from_signed_order(value, element) if kind in ("maximum", "minimum") else value
 
 
 def size(shape: Sequence[int]) -> int:
-    """The number of elements."""
+    """Returns the number of elements of a shape."""
     return math.prod(shape)

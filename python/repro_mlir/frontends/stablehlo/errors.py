@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The exception of programs that come as StableHLO, and the user's line in it."""
+"""The exception of the StableHLO frontend, with the user's source line in its message."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from repro_mlir.base.errors import ReproError
 class CaptureError(ReproError):
     """A function or module that the frontend cannot turn into a program.
 
-    The message is one line that names what was found, what was expected, and, where they are known, the user's Python
-    line as `file:line` and the node of the framework's graph.
+    The message is one line with what was found, what was expected, and, where known, the user's Python line as
+    `file:line` and the node of the framework's graph.
     """
 
 
@@ -27,29 +27,29 @@ _PACKAGE = f"{Path(__file__).parents[2]}{os.sep}"
 
 
 def place_of(location: object) -> tuple[str, int, int] | None:
-    """File, line and column of a location, as `users_place` of its lines, the innermost first."""
+    """Returns the file, line and column that `users_place` chooses among those of a location, innermost first."""
     return users_place([(file, int(line), int(column)) for file, line, column in _PLACE.findall(str(location))])
 
 
 def users_place(places: Sequence[tuple[str, int, int]]) -> tuple[str, int, int] | None:
-    """The first of the Python lines that is no library's, else the first one; none is ours."""
+    """Returns the first line outside a library and this package, else the first one outside this package."""
     found = [each for each in places if not each[0].startswith(_PACKAGE)]
     return next((each for each in found if not _LIBRARY.search(each[0])), found[0] if found else None)
 
 
 NODE = "node "
-"""What begins the name of a location that is a node of a framework's graph."""
+"""The prefix of a location's name if the location is a node of a framework's graph."""
 _NODE = re.compile(f'"{NODE}([^"]+)"')
 
 
 def node_of(location: object) -> str | None:
-    """The framework's node that a location names."""
+    """Returns the framework's node that a location names."""
     found = _NODE.search(str(location))
     return found and found[1]
 
 
 def error_at(location: object, message: str) -> CaptureError:
-    """The error with the line of a location, and the node, before it."""
+    """Builds the error; its message starts with the location's source line and node."""
     place, node = place_of(location), node_of(location)
     line, name = f"{place[0]}:{place[1]}" if place else None, f"node {node}" if node else None
     return CaptureError(": ".join(filter(None, [line, name, message])))

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Elementary functions (S5) and small functions of elements."""
+"""Elementary functions (S5) and small elementwise functions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FUNCTIONS = {
     "chlo.erfc": "erfc",
     "chlo.sinh": "sinh",
     "chlo.tan": "tan",
-    # Of HLO, where StableHLO has none.
+    # An HLO operation without a StableHLO counterpart.
     "mhlo.erf": "erf",
     "stablehlo.atan2": "atan2",
     "stablehlo.cbrt": "cbrt",
@@ -42,17 +42,17 @@ _FUNCTIONS = {
     "stablehlo.tanh": "tanh",
 }
 
-#: Those that are no functions of f64 (S5).
+#: Functions that (S5) does not define for f64.
 _OF_F32 = ("atan2", "pow")
 
 
 @rule(*_FUNCTIONS)
 def elementary(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value] | None:
-    """The correctly rounded function: neither an expansion into polynomials nor a folder may come first."""
+    """Calls the correctly rounded function; must run before any polynomial expansion or folder."""
     name = _FUNCTIONS[operation.name]
     element = emit.element_of(operation.results[0])
     if isinstance(element, ir.IntegerType):
-        # The power of integers is exact.
+        # StableHLO's own lowering computes the power of integers, which is exact.
         return None
     if isinstance(element, ir.F64Type) and name in _OF_F32:
         raise Unsupported(f"of f64 is not supported: {name} is a function of f32 (S5)")
@@ -66,7 +66,7 @@ def elementary(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value] | No
 
 @rule("stablehlo.logistic")
 def logistic(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """1 / (1 + exp(-x)), (S6); in f32 for narrower types."""
+    """Lowers to 1 / (1 + exp(-x)) (S6), computed in f32 for narrower types."""
     value = operation.operands[0]
     element = emit.element_of(value)
     wide = value if isinstance(element, ir.F64Type) else emit.convert(value, ir.F32Type.get())
@@ -76,7 +76,7 @@ def logistic(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
 
 @rule("stablehlo.reduce_precision")
 def reduce_precision(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """Rounds the fraction to nearest even, in f32; what overflows is infinite, what is subnormal then is zero."""
+    """Rounds the fraction to nearest even in f32; overflow becomes infinity, a subnormal result becomes zero."""
     given = emit.element_of(operation.operands[0])
     if isinstance(given, ir.F64Type):
         raise Unsupported("of f64 is not supported")
@@ -110,24 +110,24 @@ def reduce_precision(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value
 
 @rule("chlo.square")
 def square(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """x * x."""
+    """Lowers to x * x."""
     return [hlo.multiply(operation.operands[0], operation.operands[0])]
 
 
 @rule("mhlo.copy")
 def copy(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """Its operand."""
+    """Returns the operand."""
     return list(operation.operands)
 
 
 @rule("stablehlo.optimization_barrier")
 def barrier(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """(V5) what `jax.checkpoint` puts before what it computes again."""
+    """Lowers to repro.barrier (V5): `jax.checkpoint` puts a barrier before recomputed operations."""
 
     def write(build: Builder, operands: list[ir.Value]) -> list[ir.Value]:
         return build.create("repro.barrier", [operands], build.types)
 
-    # Integers, such as bounds of loops, are worth no second computation.
+    # Integers, such as loop bounds, are not worth recomputing.
     return [
         calls.call([value], [value.type], write)[0] if isinstance(emit.element_of(value), ir.FloatType) else value
         for value in operation.operands
@@ -136,6 +136,6 @@ def barrier(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
 
 @rule("stablehlo.reshape")
 def reshape(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value] | None:
-    """To the shape that it has: jaxlib's lowering does not survive that of an unsigned scalar."""
+    """Removes a reshape to the same shape: jaxlib's lowering crashes on such a reshape of an unsigned scalar."""
     value = operation.operands[0]
     return [value] if value.type == operation.results[0].type else None

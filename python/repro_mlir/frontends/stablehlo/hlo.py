@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""HLO, as XLA keeps it, as imported linalg; state are the parameters that some results stand for the new values of."""
+"""Lowers HLO modules of XLA to imported linalg; an aliased result is the new value of a state parameter."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ Place = tuple[str, int, int]
 
 @dataclass(frozen=True)
 class Parameter:
-    """What a parameter of the HLO is.
+    """The role of one HLO parameter.
 
     Attributes:
-      name: for `repro.name`.
-      is_state: whether it is state, else an input.
-      value: of a constant of the program, which is neither.
+      name: the value of `repro.name`.
+      is_state: whether the parameter is state; otherwise it is an input or a constant.
+      value: the value of a constant of the program, which is neither state nor input; else None.
     """
 
     name: str
@@ -42,10 +42,10 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Lowered:
-    """A program of HLO.
+    """A program lowered from HLO.
 
     Attributes:
-      text: as `lower` gives it.
+      text: MLIR text as `lower` returns it.
       state, inputs, outputs: the tensors, in the order of the parameters and results.
     """
 
@@ -61,15 +61,16 @@ def lower_hlo(
     outputs: Sequence[str],
     place_of_node: Callable[[str], Place | None],
 ) -> Lowered:
-    """Lowers an HLO module whose results are the outputs, then new values of parameters, by its table of aliases.
+    """Lowers an HLO module whose results are the outputs and the new values of aliased parameters.
 
     Args:
-      module: an HloModuleProto, with the names of nodes as its metadata.
-      parameters: one for each.
-      outputs: names for those of the results that are no new values.
-      place_of_node: the user's line of a node of the framework's graph. KeyError where there is no such node.
+      module: an HloModuleProto with the names of nodes as its metadata.
+      parameters: one entry for each HLO parameter.
+      outputs: names of the results that are not new values of parameters.
+      place_of_node: returns the user's source line for a node of the framework's graph; raises KeyError for an unknown
+          node.
     Raises:
-      CaptureError: as `lower`; parameters and results that are others than said here.
+      CaptureError: as `lower`; the module's parameters and results do not match the arguments.
     """
     with new_context() as context, ir.Location.unknown():
         parsed = ir.Module.parse(_jax.mlir.hlo_to_stablehlo(module), context)
@@ -89,7 +90,7 @@ def lower_hlo(
 def _arrange(
     module: ir.Module, main: ir.Operation, parameters: Sequence[Parameter], outputs: Sequence[str]
 ) -> list[tuple[str, tuple[int, ...]]]:
-    """Puts the state first, among arguments and results, and constants in the places of theirs.
+    """Moves the state to the front of arguments and results and replaces constant parameters by their values.
 
     Returns:
       element type and shape of state, inputs and outputs.
@@ -131,7 +132,7 @@ def _arrange(
 
 
 def _aliases(module: ir.Module) -> dict[int, int]:
-    """The number of the result that is the new value of a parameter, by the number of the parameter."""
+    """Returns, for each aliased parameter number, the number of the result that is the new value."""
     found: dict[int, int] = {}
     for entry in ir.ArrayAttr(module.operation.attributes["mhlo.input_output_alias"]):
         alias: Any = ir.DictAttr(ir.DictAttr(entry)["alias"])
@@ -143,7 +144,7 @@ def _aliases(module: ir.Module) -> dict[int, int]:
 def _constant(value: ir.Value, array: np.ndarray) -> ir.Value:
     kind = ir.RankedTensorType(value.type)
     bits: Any = np.ascontiguousarray(array)
-    # Of what NumPy has no name for, such as bf16, the bits.
+    # NumPy has no name for types such as bf16, so pass their bits.
     bits = bits if bits.dtype.isbuiltin else bits.view(f"uint{8 * bits.itemsize}")
     return hlo.constant(ir.DenseElementsAttr.get(bits, type=kind.element_type, shape=kind.shape))
 
@@ -161,7 +162,7 @@ def _typed(name: str, kind: str, shape: tuple[int, ...]) -> TensorType:
 
 
 def _place(module: ir.Module, place_of_node: Callable[[str], Place | None]) -> None:
-    """Makes the locations those of nodes, with the user's line."""
+    """Sets each operation's location to its node, with the user's source line."""
     known: dict[str, ir.Location] = {}
     for operation in collect(module):
         text = str(operation.location)
@@ -171,7 +172,7 @@ def _place(module: ir.Module, place_of_node: Callable[[str], Place | None]) -> N
 
 
 def _location(text: str, place_of_node: Callable[[str], Place | None]) -> ir.Location:
-    # The first name is that of the metadata, or of the instruction where it has none.
+    # The first quoted name is the metadata's, or the instruction's if there is no metadata.
     parts = text.split('"')
     try:
         place = place_of_node(parts[1])

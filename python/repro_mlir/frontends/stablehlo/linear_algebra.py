@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Triangular systems and Cholesky factors of small matrices, unrolled over their rows in a fixed order.
+"""Triangular solves and Cholesky factors of small matrices, unrolled over the rows in a fixed order.
 
-Matrices have shape [*, n, n]; each step is one operation on whole rows or columns, for all of the batch. Where a matrix
-is singular, or not positive definite, results are infinite or NaN.
+Matrices have shape [*, n, n]; each step is one operation on whole rows or columns for the entire batch. Where a matrix
+is singular or not positive definite, results are infinite or NaN.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LIMIT = 64
 
 @rule("stablehlo.triangular_solve")
 def triangular_solve(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """Substitution, row by row."""
+    """Solves by substitution, row by row."""
     a, b = operation.operands
     is_left, is_lower, is_unit = (
         ir.BoolAttr(operation.attributes[name]).value for name in ("left_side", "lower", "unit_diagonal")
@@ -38,7 +38,7 @@ def triangular_solve(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value
 
 @rule("stablehlo.cholesky")
 def cholesky(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """Column by column, each taken from what is left of the matrix; the other triangle stays, as LAPACK leaves it."""
+    """Factors column by column, updating the rest of the matrix; the other triangle stays unchanged, as in LAPACK."""
     a = operation.operands[0]
     is_lower = "lower" in operation.attributes and ir.BoolAttr(operation.attributes["lower"]).value
     rest = a if is_lower else _transposed(a)
@@ -77,7 +77,7 @@ def _substitute(a: ir.Value, b: ir.Value, is_lower: bool, is_unit: bool) -> ir.V
 
 
 def _order(matrix: ir.Value) -> int:
-    """The number of unrolled steps."""
+    """Returns the number of rows, which is the number of unrolled steps; raises Unsupported above the limit."""
     count = emit.shape_of(matrix)[-1]
     if count > _LIMIT:
         raise Unsupported(f"is unrolled: expected matrices of up to {_LIMIT} rows, got {count}")
@@ -97,16 +97,16 @@ def _part(matrix: ir.Value, dimension: int, position: int) -> ir.Value:
 
 
 def _row(matrix: ir.Value, position: int) -> ir.Value:
-    """A row, of shape [*, 1, n]."""
+    """Returns a row, of shape [*, 1, n]."""
     return _part(matrix, len(emit.shape_of(matrix)) - 2, position)
 
 
 def _column(matrix: ir.Value, position: int) -> ir.Value:
-    """A column, of shape [*, n, 1]."""
+    """Returns a column, of shape [*, n, 1]."""
     return _part(matrix, len(emit.shape_of(matrix)) - 1, position)
 
 
 def _product(column: ir.Value, row: ir.Value, shape: Sequence[int]) -> ir.Value:
-    """The outer product of a column and a row."""
+    """Returns the outer product of a column and a row."""
     whole = range(len(shape))
     return hlo.multiply(emit.broadcast(column, shape, whole), emit.broadcast(row, shape, whole))

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""StableHLO as imported linalg text (docs/architecture.md), by the passes of jaxlib."""
+"""Lowers StableHLO to imported linalg text (docs/architecture.md) with jaxlib's passes."""
 
 from __future__ import annotations
 
@@ -32,24 +32,25 @@ from repro_mlir.frontends.stablehlo.control import inline
 from repro_mlir.frontends.stablehlo.errors import NODE, CaptureError, error_at, node_of, place_of
 from repro_mlir.frontends.stablehlo.rules import apply
 
-# No canonicalization: its folders evaluate functions by the host's libm, where import has not replaced them (S5).
+# No canonicalization here: its folders would evaluate elementary functions that the import has not replaced yet (S5)
+# with the host's libm.
 _EXPAND = "builtin.module(func.func(chlo-legalize-to-stablehlo))"
 _LOWER = "builtin.module(stablehlo-legalize-to-linalg)"
 _IMPORTED = {"arith", "builtin", "func", "linalg", "math", "repro", "tensor"}
-"""Dialects of what import takes."""
+"""Dialects that the import accepts."""
 _CONTROL = {f"stablehlo.{name}" for name in ("case", "if", "return", "while")}
-"""What `repro-unroll-loops` makes straight lines of, with the error where it cannot."""
+"""Control flow that `repro-unroll-loops` removes or reports as an error."""
 
 
 def lower(source: str, num_state: int, arguments: Sequence[str], results: Sequence[str]) -> str:
-    """Lowers a module with a function main to MLIR generic text.
+    """Lowers a module with a function main to MLIR text in generic form.
 
     Args:
       source: StableHLO, with locations.
-      num_state: how many of its first arguments and results are the state.
-      arguments, results: names for `repro.name`, one for each.
+      num_state: the number of leading arguments and results that are state.
+      arguments, results: the `repro.name` of each argument and result.
     Returns:
-      a module with one `func.func @main`, in a form that LLVM 22 parses.
+      a module with one `func.func @main`, in syntax that LLVM 22 parses.
     Raises:
       CaptureError: an operation or a type is not supported.
     """
@@ -101,8 +102,8 @@ def _require_types(module: ir.Module) -> None:
 
 
 def _drop_empty(module: ir.Module) -> None:
-    """Tensors without elements are constants: slices of them would begin behind the end of others."""
-    # What is within an operation before it.
+    """Replaces tensors without elements by constants, because slices of them would start past the end of a tensor."""
+    # Reversed, so that nested operations come before the operation that contains them.
     for operation in reversed(collect(module)):
         kinds = [each.type for each in operation.results]
         if kinds and all(isinstance(kind, ir.RankedTensorType) and 0 in kind.shape for kind in kinds):
@@ -115,7 +116,7 @@ def _drop_empty(module: ir.Module) -> None:
 
 
 def _read_scalars(module: ir.Module) -> None:
-    """Bodies of reductions are those of StableHLO: scalars there are tensors, of which each is read at once."""
+    """Removes the scalar tensors that StableHLO creates in bodies: uses the scalar instead of extracting it again."""
     made = {operation.results[0]: operation for operation in collect(module, ("tensor.from_elements",))}
     for operation in collect(module, ("tensor.extract",)):
         source = made.get(operation.operands[0])
@@ -134,7 +135,7 @@ def _require_imported(module: ir.Module) -> None:
 
 
 def _keep_lines(module: ir.Module) -> None:
-    """Leaves of each location the user's line, else the node."""
+    """Reduces each location to the user's source line, or to the node if there is no line."""
     known: dict[str, ir.Location] = {}
     for operation in collect(module):
         text = str(operation.location)
@@ -152,7 +153,7 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[()]')
 
 
 def _without_argument_locations(text: str) -> str:
-    """Leaves out where arguments of blocks come from, which nobody reads, and what only they refer to."""
+    """Removes the locations of block arguments, which no pass reads, and the aliases that only they use."""
     lines = [
         _without_locations(line) if line.lstrip().startswith("^bb") else line for line in text.splitlines(keepends=True)
     ]

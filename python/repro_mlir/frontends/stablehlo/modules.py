@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Whole modules in StableHLO that other tools wrote, text or portable artifacts."""
+"""Lowers whole StableHLO modules that other tools wrote, as text or portable artifacts."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from repro_mlir.program.entry_point import entry_point
 
 
 def lower_module(data: bytes) -> str:
-    """As `lower`, of a module whose function is main, or its only public one.
+    """Lowers a module as `lower` does; the entry point is main or the only public function.
 
-    Without `repro.num_state` there is no state, and what has no `repro.name` is `arg0` or `result0`, by its number.
+    Without `repro.num_state` there is no state; an argument or result without `repro.name` is named `arg0` or `result0`
+    by its number.
 
     Args:
       data: MLIR text, or a portable artifact of StableHLO (VHLO bytecode).
     Raises:
-      CaptureError: no such module, or as `lower`.
+      CaptureError: not a StableHLO module, or as `lower`.
     """
     with new_context() as context:
         try:

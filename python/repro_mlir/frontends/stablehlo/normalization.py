@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Batch normalization by its definition in StableHLO; in f32 for narrower types."""
+"""Batch normalization as StableHLO defines it, computed in f32 for narrower types."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from repro_mlir.frontends.stablehlo.rules import rule
 
 
 class _Features:
-    """The dimensions of an operation: which one is that of the features, and how many elements each has."""
+    """The operands of a batch normalization: the feature dimension and the number of elements per feature."""
 
     def __init__(self, operation: ir.Operation) -> None:
         value = operation.operands[0]
@@ -31,11 +31,11 @@ class _Features:
         self._types = [emit.element_of(each) for each in operation.results]
 
     def over(self, value: ir.Value) -> ir.Value:
-        """One number of each feature, for all of its elements."""
+        """Broadcasts one number per feature to all elements."""
         return emit.broadcast(value, self.shape, [self.feature])
 
     def total(self, value: ir.Value) -> ir.Value:
-        """The sum of the elements of each feature."""
+        """Returns the sum of the elements of each feature."""
         scalar = emit.tensor([], self.element)
         made = hlo.ReduceOp(
             [emit.tensor([self.shape[self.feature]], self.element)],
@@ -49,23 +49,23 @@ class _Features:
         return made.results[0]
 
     def deviation(self, variance: ir.Value) -> ir.Value:
-        """sqrt(variance + epsilon), of each feature."""
+        """Returns sqrt(variance + epsilon) for each feature."""
         return hlo.sqrt(hlo.add(variance, emit.like(variance, self.epsilon)))
 
     def normalized(self, mean: ir.Value, variance: ir.Value, scale: ir.Value, offset: ir.Value) -> ir.Value:
-        """(x - mean) * scale / deviation + offset."""
+        """Returns (x - mean) * scale / deviation + offset."""
         centered = hlo.subtract(self.operands[0], self.over(mean))
         scaled = hlo.divide(hlo.multiply(centered, self.over(scale)), self.over(self.deviation(variance)))
         return hlo.add(scaled, self.over(offset))
 
     def narrowed(self, *values: ir.Value) -> list[ir.Value]:
-        """The results in their types."""
+        """Converts the results to the operation's result types."""
         return [emit.convert(value, kind) for value, kind in zip(values, self._types, strict=True)]
 
 
 @rule("stablehlo.batch_norm_training")
 def training(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """By the mean and the variance of the elements, which it gives too."""
+    """Normalizes by the mean and variance of the elements, and returns both."""
     features = _Features(operation)
     value, scale, offset = features.operands
     mean = _divided(features.total(value), features.count)
@@ -76,7 +76,7 @@ def training(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
 
 @rule("stablehlo.batch_norm_inference")
 def inference(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """By a mean and a variance that are given."""
+    """Normalizes by the given mean and variance."""
     features = _Features(operation)
     _, scale, offset, mean, variance = features.operands
     return features.narrowed(features.normalized(mean, variance, scale, offset))
@@ -84,7 +84,7 @@ def inference(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
 
 @rule("stablehlo.batch_norm_grad")
 def gradient(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """The gradients of what `training` takes, with the mean and the variance that it has found."""
+    """Returns the gradients of the operands of `training`, from the mean and variance that it returned."""
     features = _Features(operation)
     value, scale, mean, variance, given = features.operands
     over = features.over

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Sorts (D2)."""
+"""Sorts and top-k (D2)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DIRECTIONS = {"LT": "ascending", "GT": "descending"}
 
 @rule("stablehlo.sort")
 def sort(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """One stable sort for each key, the last one first."""
+    """Lowers to one stable sort per key, starting with the last key."""
     dimension = ir.IntegerAttr(operation.attributes["dimension"]).value
     values = list(operation.operands)
     dimension %= max(len(emit.shape_of(values[0])), 1)
@@ -34,7 +34,7 @@ def sort(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
 
 @rule("chlo.top_k")
 def top_k(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """The first of a descending sort, with their positions; NaN is the greatest."""
+    """Lowers to the first elements of a descending sort, with their positions; NaN is the greatest."""
     value = operation.operands[0]
     shape = emit.shape_of(value)
     last = len(shape) - 1
@@ -44,7 +44,7 @@ def top_k(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
 
 
 def approximate_top_k(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """Of JAX's custom call ApproxTopK: the exact result, which is one of those that it may give."""
+    """Lowers JAX's custom call ApproxTopK to the exact result, which the call's definition allows."""
     comparator = str(operation.attributes["called_computations"])
     settings = ir.DictAttr(operation.attributes["mhlo.backend_config"])
     if "top_k_gt_" not in comparator and "top_k_lt_" not in comparator:
@@ -55,7 +55,7 @@ def approximate_top_k(operation: ir.Operation, calls: Calls) -> Sequence[ir.Valu
 
 
 def _first(values: list[ir.Value], operation: ir.Operation) -> list[ir.Value]:
-    """What of each tensor has the shape of the operation's result."""
+    """Slices each tensor to the shape of the operation's result."""
     return [
         emit.cut(value, [0] * len(emit.shape_of(value)), emit.shape_of(result))
         for value, result in zip(values, operation.results, strict=True)
@@ -63,7 +63,7 @@ def _first(values: list[ir.Value], operation: ir.Operation) -> list[ir.Value]:
 
 
 def _sorted(values: list[ir.Value], direction: str, dimension: int, calls: Calls) -> list[ir.Value]:
-    """The tensors in the stable order of the first."""
+    """Sorts the tensors in the stable order of the first one."""
     elements = [emit.element_of(value) for value in values]
     key = emit.in_signed_order(values[0])
 
@@ -80,7 +80,7 @@ def _sorted(values: list[ir.Value], direction: str, dimension: int, calls: Calls
 
 
 def _keys(region: ir.Region) -> list[tuple[int, str]]:
-    """The operands by which a comparator decides, the first first, and the direction of each.
+    """Returns the operands that a comparator compares, most significant first, each with its direction.
 
     Raises:
       Unsupported: any other comparator.
@@ -124,7 +124,7 @@ def _direction(operation: ir.Operation) -> str:
 
 
 def _pair(operation: ir.Operation, arguments: list[ir.Value]) -> int | None:
-    """Which operand the two elements are of that an operation takes, each perhaps with one zero and one NaN."""
+    """Returns the operand whose two elements the operation compares, also after zeros and NaNs are made equal."""
     left, right = (_plain(value) for value in operation.operands)
     if left in arguments and right in arguments:
         first, second = arguments.index(left), arguments.index(right)
@@ -134,7 +134,7 @@ def _pair(operation: ir.Operation, arguments: list[ir.Value]) -> int | None:
 
 
 def _plain(value: ir.Value) -> ir.Value:
-    """Looks through what makes -0 to 0 and every NaN to one, which (D2) does itself."""
+    """Skips selects that replace -0 by 0 and every NaN by one NaN, which (D2) does itself."""
     operation = _owner(value)
     while operation is not None and operation.name == "stablehlo.select":
         condition = _owner(operation.operands[0])

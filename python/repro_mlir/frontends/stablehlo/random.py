@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Random bits of named algorithms, Threefry 2x32 and Philox 4x32, in the order in which XLA gives them."""
+"""Random bits of the algorithms Threefry 2x32 and Philox 4x32, in XLA's order."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _WEYL = (0x9E3779B9, 0xBB67AE85)
 _ROUNDS = 10
 
 Pair = tuple[ir.Value, ir.Value]
-"""The lower and the upper half of a number."""
+"""The lower and upper half of a number."""
 
 
 @rule("stablehlo.rng")
 def undefined(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """Which bits this gives is a matter of the implementation."""
+    """Rejects the operation: its bits depend on the implementation."""
     raise Unsupported(
         "is not supported: its bits are not defined, expected random numbers of a key, or TensorFlow's stateless ones"
     )
@@ -35,7 +35,7 @@ def undefined(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
 
 @rule("stablehlo.rng_bit_generator")
 def generate(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """The new state, and the bits. The state is the key, then a counter of one or two words, the lower one first."""
+    """Returns the new state and the bits. The state is the key, then a counter of one or two words, lower word first."""
     state = operation.operands[0]
     kind = ir.RankedTensorType(operation.results[1].type)
     algorithm = str(operation.attributes["rng_algorithm"]).split()[-1].strip("<>")
@@ -58,7 +58,7 @@ def _threefry(words: list[ir.Value], shape: list[int], width: int) -> tuple[ir.V
     if rest:
         raise Unsupported("is not supported with a state of three words for THREE_FRY")
     given = shape or [1]
-    # Two words of 32 bits of each count: they alternate along the first even dimension, else along the longest one.
+    # Each count yields two 32-bit words, which alternate along the first even dimension, else along the longest one.
     even = [i for i, extent in enumerate(given) if extent % 2 == 0]
     split = even[0] if even else given.index(max(given))
     counted = list(given)
@@ -92,7 +92,7 @@ def _threefry_2x32(counter: Pair, key: Pair) -> Pair:
 
 
 def _philox(words: list[ir.Value], shape: list[int], width: int) -> tuple[ir.Value, list[ir.Value]]:
-    # Of a state of two words the key is the upper word of the counter as well, and stays as it is.
+    # In a state of two words, the key is also the counter's upper word and stays unchanged.
     key, low = words[:2]
     high = words[2] if len(words) == 3 else key
     count = math.prod(shape)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Reductions that are no fold: arg-max and arg-min (D2), and those of nothing or over no dimension."""
+"""Reductions that are not folds: arg-max and arg-min (D2), reductions of empty tensors or over no dimension."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _KINDS = {"GT": "max", "LT": "min"}
 
 @rule("stablehlo.reduce")
 def reduce(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value] | None:
-    """repro.arg_reduce of the greatest or least element and its position; all else becomes a fold."""
+    """Lowers arg-max and arg-min to repro.arg_reduce; all other reductions become folds."""
     count = len(operation.operands) // 2
     if not emit.size(emit.shape_of(operation.operands[0])):
-        # Of nothing: the initial values.
+        # The reduction of an empty tensor is the initial value.
         pairs = zip(list(operation.operands)[count:], operation.results, strict=True)
         return [emit.broadcast(value, emit.shape_of(result), []) for value, result in pairs]
     if not len(ir.DenseI64ArrayAttr(operation.attributes["dimensions"])):
-        # As XLA: an initial value has to be an identity.
+        # Like XLA, this relies on each initial value being an identity.
         return list(operation.operands)[:count]
     kind = _arg_kind(operation)
     if kind is None:
@@ -56,7 +56,7 @@ def reduce(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value] | None:
 
 
 def _arg_kind(operation: ir.Operation) -> str | None:
-    """max or min of a reduction with JAX's body for it, over elements and their positions; None for others."""
+    """Returns max or min if the body is JAX's for arg-max or arg-min of elements and positions; else None."""
     if len(operation.operands) != 4 or len(ir.DenseI64ArrayAttr(operation.attributes["dimensions"])) != 1:
         return None
     value, places, first, at = operation.operands
@@ -74,7 +74,7 @@ def _arg_kind(operation: ir.Operation) -> str | None:
 
 
 def _steps(block: ir.Block) -> list[tuple[str, ...]]:
-    """The operations of a body, each with the numbers of its operands: arguments first, then results in their order."""
+    """Lists the operations of a body, each with operand numbers: arguments first, then results in order."""
     numbers: dict[ir.Value, str] = {value: str(number) for number, value in enumerate(block.arguments)}
     steps = []
     for each in block.operations:
@@ -89,7 +89,8 @@ def _steps(block: ir.Block) -> list[tuple[str, ...]]:
 
 
 def _arg_steps(direction: str) -> list[tuple[str, ...]]:
-    """Of elements 0 and 2 at positions 1 and 3: the first where it is NaN, beyond the other, or equal and before."""
+    """The body on elements 0 and 2 at positions 1 and 3: chooses the first if it is NaN, beyond the second, or equal
+    and at an earlier position."""
     return [
         (direction, "0", "2"),
         ("NE", "0", "0"),

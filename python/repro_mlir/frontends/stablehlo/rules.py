@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Rules by operation: what is written in its place before StableHLO's own lowering."""
+"""Rules that replace operations before StableHLO's own lowering."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from repro_mlir.frontends.stablehlo.errors import error_at
 
 
 class Unsupported(Exception):
-    """An operation in a form that no rule takes; the message says which form."""
+    """An operation in a variant that no rule supports; the message describes the variant."""
 
 
 class Rule(Protocol):
-    """Writes, at the insertion point and location of an operation, what gives a value for each of its results.
+    """Writes a replacement at the insertion point and location of an operation; returns a value for each result.
 
-    None: the operation stays. Unsupported: it cannot stay either.
+    Returns None if the operation stays; raises Unsupported if the operation cannot stay either.
     """
 
     def __call__(self, operation: ir.Operation, calls: Calls, /) -> Sequence[ir.Value] | None: ...
@@ -31,7 +31,7 @@ _rules: dict[str, Rule] = {}
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
-    """Makes a function the rule of the operations of these names."""
+    """Registers the decorated function as the rule for operations with these names."""
 
     def add(function: Rule) -> Rule:
         _rules.update(dict.fromkeys(names, function))
@@ -41,10 +41,10 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
 
 def apply(module: ir.Module, calls: Calls) -> None:
-    """Applies the rules, also to what they write, until none does.
+    """Applies the rules, also to the operations that rules create, until no rule applies.
 
     Raises:
-      CaptureError: an operation in a form that is not supported.
+      CaptureError: an operation in a variant that is not supported.
     """
     is_changed = True
     while is_changed:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Scatter (D1). An update whose window does not lie within the operand is dropped, as XLA does it."""
+"""Scatter (D1). As in XLA, an update whose window does not lie within the operand is dropped."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from repro_mlir.frontends.stablehlo.rules import Unsupported, rule
 
 @rule("stablehlo.scatter")
 def scatter(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """repro.scatter, in the dimensions that windows do not fill."""
+    """Lowers to repro.scatter over the dimensions that windows do not fill."""
     if len(operation.operands) != 3:
         raise Unsupported("of several tensors is not supported")
     kind = combination(operation.regions[0])
@@ -37,7 +37,7 @@ def scatter(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
     element = emit.element_of(operand)
     source, points = (emit.ordered(kind, each) for each in (source, points))
     rank = len(order)
-    # Behind the elements is a place for what is dropped, which must not even add 0 to an element.
+    # Dropped updates go to an extra element at the end, because they must not even add 0 to an element.
     padded = emit.pad(source, emit.splat([], emit.element_of(source), 0), [0] * rank, [1] + [0] * (rank - 1))
 
     def write(build: Builder, operands: list[ir.Value]) -> list[ir.Value]:
@@ -55,14 +55,14 @@ class _Windows:
     """The windows of a scatter's updates.
 
     Attributes:
-      shape: of the operand, of one dimension at least.
-      sizes: of a window, for each dimension of the operand.
-      starts: for each dimension the position in the index vector of what says where a window starts, if any.
-      batching: for each dimension the batch dimension along which windows have a slice of the operand each, if any.
-      window_dims: for each dimension that of the updates; None where a window has one element there.
+      shape: the operand's shape, with at least one dimension.
+      sizes: the extents of a window, one per dimension of the operand.
+      starts: per dimension, the position in the index vector of the window's start, if any.
+      batching: per dimension, the batch dimension that selects each window's slice of the operand, if any.
+      window_dims: per dimension, the dimension of the updates; None where a window has extent 1 there.
       batch_dims: the other dimensions of the updates.
-      index_vector_dim: the dimension of the indices along which an index vector lies.
-      indexed, filled: the dimensions in which windows have fewer elements than the operand, and the others.
+      index_vector_dim: the dimension of the indices that contains the index vector.
+      indexed, filled: the dimensions in which windows are smaller than the operand, and the others.
     """
 
     shape: list[int]
@@ -105,8 +105,8 @@ class _Windows:
         )
 
     def points(self, indices: ir.Value, updates: ir.Value) -> tuple[ir.Value, ir.Value]:
-        """Indices [n, k] in the indexed dimensions and updates [n, ...] of the others, one for each position of each
-        window in the indexed dimensions; the first index of what is dropped is the extent."""
+        """Returns indices [n, k] over the indexed dimensions and updates [n, ...] over the others, one row per position
+        of each window in the indexed dimensions; the first index of a dropped update is the extent."""
         extents = emit.shape_of(updates)
         batch = [extents[dim] for dim in self.batch_dims]
         spread = [dim for dim in self.indexed if self.window_dims[dim] is not None]
@@ -137,7 +137,7 @@ class _Windows:
         return emit.concatenate(columns, 1), emit.reshape(moved, [emit.size(points), *filled])
 
     def _start(self, indices: ir.Value, batch: list[int], dim: int) -> ir.Value | None:
-        """The start of each window in a dimension, i64 with the shape of the batch; None for 0."""
+        """Returns the start of each window in a dimension, i64 with the batch's shape; None means 0."""
         along, position = self.batching[dim], self.starts[dim]
         if along is not None:
             return emit.iota(batch, along)

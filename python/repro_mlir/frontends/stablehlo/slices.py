@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Slices whose starts are data: they are moved so that the slice lies within the tensor."""
+"""Slices with dynamic starts, which are clamped so that the slice lies within the tensor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from repro_mlir.frontends.stablehlo.rules import rule
 
 @rule("stablehlo.dynamic_slice")
 def dynamic_slice(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """A gather of one slice: it clamps the starts in the same way."""
+    """Lowers to a gather of one slice, which clamps the starts in the same way."""
     value, *starts = operation.operands
     sizes = list(ir.DenseI64ArrayAttr(operation.attributes["slice_sizes"]))
     rank = len(sizes)
@@ -37,7 +37,7 @@ def dynamic_slice(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
 
 @rule("stablehlo.dynamic_update_slice")
 def dynamic_update_slice(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """Each element is that of the update where the slice has it, else the old one."""
+    """Selects, per element, the update inside the slice and the old element outside it."""
     value, update, *starts = operation.operands
     shape, sizes = emit.shape_of(value), emit.shape_of(update)
     if not shape:
@@ -46,7 +46,7 @@ def dynamic_update_slice(operation: ir.Operation, calls: Calls) -> Sequence[ir.V
         return [value]
     clamped = []
     for start, extent, size in zip(starts, shape, sizes, strict=True):
-        # Of at most 64 bits, so that only an unsigned one could become negative.
+        # Starts have at most 64 bits, so only an unsigned start can become negative here.
         wide = emit.convert(start, emit.i64())
         if emit.is_unsigned(emit.element_of(start)):
             wide = emit.select(emit.compare("LT", wide, emit.like(wide, 0)), emit.like(wide, extent), wide)
@@ -92,7 +92,7 @@ def dynamic_update_slice(operation: ir.Operation, calls: Calls) -> Sequence[ir.V
 
 @rule("stablehlo.pad")
 def pad(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value] | None:
-    """Negative padding cuts what the interior padding has spread."""
+    """Rewrites negative edge padding as slices after the interior padding; other paddings stay."""
     low, high, interior = (
         list(ir.DenseI64ArrayAttr(operation.attributes[name]))
         for name in ("edge_padding_low", "edge_padding_high", "interior_padding")
@@ -105,7 +105,7 @@ def pad(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value] | None:
 
 @rule("stablehlo.concatenate")
 def concatenate(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """tensor.concat: the lowering chooses for each element by conditional operations."""
+    """Lowers to tensor.concat, because StableHLO's lowering chooses each element by conditional operations."""
     operands = [value for value in operation.operands if emit.size(emit.shape_of(value))]
     if len(operands) <= 1:
         return operands or [emit.splat(emit.shape_of(operation.results[0]), emit.element_of(operation.results[0]), 0)]

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Reductions of windows, prefix reductions among them, and their gradients."""
+"""Window reductions, including prefix reductions, and their gradients."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from repro_mlir.frontends.stablehlo.calls import Builder, Calls
 from repro_mlir.frontends.stablehlo.rules import Unsupported, rule
 
 _MOST_POSITIONS = 1024
-"""Of a window that is written out position by position."""
+"""The limit on positions of a window that is unrolled position by position."""
 
 _STEPS = {
     "add": ("arith.addf", "arith.addi"),
@@ -26,11 +26,11 @@ _STEPS = {
     "maximum": ("arith.maximumf", "arith.maxsi"),
     "minimum": ("arith.minimumf", "arith.minsi"),
 }
-"""The operation on floats, and on integers."""
+"""The operation on floats and the operation on integers."""
 
 
 class _Window:
-    """The window of an operation: sizes, strides, dilations and padding for each dimension."""
+    """The window of an operation: extents, strides, dilations and padding for each dimension."""
 
     def __init__(self, operation: ir.Operation) -> None:
         attributes = operation.attributes
@@ -49,17 +49,17 @@ class _Window:
         self.low, self.high = ([int(each) for each in padding[:, side]] for side in (0, 1))
 
     def pad(self, value: ir.Value, padding: ir.Value) -> ir.Value:
-        """The tensor with its padding and what a dilation puts between its elements."""
+        """Pads the tensor at the edges and, for a base dilation, between its elements."""
         return emit.pad(value, padding, self.low, self.high, [each - 1 for each in self.base_dilations])
 
     def positions(self) -> list[tuple[int, ...]]:
-        """All positions in a window, row-major. Unsupported where there are many."""
+        """Returns all positions in a window, row-major. Raises Unsupported if there are too many."""
         if emit.size(self.sizes) > _MOST_POSITIONS:
             raise Unsupported(f"with such a function has at most {_MOST_POSITIONS} positions, got windows {self.sizes}")
         return list(itertools.product(*map(range, self.sizes)))
 
     def taken(self, padded: ir.Value, position: Sequence[int], results: Sequence[int]) -> ir.Value:
-        """The element at a position of each window."""
+        """Returns the element at one position of each window."""
         starts = [at * dilation for at, dilation in zip(position, self.dilations, strict=True)]
         ends = [
             start + (count - 1) * stride + 1 for start, count, stride in zip(starts, results, self.strides, strict=True)
@@ -67,7 +67,7 @@ class _Window:
         return emit.cut(padded, starts, ends, self.strides)
 
     def scanned(self, shape: Sequence[int]) -> tuple[int, bool] | None:
-        """The dimension of a prefix reduction, and whether it begins at the end; None for other windows."""
+        """Returns the dimension of a prefix reduction and whether it starts at the end; None for other windows."""
         wide = [dim for dim, size in enumerate(self.sizes) if size != 1]
         plain = {*self.strides, *self.dilations, *self.base_dilations} <= {1}
         if not plain or len(wide) != 1:
@@ -83,7 +83,7 @@ class _Window:
 
 @rule("stablehlo.reduce_window")
 def reduce_window(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """repro.scan, a fold over the positions of a window, or the function position by position."""
+    """Lowers to repro.scan, to a fold over the positions of a window, or to the function unrolled by position."""
     window = _Window(operation)
     count = len(operation.results)
     values, inits = list(operation.operands)[:count], list(operation.operands)[count:]
@@ -124,7 +124,7 @@ def _scan(value: ir.Value, kind: str, dimension: int, is_reversed: bool, calls: 
 
 
 def _fold(padded: ir.Value, start: ir.Value, kind: str, window: _Window, calls: Calls) -> ir.Value:
-    """A reduction over the dimensions in which a window has more than one position."""
+    """Reduces over the dimensions in which a window has more than one position."""
     wide = [dim for dim, size in enumerate(window.sizes) if size != 1]
     element = emit.element_of(padded)
     if isinstance(element, ir.IntegerType) and element.width == 1:
@@ -142,7 +142,7 @@ def _fold(padded: ir.Value, start: ir.Value, kind: str, window: _Window, calls: 
             if dim in wide:
                 place = place + loops[rank + wide.index(dim)] * window.dilations[dim]
             places.append(place)
-        # Its shape says how many positions a window has.
+        # The shape of this operand defines the number of positions in a window.
         extent = build.empty(emit.tensor([window.sizes[dim] for dim in wide], build.types[0].element_type))
         maps = [ir.AffineMap.get(len(loops), 0, each) for each in (places, loops[rank:], loops[:rank])]
         iterators = ["parallel"] * rank + ["reduction"] * len(wide)
@@ -157,7 +157,7 @@ def _fold(padded: ir.Value, start: ir.Value, kind: str, window: _Window, calls: 
 
 @rule("stablehlo.select_and_scatter")
 def select_and_scatter(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """Each window's element goes to the position that it selects; positions are added in the order of a window."""
+    """Adds each window's element at the selected position; positions are added in window order."""
     value, source, init = operation.operands
     window = _Window(operation)
     select_region, scatter_region = operation.regions
