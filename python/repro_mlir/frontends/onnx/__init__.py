@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""ONNX frontend: inference models as programs.
+"""ONNX frontend: turns inference models into programs.
 
-Names are loaded on first use: they need onnx, PyTorch and torch-mlir.
+Names are loaded on first use because they need onnx, PyTorch and torch-mlir.
 """
 
 from __future__ import annotations

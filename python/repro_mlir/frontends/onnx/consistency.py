@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Attributes and inputs of ONNX nodes that contradict each other, which an operator alone would not see."""
+"""Checks for contradictions between attributes and inputs of ONNX nodes that the operators themselves would miss."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from repro_mlir.frontends.onnx.nodes import Call
 
 
 def require_consistency(call: Call) -> None:
-    """OnnxError for a node whose attributes and inputs contradict each other."""
+    """Raises OnnxError if attributes and inputs of a node contradict each other."""
     check = _CHECKS.get(call.node.operator)
     if check is not None:
         check(call)
@@ -30,20 +30,20 @@ def _count(name: str, given: Sequence[Any], expected: int, by: str) -> None:
 
 
 def _shape(call: Call, index: int, name: str, expected: Sequence[int], by: str) -> None:
-    """Requires the shape of an input that may be absent."""
+    """Requires the shape of an optional input, if present."""
     if call.has(index):
         _require(f"{name} of shape", [*call.tensor(index).shape], [*expected], by)
 
 
 def _lengths(call: Call, rank: int) -> None:
-    """Requires attributes of windows that have a number, or two, for each spatial dimension."""
+    """Requires one number (for pads, two) per spatial dimension in the attributes of windows."""
     for name, count in (("kernel_shape", 1), ("strides", 1), ("dilations", 1), ("output_padding", 1), ("pads", 2)):
         if (given := call.attribute(name)) is not None:
             _count(f"numbers of {name}", given, count * rank, f"{rank} spatial dimensions")
 
 
 def _convolution(weight: int, bias: int | None, *, transposed: bool = False) -> Callable[[Call], None]:
-    """Checks of a convolution whose image is input 0, with these inputs."""
+    """Returns the check of a convolution whose image is input 0; `weight` and `bias` are input numbers."""
 
     def check(call: Call) -> None:
         x, w, group = call.tensor(0), call.tensor(weight), call.attribute("group", 1)
@@ -68,7 +68,7 @@ def _pool(call: Call) -> None:
 
 
 def _per_channel(*names: str) -> Callable[[Call], None]:
-    """Requires a number for each channel of input 0 in the inputs that follow."""
+    """Requires the inputs after input 0 to have one number for each channel of input 0."""
 
     def check(call: Call) -> None:
         for i, name in enumerate(names):
@@ -122,7 +122,7 @@ def _gemm(call: Call) -> None:
 
 
 def _scan(call: Call) -> None:
-    # Version 8 has lengths of sequences before its values.
+    # In version 8 the sequence lengths come before the values.
     body, count, given = call.attribute("body"), call.attribute("num_scan_inputs"), call.inputs[call.version < 9 :]
     if not 1 <= count <= len(given):
         raise OnnxError(f"expected num_scan_inputs of 1 to {len(given)}, got {count}")

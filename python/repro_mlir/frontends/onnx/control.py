@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""ONNX operators that run graphs, and those on sequences, whose lengths are known."""
+"""ONNX operators that run graphs, and operators on sequences of known length."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def _loop(call: Call) -> Any:
 
 
 def _runs_on(body: onnx.GraphProto) -> bool:
-    """Whether the condition of a loop is the one that its body is given: it takes all steps or none."""
+    """Whether the body of a loop returns the condition that it receives: the loop then runs all steps or none."""
     copies = {node.output[0]: node.input[0] for node in body.node if node.op_type == "Identity" and not node.domain}
     condition = body.output[0].name
-    # Each name is written once, so this ends.
+    # Terminates, because each name is written only once.
     while condition in copies:
         condition = copies[condition]
     return bool(condition == body.input[1].name)
@@ -106,7 +106,7 @@ def _scan(call: Call) -> Any:
 
 
 def _scan_of_batches(call: Call, inputs: list[Any]) -> Any:
-    """Version 8: each example of a batch by itself, along the second dimension."""
+    """Scans as in version 8: each example of a batch separately, along the second dimension."""
     body, count = call.attribute("body"), call.attribute("num_scan_inputs")
     split = len(inputs) - count
     results = []

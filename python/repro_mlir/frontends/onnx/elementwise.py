@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""ONNX operators of one element at a time."""
+"""Elementwise ONNX operators."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _variadic(function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) ->
 
 
 def _with(function: Callable[..., torch.Tensor], **defaults: float) -> Operator:
-    """Takes its attributes behind the tensor."""
+    """Passes the attributes to the function after the tensor."""
     return lambda call: function(call.tensor(), *(call.attribute(name, value) for name, value in defaults.items()))
 
 
@@ -48,7 +48,7 @@ def _mod(call: Call) -> torch.Tensor:
 def _pow(call: Call) -> torch.Tensor:
     x, y = call.tensor(0), call.tensor(1)
     if not x.is_floating_point() and y.is_floating_point():
-        # Of integers in the exponent's type; the result has the base's.
+        # Computes an integer base in the exponent's type; the result has the base's type.
         return torch.pow(x.to(y.dtype), y).to(x.dtype)
     return torch.pow(x, y.to(x.dtype) if x.is_floating_point() else y).to(x.dtype)
 
@@ -114,7 +114,7 @@ def _is_inf(call: Call) -> torch.Tensor:
 
 
 _ROUNDED_TO_MOST = 464.0
-"""The greatest number that is rounded to the greatest of E4M3FN, 448."""
+"""The greatest number that rounds to 448, the greatest number of E4M3FN."""
 
 
 def _cast_to(x: torch.Tensor, dtype: torch.dtype, saturate: bool) -> torch.Tensor:
@@ -126,7 +126,7 @@ def _cast_to(x: torch.Tensor, dtype: torch.dtype, saturate: bool) -> torch.Tenso
         if saturate:
             return torch.clamp(wide, -most, most).to(dtype)
         if dtype is torch.float8_e4m3fn:
-            # PyTorch saturates here; what would be rounded above the greatest number is to be a NaN.
+            # PyTorch saturates here, but ONNX requires NaN for numbers that round to more than the greatest one.
             wide = torch.where(torch.abs(wide) > _ROUNDED_TO_MOST, torch.nan, wide)
         return wide.to(dtype)
     if dtype is torch.bool:

@@ -7,4 +7,5 @@ from repro_mlir.frontends.torch.base.errors import CaptureError
 
 
 class OnnxError(CaptureError):
-    """A model that cannot be read or has no program; one line that names the file or the node and its operator."""
+    """A model that cannot be read or has no program; the message is one line with the file, or with the node and
+    operator."""

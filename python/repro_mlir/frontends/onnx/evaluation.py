@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Runs an ONNX graph on PyTorch's tensors, node by node: while it is traced, that makes the program.
+"""Runs an ONNX graph on PyTorch tensors, node by node; tracing this run creates the program.
 
-What depends on no input and no weight is computed at once, where PyTorch has the bits that the program would have; so
-shapes become numbers. What else is constant is computed by the program.
+Operators that depend on no input and no weight are computed immediately if PyTorch yields the same bits as the program,
+so shapes become numbers. The program computes all other constants.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ from repro_mlir.frontends.onnx.operators import EXACT, EXACT_FOR_INTEGERS, OPERA
 from repro_mlir.frontends.onnx.values import Value, to_torch, type_proto
 
 MOST_CALLS = 20_000
-"""Nodes that are evaluated, those of loops and functions each time: a minute or two of work."""
+"""The limit on evaluated nodes, counting each execution in loops and functions: one or two minutes of work."""
 
 MOST_KNOWN_OF_ALL = 1 << 27
-"""Elements of all such tensors."""
+"""The limit on elements of all tensors that are computed before the program runs."""
 
 _FEW_OPERATORS = (torch.uint16, torch.uint32, torch.uint64)
-"""Element types for which PyTorch has hardly any operators on real tensors."""
+"""Element types for which PyTorch implements hardly any operators on real tensors."""
 
 _FEW = 4096
-"""Equal elements that are numbers of the graph; more of them are a tensor of the program."""
+"""A constant with more equal elements than this is a tensor of the program instead of numbers in the graph."""
 
 _DEEPEST = 32
-"""Functions within functions."""
+"""The limit on nested functions and graphs."""
 
 _OF_FIRST = ("CastLike",)
-"""Operators that read the element type alone of what follows the first input."""
+"""Operators that read only the element type of the inputs after the first one."""
 
 _OF_PAIRS = ("Gather", "GatherND")
-"""Operators that may read the whole first input for each element of the second."""
+"""Operators that may read the entire first input for each element of the second input."""
 
 OWN_DOMAINS = ("", "ai.onnx")
 
@@ -58,7 +58,8 @@ class Evaluation:
     """One run of a model's graph."""
 
     def __init__(self, model: onnx.ModelProto, origins: dict[int, str]) -> None:
-        """`origins`: gets what each node is called, by the id of the object whose method runs it."""
+        """Prepares a run; `origins` receives each node's name, keyed by the id of the object whose method runs the
+        node."""
         self._functions = {(each.domain, each.name): each for each in model.functions}
         self._versions = versions_of(model.opset_import)
         self._origins = origins
@@ -66,7 +67,7 @@ class Evaluation:
         self._calls = self._known = 0
 
     def run(self, graph: onnx.GraphProto, values: dict[str, Value]) -> list[Value]:
-        """The outputs of a graph, given its inputs and initializers."""
+        """Returns the outputs of a graph for its inputs and initializers."""
         self._run_nodes(graph.node, values, self._versions, {}, "", 0)
         return [_found(values, output.name) for output in graph.output]
 
@@ -79,15 +80,15 @@ class Evaluation:
         origin: str,
         depth: int,
     ) -> None:
-        # All of them run: too many are refused before the first one does.
+        # Checks the limit for all of these nodes before the first one runs.
         self._spend(len(nodes))
         self._spend(-len(nodes))
         for number, proto in enumerate(nodes):
-            # Nodes of a function and of a loop have the name of the node that runs it.
+            # Nodes inside a function or loop have the name of the node that runs the function or loop.
             where = origin or name_of(proto, number)
             running = _Running(self, proto, values, versions, given, where, depth)
             self._origins[id(running)] = where
-            # Ids are those of living objects.
+            # Keeps the object alive, because ids are only unique among living objects.
             self._kept.append(running)
             running.run()
 
@@ -100,6 +101,7 @@ class Evaluation:
         origin: str,
         depth: int,
     ) -> None:
+        """Evaluates one node and stores its outputs in `values`."""
         self._spend(1)
         domain = "" if proto.domain in OWN_DOMAINS else proto.domain
         attributes = {each.name: each for each in (_resolved(each, given) for each in proto.attribute) if each}
@@ -154,7 +156,7 @@ class Evaluation:
         origin: str,
         depth: int,
     ) -> list[Value]:
-        # A loop of nothing ends as well.
+        # Counts the graph itself, so that a loop with an empty body also terminates.
         self._spend(1)
         if depth > _DEEPEST:
             raise OnnxError(f"expected at most {_DEEPEST} graphs and functions within each other")
@@ -186,30 +188,31 @@ class Evaluation:
 
 
 class _Running:
-    """A node while it runs: its method is in the stack of whatever the node calls, from which locations are read."""
+    """A node while it runs; its method is on the call stack, from which the trace reads locations."""
 
     def __init__(self, evaluation: Evaluation, *arguments: Any) -> None:
         self._evaluation = evaluation
         self._arguments = arguments
 
     def run(self) -> None:
+        """Evaluates the node."""
         self._evaluation.call(*self._arguments)
         self._arguments = ()
 
 
 def name_of(node: onnx.NodeProto, number: int) -> str:
-    """What messages and locations call a node."""
+    """Returns the name of a node for messages and locations."""
     operator = f"{node.domain}.{node.op_type}" if node.domain not in OWN_DOMAINS else node.op_type
     return f"node {node.name or number} ({operator})"
 
 
 def versions_of(imports: Sequence[onnx.OperatorSetIdProto]) -> dict[str, int]:
-    """The version of each domain's operators."""
+    """Returns the operator version of each domain."""
     return {"" if each.domain in OWN_DOMAINS else each.domain: each.version for each in imports}
 
 
 def initial_values(graph: onnx.GraphProto) -> dict[str, Value]:
-    """The initializers of a graph as real tensors."""
+    """Returns the initializers of a graph as real tensors."""
     if graph.sparse_initializer:
         raise OnnxError(f"sparse initializer {graph.sparse_initializer[0].values.name!r} is not supported")
     with outside_of_trace():
@@ -223,7 +226,7 @@ def _found(values: Mapping[str, Value], name: str) -> Value:
 
 
 def _resolved(attribute: onnx.AttributeProto, given: Mapping[str, onnx.AttributeProto]) -> onnx.AttributeProto | None:
-    """An attribute, or that of the function that it refers to."""
+    """Returns the attribute, or the enclosing function's attribute that it refers to."""
     if not attribute.ref_attr_name:
         return attribute
     found = given.get(attribute.ref_attr_name)
@@ -236,7 +239,7 @@ def _resolved(attribute: onnx.AttributeProto, given: Mapping[str, onnx.Attribute
 
 
 def _computed(operator: Operator, call: Call) -> list[Value]:
-    """The outputs of an operator: real tensors where it depends on none that is traced."""
+    """Returns the outputs of an operator; they are real tensors if no input is traced and the operator is exact."""
     require_consistency(call)
     looked_at = call.inputs[:1] if call.node.operator in _OF_FIRST else call.inputs
     if all(map(is_known, looked_at)) and _is_exact(call):
@@ -251,7 +254,7 @@ def _computed(operator: Operator, call: Call) -> list[Value]:
 
 
 def _is_exact(call: Call) -> bool:
-    """Whether PyTorch computes the bits that a program would, in bounded memory."""
+    """Whether PyTorch computes the same bits as the program, in bounded memory."""
     tensors = [each for each in call.inputs if isinstance(each, torch.Tensor)]
     name = call.node.operator
     if any(each.dtype in _FEW_OPERATORS for each in tensors):
@@ -259,7 +262,7 @@ def _is_exact(call: Call) -> bool:
     if name in EXACT_FOR_INTEGERS:
         return not any(each.is_floating_point() for each in tensors)
     if name == "ConstantOfShape" and math.prod(call.numbers(0) or []) > _FEW:
-        # A program needs no memory for it.
+        # The program needs no memory for such a constant.
         return False
     if name in _OF_PAIRS:
         size = math.prod(max(each.numel(), 1) for each in tensors)
@@ -269,7 +272,7 @@ def _is_exact(call: Call) -> bool:
 
 
 def _is_conversion(given: Any, result: Any) -> bool:
-    """Whether integers are what (S3) makes of floats: beyond their range what PyTorch gives depends on the machine."""
+    """Whether the integers match (S3): outside the integer range, PyTorch's result depends on the machine."""
     if not isinstance(given, torch.Tensor) or not given.is_floating_point() or result.is_floating_point():
         return True
     return result.dtype is torch.bool or bool((result.double() == given.double().trunc()).all())
@@ -289,14 +292,14 @@ def _function_of(
     attributes: Mapping[str, onnx.AttributeProto],
     inputs: Sequence[Value],
 ) -> onnx.FunctionProto | None:
-    """What the standard defines an operator by, where that is other operators."""
+    """Returns the function of other operators by which the standard defines an operator, if any."""
     try:
-        # Its stubs do not say all that it has.
+        # Any, because onnx's type stubs are incomplete.
         schema: Any = onnx.defs.get_schema(proto.op_type, version, domain)
     except onnx.defs.SchemaError:
         return None
     function = onnx.FunctionProto()
-    # The last version that is not above that of the model: what it calls exists there.
+    # The newest definition up to the model's version, so that the operators it calls exist in the model's version.
     own = [each for each in schema.function_opset_versions if each <= version]
     dependent = [each for each in schema.context_dependent_function_opset_versions if each <= version]
     if own:

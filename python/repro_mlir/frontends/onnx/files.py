@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Models of strangers: a file, and its tensors beside it, within limits."""
+"""Reads untrusted models: a file and its external tensor files, within limits."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from repro_mlir.frontends.onnx.errors import OnnxError
 
 
 def read_model(path: str | os.PathLike[str]) -> onnx.ModelProto:
-    """The model of a file, with the tensors that it keeps in files beside it.
+    """Reads the model in a file, including its external tensors.
 
     Raises:
-      ReproError: a file that cannot be read or is no ONNX model, one that is too large, a tensor outside of its folder.
+      ReproError: the file cannot be read, is not an ONNX model or is too large, or a tensor is outside the file's
+          folder.
     """
     path = Path(path)
     model = onnx.ModelProto()
@@ -43,7 +44,7 @@ def read_model(path: str | os.PathLike[str]) -> onnx.ModelProto:
 
 
 def require_own_tensors(model: onnx.ModelProto) -> None:
-    """OnnxError where tensors of a model are in files: of a model that was given without its folder."""
+    """Raises OnnxError if tensors of the model are in external files, because the model came without a folder."""
     for tensor in _tensors(model):
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             raise OnnxError(f"tensor {tensor.name!r} is in a file beside the model: expected the path of the model")

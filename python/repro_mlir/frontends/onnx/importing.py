@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""An ONNX model as an imported program: its signature, what of it is state, and the trace of its graph."""
+"""Imports an ONNX model: its signature, its state and the trace of its graph."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from repro_mlir.frontends.torch.objects.captured_program import Captured
 from repro_mlir.program.imported import CaptureOptions, ImportedProgram
 
 _OLDEST = 7
-"""Before this version operators on tensors of different shapes had attributes for it."""
+"""Before this version, binary operators broadcast only with attributes."""
 
 
 def import_model(
@@ -36,7 +36,7 @@ def import_model(
     constants: Mapping[str, Any],
     options: CaptureOptions,
 ) -> ImportedProgram[Captured]:
-    """As `programs.import_model`."""
+    """Imports a model as `programs.import_model` does."""
     if isinstance(model, onnx.ModelProto):
         require_own_tensors(model)
     else:
@@ -69,7 +69,7 @@ def import_model(
 
 
 def _checked(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model, with operators of a version that is known here. OnnxError for what is no model for inference."""
+    """Checks the model and converts old operators to a known version. Raises OnnxError for an invalid model."""
     if len(model.graph.node) > MOST_CALLS:
         raise OnnxError(f"the model runs more than {MOST_CALLS:,} nodes, it has {len(model.graph.node):,}")
     if model.ByteSize() < 1 << 31:
@@ -83,7 +83,7 @@ def _checked(model: onnx.ModelProto) -> onnx.ModelProto:
             raise OnnxError(f"expected operators of versions up to {newest}, got version {version}")
     if versions_of(model.opset_import).get("", _OLDEST) < _OLDEST:
         if any(node.op_type == "PRelu" for node in model.graph.node):
-            # The converter leaves it as it is.
+            # The version converter does not convert PRelu.
             raise OnnxError(
                 f"PRelu before version {_OLDEST} of the operators, with slopes of channels, is not supported"
             )
@@ -109,12 +109,12 @@ def _first_line(error: Exception) -> str:
 
 
 def _is_weight(value: torch.Tensor) -> bool:
-    """Whether a tensor may be state: other integers are numbers of the graph."""
+    """Whether a tensor may be state; other integer tensors are numbers of the graph."""
     return value.is_floating_point() or value.dtype in (torch.int8, torch.uint8)
 
 
 def _fixed(graph: onnx.GraphProto, constants: Mapping[str, Any]) -> dict[str, Value]:
-    """The inputs that are fixed."""
+    """Returns the inputs that are fixed by `constants`."""
     declared = {each.name: each.type.tensor_type.elem_type for each in graph.input}
     if unknown := sorted({*constants} - {*declared}):
         raise OnnxError(f"expected constants among {', '.join(declared)}, got {unknown[0]!r}")
@@ -130,7 +130,7 @@ def _fixed(graph: onnx.GraphProto, constants: Mapping[str, Any]) -> dict[str, Va
 def _examples(
     graph: onnx.GraphProto, sizes: Mapping[str, int], inputs: Mapping[str, Any], fixed: Mapping[str, Value]
 ) -> dict[str, torch.Tensor]:
-    """A tensor for each input, of whose elements nothing is read."""
+    """Returns an example tensor for each input; its elements are never read."""
     initialized = {*(each.name for each in graph.initializer), *fixed}
     declared = [each for each in graph.input if each.name not in initialized]
     if unknown := sorted({*inputs} - {each.name for each in declared}):
@@ -159,7 +159,7 @@ def _example(name: str, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Ten
         if size <= limits().archive_bytes:
             return torch.empty(shape, dtype=dtype)
     except RuntimeError:
-        # Less memory than the machine has is left, or allowed.
+        # The process has less free or permitted memory than the tensor needs.
         pass
     raise OnnxError(f"input {name!r} has the shape {list(shape)}, of {size:,} bytes: expected one that memory holds")
 

@@ -17,7 +17,7 @@ _REDUCTIONS = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
 
 
 def _from_front(index: torch.Tensor, extent: int) -> torch.Tensor:
-    """Indices of which those below zero count from the end."""
+    """Converts indices that may count from the end to indices from the front."""
     index = index.to(torch.int64)
     return torch.where(index < 0, index + extent, index)
 
@@ -36,7 +36,7 @@ def _gather_elements(call: Call) -> torch.Tensor:
 
 
 def _linear(index: torch.Tensor, shape: list[int]) -> torch.Tensor:
-    """Positions in a flat tensor of `shape` of indices whose last dimension has one for each of its dimensions."""
+    """Returns positions in a flattened tensor of `shape`; the last dimension of `index` has one entry per dimension."""
     parts = [_from_front(index[..., i], extent) for i, extent in enumerate(shape)]
     position = parts[0]
     for part, extent in zip(parts[1:], shape[1:], strict=True):
@@ -115,7 +115,7 @@ def _non_zero(call: Call) -> torch.Tensor:
 
 
 def _tensor_scatter(call: Call) -> torch.Tensor:
-    """Writes an update at a place of each sequence of a cache."""
+    """Writes an update at a position of each sequence in a cache."""
     cache, update = call.tensor(0), call.tensor(1)
     axis = axis_of(call.attribute("axis", -2), cache.dim())
     extent, count = cache.shape[axis], update.shape[axis]

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""ONNX operators that move elements or make constants, by shapes that are known."""
+"""ONNX operators that move elements or create constants of known shapes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from repro_mlir.frontends.onnx.values import Value, dtype_of
 
 
 def axis_of(axis: int, rank: int) -> int:
-    """An axis counted from the front. OnnxError where there is none."""
+    """Returns the axis counted from the front. Raises OnnxError if the axis is out of range."""
     if not -rank <= axis < max(rank, 1):
         raise OnnxError(f"expected an axis of a tensor of rank {rank}, got {axis}")
     return axis % rank if rank else 0
 
 
 def axes_of(axes: Sequence[int], rank: int) -> list[int]:
+    """Returns the axes counted from the front. Raises OnnxError if an axis is out of range."""
     return [axis_of(axis, rank) for axis in axes]
 
 
@@ -67,7 +68,7 @@ def _slice(call: Call) -> torch.Tensor:
     axes = axes_of(call.numbers(3, "axes") or [*range(len(starts))], x.dim())
     steps = call.numbers(4) or [1] * len(starts)
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        # Python's slices have the same rule, but for a negative end that stands for the beginning.
+        # ONNX and Python slices agree, except for a negative end that means the beginning.
         chosen = range(*slice(start, end, step).indices(x.shape[axis]))
         if step > 0:
             x = (
@@ -129,7 +130,7 @@ def _pad(call: Call) -> torch.Tensor:
         sized([*x.shape[:axis], x.shape[axis] + max(low, 0) + max(high, 0), *x.shape[axis + 1 :]])
         if mode == "constant":
             continue
-        # Padding by elements of the tensor itself: which ones is known.
+        # This padding repeats elements of the tensor, and their indices are known.
         if low or high:
             index = [_padding_index(i, x.shape[axis], mode) for i in range(-low, x.shape[axis] + high)]
             x = x.index_select(axis, constant(index))
@@ -189,7 +190,7 @@ def _range(call: Call) -> torch.Tensor:
     start, limit, delta = (call.known(i) for i in range(3))
     with outside_of_trace():
         count = max(math.ceil((limit.item() - start.item()) / delta.item()), 0) if delta.item() else -1
-        # As the standard defines it: no sum of rounded steps.
+        # The standard multiplies by the step instead of adding rounded steps.
         return start.reshape(()) + torch.arange(sized([count])[0]).to(start.dtype) * delta.reshape(())
 
 

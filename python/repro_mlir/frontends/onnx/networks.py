@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""ONNX operators of normalization, and recurrent ones."""
+"""ONNX normalization and recurrent operators."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _group_norm(call: Call) -> torch.Tensor:
     x, scale, bias = call.tensor(0), call.tensor(1), call.tensor(2)
     groups = call.attribute("num_groups")
     if call.version < 21:
-        # One number for each group, not for each channel.
+        # There is one number per group, not per channel.
         scale, bias = (each.repeat_interleave(x.shape[1] // groups) for each in (scale, bias))
     return F.group_norm(x, groups, scale, bias, call.attribute("epsilon", 1e-5))
 
@@ -115,7 +115,7 @@ _Cell = Callable[..., list[torch.Tensor]]
 
 
 def _recurrent(cell: _Cell, default: list[str], gates: int) -> Operator:
-    """Operators on X, W, R, B, the lengths and the initial states of a cell."""
+    """Returns an operator on X, W, R, B, the lengths and the initial states of a cell."""
 
     def run(call: Call) -> Any:
         x, w, r = call.tensor(0), call.tensor(1), call.tensor(2)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A node of an ONNX graph, and what an operator sees of it while it is evaluated."""
+"""Nodes of an ONNX graph and the interface through which an operator reads its node."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from repro_mlir.frontends.onnx.values import Value, to_torch
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """A node.
+    """A node of an ONNX graph.
 
     Attributes:
-      origin: what messages and locations call it.
-      version: of the operators of its domain.
-      attributes: Python's numbers, strings and lists of them, real tensors, and graphs.
+      origin: the node's name in messages and locations.
+      version: the operator version of the node's domain.
+      attributes: Python numbers, strings and lists of both, real tensors, and graphs.
     """
 
     origin: str
@@ -41,43 +41,43 @@ class Node:
 
 
 def is_known(value: Value) -> bool:
-    """Whether a value is the same in each step: a real tensor, not one that is traced."""
+    """Whether a value is the same in each step: a real tensor, not a traced one."""
     if isinstance(value, list):
         return all(map(is_known, value))
     return not isinstance(value, FakeTensor)
 
 
 def outside_of_trace() -> contextlib.AbstractContextManager[Any]:
-    """A block that computes with real tensors and is no part of the program."""
+    """Returns a context that computes with real tensors; its computations are not part of the program."""
     return _disable_current_modes()
 
 
 MOST_KNOWN = 1 << 24
-"""Elements of a tensor that is computed before the program runs."""
+"""The limit on elements of a tensor that is computed before the program runs."""
 
 
 def sized(shape: Sequence[int]) -> list[int]:
-    """A shape of which a tensor may be made. OnnxError for one that is too large."""
+    """Returns the shape as a list. Raises OnnxError if a tensor of the shape would be too large."""
     if min(shape, default=0) < 0 or math.prod(shape) > MOST_KNOWN:
         raise OnnxError(f"a tensor of the shape {list(shape)[:8]} is too large, or none")
     return list(shape)
 
 
 def constant(value: Any, dtype: torch.dtype = torch.int64) -> torch.Tensor:
-    """A real tensor of a number or of nested lists of numbers."""
+    """Creates a real tensor from a number or nested lists of numbers."""
     with outside_of_trace():
         return torch.tensor(value, dtype=dtype)
 
 
 def elements(value: torch.Tensor) -> list[Any]:
-    """The numbers in a real tensor."""
+    """Returns the numbers in a real tensor."""
     with outside_of_trace():
         found: list[Any] = value.reshape(-1).tolist()
         return found
 
 
 class Call:
-    """One evaluation of a node: its inputs and attributes, and the graphs that it may run."""
+    """One evaluation of a node: its inputs, attributes and subgraphs."""
 
     def __init__(
         self,
@@ -86,7 +86,8 @@ class Call:
         run_graph: Callable[[onnx.GraphProto, Sequence[Value]], list[Value]],
         spend: Callable[[int], None],
     ) -> None:
-        """`spend`: is told how many operations follow, where a shape decides; OnnxError for too many."""
+        """Wraps a node; `spend` receives the number of operations that a shape causes and raises OnnxError for too
+        many."""
         self.node = node
         self.inputs = inputs
         self.run_graph = run_graph
@@ -97,18 +98,20 @@ class Call:
         return len(self.inputs)
 
     def require(self, count: int) -> None:
-        """OnnxError where so many operations, each of which is told when it is evaluated, would be too many."""
+        """Raises OnnxError if `count` more operations, each counted when it is evaluated, would exceed the limit."""
         self.spend(count)
         self.spend(-count)
 
     def has(self, index: int) -> bool:
+        """Whether the input is present."""
         return index < len(self.inputs) and self.inputs[index] is not None
 
     def wants(self, index: int) -> bool:
-        """Whether the output is asked for."""
+        """Whether the node uses the output."""
         return index < len(self.node.outputs) and self.node.outputs[index] != ""
 
     def tensor(self, index: int = 0) -> torch.Tensor:
+        """Returns a tensor input. Raises OnnxError for a sequence or an absent input."""
         value = self.inputs[index] if index < len(self.inputs) else None
         if not isinstance(value, torch.Tensor):
             found = "a sequence" if isinstance(value, list) else "nothing"
@@ -116,30 +119,34 @@ class Call:
         return value
 
     def optional(self, index: int) -> torch.Tensor | None:
+        """Returns a tensor input, or None if it is absent."""
         return self.tensor(index) if self.has(index) else None
 
     def integers(self, index: int) -> torch.Tensor:
-        """The numbers of a tensor of integers, as i32."""
+        """Returns an integer input as i32."""
         return self.tensor(index).to(torch.int32)
 
     def kind(self, index: int) -> torch.dtype:
-        """The element type of an input."""
+        """Returns the element type of an input."""
         return self.tensor(index).dtype
 
     def tensors(self) -> list[torch.Tensor]:
+        """Returns all inputs as tensors."""
         return [self.tensor(index) for index in range(len(self.inputs))]
 
     def sequence(self, index: int = 0) -> list[torch.Tensor]:
+        """Returns a sequence input. Raises OnnxError for any other input."""
         value = self.inputs[index] if index < len(self.inputs) else None
         if not isinstance(value, list):
             raise OnnxError(f"expected a sequence as input {index}")
         return value
 
     def attribute(self, name: str, default: Any = None) -> Any:
+        """Returns the value of an attribute, or `default`."""
         return self.node.attributes.get(name, default)
 
     def known(self, index: int) -> torch.Tensor:
-        """A real tensor. OnnxError for one whose values are only known when the program runs."""
+        """Returns a real tensor. Raises OnnxError if its values are only known when the program runs."""
         value = self.tensor(index)
         if not is_known(value):
             name = self.node.inputs[index]
@@ -147,14 +154,14 @@ class Call:
         return value
 
     def numbers(self, index: int, name: str | None = None) -> list[Any] | None:
-        """The elements of an input, or of the attribute that older versions have in its place; None without it."""
+        """Returns the elements of an input or of the attribute that older versions use instead; None without either."""
         if self.has(index):
             return elements(self.known(index))
         found = self.attribute(name) if name else None
         return list(found) if isinstance(found, list | tuple) else None if found is None else [found]
 
     def number(self, index: int, name: str | None = None, default: Any = None) -> Any:
-        """As `numbers`, of one."""
+        """Returns one number, found as in `numbers`."""
         values = self.numbers(index, name)
         if values is None:
             return default
@@ -163,7 +170,7 @@ class Call:
         return values[0]
 
     def choice(self, name: str, default: str, *known: str) -> str:
-        """An attribute that is one of some words."""
+        """Returns an attribute that is one of the known words."""
         found = str(self.attribute(name, default))
         if found not in known:
             raise OnnxError(f"{name} {found!r} is not supported, expected {' or '.join(known)}")
@@ -171,11 +178,11 @@ class Call:
 
 
 Operator = Callable[[Call], Any]
-"""Gives a value, or a tuple of values: one for each output."""
+"""Returns a value, or a tuple with one value for each output."""
 
 
 def attribute_value(attribute: onnx.AttributeProto) -> Any:
-    """The value of an attribute as `Node.attributes` says."""
+    """Converts the value of an attribute to the types that `Node.attributes` lists."""
     value = onnx.helper.get_attribute_value(attribute)
     if isinstance(value, onnx.TensorProto):
         with outside_of_trace():

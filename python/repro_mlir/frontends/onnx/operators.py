@@ -1,9 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The ONNX operators that have a function here, and those that may be computed before the program runs.
+"""The ONNX operators that have an implementation here, and those that may be computed before the program runs.
 
-What the standard defines by other operators needs none; a function here has better bits or a shorter program.
+Operators that the standard defines by other operators need no implementation; one here has better bits or a shorter
+program.
 """
 
 from __future__ import annotations
@@ -40,10 +41,10 @@ EXACT = {
     *("Max", "Min", "Mul", "Neg", "NonZero", "Not", "OneHot", "Or", "Range", "Reciprocal", "Relu", "Round", "Sign"),
     *("Sqrt", "Sub", "Where", "Xor"),
 }
-"""Operators whose results are rounded once, if at all: they have the same bits everywhere."""
+"""Operators whose results are rounded at most once and therefore have the same bits everywhere."""
 
 EXACT_FOR_INTEGERS = {
     *("ArgMax", "ArgMin", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "CumSum", "Mod"),
     *("ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum", "ScatterElements", "ScatterND", "Sum", "TopK"),
 }
-"""Operators of which that holds for integers."""
+"""Operators that are exact for integers only."""

@@ -33,23 +33,23 @@ def load(
     precision: Recipe | str | Mapping[str, Any] | None = None,
     attention_block: int | None = None,
 ) -> Program:
-    """The canonical program of an ONNX model for inference, opset 7 or newer.
+    """Returns the canonical program of an ONNX model for inference, opset 7 or newer.
 
-    Initializers of floats and 8-bit integers are state, by their names, unless shapes are computed from them; the
-    inputs and outputs are those of the graph, by their names.
+    Initializers of floats and 8-bit integers are state, under their names, unless shapes are computed from them; the
+    inputs and outputs are those of the graph, under their names.
 
     Args:
-      model: the path of a file, whose tensors may be in files beside it, or a model that has all of its tensors.
-      sizes: for each dimension of the inputs that has a name in place of a size, its size.
-      inputs: examples of inputs, by name: their shapes are those of the program, where the model leaves them open.
-      constants: inputs that are fixed, by name: the program has their values, and no such inputs. An input from which
-        shapes are computed has to be one of them.
+      model: the path of a file, whose tensors may be in external files next to it, or a model with all of its tensors.
+      sizes: the extent of each named dimension of the inputs.
+      inputs: example inputs by name: the program has their shapes where the model leaves shapes open.
+      constants: fixed inputs by name: the program contains their values instead of these inputs. An input from which
+        shapes are computed must be fixed.
       exact_digits: 2 or 3 makes all contractions exact, see `exact_contractions`.
       precision: a recipe for the operands of contractions, as for `repro_mlir.capture`.
       attention_block: as for `repro_mlir.capture`.
     Raises:
-      ReproError: a file that is damaged, too large or no ONNX model; a size that is not given; an operator, element
-        type or shape without a program, with the node's name and operator.
+      ReproError: the file is damaged, too large or not an ONNX model; a size is missing; an operator, element type or
+        shape has no program (with the node's name and operator).
     """
     options = CaptureOptions(exact_digits=exact_digits, attention_block=attention_block, precision=precision)
     imported = import_model(model, sizes=sizes, inputs=inputs, constants=constants, options=options)
@@ -64,7 +64,7 @@ def import_model(
     constants: Mapping[str, Any] | None = None,
     options: CaptureOptions | None = None,
 ) -> ImportedProgram[Captured]:
-    """As `load`, the imported program. Of `options`, `attention_block` has a meaning."""
+    """Returns the imported program for the arguments of `load`. Of `options`, only `attention_block` has an effect."""
     require_default_environment()
     try:
         from repro_mlir.frontends.onnx import importing

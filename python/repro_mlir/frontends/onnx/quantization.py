@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""ONNX operators on quantized tensors (I2), whose integers are computed as i32."""
+"""ONNX operators on quantized tensors (I2), with integers computed as i32."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _F8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 
 
 def _spread(value: torch.Tensor, x: torch.Tensor, axis: int, block: int) -> torch.Tensor:
-    """A scale or zero point for each element of `x`: of all, of each along an axis, or of each block there."""
+    """Broadcasts a scale or zero point to `x`: one for the tensor, one per index of an axis, or one per block of it."""
     if value.numel() == 1:
         return value.reshape(())
     axis = axis_of(axis, x.dim())
@@ -31,9 +31,9 @@ def _spread(value: torch.Tensor, x: torch.Tensor, axis: int, block: int) -> torc
 
 
 def _to_integer(x: torch.Tensor, zero: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor:
-    """Rounded to the nearest, then moved by the zero point, an i32, within the type."""
+    """Rounds to nearest, adds the i32 zero point and saturates to the type."""
     info = torch.iinfo(dtype)
-    # Beyond these bounds it is saturated anyway, and is no i32.
+    # Numbers outside these bounds saturate anyway and may not fit in i32.
     whole = torch.clamp(torch.round(x.to(torch.float32)), -(2.0**24), 2.0**24).to(torch.int32)
     whole = torch.clamp(whole if zero is None else whole + zero, info.min, info.max)
     return whole.to(dtype)
@@ -80,7 +80,7 @@ def _dynamic_quantize(call: Call) -> tuple[Value, ...]:
 
 
 def _moved(call: Call, index: int, zero_index: int, axis: int | None = None) -> torch.Tensor:
-    """The whole numbers that a quantized input stands for, before its scale."""
+    """Returns a quantized input minus its zero point, before the scale is applied."""
     whole = call.integers(index)
     if not call.has(zero_index):
         return whole
@@ -95,7 +95,7 @@ def _matmul_integer(call: Call) -> torch.Tensor:
 
 
 def _convolve_integers(call: Call, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-    """A convolution of i32, written out: sums of integers have no order."""
+    """Computes an i32 convolution as a sum of products, because sums of integers do not depend on the order."""
     window = Window(call, w.shape[2:], x.shape[2:])
     call.spend(math.prod(window.kernel))
     x = window.padded(x)
@@ -140,7 +140,7 @@ def _qlinear_matmul(call: Call) -> torch.Tensor:
 
 
 def _requantized(call: Call, result: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
-    """Sums of i32 by a factor, as the type of the zero point, or of the first input."""
+    """Scales i32 sums by a factor and converts them to the type of the zero point or of the first input."""
     zero = call.integers(7) if call.has(7) else None
     return _to_integer(result.to(torch.float32) * factor, zero, call.kind(7 if call.has(7) else 0))
 

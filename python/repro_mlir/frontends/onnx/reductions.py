@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""ONNX operators that reduce, scan or order along axes."""
+"""ONNX operators that reduce, scan or sort along axes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _Reduction = Callable[[torch.Tensor, list[int], bool], torch.Tensor]
 
 
 def _reduction(function: _Reduction, one: Callable[[torch.Tensor], torch.Tensor] = lambda x: x) -> Operator:
-    """`one`: what a reduction along no axes does to each element."""
+    """Returns a reduction operator; `one` is applied to each element if there are no axes to reduce."""
 
     def run(call: Call) -> torch.Tensor:
         x, axes = call.tensor(), call.numbers(1, "axes")
@@ -50,7 +50,7 @@ def _extreme(function: Callable[..., torch.Tensor], is_max: bool) -> _Reduction:
         if x.dtype is torch.bool:
             return run(x.to(torch.int8), axes, keep) > 0
         if math.prod(x.shape[axis] for axis in axes) == 0:
-            # Of no elements it is the least, or greatest, value.
+            # The extreme of no elements is the least or greatest value of the type.
             info = torch.finfo(x.dtype) if x.is_floating_point() else torch.iinfo(x.dtype)
             least, most = (-math.inf, math.inf) if x.is_floating_point() else (info.min, info.max)
             shape = [1 if i in axes else extent for i, extent in enumerate(x.shape) if keep or i not in axes]
@@ -117,7 +117,7 @@ def _cumulative(function: Callable[..., torch.Tensor], neutral: int) -> Operator
 
 
 def _products(x: torch.Tensor, axis: int, dtype: torch.dtype) -> torch.Tensor:
-    """The products of all elements up to each, in log2(n) steps."""
+    """Returns the products of all elements up to each position, in log2(n) steps."""
     step = 1
     while step < x.shape[axis]:
         ones = torch.ones_like(x.narrow(axis, 0, step))
@@ -132,13 +132,13 @@ def _top_k(call: Call) -> tuple[torch.Tensor, torch.Tensor]:
     k = call.number(1, "k")
     if not 0 <= k <= x.shape[axis]:
         raise OnnxError(f"expected k of 0 to {x.shape[axis]}, got {k}")
-    # Equal elements in the order of their indices, which is what `sorted` leaves open.
+    # Equal elements stay in index order, which the attribute `sorted` does not define.
     values, index = torch.sort(x, dim=axis, descending=bool(call.attribute("largest", 1)), stable=True)
     return values.narrow(axis, 0, k), index.narrow(axis, 0, k)
 
 
 def _flat_rows(function: Callable[[torch.Tensor, int], torch.Tensor]) -> Operator:
-    """Along one axis; before version 13 along all from there on."""
+    """Applies the function along one axis; before version 13, along all axes from that axis on."""
 
     def run(call: Call) -> torch.Tensor:
         x = call.tensor()
@@ -169,7 +169,7 @@ def _lp_normalization(call: Call) -> torch.Tensor:
         raise OnnxError(f"expected p of 1 or 2, got {p}")
     axis = axis_of(call.attribute("axis", -1), x.dim())
     norm = (_l1 if p == 1 else _l2)(x, [axis], True)
-    # 0 where the norm is 0.
+    # The result is 0 where the norm is 0.
     return torch.where(norm == 0, torch.zeros_like(x), x / norm)
 
 

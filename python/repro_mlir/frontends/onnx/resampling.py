@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""ONNX operators that make images of other sizes.
+"""ONNX operators that resize images.
 
-An image is resized axis by axis. Where an output element comes from, and with what weights, follows from the sizes: it
-is computed here in f64, and the program has the indices and the weights as constants.
+An image is resized axis by axis. The source positions and weights of an output element depend only on the sizes: they
+are computed here in f64, and the program contains the indices and weights as constants.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _COORDINATES: dict[str, Callable[[int, float, int, int], float]] = {
     "align_corners": lambda x, scale, n, count: 0.0 if scale * n == 1 else x * (n - 1) / (scale * n - 1),
     "asymmetric": lambda x, scale, n, count: x / scale,
 }
-"""Where the output element x is in the input: of the scale and both extents."""
+"""The input position of output element x, from the scale and both extents."""
 
 _NEAREST: dict[str, Callable[[float], int]] = {
     "round_prefer_floor": lambda x: math.ceil(x - 0.5),
@@ -40,7 +40,7 @@ _MODES = ("nearest", "linear", "cubic")
 
 @dataclass(frozen=True)
 class _Axis:
-    """How an axis is resized."""
+    """The resizing of one axis, from `extent` to `count` elements."""
 
     axis: int
     extent: int
@@ -49,6 +49,7 @@ class _Axis:
     region: tuple[float, float] | None = None
 
     def coordinates(self, mode: str) -> list[float]:
+        """Returns the input position of each output element."""
         if mode != "tf_crop_and_resize":
             return [_COORDINATES[mode](x, self.scale, self.extent, self.count) for x in range(self.count)]
         if self.region is None:
@@ -100,7 +101,7 @@ def _cubic(distance: float, a: float) -> float:
 def _taps(
     axis: _Axis, x: float, weigh: Callable[[float], float], reach: int, antialias: bool, exclude: bool
 ) -> list[tuple[int, float]]:
-    """Which elements an output element at `x` is made of, and with what weights."""
+    """Returns the input elements and weights that form an output element at `x`."""
     scale = min(axis.scale, 1.0) if antialias else 1.0
     left = math.ceil(x) - 1
     first = math.floor(-reach / scale) + 1
@@ -114,7 +115,7 @@ def _taps(
 
 
 def _interpolated(x: torch.Tensor, axis: int, taps: list[list[tuple[int, float]]]) -> torch.Tensor:
-    """Sums of weighted elements along an axis, in the order of their positions."""
+    """Sums weighted elements along an axis, in the order of their positions."""
     total = None
     for column in zip(*taps, strict=True):
         shape = [-1 if i == axis else 1 for i in range(x.dim())]
@@ -128,7 +129,7 @@ def _interpolated(x: torch.Tensor, axis: int, taps: list[list[tuple[int, float]]
 def _resize(call: Call) -> torch.Tensor:
     x = call.tensor()
     mode = call.choice("mode", "nearest", *_MODES)
-    # Before version 11 there was one way.
+    # Before version 11 the coordinate and rounding modes were fixed.
     coordinates = "half_pixel" if call.version >= 11 else "asymmetric"
     nearest = "round_prefer_floor" if call.version >= 11 else "floor"
     coordinates = call.choice("coordinate_transformation_mode", coordinates, *_COORDINATES, "tf_crop_and_resize")
@@ -149,7 +150,7 @@ def _resize(call: Call) -> torch.Tensor:
             index = [min(max(_NEAREST[nearest](point), 0), axis.extent - 1) for point in points]
             inner = inner.index_select(axis.axis, constant(index))
             continue
-        # An element of a smaller image is made of many.
+        # With antialiasing, each element of a smaller image combines many elements.
         call.spend(math.ceil(4 / min(axis.scale, 1.0)) if antialias else 4)
         if mode == "linear":
             taps = [_taps(axis, p, lambda t: max(1 - abs(t), 0.0), 1, antialias, exclude) for p in points]

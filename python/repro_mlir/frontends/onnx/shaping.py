@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Which initializers are numbers from which shapes are computed, so that they are no weights."""
+"""Finds the initializers from which shapes are computed: they are numbers of the graph, not weights."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ NUMBERS: dict[str, tuple[int, ...]] = {
     "SequenceInsert": (2,),
     "Slice": (1, 2, 3, 4),
 }
-"""The inputs of which an operator needs the values when the program is made."""
+"""The inputs whose values an operator needs when the program is created."""
 
 _OF_SHAPES = ("Shape", "Size")
 
 
 def names_in_shapes(graph: onnx.GraphProto) -> set[str]:
-    """The values that are needed as numbers, and all that they are computed from."""
+    """Returns the values that are needed as numbers, and all values from which they are computed."""
     nodes = [*_nodes(graph)]
     makers = {name: node for node in nodes for name in node.output}
     waiting = [

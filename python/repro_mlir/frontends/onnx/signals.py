@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""ONNX operators of signals: Fourier transforms as products with a matrix, whose elements the program computes."""
+"""ONNX signal operators: Fourier transforms as products with a matrix whose elements the program computes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from repro_mlir.frontends.onnx.nodes import Call, Operator, constant, sized
 
 
 def _circle(n: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-    """Cosine and sine of i/n of a turn, for i below n: exact where they are 0 or 1."""
+    """Returns cosine and sine of i/n of a turn, for i below n; exact where they are 0 or 1."""
     quarters = [(8 * i + n) // (2 * n) for i in range(n)]
-    # What is left of the turn beside whole quarters is at most an eighth.
+    # After subtracting whole quarters, the remainder is at most an eighth of a turn.
     rest = constant([i / n - quarter / 4 if 4 * i != quarter * n else 0.0 for i, quarter in enumerate(quarters)], dtype)
     cosine, sine = torch.cos(rest * (2 * math.pi)), torch.sin(rest * (2 * math.pi))
     found = torch.cat([cosine, sine, -cosine, -sine])
@@ -28,7 +28,7 @@ def _circle(n: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _transformed(x: torch.Tensor, rows: int, inverse: bool) -> torch.Tensor:
-    """The transform of [..., n, 1 or 2] along n, of which the first rows are wanted."""
+    """Returns the first `rows` rows of the transform of [..., n, 1 or 2] along n."""
     n = x.shape[-2]
     sized([rows, n])
     cosine, sine = _circle(n, x.dtype)
@@ -48,7 +48,7 @@ def _transformed(x: torch.Tensor, rows: int, inverse: bool) -> torch.Tensor:
 
 
 def _with_length(x: torch.Tensor, n: int) -> torch.Tensor:
-    """[..., n, c], cut or with zeros."""
+    """Cuts or zero-pads a tensor [..., m, c] to [..., n, c]."""
     sized([*x.shape[:-2], n, x.shape[-1]])
     extent = x.shape[-2]
     return x.narrow(-2, 0, n) if n <= extent else torch.nn.functional.pad(x, [0, 0, 0, n - extent])
@@ -63,7 +63,7 @@ def _dft(call: Call) -> torch.Tensor:
     moved = moved if length is None else _with_length(moved, length)
     n, inverse, onesided = moved.shape[-2], bool(call.attribute("inverse", 0)), call.attribute("onesided", 0)
     if inverse and onesided:
-        # What is left out are the conjugates of what is there.
+        # The missing half consists of the conjugates of the present half.
         n = length if length is not None else 2 * (x.shape[axis] - 1)
         half = _with_length(x.transpose(axis, -2), n // 2 + 1)
         rest = half.narrow(-2, 1, n - n // 2 - 1).flip(-2)

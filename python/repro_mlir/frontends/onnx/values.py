@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""ONNX's element types and tensors as PyTorch's."""
+"""Converts ONNX element types and tensors to PyTorch's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onnx import numpy_helper
 from repro_mlir.frontends.onnx.errors import OnnxError
 
 Value = torch.Tensor | list[torch.Tensor] | None
-"""Of a name in a graph: a tensor, a sequence of tensors, or nothing."""
+"""The value of a name in a graph: a tensor, a sequence of tensors, or nothing."""
 
 _DTYPES: dict[int, torch.dtype] = {
     onnx.TensorProto.FLOAT: torch.float32,
@@ -36,7 +36,7 @@ _NUMBERS = {dtype: number for number, dtype in _DTYPES.items()}
 
 
 def dtype_of(element: int) -> torch.dtype:
-    """PyTorch's element type. OnnxError for one that no program has."""
+    """Returns PyTorch's element type. Raises OnnxError for a type that programs do not support."""
     if element not in _DTYPES:
         known = onnx.TensorProto.DataType.values()
         name = onnx.TensorProto.DataType.Name(element) if element in known else str(element)
@@ -45,7 +45,8 @@ def dtype_of(element: int) -> torch.dtype:
 
 
 def to_torch(tensor: onnx.TensorProto) -> torch.Tensor:
-    """A tensor with memory of its own. OnnxError: an element type that no program has, or data of another shape."""
+    """Copies a tensor to PyTorch. Raises OnnxError for an unsupported element type or data that does not match the
+    shape."""
     try:
         dtype = dtype_of(tensor.data_type)
     except OnnxError as error:
@@ -61,7 +62,7 @@ def to_torch(tensor: onnx.TensorProto) -> torch.Tensor:
 
 
 def type_proto(value: Value) -> onnx.TypeProto:
-    """The type of a value in ONNX's terms, with its shape."""
+    """Returns the ONNX type of a value, with its shape."""
     if isinstance(value, torch.Tensor):
         return onnx.helper.make_tensor_type_proto(_NUMBERS[value.dtype], tuple(value.shape))
     if value:

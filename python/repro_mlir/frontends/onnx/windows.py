@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""ONNX operators that slide a window over images, and products of matrices."""
+"""ONNX operators that slide a window over images, and matrix products."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _AUTO = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
 
 
 class Window:
-    """The attributes of a window, for inputs of these spatial extents.
+    """The attributes of a window for inputs of the given spatial extents.
 
     Attributes:
-      before, after: how many elements the window goes beyond the ends.
+      before, after: the number of elements by which the window exceeds the image at each end.
     """
 
     def __init__(self, call: Call, kernel: Sequence[int], extents: Sequence[int]) -> None:
@@ -46,14 +46,14 @@ class Window:
                 self.before[i], self.after[i] = halves if auto == "SAME_UPPER" else halves[::-1]
 
     def padded(self, x: torch.Tensor, value: float = 0) -> torch.Tensor:
-        """The image with all that the window goes beyond."""
+        """Pads the image with the elements by which the window exceeds it."""
         if not any((*self.before, *self.after)):
             return x
         pairs = [*zip(self.before, self.after, strict=True)]
         return F.pad(x, [width for pair in reversed(pairs) for width in pair], value=value)
 
     def grow_for_ceiling(self, extents: Sequence[int]) -> list[int]:
-        """How many elements more the last windows need that begin within the image; they are added to `after`."""
+        """Adds to `after`, and returns, the extra elements for the last windows that start within the image."""
         more = []
         for i, extent in enumerate(extents):
             whole = extent + self.before[i] + self.after[i]
@@ -99,7 +99,7 @@ def _conv_transpose(call: Call) -> torch.Tensor:
         halves = [total // 2 for total in totals]
         rest = [total - half for total, half in zip(totals, halves, strict=True)]
         pads = [*halves, *rest] if auto == "SAME_UPPER" else [*rest, *halves]
-    # The whole result, then what the pads leave of it.
+    # Computes the entire result, then cuts off the pads.
     result = torch.convolution(
         x, weight, None, strides, [0] * rank, dilations, True, [0] * rank, call.attribute("group", 1)
     )
@@ -110,7 +110,7 @@ def _conv_transpose(call: Call) -> torch.Tensor:
 
 
 def _windows(call: Call, x: torch.Tensor, window: Window, value: float) -> list[torch.Tensor]:
-    """For each place of the window, all elements that are there, of a padded image."""
+    """Returns, for each position in the window, the elements of the padded image at that position."""
     call.spend(math.prod(window.kernel))
     x = window.padded(x, value)
     rank = x.dim() - 2
@@ -180,7 +180,7 @@ def _average_pool(call: Call) -> torch.Tensor:
 
 
 def _total(call: Call, x: torch.Tensor, window: Window, before: list[int], after: list[int]) -> torch.Tensor:
-    """The sum of each window."""
+    """Returns the sum of each window."""
     own = window.before, window.after
     window.before, window.after = before, after
     try:
@@ -241,7 +241,7 @@ def _col2im(call: Call) -> torch.Tensor:
         for i in reversed(range(len(block))):
             rest, offset = divmod(rest, block[i])
             first = offset * window.dilations[i]
-            # Elements of the column apart by the stride, then where the window puts them.
+            # Spaces the column's elements by the stride, then moves them to their position in the window.
             spread = part.new_zeros([*part.shape[: 3 + i], window.strides[i], *part.shape[3 + i :]])
             part = torch.cat([part.unsqueeze(3 + i), spread.narrow(3 + i, 1, window.strides[i] - 1)], 3 + i)
             part = part.flatten(2 + i, 3 + i)
