@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""JAX frontend: pure functions, training steps among them, as programs.
+"""JAX frontend: turns pure functions, including training steps, into programs.
 
-Names are loaded on first use: importing this package imports no JAX, which only captures need.
+Names are loaded on first use, so importing this package does not import JAX; only captures need JAX.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What ties a captured program to the pytrees of the user's function."""
+"""Binds a captured program to the pytrees of the user's function."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from repro_mlir.frontends.stablehlo.errors import CaptureError
 
 
 def names_of(tree: Any, root: str) -> list[str]:
-    """A name for each leaf: its path from the root, such as `state.params.dense.kernel`."""
+    """Returns a name for each leaf: its path from the root, such as `state.params.dense.kernel`."""
     return [
         ".".join(filter(None, [root, jax.tree_util.keystr(path, simple=True, separator=".")]))
         for path, _ in jax.tree_util.tree_flatten_with_path(tree)[0]
@@ -28,11 +28,11 @@ def names_of(tree: Any, root: str) -> list[str]:
 
 @float_environment()
 def array_of(leaf: Any, kind: TensorType) -> np.ndarray:
-    """A leaf as an array of a program. CaptureError for another shape or element type."""
+    """Converts a leaf to a program's array. Raises CaptureError if the shape or element type differs."""
     if isinstance(leaf, jax.Array) and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         leaf = jax.random.key_data(leaf)
     array = np.asarray(leaf)
-    # As JAX takes it: without 64 bits where those are off.
+    # Converts to the type that JAX would use: 32 bits where 64-bit types are disabled.
     array = array.astype(jax.dtypes.canonicalize_dtype(array.dtype), copy=False)
     return checked(array, kind)
 
@@ -41,12 +41,12 @@ def array_of(leaf: Any, kind: TensorType) -> np.ndarray:
 class Captured:
     """The bindings of a captured program (`frontends.interface.Bindings`).
 
-    JAX's arrays do not change: where the state of a step goes, a new pytree is made of it, by `state_of`.
+    JAX's arrays are immutable, so `state_of` creates new pytrees from the state of a step.
 
     Attributes:
       state: the tensors of the state.
-      inputs: those of the other arguments.
-      outputs: those of the other results.
+      inputs: the tensors of the other arguments.
+      outputs: the tensors of the other results.
     """
 
     state: tuple[TensorType, ...]
@@ -56,14 +56,14 @@ class Captured:
     _dtypes: tuple[list[np.dtype[Any]], list[np.dtype[Any]]] = field(repr=False)
 
     def hyper_parameters(self) -> Sequence[Any]:
-        """None: what changes from step to step is an argument or part of the state."""
+        """Returns no hyper-parameters: a value that changes between steps is an argument or part of the state."""
         return ()
 
     def flatten_batch(self, batch: Any) -> Sequence[np.ndarray]:
-        """The tensors of the arguments behind the state, a tuple of them, in the order of the inputs.
+        """Returns the tensors of the arguments after the state (`batch` is their tuple), in the order of the inputs.
 
         Raises:
-          CaptureError: another structure, shape or element type than that of the captured arguments.
+          CaptureError: the structure, shapes or element types differ from those of the captured arguments.
         """
         leaves, tree = jax.tree.flatten(tuple(batch))
         if tree != self._trees[1]:
@@ -71,7 +71,8 @@ class Captured:
         return [array_of(leaf, kind) for leaf, kind in zip(leaves, self.inputs, strict=True)]
 
     def flatten_state(self, *state: Any) -> dict[str, np.ndarray]:
-        """A state, given as the leading arguments, as new arrays by name: what a compiled step updates in place.
+        """Copies the state, passed as the leading arguments, to new arrays by name, which a compiled step updates in
+        place.
 
         Raises:
           CaptureError: as `flatten_batch`.
@@ -82,17 +83,17 @@ class Captured:
         return {kind.name: np.array(array_of(leaf, kind)) for leaf, kind in zip(leaves, self.state, strict=True)}
 
     def state_of(self, values: Mapping[str, np.ndarray]) -> tuple[Any, ...]:
-        """The state by name as the pytrees of the leading arguments, with arrays of their own."""
+        """Converts the state by name to the pytrees of the leading arguments, with their own arrays."""
         arrays = [_typed(values[kind.name], dtype) for kind, dtype in zip(self.state, self._dtypes[0], strict=True)]
         return tuple(jax.tree.unflatten(self._trees[0], arrays))
 
     def outputs_of(self, values: Mapping[str, np.ndarray]) -> Any:
-        """The outputs by name as the pytree of the function's results behind the state."""
+        """Converts the outputs by name to the pytree of the function's results after the state."""
         arrays = [_typed(values[kind.name], dtype) for kind, dtype in zip(self.outputs, self._dtypes[1], strict=True)]
         return jax.tree.unflatten(self._trees[2], arrays)
 
     def write_state(self, values: Sequence[Any]) -> None:
-        """CaptureError: JAX's arrays are not written."""
+        """Raises CaptureError, because JAX's arrays are immutable."""
         raise CaptureError("arrays of JAX do not change: state_of gives the state as new ones")
 
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Capture of pure JAX functions as programs."""
+"""Captures pure JAX functions as programs."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ from repro_mlir.frontends.stablehlo.lowering import lower
 from repro_mlir.program.imported import ImportedProgram
 
 _PLATFORM = "tpu"
-"""Whose lowerings are operations of StableHLO: those for CPUs and GPUs call libraries and kernels."""
+"""The TPU lowerings consist of StableHLO operations; those for CPUs and GPUs call libraries and kernels."""
 
 
 def capture_function(function: Callable[..., Any], arguments: Sequence[Any], state: int) -> ImportedProgram[Captured]:
-    """As `programs.import_function`. CaptureError: see the message."""
+    """Captures a function as `programs.import_function` does. Raises CaptureError if JAX or a program cannot express
+    it."""
     require_default_environment()
     if not callable(function):
         raise CaptureError(f"expected a function, got a {type(function).__name__}")
@@ -67,7 +68,7 @@ def capture_function(function: Callable[..., Any], arguments: Sequence[Any], sta
     try:
         lowered = traced.lower(lowering_platforms=(_PLATFORM,))
     except (NotImplementedError, RuntimeError, ValueError) as error:
-        # What a callback's lowering asks for.
+        # The lowering of a callback fails because it needs a specific platform.
         hint = " (a callback of Python is no part of a program)" if "lowering platform" in str(error) else ""
         raise CaptureError(f"JAX cannot lower the function: {_first_line(error)}{hint}") from error
     text = lower(
@@ -103,7 +104,7 @@ def _has_static(error: Exception) -> bool:
 
 
 def _split(results: Any, arguments: Sequence[Any], state: int) -> tuple[tuple[Any, ...], Any]:
-    """The new state and the other results, a tuple unless there is one."""
+    """Splits the results into the new state and the outputs: a tuple, or the output itself if there is one."""
     if not isinstance(results, tuple) or len(results) < state:
         found = f"a tuple of {len(results)}" if isinstance(results, tuple) else f"a {type(results).__name__}"
         raise CaptureError(

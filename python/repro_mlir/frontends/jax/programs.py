@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Programs of pure JAX functions. Captures need JAX, this module does not."""
+"""Programs of pure JAX functions. Captures need JAX; this module does not."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def capture(function: Callable[..., Any], *arguments: Any, state: int = 0) -> Program:
-    """The program of `function(*arguments)`, without ties to the pytrees; see `import_function`."""
+    """Returns the program of `function(*arguments)` without bindings to the pytrees; see `import_function`."""
     return program_of(import_function(function, *arguments, state=state))
 
 
@@ -25,15 +25,15 @@ def import_function(function: Callable[..., Any], *arguments: Any, state: int = 
     """Captures `function(*arguments)`.
 
     Args:
-      function: a pure function that JAX can trace; one of jax.jit is traced again.
-      arguments: pytrees of arrays: JAX's, NumPy's, or numbers. Their values count for the initial state alone.
-      state: how many of the leading arguments are state. The function then gives a tuple that begins with their new
-        values, each of the structure, shapes and element types that the argument has; the state of a step is that of
-        the step before. 0: there is none, and all results are outputs.
+      function: a pure function that JAX can trace; a function from jax.jit is traced again.
+      arguments: pytrees of JAX or NumPy arrays or numbers. Only the values of the initial state matter.
+      state: the number of leading arguments that are state. The function then returns a tuple that starts with their
+        new values, each with the structure, shapes and element types of the argument; each step starts from the state
+        of the step before. 0: there is no state, and all results are outputs.
     Returns:
-      the program. A tensor has the name of the argument, or of the result, and its path in it: `params.dense.kernel`.
+      the program. A tensor's name is that of the argument or result, then the path in it: `params.dense.kernel`.
     Raises:
-      ReproError: JAX is not installed; what cannot be captured, see the message.
+      ReproError: JAX is not installed; the function cannot be captured (see the message).
     """
     try:
         from repro_mlir.frontends.jax.functions import capture_function

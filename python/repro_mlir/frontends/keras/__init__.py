@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Keras frontend: functions that read and write Keras' variables as programs, on its backends JAX and PyTorch.
+"""Keras frontend: turns functions that read and write Keras variables into programs, on the backends JAX and PyTorch.
 
-Names are loaded on first use: importing this package imports no Keras, which only captures need.
+Names are loaded on first use, so importing this package does not import Keras; only captures need Keras.
 """
 
 from __future__ import annotations

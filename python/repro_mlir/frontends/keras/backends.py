@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The backend that Keras runs on, as the module here that knows it."""
+"""Selects the module that supports the backend of Keras in this process."""
 
 from __future__ import annotations
 
@@ -17,40 +17,43 @@ from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.program.imported import ImportedProgram
 
 Pure = Callable[[Mapping[str, Any], Mapping[str, Any]], tuple[dict[str, Any], dict[str, Any]]]
-"""State and inputs by name to the new state and the outputs by name.
+"""Maps state and inputs by name to the new state and the outputs by name.
 
-The names begin with `variables.`, `batch.` and `output.`, as they do in the program.
+The names start with `variables.`, `batch.` and `output.`, as in the program.
 """
 
 
 class Backend(Protocol):
-    """What the module of a backend has. A value is a tensor of it."""
+    """The interface of a backend module. A value is a tensor of the backend."""
 
     SHARES_MEMORY: bool
-    """Whether `array_of` gives the memory of the value."""
+    """Whether `array_of` returns an array that shares the value's memory."""
 
     def import_function(
         self, function: Pure, state: Mapping[str, Any], inputs: Mapping[str, Any], seed: int | None
     ) -> ImportedProgram[Any]:
-        """The program of a function on these values. ReproError for what cannot be captured."""
+        """Captures a function for these values. Raises ReproError for a function that cannot be captured."""
 
     def read_inputs(self, program: ImportedProgram[Any], inputs: Mapping[str, Any]) -> list[np.ndarray]:
-        """The inputs of a program by name as its arrays."""
+        """Converts the inputs of a program, by name, to arrays."""
 
     def gradients(
         self, function: Callable[[Sequence[Any]], tuple[Any, Any]], values: Sequence[Any]
     ) -> tuple[Any, list[Any]]:
-        """What `function(values)` gives beside a scalar, and the gradient of the scalar for each value."""
+        """Calls `function(values)`, which returns a scalar and auxiliary results.
+
+        Returns the auxiliary results and the gradient of the scalar for each value.
+        """
 
     def array_of(self, value: Any, kind: TensorType) -> np.ndarray:
-        """A value as an array of a program."""
+        """Converts a value to a program's array."""
 
     def value_of(self, array: np.ndarray, kind: TensorType, like: Any) -> Any:
-        """A value of its own with the elements of an array, of the element type of another value."""
+        """Copies an array to a new value with the element type of `like`."""
 
 
 def backend() -> Backend:
-    """The module for the backend of this process. ReproError for one that has none."""
+    """Returns the module for the backend of this process. Raises ReproError for an unsupported backend."""
     name = keras.config.backend()
     if name not in ("jax", "torch"):
         raise ReproError(

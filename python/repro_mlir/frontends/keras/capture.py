@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Capture of functions that read and write Keras' variables."""
+"""Captures functions that read and write Keras variables."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Imported:
     """A captured function.
 
     Attributes:
-      program: its state are the variables.
-      names: of the variables in it, in the order in which they were given.
+      program: the program, whose state is the variables.
+      names: the names of the variables in the program, in the order in which they were passed.
     """
 
     program: ImportedProgram[Any]
@@ -32,11 +32,12 @@ class Imported:
     _outputs: Any = field(repr=False)
 
     def read_inputs(self, arguments: Mapping[str, Any]) -> list[np.ndarray]:
-        """The arguments as the inputs of a step. ReproError for others than were captured."""
+        """Converts the arguments to the inputs of a step. Raises ReproError if they differ from the captured arguments.
+        """
         return backend().read_inputs(self.program, _leaves("batch", arguments))
 
     def outputs_of(self, values: Mapping[str, np.ndarray]) -> Any:
-        """The outputs by name as what the function gives, with arrays of NumPy."""
+        """Converts the outputs by name to the structure of the function's results, with NumPy arrays."""
         return _replaced("output", self._outputs, values)
 
 
@@ -49,13 +50,13 @@ def import_function(
     """Captures `function(scope, **arguments)`.
 
     Args:
-      function: reads and writes variables, those given alone, and gives tensors in tuples, lists and dicts. Its first
-        argument is the scope that it runs in, which has `gradients`.
+      function: reads and writes only the variables in `state`, and returns tensors in tuples, lists and dicts. Its
+        first argument is the scope that it runs in, which provides `gradients`.
       state: the variables, each once, with their values.
-      arguments: tensors of the backend or arrays, in tuples, lists and dicts; None stands for itself.
-      seed: on PyTorch the initial seed of the random numbers, 0 by default; on JAX there is none.
+      arguments: tensors of the backend or arrays, in tuples, lists and dicts; None stays None.
+      seed: the initial seed of the random numbers on PyTorch, 0 by default; on JAX there is no seed.
     Raises:
-      ReproError: what cannot be captured, see the message.
+      ReproError: the function cannot be captured (see the message).
     """
     require_default_environment()
     variables = [variable for variable, _ in state]
@@ -67,7 +68,7 @@ def import_function(
         with Scope((variable, values[name]) for name, variable in zip(names, variables, strict=True)) as scope:
             results = keras.tree.map_structure(keras.ops.convert_to_tensor, function(scope, **given))
             new = {name: scope.get_current_value(each) for name, each in zip(names, variables, strict=True)}
-        # Of the structure alone.
+        # Only the structure of the results is needed, not the leaves.
         outputs[:] = [keras.tree.map_structure(lambda _: 0, results)]
         return new, _leaves("output", results)
 
@@ -78,13 +79,13 @@ def import_function(
 
 
 def _leaves(root: str, tree: Any) -> dict[str, Any]:
-    """The leaves of a tree but None, by their paths."""
+    """Returns the leaves of a tree except None, by path."""
     pairs = keras.tree.flatten_with_path(tree)
     return {".".join([root, *map(str, path)]): leaf for path, leaf in pairs if leaf is not None}
 
 
 def _replaced(root: str, tree: Any, leaves: Mapping[str, Any]) -> Any:
-    """The tree with other leaves, by their paths; None where there is none."""
+    """Replaces the leaves of the tree by those with the same path; None where there is none."""
     paths = [".".join([root, *map(str, path)]) for path, _ in keras.tree.flatten_with_path(tree)]
     return keras.tree.pack_sequence_as(tree, [leaves.get(path) for path in paths])
 

@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Errors of this frontend."""
+"""Errors of the Keras frontend."""
 
 from repro_mlir.base.errors import ReproError
 
 
 class CaptureError(ReproError):
-    """A step of Keras that no program can be made of."""
+    """A Keras step that cannot be turned into a program."""

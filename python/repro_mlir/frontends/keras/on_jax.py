@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Keras on JAX."""
+"""The JAX backend of Keras; see `backends.Backend`."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ from repro_mlir.frontends.jax.programs import import_function as import_jax
 from repro_mlir.frontends.keras.backends import Pure
 from repro_mlir.program.imported import ImportedProgram
 
-# JAX's arrays do not change.
+# JAX's arrays are immutable.
 SHARES_MEMORY = False
 
 
 def import_function(
     function: Pure, state: Mapping[str, Any], inputs: Mapping[str, Any], seed: int | None
 ) -> ImportedProgram[Any]:
+    """Captures a function; see `Backend.import_function`."""
     if seed is not None:
         raise ReproError(
             "seed belongs to Keras' backend torch: on jax the random numbers are those of the model's seed generators"
         )
 
-    # JAX's names of tensors begin with those of the arguments.
+    # JAX's tensor names start with the name of the argument, so the prefixes are removed and added again.
     def step(variables: Mapping[str, Any], batch: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         new, output = function(_under("variables", variables), _under("batch", batch))
         return _inside(new), _inside(output)
@@ -46,17 +47,21 @@ def _inside(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_inputs(program: ImportedProgram[Any], inputs: Mapping[str, Any]) -> list[np.ndarray]:
+    """Converts inputs to arrays; see `Backend.read_inputs`."""
     return program.read_inputs((_inside(inputs),))
 
 
 def gradients(function: Callable[[Sequence[Any]], tuple[Any, Any]], values: Sequence[Any]) -> tuple[Any, list[Any]]:
+    """Computes gradients; see `Backend.gradients`."""
     found, beside = jax.grad(function, has_aux=True)(list(values))
     return beside, found
 
 
 def array_of(value: Any, kind: TensorType) -> np.ndarray:
+    """Copies a value to an array; see `Backend.array_of`."""
     return np.array(value).view(kind.dtype)
 
 
 def value_of(array: np.ndarray, kind: TensorType, like: Any) -> Any:
+    """Copies an array to a value; see `Backend.value_of`."""
     return jax.numpy.array(array.view(like.dtype))

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Keras on PyTorch."""
+"""The PyTorch backend of Keras; see `backends.Backend`."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ SHARES_MEMORY = True
 def import_function(
     function: Pure, state: Mapping[str, Any], inputs: Mapping[str, Any], seed: int | None
 ) -> ImportedProgram[Any]:
+    """Captures a function; see `Backend.import_function`."""
     def traced(variables: dict[str, torch.Tensor], batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        # The optimizers of this backend write to the tensors of their variables, losses to the weights of samples.
+        # Copies, because this backend's optimizers write to the tensors of variables and losses write to sample
+        # weights.
         new, outputs = function(_copies(variables), _copies(batch))
         variables.update({name: value.detach() for name, value in new.items()})
         return outputs
@@ -44,10 +46,12 @@ def _copies(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 def read_inputs(program: ImportedProgram[Any], inputs: Mapping[str, Any]) -> list[np.ndarray]:
+    """Converts inputs to arrays; see `Backend.read_inputs`."""
     return program.read_inputs(dict(inputs))
 
 
 def gradients(function: Callable[[Sequence[Any]], tuple[Any, Any]], values: Sequence[Any]) -> tuple[Any, list[Any]]:
+    """Computes gradients; see `Backend.gradients`."""
     with torch.enable_grad():
         leaves = [value.detach().requires_grad_() for value in values]
         scalar, beside = function(leaves)
@@ -56,13 +60,15 @@ def gradients(function: Callable[[Sequence[Any]], tuple[Any, Any]], values: Sequ
 
 
 def array_of(value: Any, kind: TensorType) -> np.ndarray:
+    """Returns the value's memory as an array; see `Backend.array_of`."""
     if not value.is_contiguous():
-        # As Keras' orthogonal initializer makes it. The variable keeps its tensor.
+        # Keras' orthogonal initializer creates such values. The variable keeps its tensor object.
         value.data = value.data.contiguous()
     return as_array(value.detach(), kind, "state")
 
 
 def value_of(array: np.ndarray, kind: TensorType, like: Any) -> Any:
+    """Copies an array to a value; see `Backend.value_of`."""
     framework = tensor_module_of(like)
     assert framework is not None
     return framework.to_tensor(array.copy(), kind)
@@ -72,14 +78,15 @@ def _detached(value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
     detached = value.detach()
-    # The mask is an attribute of the tensor, which metrics read.
+    # Metrics read the mask, which is an attribute of the tensor.
     set_keras_mask(detached, get_keras_mask(value))
     return detached
 
 
 @contextlib.contextmanager
 def _without_generators() -> Iterator[None]:
-    """Lets Keras' random functions draw from no generator of PyTorch: a program has numbers of its own (R1)."""
+    """Stops Keras' random functions from drawing from PyTorch's generators: a program has its own random numbers (R1).
+    """
 
     def advance(seed: Any) -> None:
         keras_random.draw_seed(seed)

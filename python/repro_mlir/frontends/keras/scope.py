@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Keras' variables during a trace."""
+"""Replaces the values of Keras variables during a trace."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from repro_mlir.frontends.keras.errors import CaptureError
 
 
 class Scope(keras.StatelessScope):
-    """In which variables have the values of a trace; one that has none is an error, as its value would be a constant.
+    """A scope in which variables have traced values; reading a variable without one is an error, because its value
+    would become a constant.
 
     Args:
       values: pairs of a variable and its value.
@@ -26,6 +27,7 @@ class Scope(keras.StatelessScope):
         super().__init__(state_mapping=list(values), collect_losses=True, initialize_variables=False)
 
     def get_current_value(self, variable: Any) -> Any:
+        """Returns the traced value of a variable. Raises CaptureError if the variable is not part of the state."""
         if id(variable) not in self.state_mapping:
             raise CaptureError(
                 f"the step reads the variable {variable.path}, which is no part of its state: expected an attribute of "
@@ -34,14 +36,16 @@ class Scope(keras.StatelessScope):
         return self.state_mapping[id(variable)]
 
     def add_update(self, update: tuple[Any, Any]) -> None:
-        # Refuses others.
+        """Records an update. Raises CaptureError if the variable is not part of the state."""
+        # Raises CaptureError for a variable outside the state.
         self.get_current_value(update[0])
         super().add_update(update)
 
     def gradients(self, function: Callable[[], tuple[Any, Any]], variables: Sequence[Any]) -> tuple[Any, list[Any]]:
-        """What `function()` gives beside a scalar, and the gradient of the scalar for each variable.
+        """Calls `function()`, which returns a scalar and auxiliary results.
 
-        What it writes to other variables is their value afterwards.
+        Returns the auxiliary results and the gradient of the scalar for each variable. Other variables that the
+        function writes keep their new values.
         """
         keys = [id(variable) for variable in variables]
         others = {key: value for key, value in self.state_mapping.items() if key not in keys}
@@ -59,9 +63,9 @@ class Scope(keras.StatelessScope):
 
 @contextlib.contextmanager
 def derived_tensors(layer: keras.Layer) -> Iterator[None]:
-    """A block of a scope in which a layer, and those in it, have the tensors that they make of variables anew.
+    """Recomputes the tensors that a layer and its sublayers derive from variables; restores the old tensors at the end.
 
-    Normalization keeps such ones of what `adapt` found.
+    Normalization keeps such tensors for the statistics that `adapt` computes.
     """
     found = [each for each in layer._flatten_layers() if isinstance(each, keras.layers.Normalization) and each.built]
     former = [(each.mean, each.variance) for each in found]

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The steps of a compiled Keras model as functions of its variables, the same on each backend."""
+"""The steps of a compiled Keras model as functions of its variables, independent of the backend."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from repro_mlir.frontends.keras.errors import CaptureError
 from repro_mlir.frontends.keras.scope import Scope, derived_tensors
 
 Step = Callable[..., Any]
-"""Takes a scope, `x`, `y` and `sample_weight`, and gives the logs."""
+"""Accepts a scope, `x`, `y` and `sample_weight`; returns the logs."""
 
 
 def state_of(model: keras.Model, *, training: bool) -> list[list[Any]]:
-    """The variables of a step: trainable ones, others, those of the optimizer in training, those of the metrics."""
+    """Returns the variables of a step: trainable, non-trainable, in training the optimizer's, and the metrics'."""
     optimizer = [model.optimizer.variables] if training else []
     return [model.trainable_variables, model.non_trainable_variables, *optimizer, model.metrics_variables]
 
@@ -33,14 +33,15 @@ _Helper = (
     keras.constraints.Constraint,
 )
 _OF_THE_LOOP = {"built", "compiled", "optimizer", "stop_evaluating", "stop_predicting", "stop_training"}
-"""What the loop of Keras writes to a model."""
+"""Attributes of a model that Keras' training loop writes."""
 
 
 def settings_of(model: keras.Model, *, training: bool) -> dict[str, Any]:
-    """What a step reads that is no variable, by the name of its owner and its own, as values that compare.
+    """Returns all non-variable settings that a step reads, keyed by owner and attribute, as comparable values.
 
-    These are the public attributes of layers, metrics and the optimizer that are numbers, strings, functions or tuples
-    of them, and those of their regularizers, constraints, losses and schedules; and which layers are trainable.
+    The settings are the public attributes of layers, metrics and the optimizer that are numbers, strings, functions or
+    tuples of these, the attributes of their regularizers, constraints, losses and schedules, and which layers are
+    trainable.
     """
     layers = {f"{number}: {layer.name}": layer for number, layer in enumerate(model._flatten_layers())}
     metrics = {f"metrics {number}: {metric.name}": metric for number, metric in enumerate(model.metrics)}
@@ -55,7 +56,7 @@ def settings_of(model: keras.Model, *, training: bool) -> dict[str, Any]:
 
 
 def _add(found: dict[str, Any], name: str, value: Any, is_private: bool, within: set[int]) -> None:
-    """Adds a value, and what is in it; of what is private only what has settings of its own."""
+    """Adds a value and the settings in it; a private value only if it is a helper object with its own settings."""
     if isinstance(value, _Helper):
         found[name] = type(value)
         if id(value) not in within:
@@ -78,17 +79,17 @@ def _is_setting(value: Any) -> bool:
 
 
 def _comparable(value: Any) -> Any:
-    """1, 1.0 and True are equal, as are 0.0 and -0.0, and a function is itself."""
+    """Distinguishes 1, 1.0 and True as well as 0.0 and -0.0, which compare equal; returns a function unchanged."""
     if isinstance(value, tuple):
         return tuple(map(_comparable, value))
     return value if isinstance(value, FunctionType) else repr(value)
 
 
 def training_step(model: keras.Model) -> Step:
-    """Forward, loss, gradients, update and metrics, as `train_step` of Keras.
+    """Returns a step of forward, loss, gradients, update and metrics, equivalent to Keras' `train_step`.
 
     Raises:
-      CaptureError: a model that defines its own step.
+      CaptureError: the model overrides `train_step`.
     """
     _require_own_step(model, "train_step")
 
@@ -108,7 +109,7 @@ def training_step(model: keras.Model) -> Step:
 
 
 def evaluation_step(model: keras.Model) -> Step:
-    """Forward, loss and metrics, as `test_step` of Keras. Raises as `training_step`."""
+    """Returns a step of forward, loss and metrics, equivalent to Keras' `test_step`. Raises as `training_step`."""
     _require_own_step(model, "test_step")
 
     def step(scope: Scope, x: Any, y: Any, sample_weight: Any) -> Any:

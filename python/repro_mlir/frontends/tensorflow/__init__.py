@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""TensorFlow frontend: functions with their variables, training steps among them, and SavedModels, as programs.
+"""TensorFlow frontend: turns functions with variables, including training steps, and SavedModels into programs.
 
-Names are loaded on first use: importing this package imports no TensorFlow, which only captures need.
+Names are loaded on first use, so importing this package does not import TensorFlow; only captures need TensorFlow.
 """
 
 from __future__ import annotations

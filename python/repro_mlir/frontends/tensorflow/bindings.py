@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What ties a captured program to TensorFlow's variables and to the nests of arguments and results."""
+"""Binds a captured program to TensorFlow's variables and to the nests of arguments and results."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from repro_mlir.frontends.stablehlo.errors import CaptureError
 
 
 def paths_of(nest: Any, root: str) -> Iterator[tuple[str, Any]]:
-    """A name for each leaf, its path from the root, such as `batch.image`, in the order of `tf.nest.flatten`."""
+    """Yields a name, such as `batch.image`, and the leaf for each leaf, in the order of `tf.nest.flatten`."""
     if isinstance(nest, Mapping):
-        # An OrderedDict too is flattened by its keys.
+        # TensorFlow also flattens an OrderedDict in key order.
         children = [(key, nest[key]) for key in sorted(nest)]
     elif isinstance(nest, tuple) and hasattr(nest, "_fields"):
         children = list(zip(nest._fields, nest, strict=True))
@@ -34,7 +34,7 @@ def paths_of(nest: Any, root: str) -> Iterator[tuple[str, Any]]:
 
 
 def array_of(leaf: Any, kind: TensorType) -> np.ndarray:
-    """A tensor as an array of a program. CaptureError for another shape or element type."""
+    """Converts a tensor to a program's array. Raises CaptureError if the shape or element type differs."""
     return checked(np.asarray(leaf), kind)
 
 
@@ -44,8 +44,8 @@ class Captured:
 
     Attributes:
       state: the tensors of the state.
-      inputs: those of the arguments.
-      outputs: those of the results.
+      inputs: the tensors of the arguments.
+      outputs: the tensors of the results.
       variables: the variable of each state tensor.
     """
 
@@ -57,14 +57,14 @@ class Captured:
     _results: Any = field(repr=False)
 
     def hyper_parameters(self) -> Sequence[Any]:
-        """None: what changes from step to step is an argument or a variable."""
+        """Returns no hyper-parameters: a value that changes between steps is an argument or a variable."""
         return ()
 
     def flatten_batch(self, batch: Any) -> Sequence[np.ndarray]:
-        """The tensors of the arguments, a tuple of them, in the order of the inputs.
+        """Returns the tensors of the arguments (`batch` is their tuple), in the order of the inputs.
 
         Raises:
-          CaptureError: another structure, shape or element type than that of the captured arguments.
+          CaptureError: the structure, shapes or element types differ from those of the captured arguments.
         """
         given = tuple(batch)
         try:
@@ -76,17 +76,17 @@ class Captured:
         return [array_of(leaf, kind) for leaf, kind in zip(tf.nest.flatten(given), self.inputs, strict=True)]
 
     def flatten_state(self) -> dict[str, np.ndarray]:
-        """The present values of the variables as new arrays by name: what a compiled step updates in place."""
+        """Copies the current values of the variables to new arrays by name, which a compiled step updates in place."""
         return {
             kind.name: np.array(array_of(variable, kind))
             for variable, kind in zip(self.variables, self.state, strict=True)
         }
 
     def write_state(self, values: Sequence[Any]) -> None:
-        """Assigns one array per state tensor to the variables, all or none.
+        """Assigns one array per state tensor to the variables; on an error, assigns none.
 
         Raises:
-          CaptureError: another number of arrays, shape or element type.
+          CaptureError: the number of arrays, a shape or an element type differs.
         """
         if len(values) != len(self.state):
             raise CaptureError(f"expected {len(self.state)} state tensors, got {len(values)}")
@@ -98,7 +98,7 @@ class Captured:
             variable.assign(value)
 
     def outputs_of(self, values: Mapping[str, np.ndarray]) -> Any:
-        """The outputs by name as the nest of the function's results, with tensors of TensorFlow."""
+        """Converts the outputs by name to the nest of the function's results, with TensorFlow tensors."""
         flat = iter(self.outputs)
         leaves = [
             spec if spec is None else _tensor(values, next(flat), spec.dtype) for spec in tf.nest.flatten(self._results)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The graph of a traced function: its nodes with the user's lines, and what of it XLA would leave out."""
+"""The graph of a traced function: the user's source lines of its nodes, and effects that XLA would drop."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _DROPPED = {
     **dict.fromkeys(("Assert", "CheckNumerics", "CheckNumericsV2"), "a check of values"),
     **dict.fromkeys(("Print", "PrintV2"), "a print"),
 }
-"""Operations without which XLA compiles a function."""
+"""Operations that XLA drops when it compiles a function."""
 
 _CALLS = re.compile(r"(?:Stateful)?PartitionedCall(?:_\d+)?/")
 
 
 class Nodes:
-    """The nodes of a function's graph, and of the functions that it calls.
+    """The nodes of a function's graph and of the functions that it calls.
 
     Args:
-      function: what `get_concrete_function` gives.
-      has_lines: whether the tracebacks of the graph are the user's: those of a SavedModel are where it was loaded.
+      function: the result of `get_concrete_function`.
+      has_lines: whether the graph's tracebacks are the user's; those of a SavedModel point to where it was loaded.
     """
 
     def __init__(self, function: Any, has_lines: bool) -> None:
@@ -39,13 +39,13 @@ class Nodes:
             self._places.setdefault(operation.name, set()).add(place)
 
     def place(self, name: str) -> Place | None:
-        """The user's line, None where it is not known or where nodes of several functions have the name.
+        """Returns the user's source line; None if it is unknown or if nodes of several functions have the name.
 
         Raises:
           KeyError: no node has the name.
         """
         while name not in self._places:
-            # Behind the name of the node that calls its function.
+            # The name starts with the name of the node that calls the function.
             if not (called := _CALLS.match(name)):
                 raise KeyError(name)
             name = name[called.end() :]
@@ -53,7 +53,7 @@ class Nodes:
         return next(iter(places)) if len(places) == 1 else None
 
     def error(self, name: str, message: str) -> CaptureError:
-        """The error with the line of a node, and the node, before it."""
+        """Builds the error; its message starts with the node's source line and name."""
         try:
             place = self.place(name)
         except KeyError:
@@ -61,7 +61,7 @@ class Nodes:
         return CaptureError(": ".join([*([f"{place[0]}:{place[1]}"] if place else []), f"node {name}", message]))
 
     def require_no_effects(self, function: Any) -> None:
-        """CaptureError for a node that XLA would leave out."""
+        """Raises CaptureError for a node that XLA would drop."""
         graph = function.graph.as_graph_def()
         for nodes in (graph.node, *(each.node_def for each in graph.library.function)):
             for node in nodes:
@@ -73,7 +73,7 @@ def _operations(graph: Any, seen: set[str] | None = None) -> Iterator[tf.Operati
     seen = set() if seen is None else seen
     yield from graph.get_operations()
     for name, function in graph._functions.items():
-        # Functions of TensorFlow 1 keep no graph.
+        # Functions of TensorFlow 1 have no graph.
         if name not in seen and hasattr(function, "graph"):
             seen.add(name)
             yield from _operations(function.graph, seen)

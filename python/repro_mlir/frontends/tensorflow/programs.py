@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Programs of TensorFlow's functions and SavedModels. Captures need TensorFlow, this module does not."""
+"""Programs of TensorFlow functions and SavedModels. Captures need TensorFlow; this module does not."""
 
 from __future__ import annotations
 
@@ -18,25 +18,26 @@ if TYPE_CHECKING:
 
 
 def capture(function: Callable[..., Any], *arguments: Any) -> Program:
-    """The program of `function(*arguments)`, without ties to the variables; see `import_function`."""
+    """Returns the program of `function(*arguments)` without bindings to the variables; see `import_function`."""
     return program_of(import_function(function, *arguments))
 
 
 def import_function(function: Callable[..., Any], *arguments: Any) -> ImportedProgram[Captured]:
     """Captures `function(*arguments)`.
 
-    The variables that the function reads or assigns are the state, by their names without `:0`, in the order of their
-    first use; one whose name another one has got too has a number behind it: `Variable_1`. Other tensors that it reads
-    are constants of the program. It is traced anew, whatever it has been traced for.
+    The variables that the function reads or assigns are the state, under their names without `:0`, in the order of
+    their first use; a duplicate name gets a numeric suffix: `Variable_1`. Other tensors that the function reads are
+    constants of the program. The function is always traced again.
 
     Args:
-      function: a function of tensors that XLA compiles, plain or of tf.function, without effects but assignments.
-      arguments: nests of tensors, of TensorFlow or NumPy, or of `tf.TensorSpec`s; their values do not count. Variables
-        are none of them, and Python's numbers neither: bind those by functools.partial.
+      function: a function of tensors that XLA compiles, plain or from tf.function; assignments are its only effects.
+      arguments: nests of TensorFlow or NumPy tensors, or of `tf.TensorSpec`s; their values do not matter. Variables and
+        Python numbers are not allowed: bind them with functools.partial.
     Returns:
-      the program. A tensor has the name of the argument, or of `output`, and its path in it: `batch.image`.
+      the program. A tensor's name is that of the argument, or `output`, then the path in it: `batch.image`.
     Raises:
-      ReproError: TensorFlow is not installed; what cannot be captured, with the line and the node, see the message.
+      ReproError: TensorFlow is not installed; the function cannot be captured (the message names the line and the
+        node).
     """
     try:
         from repro_mlir.frontends.tensorflow.tracing import capture_function
@@ -48,25 +49,25 @@ def import_function(function: Callable[..., Any], *arguments: Any) -> ImportedPr
 def load(
     path: str | os.PathLike[str], *, signature: str | None = None, sizes: Mapping[str, int] | None = None
 ) -> Program:
-    """The program of a SavedModel; see `import_saved_model`."""
+    """Returns the program of a SavedModel; see `import_saved_model`."""
     return program_of(import_saved_model(path, signature=signature, sizes=sizes))
 
 
 def import_saved_model(
     path: str | os.PathLike[str], *, signature: str | None = None, sizes: Mapping[str, int] | None = None
 ) -> ImportedProgram[Captured]:
-    """Captures a signature of a SavedModel. TensorFlow reads it: give none that you do not trust.
+    """Captures a signature of a SavedModel. TensorFlow reads the model, so pass only models that you trust.
 
-    The variables are the state, as of `import_function`; inputs, ordered by name, and outputs have the names of the
-    signature.
+    The variables are the state, as in `import_function`; inputs, ordered by name, and outputs have the signature's
+    names.
 
     Args:
       path: the directory.
-      signature: its name; by default `serving_default`, or the only one.
-      sizes: for each dimension that the signature leaves open, as `<input>.<dimension>`, its size: `{"x.0": 32}`.
+      signature: the name of the signature; by default `serving_default`, or the only one.
+      sizes: the extent of each open dimension of the signature, keyed by `<input>.<dimension>`: `{"x.0": 32}`.
     Raises:
-      ReproError: TensorFlow is not installed or cannot read the model; a signature or a size that is not there; what
-        cannot be captured, with the node, see the message.
+      ReproError: TensorFlow is not installed or cannot read the model; a signature or an extent is missing; the model
+        cannot be captured (the message names the node).
     """
     try:
         from repro_mlir.frontends.tensorflow.saved_model import capture_saved_model

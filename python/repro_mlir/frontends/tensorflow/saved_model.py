@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Signatures of SavedModels as functions."""
+"""Captures signatures of SavedModels as functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from repro_mlir.program.imported import ImportedProgram
 
 
 def capture_saved_model(path: str, signature: str | None, sizes: dict[str, int]) -> ImportedProgram[Captured]:
-    """As `programs.import_saved_model`. CaptureError: see the message."""
+    """Captures a signature as `programs.import_saved_model` does. Raises CaptureError (see the message)."""
     try:
         model = tf.saved_model.load(path)
     except (OSError, ValueError, KeyError, AttributeError, tf.errors.OpError) as error:
@@ -27,7 +27,7 @@ def capture_saved_model(path: str, signature: str | None, sizes: dict[str, int])
     closed = [_closed(name, specs[name], sizes) for name in names]
     if sizes:
         raise CaptureError(f"the signature has no open dimension {next(iter(sizes))}, expected sizes of such alone")
-    # The model's variables live as long as it does: the closure keeps it.
+    # The model's variables live only as long as the model, so the closure keeps a reference to it.
     return capture_named(
         lambda *tensors: (model, function(**dict(zip(names, tensors, strict=True))))[1],
         closed,
@@ -48,7 +48,7 @@ def _signature(model: Any, path: str, name: str | None) -> Any:
 
 
 def _closed(name: str, spec: tf.TensorSpec, sizes: dict[str, int]) -> tf.TensorSpec:
-    """The type of an input with the sizes of its open dimensions, which are taken out of `sizes`."""
+    """Fills the open dimensions of an input's type from `sizes` and removes the used entries."""
     if spec.shape.rank is None:
         raise CaptureError(f"input {name} has an unknown rank")
     shape = []

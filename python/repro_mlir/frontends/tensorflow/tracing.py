@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Capture of TensorFlow's functions: tf.function traces them, XLA makes HLO of the graph."""
+"""Captures TensorFlow functions: tf.function traces a function, and XLA converts the graph to HLO."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"
 
 
 def capture_function(function: Callable[..., Any], arguments: Sequence[Any]) -> ImportedProgram[Captured]:
-    """As `programs.import_function`. CaptureError: see the message."""
+    """Captures a function as `programs.import_function` does. Raises CaptureError (see the message)."""
     if not callable(function):
         raise CaptureError(f"expected a function, got a {type(function).__name__}")
     roots = argument_names(getattr(function, "python_function", function), len(arguments))
@@ -42,9 +42,9 @@ def capture_named(
     """Captures `function(*arguments)`.
 
     Args:
-      names: of the leaves of the arguments.
-      root: of the names of results.
-      has_lines: as of `Nodes`.
+      names: the names of the leaves of the arguments.
+      root: the prefix of the names of results.
+      has_lines: as for `Nodes`.
     """
     require_default_environment()
     leaves = tf.nest.flatten(tuple(arguments))
@@ -56,7 +56,7 @@ def capture_named(
     def flat(*tensors: tf.Tensor) -> Any:
         return function(*tf.nest.pack_sequence_as(structure, list(tensors)))
 
-    # Its arguments are no nests: TensorFlow would take the values of such for constants.
+    # The traced function has flat arguments, because TensorFlow would treat values inside nests as constants.
     jitted = tf.function(flat, jit_compile=True)
     try:
         traced = jitted.get_concrete_function(*specs)
@@ -95,7 +95,7 @@ def _spec(leaf: Any, name: str) -> tf.TensorSpec:
 
 
 def _parameters(traced: Any, names: Sequence[str]) -> tuple[tuple[tf.Variable, ...], list[Parameter]]:
-    """The variables of the state, and what each parameter is: the arguments, then what the function has captured."""
+    """Returns the state variables and the role of each parameter: the arguments, then the captured tensors."""
     known = {id(variable.handle): variable for variable in traced.variables}
     variables: list[tf.Variable] = []
     parameters = [Parameter(name) for name in names]
@@ -131,14 +131,15 @@ def _hlo(jitted: Any, specs: Any, nodes: Nodes) -> bytes:
 
 def _export(jitted: Any, specs: Any) -> bytes:
     with _unfolded(), warnings.catch_warnings():
-        # Of the device, without which TensorFlow would draw a random number to find one.
+        # Suppresses a warning about the device name; without the name, TensorFlow would draw a random number to find a
+        # device.
         warnings.simplefilter("ignore")
         return jitted.experimental_get_compiler_ir(*specs)(stage="hlo_serialized", device_name=_DEVICE)
 
 
 @contextlib.contextmanager
 def _unfolded() -> Iterator[None]:
-    """Keeps TensorFlow from folding constants: its functions of this machine would decide about bits (S5)."""
+    """Disables TensorFlow's constant folding, because this machine's functions would then determine bits (S5)."""
     before = pywrap_tf_session.TF_GetXlaConstantFoldingDisabled()
     pywrap_tf_session.TF_SetXlaConstantFoldingDisabled(True)
     try:
@@ -152,7 +153,7 @@ _UNKNOWN = re.compile(r"on \S+: (\w+) \(No registered")
 
 
 def _refused(message: str, nodes: Nodes) -> CaptureError:
-    """The error of what XLA says, with the node."""
+    """Converts XLA's message to an error that names the node."""
     found = _NODE.search(message)
     operation = _UNKNOWN.search(message)
     said = re.sub(r"^Failed getting HLO text: '", "", message.splitlines()[0])
@@ -166,7 +167,7 @@ _LINE = re.compile(r'File "([^"]+)", line (\d+), in')
 
 
 def _untraced(error: Exception) -> CaptureError:
-    """The error of what TensorFlow says of a function that it cannot trace, with the user's line."""
+    """Converts TensorFlow's tracing error to an error with the user's source line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     place = users_place([(file, int(line), 0) for file, line in reversed(_LINE.findall(str(error)))])
     said = f"TensorFlow cannot trace the function: {lines[-1] if lines else type(error).__name__}"
