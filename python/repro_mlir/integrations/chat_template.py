@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Chat templates, which come with a model and are programs, in a child process of bounded time and memory."""
+"""Renders chat templates, which are programs that come with a model, in a child process with limited resources."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from repro_mlir.base.errors import ReproError
 from repro_mlir.base.printing import foreign
 
 TEXT_LIMIT = 1 << 22
-"""The most characters of a conversation: a template can write more than the memory holds tokens of."""
+"""The limit on characters of a conversation, because a template can write more text than memory can hold as tokens."""
 
 PROCESSOR_SECONDS = 1
 MEMORY_BYTES = 1 << 30
-"""In addition to what the child has before it sees a template."""
+"""The limit in addition to the memory that the child uses before it receives a template."""
 
 _START_SECONDS = 60
-"""For the imports of the child."""
+"""The time limit for the child's imports."""
 
 _WALL_SECONDS = 9
-"""For one conversation, also where the child waits: the server gives a text 10 s to become tokens."""
+"""The wall-clock limit for one conversation, including waits: the server tokenizes a text within 10 s."""
 
-# A signal whose default action ends the process reaches an operation in C too, such as a power of large integers.
+# A signal whose default action ends the process also interrupts operations in C, such as a power of large integers.
 _CHILD = """
 import json, os, resource, signal, sys
 from transformers.utils.chat_template_utils import render_jinja_template
@@ -63,13 +63,13 @@ for line in sys.stdin:
 
 
 class TemplateRenderer:
-    """Renders conversations by one template. Methods may be called by several threads."""
+    """Renders conversations with one template. Methods may be called from several threads."""
 
     def __init__(self, template: str, variables: Mapping[str, Any]) -> None:
         """
         Args:
-          template: in Jinja, as transformers takes it.
-          variables: names of the template, such as special tokens.
+          template: a Jinja template, as transformers accepts it.
+          variables: the variables of the template, such as special tokens.
         """
         self._fixed = {"template": template, "variables": dict(variables)}
         self._lock = Lock()
@@ -77,16 +77,16 @@ class TemplateRenderer:
         self._is_ready = False
 
     def start(self) -> None:
-        """Begins to start the child process, which takes seconds."""
+        """Starts the child process without waiting until it is ready, which takes seconds."""
         with self._lock:
             self._start()
 
     def render(self, messages: Sequence[Mapping[str, Any]]) -> str:
-        """The text of a conversation before the next message of the model.
+        """Returns the text of a conversation up to the model's next message.
 
         Raises:
-          ReproError: a template that does not take the messages, writes more than `TEXT_LIMIT` characters, or takes
-            more than `PROCESSOR_SECONDS` or `MEMORY_BYTES`.
+          ReproError: the template rejects the messages, writes more than `TEXT_LIMIT` characters, or exceeds
+            `PROCESSOR_SECONDS` or `MEMORY_BYTES`.
         """
         with self._lock:
             child = self._ready_child()
@@ -126,7 +126,7 @@ class TemplateRenderer:
         if self._child is None or self._child.poll() is not None:
             self._end()
             limits = map(str, (PROCESSOR_SECONDS, MEMORY_BYTES, TEXT_LIMIT))
-            # An end of the server closes its input, which ends it. -P: no module of the current folder is imported.
+            # The child ends when the server ends, because its stdin closes. -P: ignores modules in the current folder.
             self._child = subprocess.Popen(
                 [sys.executable, "-Pc", _CHILD, *limits],
                 stdin=subprocess.PIPE,
@@ -140,14 +140,14 @@ class TemplateRenderer:
     def _end(self) -> None:
         if self._child is not None:
             self._child.kill()
-            # Closes its pipes, too.
+            # Also closes the child's pipes.
             self._child.communicate()
             self._child, self._is_ready = None, False
 
 
 @contextlib.contextmanager
 def _killed_after(seconds: float, child: subprocess.Popen[str]) -> Iterator[None]:
-    """Kills the child where the block takes longer."""
+    """Kills the child if the block takes longer than `seconds`."""
     timer = Timer(seconds, child.kill)
     timer.start()
     try:

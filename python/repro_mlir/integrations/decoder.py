@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A decoder of transformers as `repro_mlir.Generator` takes it (docs/huggingface.md)."""
+"""Adapts a decoder of transformers to `repro_mlir.Generator` (docs/huggingface.md)."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from transformers.masking_utils import sdpa_mask
 from repro_mlir.base.errors import ReproError
 
 _ATTENTION = "repro_causal"
-"""The name of our attention among those of transformers."""
+"""The name under which our attention is registered with transformers."""
 
 _EXPERTS = "batched_mm"
-"""How transformers runs a mixture of experts: each token with the weights of those that it chose, as one product."""
+"""The implementation of a mixture of experts: one batched product of each token with the weights of its experts."""
 
 _TRIED = 8
-"""How many tokens a model is tried on."""
+"""The number of tokens in the trial run of a model."""
 
 _DEVIATION = 1e-4
-"""By how much of the greatest logit others may deviate, as PyTorch rounds attention in several ways."""
+"""The tolerance relative to the greatest logit, as PyTorch's attention variants round differently."""
 
 
 class Decoder(torch.nn.Module):
@@ -33,15 +33,15 @@ class Decoder(torch.nn.Module):
         generator = repro_mlir.Generator(Decoder(model).eval(), capacity=256)
 
     Attributes:
-      model: the model; its other calls keep the attention and the experts that it has.
+      model: the model; its own calls keep their implementations of attention and experts.
     """
 
     def __init__(self, model: transformers.PreTrainedModel) -> None:
-        """Compares the logits of a few tokens with those that the model gives by itself.
+        """Compares the logits of a few tokens with those of the unmodified model.
 
         Raises:
-          ReproError: `model` is none of transformers, its attention cannot be chosen, it does not run, gives no finite
-            logits, or counts its tokens in another way than from 0 on.
+          ReproError: `model` is not a transformers model, its attention cannot be replaced, it does not run, returns no
+            finite logits, or does not number its tokens from 0.
         """
         super().__init__()
         if not isinstance(model, transformers.PreTrainedModel):
@@ -69,7 +69,7 @@ class Decoder(torch.nn.Module):
         finally:
             for module, is_training in modes:
                 module.training = is_training
-        # Beside an infinite logit none would deviate.
+        # An infinite logit would make the tolerance infinite.
         finite = own[own.isfinite()]
         if not finite.numel():
             raise ReproError(f"{type(self.model).__qualname__} gives no finite logits on {length} tokens")
@@ -80,7 +80,7 @@ class Decoder(torch.nn.Module):
             )
 
     def forward(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-        """The logits f32 [rows, length, vocabulary] of tokens at positions, both i64 [rows, length]."""
+        """Returns the logits, f32 [rows, length, vocabulary], of tokens at positions, both i64 [rows, length]."""
         config = self.model.config
         former = config._attn_implementation, config._experts_implementation
         config._attn_implementation, config._experts_implementation = _ATTENTION, _EXPERTS
@@ -101,13 +101,13 @@ def _attend(
     is_causal: bool | None = None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """What transformers calls, on [rows, heads, length, size] before heads of a group are repeated."""
+    """The attention that transformers calls, on [rows, heads, length, size] before grouped heads are repeated."""
     for name in ("softcap", "s_aux", "position_bias"):
         if options.get(name) is not None:
             raise ReproError(f"attention with {name} is not causal attention alone")
     if not (getattr(module, "is_causal", True) if is_causal is None else is_causal):
         raise ReproError("expected causal attention")
-    # Windows are in the mask, at which `Generator` looks.
+    # Attention windows are in the mask, which `Generator` checks.
     result = scaled_dot_product_attention(
         query,
         key,
@@ -122,5 +122,5 @@ def _attend(
 
 
 transformers.AttentionInterface.register(_ATTENTION, _attend)
-# Without a function for masks there would be none, not even of a window.
+# Without a registered mask function there would be no mask, not even for a window.
 transformers.AttentionMaskInterface.register(_ATTENTION, sdpa_mask)

@@ -28,28 +28,28 @@ def fit(
     receipt: ReceiptOptions | None = None,
     **kwargs: Any,
 ) -> keras.callbacks.History:
-    """As `model.fit(*args, **kwargs)`, with steps that have the same bits on every target and with any threads.
+    """Runs `model.fit(*args, **kwargs)` with steps whose bits do not depend on the target or the number of threads.
 
         keras.utils.set_random_seed(0)
         fit(model, x, y, epochs=3, validation_data=(x_test, y_test), callbacks=[...], target="cpu")
 
-    Forward, loss, gradients, update and metrics are one program, validation is another; a batch of another size, such
-    as the last one, has programs of its own. Data and their order, callbacks, logs and the history are Keras'. The
-    variables of the model, the optimizer and the metrics have their new values where Keras' own steps give them, and
-    what is written to them between steps counts from the next step on. So do settings, such as `optimizer.clipnorm`
-    and `dropout.rate`: a step with other settings is a program of its own.
+    Forward, loss, gradients, update and metrics are one program, and validation is another; a batch of another size,
+    such as the last one, has its own programs. Keras handles the data and their order, callbacks, logs and the
+    history. The variables of the model, the optimizer and the metrics get their new values at the same points as in
+    Keras' own steps, and values written to them between steps apply from the next step on. The same holds for
+    settings such as `optimizer.clipnorm` and `dropout.rate`: a step with other settings has its own program.
 
     Args:
       model: compiled by `model.compile`, on the backend jax or torch.
       args, kwargs: as for `model.fit`.
       target, threads: as for `repro_mlir.compile`.
-      seed: on the backend torch that of the random numbers (dropout), 0 by default: they depend on it and on the
-        optimizer's iteration. On jax they are those of the model's seed generators.
-      receipt: where and how a receipt of the training steps is written; it is finished at the end, and cannot be
+      seed: the seed of the random numbers (dropout) on the backend torch, 0 by default: the numbers depend on the
+        seed and on the optimizer's iteration. On jax the model's seed generators determine them.
+      receipt: where and how to write a receipt of the training steps; it is finished at the end and cannot be
         resumed.
     Raises:
-      ReproError: what a step cannot honour, see the message; a target that is not there; a receipt that cannot be
-        written.
+      ReproError: a step cannot honour an option (see the message); the target is not available; the receipt cannot
+        be written.
     """
     if receipt is not None and receipt.resume:
         raise ReproError("a run of Keras goes on from what its callbacks keep: begin a new receipt, without resume")
@@ -58,7 +58,7 @@ def fit(
 
 
 def evaluate(model: keras.Model, *args: Any, target: str = "cpu", threads: int | None = None, **kwargs: Any) -> Any:
-    """As `model.evaluate(*args, **kwargs)`, with compiled steps; arguments and errors as of `fit`."""
+    """Runs `model.evaluate(*args, **kwargs)` with compiled steps; arguments and errors as for `fit`."""
     with _compiled_steps(model, target, threads, None, None):
         return model.evaluate(*args, **kwargs)
 
@@ -67,7 +67,7 @@ def evaluate(model: keras.Model, *args: Any, target: str = "cpu", threads: int |
 def _compiled_steps(
     model: keras.Model, target: str, threads: int | None, seed: int | None, receipt: ReceiptOptions | None
 ) -> Iterator[None]:
-    """A block in which Keras' loops over batches call steps of ours."""
+    """Makes Keras' loops over batches call compiled steps within the block."""
     if model.steps_per_execution != 1:
         raise ReproError(f"expected compile(steps_per_execution=1), got {model.steps_per_execution}")
     if model.run_eagerly:
@@ -88,11 +88,11 @@ def _compiled_steps(
 
 _Settings = frozenset[tuple[str, Any]]
 _MOST_SETTINGS = 64
-"""Each has a program, which is compiled and kept."""
+"""The limit on settings, because each has a compiled program that is kept."""
 
 
 class _Steps:
-    """The training steps, or those of evaluations, of a call of `fit`."""
+    """The training or evaluation steps of one call of `fit` or `evaluate`."""
 
     def __init__(
         self,
@@ -111,23 +111,23 @@ class _Steps:
         self._backend = frontend.backend()
         self._trainer: ProgramTrainer | None = None
         self._captured: dict[Any, tuple[frontend.Imported, Program]] = {}
-        # The variables, and on JAX the values that were given to Keras.
+        # On JAX, `_given` contains the values that the last step returned to Keras.
         self._variables: list[Any] = []
         self._given: list[Any] = []
         self.function = self._on_shared_memory if self._backend.SHARES_MEMORY else self._on_values
 
     def end(self, error: BaseException | None) -> None:
-        """Finishes the receipt; after an error it is left as it is."""
+        """Finishes the receipt; after an error, leaves the receipt as it is."""
         if self._trainer is not None:
             self._trainer.__exit__(None if error is None else type(error))
 
     def _on_shared_memory(self, data: Any) -> Any:
-        """What the loop of Keras' PyTorch trainer calls."""
+        """The step that the loop of Keras' PyTorch trainer calls."""
         variables = self._present()
         return self._run([variable.value for variable in variables], data[0])
 
     def _on_values(self, state: Sequence[Sequence[Any]], iterator: Iterator[Any]) -> Any:
-        """What the loop of Keras' JAX trainer calls: while it runs the variables themselves have no values."""
+        """The step that the loop of Keras' JAX trainer calls; during the loop, the variables themselves have no values."""
         batch = next(iterator)
         values = [*itertools.chain(*state)]
         try:
@@ -142,7 +142,7 @@ class _Steps:
         return logs, tuple(list(itertools.islice(rest, len(part))) for part in state)
 
     def _present(self) -> list[Any]:
-        """The variables. ReproError where they are others than those of the first step."""
+        """Returns the variables. Raises ReproError if they differ from those of the first step."""
         variables = [*itertools.chain(*frontend.state_of(self._model, training=self._training))]
         if not self._variables:
             self._variables = variables
@@ -177,7 +177,7 @@ class _Steps:
         return imported.outputs_of(outputs)
 
     def _program(self, values: Sequence[Any], arguments: dict[str, Any]) -> tuple[frontend.Imported, Program]:
-        """The program for batches of this form, with the present settings."""
+        """Returns the program for batches of this structure and shape, with the current settings."""
         leaves = keras.tree.flatten(arguments)
         shapes = tuple(None if leaf is None else (*leaf.shape, str(leaf.dtype)) for leaf in leaves)
         settings = self._settings()
@@ -186,7 +186,7 @@ class _Steps:
         self._require_few(settings)
         imported = self._capture(values, arguments)
         if (after := self._settings()) != settings:
-            # Some layers keep at their first call what they need at later ones.
+            # Some layers store values on their first call that later calls read.
             imported, settings = self._capture(values, arguments), after
             if (again := self._settings()) != settings:
                 raise ReproError(
@@ -211,7 +211,7 @@ class _Steps:
         return frozenset(frontend.settings_of(self._model, training=self._training).items())
 
     def _require_few(self, settings: _Settings) -> None:
-        """ReproError for more different settings than are kept."""
+        """Raises ReproError if there are more different settings than the limit."""
         known = [*dict.fromkeys(each for each, _ in self._captured)]
         if settings not in known and len(known) == _MOST_SETTINGS:
             raise ReproError(
@@ -220,7 +220,7 @@ class _Steps:
             )
 
     def _place_random_numbers(self, imported: frontend.Imported) -> None:
-        """Lets the random numbers of a step depend on how many steps the optimizer has seen."""
+        """Makes the random numbers of a step depend on the number of steps of the optimizer."""
         if imported.program.random is not None and self._training and self._trainer is not None:
             step = imported.program.state[imported.program.random[1]].name
             iterations = keras.ops.convert_to_numpy(self._model.optimizer.iterations)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The launcher that has started this process, if one has: torchrun or mpirun."""
+"""Detects the launcher that started this process, if any: torchrun or mpirun."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from repro_mlir.distributed.ranks import Ranks, Shares
 
 _TORCHRUN = "TORCHELASTIC_RUN_ID"
 _SIZES = {_TORCHRUN: "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE": "OMPI_COMM_WORLD_SIZE", "PMI_SIZE": "PMI_SIZE"}
-"""What torchrun, Open MPI and MPICH set in the environment of processes, and where they say how many there are."""
+"""Environment variables by which to detect torchrun, Open MPI and MPICH, and those with the number of processes."""
 
 
 def _launcher() -> str | None:
@@ -29,8 +29,11 @@ def launched_ranks(
     check_share: float = 0.0,
     shard_optimizer: bool = False,
 ) -> Ranks | None:
-    """The ranks that have been started with this process, as the `connect` of their engine gives them; None where it is
-    alone. Raises as `connect`; ReproError without mpi4py under mpirun."""
+    """Returns the ranks started with this process, from the launcher's `connect`; None for a single process.
+
+    Raises:
+      ReproError: as `connect`; mpi4py is missing under mpirun.
+    """
     launcher = _launcher()
     if launcher is None or os.environ.get(_SIZES[launcher]) == "1":
         return None

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A directory with a model of transformers and its tokenizer, read without a hub and without code of the model's."""
+"""Reads a directory with a transformers model and its tokenizer, without the hub and without running the model's code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-# Before transformers reads it: nothing is fetched, whatever a file of the directory names.
+# Set before transformers is imported, which reads it, so that no file of the directory causes a download.
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 import torch
@@ -31,31 +31,31 @@ from repro_mlir.integrations.chat_template import TemplateRenderer
 from repro_mlir.integrations.decoder import Decoder
 
 _POSITIONS = 1 << 17
-"""Of a model whose configuration does not say how many it has: a receipt may name any capacity."""
+"""The number of positions if the configuration does not define it: a receipt may contain any capacity."""
 
 _EXACT = ("F32", "F16", "BF16")
-"""Types of safetensors whose every number is one of f32."""
+"""Safetensors types whose numbers are all representable in f32."""
 
 _TEXT_FILES = (".json", ".jinja", ".txt", ".model", ".tiktoken")
 _TEXT_FILE_LIMIT = 1 << 27
-"""Bytes of a file of a configuration, a tokenizer or a template."""
+"""The limit on bytes of a configuration, tokenizer or template file."""
 
 _POSITIONS_LIMIT = 1 << 27
 
 _BUFFER_LIMIT = 1 << 31
-"""Elements of a buffer, such as a mask of all positions."""
+"""The limit on elements of a buffer, such as a mask of all positions."""
 
 _EXTENTS = (
     *("hidden_size", "vocab_size", "intermediate_size", "num_attention_heads", "num_key_value_heads", "head_dim"),
     *("num_local_experts", "num_experts", "n_routed_experts", "moe_intermediate_size", "num_experts_per_tok"),
 )
-"""Fields of configurations that are at most the greatest extent of a tensor of the model, or of two such."""
+"""Fields of configurations that must not exceed twice the greatest extent of a tensor in the model's files."""
 
 _LOCAL: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 
 
 def versions() -> dict[str, str]:
-    """Of what makes a program of a model: with others it may have another identity."""
+    """Returns the package versions that determine a model's program: other versions may change its identity."""
     import repro_mlir
 
     return {
@@ -66,20 +66,20 @@ def versions() -> dict[str, str]:
 
 
 class ModelFolder:
-    """What a directory holds.
+    """The model and tokenizer in a directory.
 
     Attributes:
       path: the directory.
-      positions: how many tokens the model takes at most, by its configuration.
+      positions: the greatest number of tokens that the model accepts according to its configuration.
       tokenizer: a `serving.tokenizer.Tokenizer`.
     """
 
     def __init__(self, path: str | Path) -> None:
-        """Reads the configuration and the tokenizer. ReproError where they are not there, or bring code."""
+        """Reads the configuration and the tokenizer. Raises ReproError if either is missing or needs its own code."""
         self.path = Path(path)
         if not (self.path / "config.json").is_file():
             raise ReproError(f"{path}: expected a directory with config.json, safetensors and a tokenizer")
-        # transformers goes on without what it cannot open, such as a chat template.
+        # transformers silently ignores files that it cannot open, such as a chat template.
         for each in sorted(self.path.iterdir()):
             if not each.is_file() and not each.is_dir():
                 raise ReproError(f"{path}: expected {foreign(each.name)} to be a file")
@@ -88,7 +88,7 @@ class ModelFolder:
                 raise ReproError(
                     f"{path}: {foreign(each.name)}: expected at most {_TEXT_FILE_LIMIT:,} bytes, got {size:,}"
                 )
-        # Nested deeper, or with two meanings, it is refused before a library reads it.
+        # Rejects JSON that is nested too deeply or ambiguous before a library reads it.
         parse(read_regular(self.path / "config.json", LIMIT, follow=True), f"{path}: config.json")
         self._config = self._read(transformers.AutoConfig, "a configuration")
         if getattr(self._config, "quantization_config", None) is not None:
@@ -98,18 +98,18 @@ class ModelFolder:
         positions = getattr(self._config, "max_position_embeddings", None)
         self.positions = positions if isinstance(positions, int) and positions > 0 else _POSITIONS
         tokenizer = self._read(transformers.AutoTokenizer, "a tokenizer")
-        # Without its files transformers makes one that has no words.
+        # Without tokenizer files, transformers creates a tokenizer with an empty vocabulary.
         if not any((self.path / name).is_file() for name in tokenizer.vocab_files_names.values()):
             raise ReproError(f"{path}: expected a tokenizer, such as tokenizer.json")
         self.tokenizer = FolderTokenizer(tokenizer, self._ends())
 
     @cached_property
     def model(self) -> Decoder:
-        """The model in float32, which holds every bf16 and f16 exactly. ReproError where it is not all there."""
+        """The model in f32, which represents bf16 and f16 numbers exactly. Raises ReproError for an incomplete model."""
         stored = self._check_weights()
         self._check_sizes(stored)
         try:
-            # Rotary tables are in no file: PyTorch's would be those of this machine's vector level.
+            # Rotary tables are not in the files; PyTorch would compute them with this machine's vector level.
             with _bounded_modules(len(stored)), DefinedConstruction() as construction:
                 model, report = self._read(
                     transformers.AutoModelForCausalLM,
@@ -119,10 +119,10 @@ class ModelFolder:
                     output_loading_info=True,
                 )
         except ReproError:
-            # transformers says that some shapes differ, and logs which.
+            # The error of transformers does not name the tensors with other shapes; the log does.
             self._check_shapes(stored)
             raise
-        # transformers would draw what is missing, on each machine anew, and leave out what is too much, such as layers.
+        # transformers would initialize missing tensors randomly and ignore unexpected ones, such as layers.
         for kind in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs"):
             if wrong := sorted(map(str, report.get(kind) or ())):
                 raise ReproError(f"{self.path}: {kind.replace('_', ' ')} of the model: {foreign(', '.join(wrong))}")
@@ -133,12 +133,12 @@ class ModelFolder:
                     "another way"
                 )
         for tensor in (*model.parameters(), *model.buffers()):
-            # Those of f32 are the file itself, in which others may write.
+            # f32 tensors map the file, to which other processes may write.
             tensor.data = tensor.data.clone()
         return Decoder(model).eval()
 
     def _check_sizes(self, stored: Mapping[str, tuple[int, ...]]) -> None:
-        """ReproError for a configuration of more layers, or of greater layers, than the files hold."""
+        """Raises ReproError if the configuration has more or larger layers than the files contain."""
         config = self._config.get_text_config()
         extents = [extent for shape in stored.values() for extent in shape]
         bounds = dict.fromkeys(_EXTENTS, 2 * max(extents, default=0))
@@ -152,7 +152,7 @@ class ModelFolder:
                 )
 
     def _check_shapes(self, stored: Mapping[str, tuple[int, ...]]) -> None:
-        """ReproError for the first tensor whose shape is not that of the configuration."""
+        """Raises ReproError for the first tensor whose shape differs from the configuration."""
         with _refusal(f"{self.path}: cannot read a model"), _silence(), _bounded_modules(len(stored)):
             with torch.device("meta"):
                 skeleton = transformers.AutoModelForCausalLM.from_config(copy.deepcopy(self._config))
@@ -165,9 +165,9 @@ class ModelFolder:
                 )
 
     def _check_weights(self) -> dict[str, tuple[int, ...]]:
-        """The shapes of the tensors in the files.
+        """Returns the shapes of the tensors in the files.
 
-        ReproError for weights that are not safetensors of this directory, or whose numbers f32 does not hold.
+        Raises ReproError for weights that are not safetensors of this directory or not representable in f32.
         """
         if getattr(self._config, "transformers_weights", None) is not None:
             raise ReproError(f"{self.path}: expected weights as model.safetensors, config.json names other files")
@@ -190,7 +190,7 @@ class ModelFolder:
                     stored |= {key: tuple(file.get_slice(key).get_shape()) for key in kinds}
             except Exception as error:
                 raise ReproError(f"{self.path}: cannot read a model: {foreign(f'{name}: {error}')}") from None
-            # Masks and positions that old models store are whole numbers.
+            # Masks and positions that old models store are integers.
             for key, kind in kinds.items():
                 if kind not in _EXACT and (kind.startswith("F") or key.endswith(".weight")):
                     raise ReproError(
@@ -199,12 +199,12 @@ class ModelFolder:
         return stored
 
     def check_capacity(self, capacity: int) -> None:
-        """ReproError for more tokens than the model has positions for."""
+        """Raises ReproError if the capacity exceeds the model's number of positions."""
         if capacity > self.positions:
             raise ReproError(f"expected a capacity of at most {self.positions}, got {capacity}")
 
     def _ends(self) -> set[int]:
-        """The tokens behind which an answer ends, by whichever file says so."""
+        """Returns the tokens that end an answer, from all files that define any."""
         found: set[int] = set()
         sources = [self._config]
         if (self.path / "generation_config.json").is_file():
@@ -224,9 +224,8 @@ class ModelFolder:
 
 
 def _computed_tensors(model: torch.nn.Module, stored: Iterable[str]) -> Iterator[tuple[str, torch.Tensor]]:
-    """The buffers of a model that no file gave, and the tensors that its modules have as attributes or in lists, which
-    become constants."""
-    # A file may have an old table for a buffer that is not persistent: it is not loaded.
+    """Yields the buffers that are in no file and the tensors in attributes of modules, which become constants."""
+    # A file may contain an old table for a non-persistent buffer, which transformers does not load.
     persistent = model.state_dict().keys()
     for name, buffer in model.named_buffers():
         if not (name in persistent and _is_stored(name, stored)):
@@ -238,14 +237,14 @@ def _computed_tensors(model: torch.nn.Module, stored: Iterable[str]) -> Iterator
 
 
 def _is_stored(name: str, stored: Iterable[str]) -> bool:
-    """Whether a buffer is in the files, whose names may have more or fewer levels before those of the model."""
+    """Whether a buffer is in the files; either name may have additional leading levels."""
     return any(f".{key}".endswith(f".{name}") or f".{name}".endswith(f".{key}") for key in stored)
 
 
 @contextlib.contextmanager
 def _bounded_modules(stored: int) -> Iterator[None]:
-    """ReproError, by way of `_refusal`, for a model that grows far beyond what `stored` tensors are the weights of."""
-    # Tied weights, and buffers, are modules too; a stored tensor may be split for several parameters.
+    """Raises ReproError, via `_refusal`, if the model has far more modules and parameters than `stored` tensors imply."""
+    # Tied weights and buffers are also modules; a stored tensor may be split into several parameters.
     left = 8 * stored + 256
 
     def count(module: torch.nn.Module, name: str, value: Any) -> None:
@@ -278,19 +277,19 @@ def _bounded_modules(stored: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _refusal(message: str) -> Iterator[None]:
-    """ReproError for whatever the libraries raise on what is in the files: they have no exceptions of their own."""
+    """Converts any exception that a library raises to ReproError: the libraries have no exception types of their own."""
     try:
         yield
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
-        # A panic of Rust is no Exception.
+        # BaseException, because a Rust panic is not an Exception.
         raise ReproError(f"{message}: {foreign(str(error) or type(error).__name__)}") from None
 
 
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
-    """No bars and warnings of transformers: what is wrong is an error of ours."""
+    """Silences progress bars and warnings of transformers: errors are reported as exceptions instead."""
     log = transformers.utils.logging
     level, has_bars = log.get_verbosity(), log.is_progress_bar_enabled()
     log.set_verbosity(log.CRITICAL)
@@ -304,16 +303,16 @@ def _silence() -> Iterator[None]:
 
 
 class FolderTokenizer:
-    """A tokenizer of transformers as the server takes it."""
+    """A tokenizer of transformers with the server's interface."""
 
     def __init__(self, tokenizer: Any, ends: set[int]) -> None:
-        """ReproError for one that draws random numbers."""
+        """Raises ReproError for a tokenizer that draws random numbers."""
         model = getattr(getattr(tokenizer, "backend_tokenizer", None), "model", None)
         options = tokenizer.init_kwargs.get("sp_model_kwargs") or {}
         if getattr(model, "dropout", None) or options.get("enable_sampling"):
             raise ReproError("expected a tokenizer that gives a text the same tokens each time, got one that draws")
         self._encoding = tokenizer
-        # Fast tokenizers refuse to be used by two threads at a time.
+        # A separate copy for decoding, because fast tokenizers do not allow use by two threads at once.
         with _refusal("cannot read a tokenizer"):
             self._decoding = copy.deepcopy(tokenizer)
         own = tokenizer.eos_token_id
@@ -325,24 +324,24 @@ class FolderTokenizer:
             )
 
     def prepare(self) -> None:
-        """Begins to start what conversations need."""
+        """Starts the child process for conversations without waiting for it."""
         if self._template is not None:
             self._template.start()
 
     def encode(self, text: str) -> list[int]:
-        """The tokens of a prompt, with those that the tokenizer puts around one. ReproError where it refuses."""
+        """Returns the tokens of a prompt, including the special tokens around it. Raises ReproError if encoding fails."""
         with _refusal("the tokenizer refuses the text"):
             return _plain(self._encoding.encode(text))
 
     def encode_chat(self, messages: Sequence[dict[str, Any]]) -> list[int]:
-        """The tokens of a conversation. ReproError where the template does not take it."""
+        """Returns the tokens of a conversation. Raises ReproError if the template rejects it."""
         assert self._template is not None
         text = self._template.render(messages)
         with _refusal("the tokenizer refuses the text"):
             return _plain(self._encoding.encode(text, add_special_tokens=False))
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """The text of tokens, without special ones. ReproError where the tokenizer gives none."""
+        """Returns the text of tokens, without special ones. Raises ReproError if decoding fails."""
         with _refusal("the tokenizer refuses the answer"):
             text: str = self._decoding.decode(
                 list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False

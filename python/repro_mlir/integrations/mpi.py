@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Ranks that mpirun starts, by mpi4py (docs/distributed.md)."""
+"""Ranks that mpirun starts, connected by mpi4py (docs/distributed.md)."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from repro_mlir.distributed.transport import Message, Transport
 
 
 def connect(shares: Shares = None, check_share: float = 0.0, shard_optimizer: bool = False) -> Ranks:
-    """The ranks that `mpirun` has started, for `Trainer(..., ranks=...)`.
+    """Returns the ranks that `mpirun` has started, for `Trainer(..., ranks=...)`.
 
-    An exception that ends one process ends all of them; start scripts that leave by `sys.exit` with `-m mpi4py`.
+    An exception that ends one process ends all of them; start scripts that call `sys.exit` with `-m mpi4py`.
 
     Args:
-      shares: how much of the work each rank does, in proportion, the same on every rank. None: equal shares.
-        "measured": by the time that microbatches have taken in the second step.
-      check_share: how much of the work of each rank another one does too, from 0 to 1: a step of which they find
-        different gradients has no result, and the rank that was wrong is named (docs/distributed.md).
-      shard_optimizer: whether each rank has its own part of the optimizer's state, and updates that, as ZeRO-1 does.
+      shares: the relative amount of work of each rank, the same list on every rank. None: equal shares. "measured":
+        from the times of the microbatches in the second step.
+      check_share: the fraction, from 0 to 1, of each rank's work that another rank repeats: a step with different
+        gradients has no result, and the faulty rank is named (docs/distributed.md).
+      shard_optimizer: whether each rank stores and updates its own shard of the optimizer's state, as in ZeRO-1.
     Raises:
-      ReproError: shares that are not valid.
+      ReproError: invalid shares.
     """
     former = sys.excepthook
 
     def abort(*error: Any) -> None:
-        """MPI waits for a process that an exception has ended."""
+        """Ends all processes, because MPI would otherwise wait for a process that an exception has ended."""
         former(*error)
         sys.stderr.flush()
         MPI.COMM_WORLD.Abort(1)
@@ -43,7 +43,7 @@ def connect(shares: Shares = None, check_share: float = 0.0, shard_optimizer: bo
 
 
 class MpiTransport(Transport):
-    """See `Transport`, over all processes of MPI_COMM_WORLD."""
+    """A `Transport` over all processes of MPI_COMM_WORLD."""
 
     def __init__(self) -> None:
         self._world = MPI.COMM_WORLD
@@ -52,6 +52,7 @@ class MpiTransport(Transport):
         self.size = self._world.Get_size()
 
     def start(self, sends: Sequence[Message], receives: Sequence[Message]) -> Callable[[], None]:
+        """Starts the messages and returns a function that waits for them; see `Transport`."""
         try:
             requests = [self._world.Irecv(data, peer) for peer, data in receives if data.size]
             requests += [self._world.Isend(data, peer) for peer, data in sends if data.size]

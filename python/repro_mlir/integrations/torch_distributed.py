@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Ranks that torchrun starts, by torch.distributed (docs/distributed.md)."""
+"""Ranks that torchrun starts, connected by torch.distributed (docs/distributed.md)."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from repro_mlir.distributed.transport import Message, Transport
 
 
 def connect(shares: Shares = None, check_share: float = 0.0, shard_optimizer: bool = False) -> Ranks:
-    """The ranks that `torchrun` has started, for `Trainer(..., ranks=...)`.
+    """Returns the ranks that `torchrun` has started, for `Trainer(..., ranks=...)`.
 
-    The default process group is used where there is one, else made with gloo.
+    The default process group is used if it exists; otherwise it is created with gloo.
 
     Args:
-      shares: how much of the work each rank does, in proportion, the same on every rank. None: equal shares.
-        "measured": by the time that microbatches have taken in the second step.
-      check_share: how much of the work of each rank another one does too, from 0 to 1: a step of which they find
-        different gradients has no result, and the rank that was wrong is named (docs/distributed.md).
-      shard_optimizer: whether each rank has its own part of the optimizer's state, and updates that, as ZeRO-1 does.
+      shares: the relative amount of work of each rank, the same list on every rank. None: equal shares. "measured":
+        from the times of the microbatches in the second step.
+      check_share: the fraction, from 0 to 1, of each rank's work that another rank repeats: a step with different
+        gradients has no result, and the faulty rank is named (docs/distributed.md).
+      shard_optimizer: whether each rank stores and updates its own shard of the optimizer's state, as in ZeRO-1.
     Raises:
-      ReproError: not started by `torchrun`, another backend than gloo, shares that are not valid.
+      ReproError: not started by `torchrun`, a backend other than gloo, or invalid shares.
     """
     return Ranks(TorchTransport(), shares_of(shares), check_share, shard_optimizer)
 
 
 class TorchTransport(Transport):
-    """See `Transport`, over the default process group (gloo)."""
+    """A `Transport` over the default process group (gloo)."""
 
     def __init__(self) -> None:
         if not dist.is_initialized():
@@ -47,6 +47,7 @@ class TorchTransport(Transport):
         self.size = dist.get_world_size()
 
     def start(self, sends: Sequence[Message], receives: Sequence[Message]) -> Callable[[], None]:
+        """Starts the messages and returns a function that waits for them; see `Transport`."""
         try:
             requests = [
                 *(dist.isend(torch.from_numpy(data), peer) for peer, data in sends if data.size),
@@ -58,7 +59,7 @@ class TorchTransport(Transport):
         def wait() -> None:
             try:
                 for request in requests:
-                    # None of a process that is no member of the group.
+                    # Requests are None only in a process outside the group.
                     assert request is not None
                     request.wait()
             except RuntimeError as error:

@@ -34,9 +34,10 @@ class ReproTrainer(transformers.Trainer):
         trainer.train()
 
     Forward, backward, clipping and the optimizer's update are one program, a step of `repro_mlir.Trainer`; the loss of
-    an evaluation and what its metrics read are another one. Data, schedules, logging, callbacks and checkpoints are
-    those of transformers. A checkpoint also has the position of the random numbers, and (Q6) scales of former steps, so
-    that a run which resumes from it goes on with the same bits. What a step cannot honour, the constructor refuses.
+    an evaluation and the outputs that metrics read are another program. transformers handles data, schedules, logging,
+    callbacks and checkpoints. A checkpoint also contains the position of the random numbers and the scales of former
+    steps (Q6), so a run that resumes from it continues with the same bits. The constructor rejects options that a step
+    cannot honour.
     """
 
     def __init__(
@@ -54,13 +55,14 @@ class ReproTrainer(transformers.Trainer):
     ) -> None:
         """
         Args:
-          args, kwargs: as for transformers.Trainer. The seed of the TrainingArguments is that of the random numbers
-            (dropout), and `max_grad_norm` above 0 the `clip_norm` of `repro_mlir.Trainer`.
+          args, kwargs: as for transformers.Trainer. The seed of the TrainingArguments seeds the random numbers
+            (dropout), and `max_grad_norm` above 0 is the `clip_norm` of `repro_mlir.Trainer`.
           target, threads, autocast, exact_digits, precision, attention_block, nonfinite_loss: as for
             `repro_mlir.Trainer`.
-          receipt: as there, of one call of `train`, which finishes it; it cannot be resumed.
+          receipt: as for `repro_mlir.Trainer`; covers one call of `train`, which finishes it, and cannot be resumed.
         Raises:
-          ReproError: an option or callback that a compiled step cannot honour, or not this version of transformers.
+          ReproError: a compiled step cannot honour an option or callback, or this version of transformers is not
+            supported.
         """
         self._options: dict[str, Any] = dict(
             target=target, threads=threads, autocast=autocast, exact_digits=exact_digits, precision=precision,
@@ -80,13 +82,13 @@ class ReproTrainer(transformers.Trainer):
 
     @property
     def compiled(self) -> Trainer:
-        """The trainer of the steps, made for the present model and optimizer: state, program, state hash."""
+        """The trainer of the steps, created for the current model and optimizer: state, program, state hash."""
         optimizer = self.create_optimizer()
         if isinstance(optimizer, AcceleratedOptimizer):
             optimizer = optimizer.optimizer
         if self._compiled is None or self._compiled[0] is not self.model or self._compiled[1] is not optimizer:
             if self.args.activation_checkpointing and getattr(self.model, "_require_grads_hooks", ()):
-                # Hooks for checkpoints that are reentrant, which a step does not have.
+                # Removes the hooks for reentrant checkpoints, which a step does not use.
                 self.model.disable_input_require_grads()
             clip_norm = self.args.max_grad_norm if self.args.max_grad_norm > 0 else None
             trainer = Trainer(self.model, None, optimizer, clip_norm=clip_norm, seed=self.args.seed, **self._options)
@@ -94,7 +96,7 @@ class ReproTrainer(transformers.Trainer):
         return self._compiled[2]
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
-        """As transformers.Trainer's; afterwards the receipt is finished, or, after an exception, left as it is."""
+        """Trains as transformers.Trainer does, then finishes the receipt; an exception leaves the receipt unfinished."""
         with ExitStack() as stack:
             stack.push(self._end_receipt)
             return super().train(*args, **kwargs)
@@ -106,13 +108,15 @@ class ReproTrainer(transformers.Trainer):
             self._compiled[2].__exit__(kind, error, traceback)
 
     def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None) -> Any:
+        """Creates the scheduler and disables the optimizer's `step`, because the compiled step updates the parameters."""
         if isinstance(self.optimizer, AcceleratedOptimizer):
-            # Before the scheduler wraps it, and on accelerate's object alone: the program is captured from the other.
+            # Must run before the scheduler wraps `step`, and only on accelerate's object: the program is captured from
+            # the inner optimizer.
             self.optimizer.step = MethodType(_step_is_taken, self.optimizer)
         return super().create_scheduler(num_training_steps, optimizer)
 
     def training_step(self, model: torch.nn.Module, inputs: Any, num_items_in_batch: Any = None) -> torch.Tensor:
-        """The whole step, the optimizer's update included; gives the loss."""
+        """Runs the entire step, including the optimizer's update, and returns the loss."""
         if model is not self.model:
             raise ReproError(f"expected the model itself, got it wrapped in a {type(model).__name__}")
         model.train()
@@ -132,7 +136,7 @@ class ReproTrainer(transformers.Trainer):
         return self._gradient_norm
 
     def prediction_step(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """Of a batch with labels a compiled evaluation; without, where there is no loss, transformers' own."""
+        """Evaluates a batch with a compiled program if it has a loss; otherwise uses transformers' own method."""
         labels = self.label_names
         asked = inputs.get("return_loss")
         has_loss = bool(self.can_return_loss if asked is None else asked)
@@ -144,6 +148,7 @@ class ReproTrainer(transformers.Trainer):
         return self.compiled.evaluate(batch, returns=("outputs",)).outputs
 
     def save_model(self, *args: Any, **kwargs: Any) -> None:
+        """Saves the model after copying the compiled state back to it."""
         if self._compiled is not None:
             self._compiled[2].bring_back()
         super().save_model(*args, **kwargs)
@@ -159,7 +164,7 @@ class ReproTrainer(transformers.Trainer):
         super()._load_rng_state(checkpoint)
         path = Path(checkpoint or "") / _STATE
         if checkpoint is None or not path.exists():
-            # transformers.Trainer wrote it: our random numbers begin here.
+            # transformers.Trainer wrote this checkpoint, so our random numbers start here.
             return
         state = load(read_regular(path, LIMIT), str(path))
         if not isinstance(state, dict):
@@ -167,16 +172,17 @@ class ReproTrainer(transformers.Trainer):
         if (own := path.with_name(_OWN)).exists():
             state |= load_own_entries(own)
         trainer = self.compiled
-        # transformers has loaded both.
+        # transformers has already loaded the model and the optimizer.
         trainer.load_state_dict({**state, "model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()})
 
     def add_callback(self, callback: Any) -> None:
+        """Adds a callback. Raises ReproError if a compiled step cannot honour it."""
         _check_callback(callback if isinstance(callback, type) else type(callback))
         super().add_callback(callback)
 
 
 def _step_is_taken(optimizer: AcceleratedOptimizer, closure: Any = None) -> None:
-    """What the loop of transformers calls after `training_step`, which has updated the parameters."""
+    """Does nothing: transformers' loop calls it after `training_step`, which has already updated the parameters."""
 
 
 def _check_callback(kind: type) -> None:
@@ -188,7 +194,7 @@ def _check_callback(kind: type) -> None:
 
 
 def _refused(trainer: transformers.Trainer) -> Iterator[str]:
-    """Why a step cannot honour what a trainer was given."""
+    """Yields the reasons why a step cannot honour the options of a trainer."""
     args = trainer.args
     own = transformers.Trainer
     one_model = "a step is a program of one process with the whole model"

@@ -25,8 +25,7 @@ _PLATFORM = "tpu"
 
 
 def capture_function(function: Callable[..., Any], arguments: Sequence[Any], state: int) -> ImportedProgram[Captured]:
-    """Captures a function as `programs.import_function` does. Raises CaptureError if JAX or a program cannot express
-    it."""
+    """Captures a function as `programs.import_function` does. Raises CaptureError (see the message)."""
     require_default_environment()
     if not callable(function):
         raise CaptureError(f"expected a function, got a {type(function).__name__}")

@@ -29,6 +29,7 @@ def import_function(
     function: Pure, state: Mapping[str, Any], inputs: Mapping[str, Any], seed: int | None
 ) -> ImportedProgram[Any]:
     """Captures a function; see `Backend.import_function`."""
+
     def traced(variables: dict[str, torch.Tensor], batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         # Copies, because this backend's optimizers write to the tensors of variables and losses write to sample
         # weights.
@@ -85,8 +86,7 @@ def _detached(value: Any) -> Any:
 
 @contextlib.contextmanager
 def _without_generators() -> Iterator[None]:
-    """Stops Keras' random functions from drawing from PyTorch's generators: a program has its own random numbers (R1).
-    """
+    """Stops Keras' random functions from drawing from PyTorch's generators: a program has its own random numbers (R1)."""
 
     def advance(seed: Any) -> None:
         keras_random.draw_seed(seed)

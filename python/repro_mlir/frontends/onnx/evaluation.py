@@ -58,8 +58,7 @@ class Evaluation:
     """One run of a model's graph."""
 
     def __init__(self, model: onnx.ModelProto, origins: dict[int, str]) -> None:
-        """Prepares a run; `origins` receives each node's name, keyed by the id of the object whose method runs the
-        node."""
+        """Prepares a run; `origins` receives the name of each node, keyed by the id of its `_Running` object."""
         self._functions = {(each.domain, each.name): each for each in model.functions}
         self._versions = versions_of(model.opset_import)
         self._origins = origins

@@ -45,8 +45,7 @@ def dtype_of(element: int) -> torch.dtype:
 
 
 def to_torch(tensor: onnx.TensorProto) -> torch.Tensor:
-    """Copies a tensor to PyTorch. Raises OnnxError for an unsupported element type or data that does not match the
-    shape."""
+    """Copies a tensor to PyTorch. Raises OnnxError for an unsupported element type or data of another size."""
     try:
         dtype = dtype_of(tensor.data_type)
     except OnnxError as error:
