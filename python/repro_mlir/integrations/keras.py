@@ -127,7 +127,7 @@ class _Steps:
         return self._run([variable.value for variable in variables], data[0])
 
     def _on_values(self, state: Sequence[Sequence[Any]], iterator: Iterator[Any]) -> Any:
-        """The step that the loop of Keras' JAX trainer calls; during the loop, the variables themselves have no values."""
+        """The step that the loop of Keras' JAX trainer calls; during the loop, the variables have no values."""
         batch = next(iterator)
         values = [*itertools.chain(*state)]
         try:

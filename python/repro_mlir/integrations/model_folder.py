@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Reads a directory with a transformers model and its tokenizer, without the hub and without running the model's code."""
+"""Reads a directory with a transformers model and its tokenizer, without the hub or code of the model."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class ModelFolder:
 
     @cached_property
     def model(self) -> Decoder:
-        """The model in f32, which represents bf16 and f16 numbers exactly. Raises ReproError for an incomplete model."""
+        """The model in f32, which represents bf16 and f16 numbers exactly. Raises ReproError if it is incomplete."""
         stored = self._check_weights()
         self._check_sizes(stored)
         try:
@@ -243,7 +243,7 @@ def _is_stored(name: str, stored: Iterable[str]) -> bool:
 
 @contextlib.contextmanager
 def _bounded_modules(stored: int) -> Iterator[None]:
-    """Raises ReproError, via `_refusal`, if the model has far more modules and parameters than `stored` tensors imply."""
+    """Raises ReproError, via `_refusal`, if the model has far more modules and parameters than `stored` implies."""
     # Tied weights and buffers are also modules; a stored tensor may be split into several parameters.
     left = 8 * stored + 256
 
@@ -277,7 +277,7 @@ def _bounded_modules(stored: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _refusal(message: str) -> Iterator[None]:
-    """Converts any exception that a library raises to ReproError: the libraries have no exception types of their own."""
+    """Converts any exception to ReproError, because the libraries have no exception types of their own."""
     try:
         yield
     except (KeyboardInterrupt, SystemExit):
@@ -329,7 +329,7 @@ class FolderTokenizer:
             self._template.start()
 
     def encode(self, text: str) -> list[int]:
-        """Returns the tokens of a prompt, including the special tokens around it. Raises ReproError if encoding fails."""
+        """Returns the tokens of a prompt and the special tokens around it. Raises ReproError if encoding fails."""
         with _refusal("the tokenizer refuses the text"):
             return _plain(self._encoding.encode(text))
 

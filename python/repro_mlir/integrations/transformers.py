@@ -96,7 +96,7 @@ class ReproTrainer(transformers.Trainer):
         return self._compiled[2]
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
-        """Trains as transformers.Trainer does, then finishes the receipt; an exception leaves the receipt unfinished."""
+        """Trains as transformers.Trainer does, then finishes the receipt; an exception leaves it unfinished."""
         with ExitStack() as stack:
             stack.push(self._end_receipt)
             return super().train(*args, **kwargs)
@@ -108,7 +108,7 @@ class ReproTrainer(transformers.Trainer):
             self._compiled[2].__exit__(kind, error, traceback)
 
     def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None) -> Any:
-        """Creates the scheduler and disables the optimizer's `step`, because the compiled step updates the parameters."""
+        """Creates the scheduler and disables the optimizer's `step`: the compiled step updates the parameters."""
         if isinstance(self.optimizer, AcceleratedOptimizer):
             # Must run before the scheduler wraps `step`, and only on accelerate's object: the program is captured from
             # the inner optimizer.

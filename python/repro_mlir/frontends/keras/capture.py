@@ -32,7 +32,7 @@ class Imported:
     _outputs: Any = field(repr=False)
 
     def read_inputs(self, arguments: Mapping[str, Any]) -> list[np.ndarray]:
-        """Converts the arguments to the inputs of a step. Raises ReproError if they differ from the captured arguments."""
+        """Converts the arguments to the inputs of a step. Raises ReproError if they differ from the captured ones."""
         return backend().read_inputs(self.program, _leaves("batch", arguments))
 
     def outputs_of(self, values: Mapping[str, np.ndarray]) -> Any:

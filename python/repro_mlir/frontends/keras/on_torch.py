@@ -86,7 +86,7 @@ def _detached(value: Any) -> Any:
 
 @contextlib.contextmanager
 def _without_generators() -> Iterator[None]:
-    """Stops Keras' random functions from drawing from PyTorch's generators: a program has its own random numbers (R1)."""
+    """Stops Keras' random functions from using PyTorch's generators: a program has its own random numbers (R1)."""
 
     def advance(seed: Any) -> None:
         keras_random.draw_seed(seed)

@@ -86,7 +86,7 @@ class Call:
         run_graph: Callable[[onnx.GraphProto, Sequence[Value]], list[Value]],
         spend: Callable[[int], None],
     ) -> None:
-        """Wraps a node; `spend` counts operations whose number a shape determines, and raises OnnxError for too many."""
+        """Wraps a node; `spend` counts operations whose number a shape determines; raises OnnxError for too many."""
         self.node = node
         self.inputs = inputs
         self.run_graph = run_graph
