@@ -18,7 +18,7 @@ _ATTENTION = "repro_causal"
 """The name under which our attention is registered with transformers."""
 
 _EXPERTS = "batched_mm"
-"""The implementation of a mixture of experts: one batched product of each token with the weights of its experts."""
+"""The implementation of a mixture of experts: a batched product multiplies each token by the weights of its experts."""
 
 _TRIED = 8
 """The number of tokens in the trial run of a model."""

@@ -29,7 +29,7 @@ def import_function(function: Callable[..., Any], *arguments: Any, state: int = 
       arguments: pytrees of JAX or NumPy arrays or numbers. Only the values of the initial state matter.
       state: the number of leading arguments that are state. The function then returns a tuple that starts with their
         new values, each with the structure, shapes and element types of the argument; each step starts from the state
-        of the step before. 0: there is no state, and all results are outputs.
+        of the step before. 0: the program has no state, and all results are outputs.
     Returns:
       the program. A tensor's name is that of the argument or result, then the path in it: `params.dense.kernel`.
     Raises:

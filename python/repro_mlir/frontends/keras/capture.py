@@ -53,7 +53,7 @@ def import_function(
         first argument is the scope that it runs in, which provides `gradients`.
       state: the variables, each once, with their values.
       arguments: tensors of the backend or arrays, in tuples, lists and dicts; None stays None.
-      seed: the initial seed of the random numbers on PyTorch, 0 by default; on JAX there is no seed.
+      seed: the initial seed of the random numbers on PyTorch, 0 by default; on JAX it must be None.
     Raises:
       ReproError: the function cannot be captured (see the message).
     """

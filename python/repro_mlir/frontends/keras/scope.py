@@ -16,8 +16,9 @@ from repro_mlir.frontends.keras.errors import CaptureError
 
 
 class Scope(keras.StatelessScope):
-    """A scope in which variables have traced values; reading a variable without one is an error, because its value
-    would become a constant.
+    """A scope in which variables have traced values.
+
+    Reading a variable without one is an error, because its value would become a constant.
 
     Args:
       values: pairs of a variable and its value.

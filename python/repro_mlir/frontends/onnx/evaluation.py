@@ -58,7 +58,7 @@ class Evaluation:
     """One run of a model's graph."""
 
     def __init__(self, model: onnx.ModelProto, origins: dict[int, str]) -> None:
-        """Prepares a run; `origins` receives the name of each node, keyed by the id of its `_Running` object."""
+        """Prepares a run; `origins` receives the node names, keyed by the ids of their `_Running` objects."""
         self._functions = {(each.domain, each.name): each for each in model.functions}
         self._versions = versions_of(model.opset_import)
         self._origins = origins
@@ -206,7 +206,7 @@ def name_of(node: onnx.NodeProto, number: int) -> str:
 
 
 def versions_of(imports: Sequence[onnx.OperatorSetIdProto]) -> dict[str, int]:
-    """Returns the operator version of each domain."""
+    """Returns the operator version per domain."""
     return {"" if each.domain in OWN_DOMAINS else each.domain: each.version for each in imports}
 
 

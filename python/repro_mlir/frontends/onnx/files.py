@@ -21,8 +21,7 @@ def read_model(path: str | os.PathLike[str]) -> onnx.ModelProto:
     """Reads the model in a file, including its external tensors.
 
     Raises:
-      ReproError: the file cannot be read, is not an ONNX model or is too large, or a tensor is outside the file's
-          folder.
+      ReproError: the file cannot be read, is too large or not an ONNX model, or a tensor is outside its folder.
     """
     path = Path(path)
     model = onnx.ModelProto()

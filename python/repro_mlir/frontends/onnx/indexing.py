@@ -115,7 +115,7 @@ def _non_zero(call: Call) -> torch.Tensor:
 
 
 def _tensor_scatter(call: Call) -> torch.Tensor:
-    """Writes an update at a position of each sequence in a cache."""
+    """Writes one update per sequence at a position in a cache."""
     cache, update = call.tensor(0), call.tensor(1)
     axis = axis_of(call.attribute("axis", -2), cache.dim())
     extent, count = cache.shape[axis], update.shape[axis]

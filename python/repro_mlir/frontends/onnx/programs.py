@@ -40,7 +40,7 @@ def load(
 
     Args:
       model: the path of a file, whose tensors may be in external files next to it, or a model with all of its tensors.
-      sizes: the extent of each named dimension of the inputs.
+      sizes: the extents of the named dimensions of the inputs.
       inputs: example inputs by name: the program has their shapes where the model leaves shapes open.
       constants: fixed inputs by name: the program contains their values instead of these inputs. An input from which
         shapes are computed must be fixed.

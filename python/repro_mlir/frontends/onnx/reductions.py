@@ -19,7 +19,7 @@ _Reduction = Callable[[torch.Tensor, list[int], bool], torch.Tensor]
 
 
 def _reduction(function: _Reduction, one: Callable[[torch.Tensor], torch.Tensor] = lambda x: x) -> Operator:
-    """Returns a reduction operator; `one` is applied to each element if there are no axes to reduce."""
+    """Returns a reduction operator; `one` is applied to each element if the list of axes is empty."""
 
     def run(call: Call) -> torch.Tensor:
         x, axes = call.tensor(), call.numbers(1, "axes")

@@ -49,7 +49,7 @@ class _Axis:
     region: tuple[float, float] | None = None
 
     def coordinates(self, mode: str) -> list[float]:
-        """Returns the input position of each output element."""
+        """Returns the input position for each output element."""
         if mode != "tf_crop_and_resize":
             return [_COORDINATES[mode](x, self.scale, self.extent, self.count) for x in range(self.count)]
         if self.region is None:

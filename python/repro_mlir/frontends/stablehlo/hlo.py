@@ -67,8 +67,7 @@ def lower_hlo(
       module: an HloModuleProto with the names of nodes as its metadata.
       parameters: one entry for each HLO parameter.
       outputs: names of the results that are not new values of parameters.
-      place_of_node: returns the user's source line for a node of the framework's graph; raises KeyError for an unknown
-          node.
+      place_of_node: returns the user's source line of a node in the framework's graph; KeyError for an unknown node.
     Raises:
       CaptureError: as `lower`; the module's parameters and results do not match the arguments.
     """
@@ -172,7 +171,7 @@ def _place(module: ir.Module, place_of_node: Callable[[str], Place | None]) -> N
 
 
 def _location(text: str, place_of_node: Callable[[str], Place | None]) -> ir.Location:
-    # The first quoted name is the metadata's, or the instruction's if there is no metadata.
+    # The first quoted name is the metadata's, or the instruction's if the metadata is missing.
     parts = text.split('"')
     try:
         place = place_of_node(parts[1])

@@ -32,8 +32,7 @@ from repro_mlir.frontends.stablehlo.control import inline
 from repro_mlir.frontends.stablehlo.errors import NODE, CaptureError, error_at, node_of, place_of
 from repro_mlir.frontends.stablehlo.rules import apply
 
-# No canonicalization here: its folders would evaluate elementary functions that the import has not replaced yet (S5)
-# with the host's libm.
+# No canonicalization: its folders would evaluate functions that the import has not replaced (S5) with the host's libm.
 _EXPAND = "builtin.module(func.func(chlo-legalize-to-stablehlo))"
 _LOWER = "builtin.module(stablehlo-legalize-to-linalg)"
 _IMPORTED = {"arith", "builtin", "func", "linalg", "math", "repro", "tensor"}
@@ -48,7 +47,7 @@ def lower(source: str, num_state: int, arguments: Sequence[str], results: Sequen
     Args:
       source: StableHLO, with locations.
       num_state: the number of leading arguments and results that are state.
-      arguments, results: the `repro.name` of each argument and result.
+      arguments, results: the `repro.name` per argument and per result.
     Returns:
       a module with one `func.func @main`, in syntax that LLVM 22 parses.
     Raises:
@@ -135,7 +134,7 @@ def _require_imported(module: ir.Module) -> None:
 
 
 def _keep_lines(module: ir.Module) -> None:
-    """Reduces each location to the user's source line, or to the node if there is no line."""
+    """Reduces each location to the user's source line, or to the node if the line is unknown."""
     known: dict[str, ir.Location] = {}
     for operation in collect(module):
         text = str(operation.location)

@@ -35,7 +35,7 @@ class _Features:
         return emit.broadcast(value, self.shape, [self.feature])
 
     def total(self, value: ir.Value) -> ir.Value:
-        """Returns the sum of the elements of each feature."""
+        """Returns the sum of the elements per feature."""
         scalar = emit.tensor([], self.element)
         made = hlo.ReduceOp(
             [emit.tensor([self.shape[self.feature]], self.element)],

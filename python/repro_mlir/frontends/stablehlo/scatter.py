@@ -105,8 +105,8 @@ class _Windows:
         )
 
     def points(self, indices: ir.Value, updates: ir.Value) -> tuple[ir.Value, ir.Value]:
-        """Returns indices [n, k] over the indexed dimensions and updates [n, ...] over the others, one row per position
-        of each window in the indexed dimensions; the first index of a dropped update is the extent."""
+        """Returns indices [n, k] over the indexed dimensions and updates [n, ...] over the others, one row per window
+        and position in the indexed dimensions; the first index of a dropped update is the extent."""
         extents = emit.shape_of(updates)
         batch = [extents[dim] for dim in self.batch_dims]
         spread = [dim for dim in self.indexed if self.window_dims[dim] is not None]
@@ -137,7 +137,7 @@ class _Windows:
         return emit.concatenate(columns, 1), emit.reshape(moved, [emit.size(points), *filled])
 
     def _start(self, indices: ir.Value, batch: list[int], dim: int) -> ir.Value | None:
-        """Returns the start of each window in a dimension, i64 with the batch's shape; None means 0."""
+        """Returns the start per window in a dimension, i64 with the batch's shape; None means 0."""
         along, position = self.batching[dim], self.starts[dim]
         if along is not None:
             return emit.iota(batch, along)

@@ -46,7 +46,7 @@ class Captured:
       state: the tensors of the state.
       inputs: the tensors of the arguments.
       outputs: the tensors of the results.
-      variables: the variable of each state tensor.
+      variables: the variable for each state tensor.
     """
 
     state: tuple[TensorType, ...]

@@ -64,7 +64,7 @@ def import_saved_model(
     Args:
       path: the directory.
       signature: the name of the signature; by default `serving_default`, or the only one.
-      sizes: the extent of each open dimension of the signature, keyed by `<input>.<dimension>`: `{"x.0": 32}`.
+      sizes: the extents of the signature's open dimensions, keyed by `<input>.<dimension>`: `{"x.0": 32}`.
     Raises:
       ReproError: TensorFlow is not installed or cannot read the model; a signature or an extent is missing; the model
         cannot be captured (the message names the node).

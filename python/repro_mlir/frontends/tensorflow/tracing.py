@@ -95,7 +95,7 @@ def _spec(leaf: Any, name: str) -> tf.TensorSpec:
 
 
 def _parameters(traced: Any, names: Sequence[str]) -> tuple[tuple[tf.Variable, ...], list[Parameter]]:
-    """Returns the state variables and the role of each parameter: the arguments, then the captured tensors."""
+    """Returns the state variables and the roles of the parameters: the arguments, then the captured tensors."""
     known = {id(variable.handle): variable for variable in traced.variables}
     variables: list[tf.Variable] = []
     parameters = [Parameter(name) for name in names]
@@ -131,8 +131,7 @@ def _hlo(jitted: Any, specs: Any, nodes: Nodes) -> bytes:
 
 def _export(jitted: Any, specs: Any) -> bytes:
     with _unfolded(), warnings.catch_warnings():
-        # Suppresses a warning about the device name; without the name, TensorFlow would draw a random number to find a
-        # device.
+        # Suppresses a warning about device_name; without a name, TensorFlow would find a device by a random number.
         warnings.simplefilter("ignore")
         return jitted.experimental_get_compiler_ir(*specs)(stage="hlo_serialized", device_name=_DEVICE)
 
