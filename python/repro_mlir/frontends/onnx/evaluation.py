@@ -271,7 +271,7 @@ def _is_exact(call: Call) -> bool:
 
 
 def _is_conversion(given: Any, result: Any) -> bool:
-    """Whether the integers match (S3): outside the integer range, PyTorch's result depends on the machine."""
+    """Whether converted integers match (S3): beyond their range, PyTorch's result depends on the machine."""
     if not isinstance(given, torch.Tensor) or not given.is_floating_point() or result.is_floating_point():
         return True
     return result.dtype is torch.bool or bool((result.double() == given.double().trunc()).all())

@@ -20,8 +20,8 @@ from repro_mlir.program.entry_point import entry_point
 def lower_module(data: bytes) -> str:
     """Lowers a module as `lower` does; the entry point is main or the only public function.
 
-    Without `repro.num_state`, the module has no state; an argument or result without `repro.name` is named `arg0` or `result0`
-    by its number.
+    Without `repro.num_state`, the module has no state; an argument or result without `repro.name` is named `arg0` or
+    `result0` by its number.
 
     Args:
       data: MLIR text, or a portable artifact of StableHLO (VHLO bytecode).
