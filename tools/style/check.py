@@ -38,8 +38,8 @@ FOREIGN = {
 PLAIN = tuple(
     f"python/repro_mlir/{room}"
     for room in (
-        *("audit/", "base/", "compilation/", "frontends/torch/", "generation/", "gradient_compression/", "precision/"),
-        *("program/", "reference/", "sandbox", "serving/"),
+        *("audit/", "base/", "compilation/", "generation/", "gradient_compression/", "precision/"),
+        *("frontends/", "integrations/", "program/", "reference/", "sandbox", "serving/"),
     )
 )
 # What docs/style.md forbids, and what to write.
