@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What launches, or parts of a step, take their time for."""
+"""Attributes the time of a launch, or of another part of a step, to causes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 
 def added_causes(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """Seconds by cause of all parts, as launches, of the seconds by cause of each."""
+    """Adds up the seconds of several parts, such as launches, by cause."""
     found: dict[str, float] = {}
     for part in parts:
         for cause, seconds in part.items():

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What no code of a machine exceeds."""
+"""The upper limits of a machine's performance."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class Ceilings:
     """The horizontal and the slanted lines of a roofline.
 
     Attributes:
-      arithmetic: operations per second by what makes them.
-      bandwidth: bytes per second by the level of memory that they come from.
+      arithmetic: operations per second by the unit that performs them.
+      bandwidth: bytes per second by the memory level that supplies them.
     """
 
     arithmetic: dict[str, float]

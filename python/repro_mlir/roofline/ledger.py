@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Launches that were measured, beside what is predicted of them."""
+"""Compares measured launches with their predictions."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from typing import Protocol
 
 
 class PredictedLaunch(Protocol):
-    """A launch of a CPU or a GPU."""
+    """The predicted time of a launch on a CPU or a GPU."""
 
     @property
     def seconds(self) -> float:
-        """How long it takes."""
+        """The duration of the launch."""
 
     @property
     def causes(self) -> dict[str, float]:
-        """What it takes its time for."""
+        """Seconds by cause."""
 
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """A launch: what is predicted and what was measured.
+    """The prediction and the measurement of one launch.
 
     Attributes:
-      predicted: by cause.
-      seconds: what was measured.
-      counts: what was counted of it, by the name of the event.
+      predicted: the prediction, with seconds by cause.
+      seconds: the measured time.
+      counts: hardware and kernel event counts of the launch, by event name.
     """
 
     predicted: PredictedLaunch
@@ -38,17 +38,17 @@ class LedgerEntry:
 
     @property
     def unknown(self) -> float:
-        """Seconds that no cause explains; below 0 where a launch is faster than predicted."""
+        """Seconds that no cause explains; negative if the launch is faster than predicted."""
         return self.seconds - self.predicted.seconds
 
 
 def unsigned_unknown(entries: Iterable[LedgerEntry]) -> float:
-    """Seconds that no cause explains, of all launches without their signs: too much and too little both count."""
+    """The sum of the absolute unexplained seconds of all launches, so that errors of opposite sign do not cancel."""
     return sum(abs(each.unknown) for each in entries)
 
 
 def median_error(entries: Iterable[LedgerEntry]) -> float:
-    """The median of the error of the prediction as a part of what was measured, each launch counted by its time."""
+    """The median of the prediction's relative error, with each launch weighted by its measured time."""
     errors = sorted((abs(each.unknown) / each.seconds, each.seconds) for each in entries if each.seconds)
     half, passed = sum(seconds for _, seconds in errors) / 2, 0.0
     for error, seconds in errors:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""How much memory a compiled step takes."""
+"""The memory requirement of a compiled step."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ _LINE = 64
 
 
 def memory_of(plan: Plan, threads: int) -> dict[str, int]:
-    """Bytes that a step takes, by the spaces of buffers (docs/plan.md); on a CPU also `scratch`, of the
-    threads together, as lib/Runtime/Executor.cpp allocates it."""
+    """The bytes that a step allocates, by buffer space (docs/plan.md).
+
+    On a CPU the result also has `scratch`, the total of all threads, as lib/Runtime/Executor.cpp allocates it.
+    """
     found: Counter[str] = Counter()
     for (space, _), size in plan.sizes().items():
         found[space] += size

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Predictions, by the kind of the machine."""
+"""Predicts a step on a CPU or a GPU, depending on the type of the machine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def read_code(source: Program | Bundle, machine: Accelerator) -> GpuCode: ...
 @overload
 def read_code(source: Program | Bundle, machine: CpuMachine | Accelerator) -> Code | GpuCode: ...
 def read_code(source: Program | Bundle, machine: CpuMachine | Accelerator) -> Code | GpuCode:
-    """Compiles a program for a machine and looks at the code; that of a bundle for GPUs is there.
+    """Compiles a program for a machine and analyzes the code; for GPUs a bundle's code is analyzed as it is.
 
     Raises:
       ReproError: an error of the compiler or of llvm-mca, a bundle without code for the machine, a machine that runs no
@@ -38,14 +38,15 @@ def read_code(source: Program | Bundle, machine: CpuMachine | Accelerator) -> Co
 
 
 class Codes:
-    """The code of a program, read once for all machines of the same level or architecture and execution units."""
+    """Caches the code of a program, which machines of equal level or architecture and execution units share."""
 
     def __init__(self, source: Program | Bundle) -> None:
+        """Keeps the program or bundle; code is read on demand."""
         self._source = source
         self._found: dict[tuple[object, ...], Code | GpuCode] = {}
 
     def read(self, machine: CpuMachine | Accelerator) -> Code | GpuCode:
-        """As `read_code`."""
+        """Returns the code for a machine; see `read_code`."""
         units = UNITS if isinstance(machine, CpuMachine) else ("architecture",)
         key = tuple(getattr(machine, unit) for unit in units)
         if key not in self._found:
@@ -54,10 +55,10 @@ class Codes:
 
 
 def threads_of(machines: Iterable[CpuMachine | Accelerator], threads: int) -> list[int]:
-    """The threads of a step on each machine: `threads` on CPUs, 1 on others.
+    """The number of threads of a step on each machine: `threads` on CPUs, 1 on accelerators.
 
     Raises:
-      ReproError: more threads than a CPU has cores, or more than one and no CPU.
+      ReproError: `threads` exceeds the cores of a CPU, or is more than 1 and no machine is a CPU.
     """
     machines = list(machines)
     for machine in machines:
@@ -80,13 +81,13 @@ def predict(
 def predict(
     code: Code | GpuCode, machine: CpuMachine | Accelerator, threads: int = 1
 ) -> StepPrediction | GpuStepPrediction:
-    """The time of a step like all others: caches hold what the step before has left there.
+    """Predicts the time of a step in steady state, with the caches as the previous step left them.
 
     Args:
-      threads: of a CPU, from 1 to its cores.
+      threads: for a CPU, from 1 to its number of cores.
     Raises:
-      ReproError: another number of threads; a machine of another kind, level, architecture or other execution units
-        than the code is for; a GPU that has no room for a block.
+      ReproError: `threads` is out of range; the type, level, architecture or execution units of the machine differ from
+        those that the code was read for; or a block does not fit the GPU.
     """
     if isinstance(code, Code) and isinstance(machine, CpuMachine):
         return predict_cpu(code, machine, threads)

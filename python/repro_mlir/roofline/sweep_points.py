@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""One step on many machines: those of files with all combinations of other numbers."""
+"""Predicts a step on many machines: each machine file with all combinations of changed parameters."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from repro_mlir.roofline.machines import Accelerator, CpuMachine
 from repro_mlir.roofline.prediction import Codes, predict, threads_of
 
 POINTS = 4096
-"""How many points a sweep has at most."""
+"""The maximum number of points of a sweep."""
 
 
 @dataclass(frozen=True)
 class SweepPoint:
-    """A step on a machine with other numbers.
+    """The prediction of one step on one machine with changed parameters.
 
     Attributes:
-      program: its name among those of the sweep.
+      program: its name among the programs of the sweep.
       machine: the name of the machine.
-      given: what was set, by name, as it was written.
-      numbers: the numbers that the machine then has.
-      seconds: of the step.
+      given: the changed parameters by name, as the caller wrote them.
+      numbers: the resulting values of these parameters.
+      seconds: the time of the step.
       causes: seconds by cause.
-      calls: routines whose time is not in it.
+      calls: routines whose time `seconds` does not include.
     """
 
     program: str
@@ -45,14 +45,14 @@ class SweepPoint:
 
 
 Values = Mapping[str, Sequence[str]]
-"""By attribute of a machine, numbers or factors as `CpuMachine.with_changes` takes them."""
+"""Numbers or factors by machine attribute, in the syntax of `CpuMachine.with_changes`."""
 
 
 def count_points(machines: Sequence[tuple[CpuMachine | Accelerator, Values]], programs: int = 1) -> int:
-    """How many points a sweep has.
+    """Returns the number of points of a sweep.
 
     Raises:
-      ReproError: more than `POINTS`, or a number of a machine without a value.
+      ReproError: more than `POINTS` points, or an attribute without values.
     """
     for machine, values in machines:
         for name, texts in values.items():
@@ -69,15 +69,15 @@ def sweep(
     machines: Sequence[tuple[CpuMachine | Accelerator, Values]],
     threads: int = 1,
 ) -> list[SweepPoint]:
-    """The time of each program's step on each machine with each combination of values.
+    """Predicts the step of each program on each machine with each combination of values.
 
     A program is compiled once for machines with the same level or architecture and execution units.
 
     Args:
-      machines: each with what is set of it.
-      threads: of CPUs, from 1 to the cores of each.
+      machines: each machine with the values of its changed attributes.
+      threads: for CPUs, from 1 to the number of cores of each.
     Raises:
-      ReproError: more than `POINTS` points; else as `predict` and `read_code`.
+      ReproError: more than `POINTS` points, or an error of `predict` or `read_code`.
     """
     count_points(machines, len(programs))
     asked = [

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""How much is touched until the same bytes are touched again, which says what a cache of any size holds."""
+"""Computes reuse distances: the bytes touched between two touches of the same data, which determine cache hits."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# Where a mean from 0 to 1 is computed, and by which weights: Gauss-Legendre.
+# Gauss-Legendre quadrature on the interval from 0 to 1.
 _POINTS, _WEIGHTS = (each / 2 for each in np.polynomial.legendre.leggauss(6))
 _POINTS += 0.5
-# Half-lives after which nothing is left.
+# The number of half-lives after which a cache keeps nothing.
 _LONG = 30.0
 
 Access = tuple[str, int, int, int, bool, bool]
@@ -24,12 +24,12 @@ Access = tuple[str, int, int, int, bool, bool]
 
 @dataclass(frozen=True)
 class Touch:
-    """Bytes that a launch reads or writes, from the first to the last.
+    """A contiguous range of bytes that a launch reads or writes.
 
     Attributes:
-      space, number: what they are part of (docs/plan.md).
+      space, number: the buffer that contains the bytes (docs/plan.md).
       offset, size: in bytes.
-      times: how often each passes where no cache holds it: twice where it is fetched, and written back.
+      times: the transfers of each byte on a cache miss: 2 if it is both fetched and written back.
     """
 
     space: str
@@ -40,10 +40,10 @@ class Touch:
 
 
 def touches_of(accesses: Iterable[Access], *, fetches_written: bool) -> list[Touch]:
-    """What a launch touches. Buffers that are the same bytes are one; each is touched once.
+    """Returns the touches of a launch; several buffers at the same bytes are one touch.
 
     Args:
-      fetches_written: whether caches fetch what is only written, too, as those of CPUs do.
+      fetches_written: whether caches also fetch lines that are only written, as the caches of CPUs do.
     """
     found: dict[tuple[str, int, int, int], tuple[bool, bool]] = {}
     for space, number, offset, size, reads, writes in accesses:
@@ -58,14 +58,14 @@ def touches_of(accesses: Iterable[Access], *, fetches_written: bool) -> list[Tou
 
 @dataclass(frozen=True, eq=False)
 class Reuse:
-    """The touches of a step like all others, in pieces.
+    """The reuse distances of a step in steady state, by piece of the touched ranges.
 
     Attributes:
-      launches: how many the step has.
-      launch, passing: of each piece its launch, and its bytes as often as they pass.
-      distance: how many bytes a cache that drops what was used least recently needs to hold it still: the different
-        ones touched since its last touch, and its own.
-      ago: how many launches before this one that touch was, 0 for another one of this launch.
+      launches: the number of launches of the step.
+      launch, passing: the launch of each piece, and its size times the number of transfers.
+      distance: the size in bytes of the smallest LRU cache that still contains the piece: the distinct bytes touched
+        since its last touch, including the piece itself.
+      ago: the number of launches since that touch; 0 if it belongs to the same launch.
     """
 
     launches: int
@@ -75,28 +75,31 @@ class Reuse:
     ago: np.ndarray
 
     def beyond(self, size: float, lost: np.ndarray | float = 0.0) -> np.ndarray:
-        """The bytes of each launch that such a cache of `size` bytes does not hold; all of them for size 0.
+        """The bytes of each launch that miss in an LRU cache of `size` bytes; all of them for size 0.
 
         Args:
-          lost: the part of each piece that it has lost by then to other programs.
+          lost: the part of each piece that other programs have evicted by then.
         """
         passing = self.passing * np.where(self.distance > size, 1.0, lost)
         return np.rint(np.bincount(self.launch, passing, self.launches)).astype(np.int64)
 
     def farthest(self, near: float, size: float, lost: np.ndarray | float = 0.0) -> np.ndarray:
-        """Of each launch the largest part of a piece that neither a cache of `near` bytes holds nor one of `size` that
-        has `lost` some."""
+        """For each launch, the largest part of any piece that misses both in a cache of `near` bytes and in a cache of
+        `size` bytes that has `lost` some data.
+        """
         found = np.zeros(self.launches)
         beyond_near = np.where(self.distance > near, lost, 0.0)
         np.maximum.at(found, self.launch, np.where(self.distance > max(near, size), 1.0, beyond_near))
         return found
 
     def kept(self, seconds: np.ndarray, half_life: float) -> np.ndarray:
-        """The part of each piece that is still in a cache which keeps 2^-n² of what nothing touches for n half-lives.
-        Launches take `seconds`, and each touches its bytes evenly in that time."""
+        """The part of each piece that remains in a cache that keeps 2^-n² of untouched data after n half-lives.
+
+        Launches take `seconds`, and each launch touches its bytes evenly in that time.
+        """
         ends = np.concatenate([np.cumsum(seconds) - np.sum(seconds), np.cumsum(seconds)])
         now, before = self.launch + self.launches, (self.launch - self.ago) % self.launches
-        # By rounding less than none.
+        # Rounding can make the difference negative.
         since = np.maximum(ends[now] - seconds[self.launch] - ends[now - self.ago], 0.0)
         found = np.zeros(len(since))
         for part, weight in zip(_POINTS, _WEIGHTS, strict=True):
@@ -107,10 +110,10 @@ class Reuse:
 
 
 def reuse(launches: Sequence[Sequence[Touch]]) -> Reuse:
-    """The distances of what each launch of a step touches, in their order; the step before was the same one."""
+    """Computes the reuse distances of the touches of each launch, in order, if an equal step runs before."""
     stack = _Stack(2 * sum(len(touches) for touches in launches))
     numbers, passing, distances, ago = list[int](), list[float](), list[int](), list[int]()
-    # The launch of each touch, by its time.
+    # Maps the time of a touch to its launch.
     order = [0]
     for step in range(2):
         for number, touches in enumerate(launches):
@@ -128,7 +131,7 @@ def reuse(launches: Sequence[Sequence[Touch]]) -> Reuse:
 
 @dataclass
 class _Piece:
-    """Bytes from `begin` to `end` of a buffer whose last touch is the one number `time`; none from `until` on is."""
+    """The bytes from `begin` to `end` of a buffer, last touched at `time` by a touch with no bytes from `until` on."""
 
     begin: int
     end: int
@@ -141,21 +144,20 @@ class _Piece:
 
 
 class _Stack:
-    """All bytes in the order of their last touches, those of one touch in the order of their addresses."""
+    """All bytes ordered by their last touch, and within one touch by address."""
 
     def __init__(self, touches: int) -> None:
-        # A Fenwick tree: bytes by the time of their last touch.
+        # A Fenwick tree of bytes by the time of their last touch.
         self.tree = [0] * (touches + 1)
         self.time = self.total = 0
         self.buffers: defaultdict[tuple[str, int], list[_Piece]] = defaultdict(list)
 
     def touch(self, touch: Touch) -> list[tuple[int, int, int]]:
-        """Makes bytes the latest; returns size, distance and time of the last touch of each piece of them that was
-        touched before."""
+        """Marks bytes as the most recent; returns the size, distance and last time of each piece touched before."""
         pieces = self.buffers[touch.space, touch.number]
         begin, end = touch.offset, touch.offset + touch.size
         first, last = _split(pieces, begin), _split(pieces, end)
-        # Bytes that come after those before them by their touch alone.
+        # Bytes by last touch, from the current address on: within one touch, higher addresses count as more recent.
         behind: defaultdict[int, int] = defaultdict(int)
         until = max((piece.until for piece in pieces[first:last]), default=0)
         for i in range(first, len(pieces)):
@@ -191,7 +193,7 @@ class _Stack:
 
 
 def _split(pieces: list[_Piece], place: int) -> int:
-    """The number of the first piece from `place` on, after a piece that goes beyond it has become two."""
+    """Splits the piece that contains `place`, if any; returns the index of the first piece at or after `place`."""
     number = bisect_left(pieces, place, key=lambda piece: piece.begin)
     if number and pieces[number - 1].end > place:
         before = pieces[number - 1]

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The assembly of kernels as the compiler describes it: blocks of instructions, and how often each runs."""
+"""Parses annotated assembly of kernels into basic blocks with execution counts."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ _RUNS = re.compile(r"runs\.(\d+)")
 _LINES = re.compile(r"%(runs\.\d+\.missed\.(\d+)\.scattered\.(\d+)\.\d*)")
 _COMMENT = re.compile(r"\s*(?:#(?!-?\d)|//).*")
 _BRANCH = re.compile(r"(?:j\w+|b|b\.\w+|cbn?z|tbn?z)\b.*?(\.LBB\d+_\d+)")
-# What ends a block for a simulator of one, without work that counts.
+# Calls and returns end a basic block; llvm-mca does not simulate them.
 _CONTROL = re.compile(r"(?:callq?|retq?|bl|blr)\b")
 _CALL = re.compile(r"^\t(?:callq?|bl)\s+([A-Za-z_]\w*)", re.MULTILINE)
-# Of these the bytes count.
+# The prediction accounts for these calls by the bytes that they move.
 _MOVES = {"memcpy", "memmove", "memset"}
 
 
 @dataclass(eq=False)
 class Block:
-    """Instructions that run one after the other.
+    """Instructions that execute in sequence.
 
     Attributes:
-      runs: how often, in one call with all work items.
-      loop: how many blocks of the text, this one and those before it, its last instruction repeats; 0 for none.
+      runs: the number of executions in one call with all work items.
+      loop: the number of blocks, up to and including this one, that its last instruction repeats; 0 for none.
       instructions: without calls and returns.
-      missed: cache lines from beyond the L2 cache in all runs; it begins empty.
-      scattered: of these the ones that no long run of neighbouring lines led to.
+      missed: cache lines that all runs load from beyond the L2 cache; `read_assembly` sets it.
+      scattered: the missed lines that are not part of a long run of adjacent lines.
     """
 
     runs: int
@@ -42,8 +42,10 @@ class Block:
 
 
 def read_assembly(text: str) -> dict[str, list[Block]]:
-    """The blocks of each kernel, of what `repro_mlir.compilation.cpu.analyze` gives. A block that code generation has
-    put in between is taken to run as often as the one before it."""
+    """Parses the assembly of `repro_mlir.compilation.cpu.analyze` into the blocks of each kernel.
+
+    A block that code generation has inserted has the execution count of the block before it.
+    """
     kernels: dict[str, list[Block]] = {}
     for name, lines in _functions(text):
         blocks = [Block(1)]
@@ -53,7 +55,7 @@ def read_assembly(text: str) -> dict[str, list[Block]]:
             if found := _BLOCK.match(line):
                 runs = _RUNS.search(line)
                 blocks.append(Block(int(runs.group(1)) if runs else blocks[-1].runs))
-                # Two blocks of a name are parts of one.
+                # Two blocks with the same name are parts of one block.
                 if (touched := _LINES.search(line)) and touched.group(1) not in names:
                     names.add(touched.group(1))
                     blocks[-1].missed, blocks[-1].scattered = int(touched.group(2)), int(touched.group(3))
@@ -72,7 +74,7 @@ def read_assembly(text: str) -> dict[str, list[Block]]:
 
 
 def calls_of(text: str) -> tuple[str, ...]:
-    """The routines that kernels call, whose instructions are not in their blocks."""
+    """Returns the routines that the kernels call; their instructions are not part of the blocks."""
     return tuple(sorted({*_CALL.findall(text)} - _MOVES))
 
 
@@ -81,7 +83,7 @@ def _counts(block: Block) -> bool:
 
 
 def _functions(text: str) -> Iterator[tuple[str, list[str]]]:
-    """Name and lines of each function."""
+    """Yields the name and the lines of each function."""
     name, lines = "", list[str]()
     for line in text.splitlines():
         if found := _KERNEL.match(line):

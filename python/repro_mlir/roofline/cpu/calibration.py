@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The machine that runs this, as data: measured by small programs of the compiler."""
+"""Measures the parameters of this machine with small compiled programs."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from repro_mlir.roofline.machines.files import read_file
 
 _SECONDS = 0.4
 _CLOCK_SECONDS = 0.25
-# Of launches behind others that take milliseconds.
+# The number of cold launches, each after a launch of several milliseconds, and the duration of their measurement.
 _COLD_LAUNCHES, _COLD_SECONDS = 16, 1.5
-# In which the last cache loses some of its bytes, and not all: the first one that is not too long.
+# Candidate pauses; `_half_life` uses the first one after which the L3 cache keeps part of its data.
 _PAUSES = (0.008, 0.004, 0.002, 0.001)
 _MOST_LOST = 0.9
-# Bytes that buffers are aligned to.
+# The alignment of buffers in bytes.
 _LINE = 64
-# Dependent multiply-adds.
+# The number of dependent multiply-adds.
 _CHAIN = 100
 _LAUNCHES = 32
 _SYSTEM = Path("/sys/devices/system/cpu")
 
-# By LLVM's name of a processor: the machine whose execution units are its own, where those of LLVM's model are not.
+# By LLVM processor name: the machine file with the true execution units, if LLVM's scheduling model is inexact.
 _UNITS_OF = {
     "znver4": "epyc-zen4",
     "znver5": "epyc-zen5",
@@ -56,19 +56,19 @@ _UNITS_OF = {
 
 @dataclass(frozen=True)
 class Calibration:
-    """A machine, and where each number is from."""
+    """A measured machine and the source of each of its values."""
 
     machine: CpuMachine
     sources: dict[str, str]
 
 
 def calibrate(name: str, level: str | None = None, tell: Callable[[str], None] = lambda line: None) -> Calibration:
-    """Measures this machine, in less than a minute where it is idle.
+    """Measures this machine; takes less than a minute if the machine is idle.
 
     Args:
-      name: of the machine.
+      name: the name of the machine.
       level: the CPU level of the code; the best one by default.
-      tell: is told what is measured, a line each.
+      tell: receives the name of each measurement before it starts.
     Raises:
       ReproError: a level that this machine does not run, caches of unknown sizes, or no llvm-mca.
     """
@@ -77,7 +77,7 @@ def calibrate(name: str, level: str | None = None, tell: Callable[[str], None] =
     host = _host()
     caches = _cache_sizes()
     cores = count_cores()
-    # A first guess of the rest, so that cycles can be predicted.
+    # Placeholders for the unmeasured parameters, which the prediction of cycles requires.
     machine = CpuMachine(
         name=name,
         level=level,
@@ -103,8 +103,10 @@ def calibrate(name: str, level: str | None = None, tell: Callable[[str], None] =
     machine = replace(machine, clock_hz=measured_clock())
 
     def known(**numbers: Any) -> CpuMachine:
-        """The machine with these, and the highest clock until now: processors are slow for a while where others of the
-        package are busy."""
+        """Returns the machine with new numbers and the highest clock rate so far.
+
+        Load on other cores of the package can lower the clock rate temporarily.
+        """
         return replace(machine, clock_hz=max(machine.clock_hz, measured_clock()), **numbers)
 
     tell("launches")
@@ -155,7 +157,7 @@ def calibrate(name: str, level: str | None = None, tell: Callable[[str], None] =
 
 
 def with_units(machine: CpuMachine) -> tuple[CpuMachine, dict[str, str]]:
-    """The machine with the execution units of its `scheduling_model`, and where they are from."""
+    """Returns the machine with the execution units of its `scheduling_model`, and the sources of their values."""
     host = machine.scheduling_model
     known = f"LLVM knows this processor as {host}"
     if host in _UNITS_OF:
@@ -171,10 +173,10 @@ def with_units(machine: CpuMachine) -> tuple[CpuMachine, dict[str, str]]:
 
 
 def count_cores(system: Path = _SYSTEM) -> int:
-    """How many cores have the processors that this process may use.
+    """Counts the physical cores of the logical processors that this process may use.
 
     Args:
-      system: Linux's folder of processors.
+      system: the processor directory of Linux.
     """
     cores = set()
     for number in os.sched_getaffinity(0):
@@ -198,7 +200,7 @@ def _host() -> str:
 
 
 def _processor() -> str:
-    """What the operating system calls this processor."""
+    """The operating system's name of this processor."""
     try:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:
@@ -208,7 +210,7 @@ def _processor() -> str:
 
 
 def _cache_sizes() -> tuple[int, int, int]:
-    """Bytes of the caches of data, as Linux knows them."""
+    """The sizes in bytes of the L1 data, L2 and L3 caches, according to Linux."""
     sizes = {}
     for folder in (_SYSTEM / "cpu0/cache").glob("index*"):
         try:
@@ -223,11 +225,11 @@ def _cache_sizes() -> tuple[int, int, int]:
 
 
 def _elementwise(shape: Sequence[int], body: str, result: str, order: Sequence[int] = (0, 1, 2)) -> str:
-    """A program that computes `result` of each element %x of its input.
+    """Generates a program that computes `result` for each element %x of its input.
 
     Args:
-      shape: of the output, of at most three dimensions.
-      order: of its dimensions in the input.
+      shape: of the output, with at most three dimensions.
+      order: the order of the output's dimensions in the input.
     """
     order = order[: len(shape)]
     dims = ", ".join(f"d{i}" for i in range(len(shape)))
@@ -250,15 +252,17 @@ func.func @main(%in: {read}) -> {written} attributes {{repro.num_state = 0 : i64
 
 
 def _runner(machine: CpuMachine, text: str, threads: int) -> Callable[[], list[float]]:
-    """Runs a program without state, and tells the seconds of each launch."""
+    """Compiles a stateless program; returns a function that runs it and returns the seconds of each launch."""
     executable = CpuBackend(cpu.compile(text, machine.level), threads)
     inputs, outputs = ([_ones(kind) for kind in kinds] for kinds in (executable.inputs, executable.outputs))
     return lambda: [seconds for _, seconds, _ in executable.profile([], inputs, outputs)]
 
 
 def _ones(kind: Tensor) -> np.ndarray:
-    """An array that begins with a cache line: vectors that lie in two lines are two accesses. Written once and kept as
-    the buffers of a step: pages that nobody has written are read from a cache, and the first write is a fault."""
+    """Allocates an array that starts at a cache line, as a vector that straddles two lines costs two accesses.
+
+    All pages are written, because reads of untouched pages hit the shared zero page and first writes fault.
+    """
     size = math.prod(kind.shape) * np.dtype(kind.dtype).itemsize
     memory = np.empty(size + _LINE, np.uint8)
     begin = -memory.ctypes.data % _LINE
@@ -268,12 +272,12 @@ def _ones(kind: Tensor) -> np.ndarray:
 
 
 def _seconds(machine: CpuMachine, text: str, threads: int, seconds: float = _SECONDS) -> list[float]:
-    """The least seconds of each launch of a program without state, in so many seconds."""
+    """The minimum time of each launch of a stateless program, run repeatedly for `seconds`."""
     return _least(_runner(machine, text, threads), seconds)
 
 
 def _least(run: Callable[[], list[float]], seconds: float) -> list[float]:
-    """The least seconds of each launch of a program in so many seconds."""
+    """The minimum time of each launch over repeated runs for `seconds`."""
     end, best = time.perf_counter() + seconds, np.full(1, np.inf)
     while True:
         best = np.minimum(best, run())
@@ -282,8 +286,9 @@ def _least(run: Callable[[], list[float]], seconds: float) -> list[float]:
 
 
 def _clock(machine: CpuMachine) -> Callable[[], float]:
-    """Measures cycles per second: those of multiply-adds on what lies in the first cache, by their time."""
-    # Of one vector each waits for the one before; as many vectors are under way as a processor looks ahead.
+    """Returns a function that measures the clock rate, from the cycles and the time of multiply-adds on L1 data."""
+    # The multiply-adds of one vector form a dependency chain; out-of-order execution overlaps chains of other
+    # vectors.
     lines = ["%x0 = arith.addf %x, %a : f32"]
     lines += [f"%x{step + 1} = math.fma %x{step}, %a, %x : f32" for step in range(_CHAIN)]
     text = _elementwise((4096,), "\n    ".join(lines), f"%x{_CHAIN}")
@@ -293,7 +298,7 @@ def _clock(machine: CpuMachine) -> Callable[[], float]:
 
 
 def _launch(machine: CpuMachine) -> float:
-    """Seconds of a launch, beyond those of its instructions: of a chain of small products of matrices."""
+    """The overhead of a launch in seconds, measured on a chain of small matrix multiplications."""
     shape = "tensor<4x4xf32>"
     maps = ", ".join(f"affine_map<(d0, d1, d2) -> ({each})>" for each in ("d0, d2", "d2, d1", "d0, d1"))
     order = "#repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential>"
@@ -330,7 +335,7 @@ def _predicted(machine: CpuMachine, text: str) -> StepPrediction:
 
 
 def _sums(sizes: Sequence[int]) -> str:
-    """A program of element-wise sums, each of an input of its own with so many elements."""
+    """Generates a program of element-wise sums, each of its own input with the given number of elements."""
     kinds = [f"tensor<{size}xf32>" for size in sizes]
     body = "\n".join(
         f"""  %empty{i} = tensor.empty() : {kind}
@@ -354,10 +359,12 @@ func.func @main({inputs}) -> ({", ".join(kinds)}) attributes {{repro.num_state =
 
 
 def _cold_launch(machine: CpuMachine) -> float:
-    """Seconds of a launch whose code and data nothing has touched for long, beyond those of one: of small sums, each
-    behind a large one."""
+    """The overhead in seconds of a launch whose code and data are in no cache, beyond that of any launch.
+
+    Measured on small sums that each follow a large one.
+    """
     large = int(_in_memory(machine)) // (8 * _COLD_LAUNCHES)
-    # Sums of as many elements would have the same code.
+    # Sums with equal numbers of elements would share one kernel.
     text = _sums([size for i in range(_COLD_LAUNCHES) for size in (large + i, 1 + i)])
     measured = np.array(_seconds(machine, text, 1, _COLD_SECONDS))
     predicted = np.array([each.seconds for each in _predicted(machine, text).launches])
@@ -365,8 +372,10 @@ def _cold_launch(machine: CpuMachine) -> float:
 
 
 def bandwidth(machine: CpuMachine, size: int, threads: int) -> float:
-    """Bytes per second of an element-wise program whose input and output together are so large; the output is fetched
-    before it is written back."""
+    """Measures the bytes per second of an element-wise program with `size` bytes of input and output together.
+
+    The output counts twice, because its lines are fetched before they are written back.
+    """
     elements = size // 8
     text = _elementwise((elements,), "%y = arith.addf %x, %a : f32", "%y")
     (seconds,) = _seconds(machine, text, threads)
@@ -374,29 +383,31 @@ def bandwidth(machine: CpuMachine, size: int, threads: int) -> float:
 
 
 def _in_l3(machine: CpuMachine) -> float:
-    """Bytes that the last cache holds, and no second one."""
+    """A size in bytes that fits the L3 cache but not the L2 cache."""
     return max(min(machine.l3_bytes / 4, 8 * machine.l2_bytes), 2 * machine.l2_bytes)
 
 
 def _in_memory(machine: CpuMachine) -> float:
-    """Bytes that no cache holds."""
+    """A size in bytes that exceeds every cache."""
     return min(max(4 * machine.l3_bytes, 64e6), 512e6)
 
 
 def _scattered_memory(machine: CpuMachine) -> float:
-    """Bytes per second from planes of 4 KB that are read in another order than they lie in; what is written is not."""
+    """Measures bytes per second of 4 KB planes that are read out of address order and written in order."""
     planes, elements = 64, 1024
     groups = int(_in_memory(machine) / (8 * planes * elements))
     text = _elementwise((groups, planes, elements), "%y = arith.addf %x, %a : f32", "%y", order=(1, 0, 2))
     read = 4 * planes * groups * elements
     seconds = sum(_seconds(machine, text, 1)) - machine.launch_seconds - 2 * read / machine.memory_bandwidth
-    # Less than noise, or no worse than other bytes.
+    # The difference can be below noise, or the planes no slower than contiguous data.
     return min(read / seconds, machine.memory_bandwidth) if seconds > 0 else machine.memory_bandwidth
 
 
 def _half_life(machine: CpuMachine) -> float:
-    """Seconds after which the last cache has lost half of what nothing has touched: by the time of a program whose
-    buffers are in it, at once and after a pause that touches nothing."""
+    """Seconds after which the L3 cache has lost half of its untouched data to other programs.
+
+    Compares the time of a program with cached buffers with and without a preceding idle pause.
+    """
     if not machine.l3_bytes:
         return 0.0
     elements = int(_in_l3(machine)) // 8
@@ -418,12 +429,12 @@ def _half_life(machine: CpuMachine) -> float:
         lost = (least(pause) - held) / (memory - held)
         if lost <= _MOST_LOST:
             break
-    # A hundredth is noise, as is what is left after the shortest pause.
+    # A loss of up to 1 % is noise, and so is the rest above 99 %.
     return pause / float(np.sqrt(-np.log2(1 - min(lost, 0.99)))) if lost > 0.01 else 0.0
 
 
 def _wake(machine: CpuMachine) -> float:
-    """Seconds that threads take to begin and to end a launch, beyond their part of its work."""
+    """Seconds that threads take to begin and end a launch, in addition to their share of its work."""
     text = _elementwise((1 << 15,), "%y = arith.divf %a, %x : f32", "%y")
     (alone,), (shared,) = (_seconds(machine, text, threads) for threads in (1, machine.cores))
     return max(0.0, shared - machine.launch_seconds - (alone - machine.launch_seconds) / machine.cores)

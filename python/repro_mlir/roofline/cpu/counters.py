@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What processors and the kernel of Linux count of threads of this process (perf_event_open(2)), where they do."""
+"""Hardware and kernel event counters of threads of this process (perf_event_open(2)), where available."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from types import TracebackType
 
 from repro_mlir.base.errors import ReproError
 
-# Type and number of each event (linux/perf_event.h): those of the processor, then those of the kernel.
+# Type and number of each event (linux/perf_event.h): hardware events first, then software events.
 _EVENTS = {
     "cycles": (0, 0),
     "instructions": (0, 1),
@@ -25,18 +25,22 @@ _EVENTS = {
     "processor_nanoseconds": (1, 1),
 }
 EVENTS = tuple(_EVENTS)
-"""The names of what is counted, in user mode; `cache_misses` are those of the last cache, as the processor means it."""
+"""The names of the events, counted in user mode; the CPU defines which cache level `cache_misses` refers to."""
 
 _SYSTEM_CALL = {"x86_64": 298, "aarch64": 241}
 _CLOSE_ON_EXEC = 8
-# The size of the first form of perf_event_attr.
+# The first published version of perf_event_attr.
 _ATTRIBUTE = struct.Struct("<IIQQQQQIIQ")
-# A pinned event shares its counter with no other one; neither the kernel nor a hypervisor is counted.
+# Flags: pinned (the event never shares its counter), exclude_kernel and exclude_hv.
 _FLAGS = 1 << 2 | 1 << 5 | 1 << 6
 
 
 def threads_of_process() -> set[int]:
-    """The numbers of the threads of this process, by the kernel's count; ReproError where the system has none."""
+    """Returns the kernel's IDs of the threads of this process.
+
+    Raises:
+      ReproError: the system does not list threads.
+    """
     try:
         return {int(name) for name in os.listdir("/proc/self/task")}
     except OSError as error:
@@ -44,17 +48,19 @@ def threads_of_process() -> set[int]:
 
 
 class Counters:
-    """Counters of some threads, which count until they are closed.
+    """Event counters of a set of threads, which count until they are closed.
 
     Attributes:
-      names: of the events that are counted, of `EVENTS`.
-      descriptors: file descriptors that give values as eight bytes, all threads of a name side by side.
-      refused: why the others are not, by name.
+      names: the counted events, a subset of `EVENTS`.
+      descriptors: file descriptors with eight-byte values, grouped by event, one for each thread.
+      refused: the reason why each other event is not counted, by name.
     """
 
     def __init__(self, threads: Collection[int]):
-        """Args:
-        threads: their numbers, at least one.
+        """Opens the counters.
+
+        Args:
+          threads: thread IDs, at least one.
         """
         self.refused: dict[str, str] = {}
         self._threads = len(threads)
@@ -75,9 +81,9 @@ class Counters:
         self.descriptors = [each for opened in found.values() for each in opened]
 
     def added(self, counts: Sequence[int | None]) -> dict[str, int]:
-        """What all threads counted, by name, from a count of each descriptor.
+        """Sums the counts of all threads by event, from one count per descriptor.
 
-        An event that one of them did not count is refused from then on.
+        An event that is missing for any thread is refused from then on.
         """
         found = {}
         for i, name in enumerate(self.names):
@@ -86,7 +92,7 @@ class Counters:
             if len(known) == len(parts):
                 found[name] = sum(known)
             else:
-                # A pinned event that has lost its counter gives no value any more.
+                # Reading a pinned event fails once it has lost its counter.
                 self.refused[name] = "another program has the counter"
         return found
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The gap between how long a step takes and what is predicted, launch by launch."""
+"""Compares the measured and predicted times of a step, launch by launch."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from repro_mlir.roofline.cpu.prediction import StepPrediction
 from repro_mlir.roofline.ledger import LedgerEntry, median_error, unsigned_unknown
 from repro_mlir.roofline.machines.cpu import CpuMachine
 
-# Of fewer the least time of a launch is often not that of the code, where other programs run.
+# The minimum number of runs; with fewer, other programs often disturb even the fastest launch.
 _LEAST_STEPS = 5
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """A step.
+    """The measurement of a step.
 
     Attributes:
-      entries: of its launches, in order, each the least of the steps that were measured.
-      steps: how many were measured.
-      not_counted: why events were not counted, by name (`.counters.EVENTS`).
+      entries: its launches in order, each with the minimum time over the measured steps.
+      steps: the number of measured steps.
+      not_counted: the reason why each missing event was not counted, by name (`.counters.EVENTS`).
     """
 
     entries: tuple[LedgerEntry, ...]
@@ -46,22 +46,22 @@ class Ledger:
 
     @property
     def seconds(self) -> float:
-        """What the launches took, one after the other."""
+        """The sum of the times of the launches."""
         return sum(each.seconds for each in self.entries)
 
     @property
     def facts(self) -> dict[str, Any]:
-        """How it was measured, by name."""
+        """The conditions of the measurement, by name."""
         return {"measured_steps": self.steps, "not_counted": dict(self.not_counted)}
 
     @property
     def how(self) -> str:
-        """The same in words."""
+        """The conditions of the measurement in words."""
         return f"the least of {self.steps}"
 
     @property
     def counted(self) -> str:
-        """The counts of all launches in words, and which events were not counted."""
+        """The counts of all launches in words, and the events that were not counted."""
         names = [name for name in EVENTS if self.entries and all(name in each.counts for each in self.entries)]
         parts = [f"{_words(name)} {sum(each.counts[name] for each in self.entries):,}" for name in names]
         by_reason = defaultdict(list)
@@ -72,7 +72,7 @@ class Ledger:
 
     @property
     def causes(self) -> dict[str, float]:
-        """Seconds by cause, and `unknown`: they add up to `seconds`."""
+        """Seconds by cause, including `unknown`; their sum is `seconds`."""
         known = added_causes(each.predicted.causes for each in self.entries)
         return {**known, "unknown": sum(each.unknown for each in self.entries)}
 
@@ -90,15 +90,16 @@ class Ledger:
 def measure(
     program: Program, prediction: StepPrediction, inputs: Sequence[np.ndarray] | None = None, seconds: float = 2.0
 ) -> Ledger:
-    """Runs the step that was predicted, on this machine. What is counted (`.counters`) is of five further steps, by
-    launch that of the fastest.
+    """Measures a predicted step on this machine.
+
+    Events (`.counters`) are counted in five additional steps; each launch has the counts of its fastest run.
 
     Args:
       inputs: of the step; zeros by default.
-      seconds: for how long; at least five steps run.
+      seconds: the duration of the measurement; at least five steps run.
     Raises:
       ReproError: this machine does not run the code of the prediction's machine, the prediction is of another program,
-        the program has no initial state, the inputs are others than its own.
+        the program has no initial state, or the inputs do not match those of the program.
       StepFailed: a check of the step fails.
     """
     machine: CpuMachine = prediction.machine
@@ -112,12 +113,12 @@ def measure(
     if executable.launches != kernels:
         raise ReproError("the prediction is of another program")
     states = [*program.initial_state().values()]
-    # Written here, unlike np.zeros: pages that nobody has written are read from a cache.
+    # np.full writes the pages; reads of untouched pages from np.zeros would hit the shared zero page.
     given = [np.full(kind.shape, 0, kind.dtype) for kind in executable.inputs] if inputs is None else inputs
     outputs = [kind.empty() for kind in executable.outputs]
 
     def run(counters: Counters | None = None) -> list[tuple[float, dict[str, int]]]:
-        """A step: the seconds and the counts of each launch."""
+        """Runs a step and returns the seconds and the counts of each launch."""
         try:
             found = executable.profile(states, given, outputs, counters.descriptors if counters else [])
         except RuntimeError as error:
@@ -131,7 +132,7 @@ def measure(
     while steps < _LEAST_STEPS or time.perf_counter() < end:
         taken = [min(each) for each in zip(taken, (seconds for seconds, _ in run()), strict=True)]
         steps += 1
-    # Apart, as counters are read between launches, and threads that wait for the next one begin to sleep.
+    # Separate steps: reading counters between launches lets waiting threads go to sleep.
     with Counters({threading.get_native_id(), *(threads_of_process() - before)}) as counters:
         counted = [run(counters) for _ in range(_LEAST_STEPS)] if counters.names else []
     fastest = [min(each, key=lambda one: one[0])[1] for each in zip(*counted, strict=True)] or [{}] * len(kernels)

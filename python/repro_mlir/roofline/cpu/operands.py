@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What kernels of CPUs read and write."""
+"""The buffers that CPU kernels read and write."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from repro_mlir.roofline.traffic import Access, Touch, touches_of
 
 @dataclass(frozen=True)
 class Operand:
-    """A buffer of a kernel."""
+    """A buffer of a kernel: its size in bytes and its accesses."""
 
     size: int
     reads: bool
@@ -23,7 +23,7 @@ class Operand:
 
 
 def read_operands(text: str) -> dict[str, list[Operand]]:
-    """The buffers of each kernel, of what `repro_mlir.compilation.cpu.analyze` gives."""
+    """Parses the buffers of each kernel from the output of `repro_mlir.compilation.cpu.analyze`."""
     kernels = {}
     for line in text.splitlines():
         name, *buffers = line.split()
@@ -33,13 +33,13 @@ def read_operands(text: str) -> dict[str, list[Operand]]:
 
 
 def touches(plan: Plan, operands: dict[str, list[Operand]]) -> list[list[Touch]]:
-    """What each launch touches.
+    """Returns the touches of each launch.
 
     Args:
-      plan: of a CPU.
-      operands: of its kernels.
+      plan: the plan of a CPU program.
+      operands: the operands of its kernels.
     Raises:
-      ReproError: a kernel of other operands than its launch has.
+      ReproError: a launch and its kernel have different numbers of operands.
     """
     return [touches_of(_accesses(plan, operands, number), fetches_written=True) for number in range(len(plan.launches))]
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The arithmetic of instructions, counted by element."""
+"""Counts the arithmetic operations of instructions, per element."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from functools import lru_cache
 from repro_mlir.roofline.cpu.assembly import Block
 
 OPERATIONS = ("floating_point", "integer", "special")
-"""What is counted: additions, products, minima and maxima of numbers, a multiply-add being two; the same of vectors of
-integers; divisions, square roots and their estimates. Lanes that a mask leaves out count like the others."""
+"""The counted types of operations. Additions, products, minima and maxima count as `floating_point` or, on integer
+vectors, as `integer`; a multiply-add counts twice. Divisions, square roots and their estimates count as `special`.
+Masked-off lanes count too.
+"""
 
 _MNEMONIC = re.compile(r"(?:\{\w+\}\s+)?(\w+)")
 _VECTOR = re.compile(r"%([xyz])mm\d")
 _BITS = {"x": 128, "y": 256, "z": 512}
 
-# Of x86-64: kind, operations of an element, and the mnemonic with what says its elements.
+# x86-64: type, operations per element, and a pattern of the mnemonic whose groups encode the element type.
 _X86 = tuple(
     (kind, count, re.compile(pattern))
     for kind, count, pattern in (
@@ -39,7 +41,7 @@ _X86 = tuple(
 )
 _X86_BITS = {"b": 8, "w": 16, "h": 16, "d": 32, "s": 32, "q": 64}
 
-# Of AArch64: kind, operations of an element of the first operand, and the mnemonic.
+# AArch64: type, operations per element of the first operand, and a pattern of the mnemonic.
 _AARCH64 = tuple(
     (kind, count, re.compile(pattern))
     for kind, count, pattern in (
@@ -60,7 +62,7 @@ _SCALAR = re.compile(r"\S+\s+([hsd])\d+,")
 
 
 def operations_of(blocks: Iterable[Block]) -> dict[str, int]:
-    """How many of each of `OPERATIONS` the blocks make in all their runs."""
+    """Counts the operations of all runs of the blocks, by `OPERATIONS`."""
     found = dict.fromkeys(OPERATIONS, 0)
     for block in blocks:
         for instruction in block.instructions:
@@ -72,7 +74,7 @@ def operations_of(blocks: Iterable[Block]) -> dict[str, int]:
 
 @lru_cache(maxsize=1 << 14)
 def _arithmetic(instruction: str) -> tuple[str, int]:
-    """What an instruction of either kind of processor computes, and how much of it."""
+    """Returns the type and the number of operations of an x86-64 or AArch64 instruction."""
     named = _MNEMONIC.match(instruction)
     mnemonic = named.group(1) if named else ""
     if vectors := _VECTOR.findall(instruction):
@@ -80,7 +82,7 @@ def _arithmetic(instruction: str) -> tuple[str, int]:
         for kind, count, pattern in _X86:
             if found := pattern.fullmatch(mnemonic):
                 is_scalar, bits = found.group(1) == "s", _X86_BITS[found.group(2)]
-                # The same letter says a double among numbers and 32 bits among integers.
+                # The letter d means 64 bits for floating-point numbers and 32 bits for integers.
                 bits = 64 if kind != "integer" and found.group(2) == "d" else bits
                 return kind, count if is_scalar else count * width // bits
         return "", 0

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The instructions that make most floating-point operations, and what a machine's threads reach at most."""
+"""The peak instruction sequence of each CPU level, and the ceilings of a machine with several threads."""
 
 from __future__ import annotations
 
@@ -11,26 +11,25 @@ from repro_mlir.roofline.ceilings import Ceilings
 from repro_mlir.roofline.cpu.assembly import Block
 from repro_mlir.roofline.machines.cpu import CpuMachine
 
-# By the beginning of a level's name, the longest first: an instruction of its widest vectors and their registers.
+# By prefix of the level: multiply-adds of the widest vectors and the number of accumulator registers.
 _MULTIPLY_ADDS = {
     "aarch64": (("fmla v{}.4s, v30.4s, v31.4s",), 24),
     "x86-64-v4": (("vfmadd231ps %zmm30, %zmm31, %zmm{}",), 24),
     "x86-64-v3": (("vfmadd231ps %ymm14, %ymm15, %ymm{}",), 14),
-    # Without multiply-adds: products and sums.
+    # This level has no fused multiply-add: a product and a sum replace it.
     "x86-64-v2": (("mulps %xmm15, %xmm{}", "addps %xmm15, %xmm{}"), 14),
 }
 
 
 def peak_block(machine: CpuMachine) -> Block:
-    """Multiply-adds of f32 that wait for nothing, in the vectors of the machine's level."""
+    """Returns independent f32 multiply-adds on the widest vectors of the machine's level."""
     (found,) = (each for name, each in _MULTIPLY_ADDS.items() if machine.level.startswith(name))
     patterns, registers = found
     return Block(1, 1, [patterns[i % len(patterns)].format(i) for i in range(registers)])
 
 
 def bandwidths(machine: CpuMachine, threads: int) -> dict[str, float]:
-    """Bytes per second of threads together, by the level that they come from: each has caches of its own, and beyond
-    them they share what there is."""
+    """Bytes per second of all threads by memory level: L2 caches are private, L3 and memory bandwidth are shared."""
     return {
         "l2": machine.l2_bandwidth * threads,
         "l3": min(machine.l3_bandwidth * threads, machine.shared_l3_bandwidth),
@@ -39,15 +38,15 @@ def bandwidths(machine: CpuMachine, threads: int) -> dict[str, float]:
 
 
 def scattered_bandwidths(machine: CpuMachine, threads: int) -> dict[str, float]:
-    """`bandwidths` of lines that are not fetched ahead: none of a core is more than that of others."""
+    """`bandwidths` of lines that no prefetcher fetches; scattered memory bandwidth is at most the regular one."""
     memory = min(machine.scattered_memory_bandwidth or machine.memory_bandwidth, machine.memory_bandwidth)
     return bandwidths(replace(machine, memory_bandwidth=memory), threads)
 
 
 def ceilings_of(machine: CpuMachine, threads: int, flops_per_cycle: float) -> Ceilings:
-    """What threads reach together.
+    """Returns the ceilings of a number of threads.
 
     Args:
-      flops_per_cycle: of a core.
+      flops_per_cycle: of one core.
     """
     return Ceilings({"floating_point": flops_per_cycle * machine.clock_hz * threads}, bandwidths(machine, threads))

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""How long a step takes on a CPU, from its compiled code and a machine's numbers."""
+"""Predicts the time of a step on a CPU from its compiled code and the parameters of a machine."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ from repro_mlir.roofline.memory import memory_of
 from repro_mlir.roofline.traffic import Reuse, reuse
 
 CAUSES = ("issue", "ports", "latency", "l2", "l3", "memory", "imbalance", "launch")
-"""What a launch takes its time for."""
+"""The causes of the time of a launch."""
 
 LEVELS = ("l1", "l2", "l3", "memory")
-"""Where its bytes come from."""
+"""The memory levels that supply the bytes of a launch."""
 
 # Sequences with less than this part of a kernel's instructions are not simulated.
 _COUNTED = 0.005
-# Instructions of a sequence that is not, in a cycle.
+# The assumed instructions per cycle of a sequence that is not simulated.
 _WIDTH = 4
 
 
 @dataclass(frozen=True)
 class LaunchPrediction:
-    """A launch of a step.
+    """The prediction of a launch.
 
     Attributes:
-      kernel: its name.
-      threads: how many share it.
-      causes: seconds by `CAUSES`; they add up to `seconds`.
+      kernel: the name of its kernel.
+      threads: the number of threads that share the launch.
+      causes: seconds by `CAUSES`; their sum is `seconds`.
       traffic: bytes by `LEVELS`.
       operations: by `operations.OPERATIONS`.
     """
@@ -60,27 +60,27 @@ class LaunchPrediction:
 
     @property
     def seconds(self) -> float:
-        """How long it takes."""
+        """The duration of the launch."""
         return sum(self.causes.values())
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What there is to say beside times and bytes, by name."""
+        """Further properties of the launch, by name."""
         return {"threads": self.threads}
 
 
 @dataclass(frozen=True)
 class Code:
-    """What is known of a compiled program whatever a machine's caches, bandwidths, clock and overheads.
+    """The properties of a compiled program that do not depend on caches, bandwidths, clock rate and overheads.
 
     Attributes:
-      machine: whose level and execution units it is for.
+      machine: the machine whose level and execution units the code is for.
       operands: by kernel.
-      kernels: the sequences of each; without cycles those that hardly count.
+      kernels: the sequences of each kernel; sequences of negligible weight have no cycles.
       operations: of each kernel, by `operations.OPERATIONS`.
-      scattered: of each kernel the part of the lines from beyond the L2 cache that no prefetcher has ready.
-      flops_per_cycle: floating-point operations of a core at most.
-      calls: of routines, which are taken to take no time.
+      scattered: for each kernel, the part of the lines from beyond the L2 cache that no prefetcher fetches in time.
+      flops_per_cycle: the maximum number of floating-point operations per cycle of a core.
+      calls: called routines; their time counts as 0.
     """
 
     machine: CpuMachine
@@ -94,8 +94,11 @@ class Code:
     _reuse: dict[int, Reuse] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def traffic(self, machine: CpuMachine, threads: int, lost: np.ndarray | float = 0.0) -> list[dict[str, int]]:
-        """Bytes of each launch by `LEVELS`. The first two caches are those of a thread, which has the first part of
-        each buffer; the last one has all, but for what it has `lost`."""
+        """Returns the bytes of each launch by `LEVELS`.
+
+        Each thread has its own L1 and L2 caches and processes the first part of each buffer. All threads share the L3
+        cache, which has lost the part `lost` of each piece.
+        """
         own = self._reuse_of(threads)
         moved = own.beyond(0)
         behind_l1 = own.beyond(machine.l1_bytes)
@@ -105,18 +108,20 @@ class Code:
         return [dict(zip(LEVELS, each, strict=True)) for each in np.stack(found, 1).tolist()]
 
     def cold(self, machine: CpuMachine, threads: int, lost: np.ndarray | float = 0.0) -> list[float]:
-        """Of each launch the largest part of a piece of what it touches that comes from memory: none where the caches
-        of its threads hold all. `lost` as above."""
+        """Returns, for each launch, the largest part of any touched piece that comes from memory.
+
+        The part is 0 if the caches of the threads contain all pieces. For `lost` see `traffic`.
+        """
         near = max(machine.l1_bytes, machine.l2_bytes)
         own = self._reuse_of(threads).farthest(near, near)
         return np.minimum(own, self._reuse_of(1).farthest(near, machine.l3_bytes, lost)).tolist()
 
     def lost(self, machine: CpuMachine, seconds: np.ndarray) -> np.ndarray | float:
-        """What the last cache has lost of each piece by `l3_half_life`, where launches take `seconds`."""
+        """The part of each piece that the L3 cache has lost, by `l3_half_life` and the `seconds` of the launches."""
         return 1 - self._reuse_of(1).kept(seconds, machine.l3_half_life) if machine.l3_half_life else 0.0
 
     def _reuse_of(self, threads: int) -> Reuse:
-        """Of what one of so many threads touches, as often as all of them together."""
+        """The reuse of the bytes that one of `threads` threads touches, with the traffic of all of them."""
         if threads not in self._reuse:
             parts = []
             for launch, touched in zip(self.plan.launches, touches(self.plan, self.operands), strict=True):
@@ -132,14 +137,14 @@ class Code:
 
 @dataclass(frozen=True)
 class StepPrediction:
-    """A step.
+    """The prediction of a step.
 
     Attributes:
-      machine, threads: what was asked for.
-      launches: in their order.
+      machine, threads: the requested machine and number of threads.
+      launches: in execution order.
       memory: bytes of the step (`memory.memory_of`).
-      ceilings: of the machine with so many threads.
-      calls: routines that kernels call, and whose time is not in `launches`.
+      ceilings: of the machine with this number of threads.
+      calls: routines that the kernels call and whose time `launches` does not include.
     """
 
     machine: CpuMachine
@@ -151,7 +156,7 @@ class StepPrediction:
 
     @cached_property
     def seconds(self) -> float:
-        """How long the launches take, one after the other."""
+        """The sum of the times of the launches."""
         return sum(each.seconds for each in self.launches)
 
     @cached_property
@@ -161,23 +166,23 @@ class StepPrediction:
 
     @property
     def joules(self) -> float | None:
-        """Energy of a step, of all cores whether they have work or not, or None where the machine has no `watts`."""
+        """The energy of a step, with all cores at load power even if idle; None if the machine has no `watts`."""
         return self.machine.watts * self.seconds if self.machine.watts else None
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What it was predicted for, by name."""
+        """The conditions of the prediction, by name."""
         return {"level": self.machine.level, "threads": self.threads, "calls": self.calls}
 
     @property
     def setting(self) -> str:
-        """The same in words."""
+        """The conditions of the prediction in words."""
         without = f", without the time of {' and '.join(self.calls)}" if self.calls else ""
         return f"{self.machine.level}, {self.threads} threads{without}"
 
 
 def read_cpu_code(program: Program, machine: CpuMachine) -> Code:
-    """Compiles a program for the machine's level and looks at the code.
+    """Compiles a program for the machine's level and analyzes the code.
 
     Raises:
       ReproError: an error of the compiler or of llvm-mca.
@@ -186,7 +191,11 @@ def read_cpu_code(program: Program, machine: CpuMachine) -> Code:
 
 
 def code_of(analysis: Analysis, machine: CpuMachine) -> Code:
-    """Looks at code for the machine's level. ReproError as `read_cpu_code`."""
+    """Analyzes code for the machine's level.
+
+    Raises:
+      ReproError: an error of llvm-mca.
+    """
     kernels = read_assembly(analysis.assembly)
     sequences = {name: sequences_of(blocks) for name, blocks in kernels.items()}
     chosen = list(dict.fromkeys(code for each in sequences.values() for code in _counted(each)))
@@ -216,12 +225,12 @@ def _counted(sequences: list[Sequence]) -> list[tuple[str, ...]]:
 
 
 def predict_cpu(code: Code, machine: CpuMachine, threads: int = 1) -> StepPrediction:
-    """The time of a step like all others: caches hold what the step before has left there.
+    """Predicts the time of a step in steady state, with the caches as the previous step left them.
 
     Args:
       threads: from 1 to the machine's cores.
     Raises:
-      ReproError: another number of threads; a machine of another level or other execution units than the code is for.
+      ReproError: `threads` is out of range, or the machine's level or execution units differ from those of the code.
     """
     for name in UNITS:
         if getattr(machine, name) != getattr(code.machine, name):
@@ -248,13 +257,13 @@ def predict_cpu(code: Code, machine: CpuMachine, threads: int = 1) -> StepPredic
 
 
 def check_threads(machine: CpuMachine, threads: int) -> None:
-    """ReproError for another number of threads than from 1 to the machine's cores."""
+    """Raises ReproError unless `threads` is from 1 to the machine's cores."""
     if not 1 <= threads <= machine.cores:
         raise ReproError(f"expected threads from 1 to the {machine.cores} cores of {machine.name}, got {threads}")
 
 
 def used_threads(kernel: Kernel, threads: int) -> int:
-    """How many of the threads have a part of a launch."""
+    """The number of threads that work on a launch."""
     return max(1, min(threads, _grains(kernel)))
 
 
@@ -263,7 +272,7 @@ def _grains(kernel: Kernel) -> int:
 
 
 def _core_cycles(sequences: tuple[tuple[Sequence, Cycles | None], ...]) -> tuple[float, float, float]:
-    """Cycles of issue, what execution units take beyond them, and what latencies take beyond both."""
+    """Cycles of issue, the additional cycles of the execution units, and the additional cycles of latencies."""
     issue = ports = latency = 0.0
     for one, cycles in sequences:
         if cycles is None:
@@ -299,10 +308,10 @@ def _launch(
 def seconds_beyond(
     core: float, bytes_of: dict[str, int], scattered: float, machine: CpuMachine, threads: int
 ) -> dict[str, float]:
-    """Seconds by level that transfers take beyond those of the cores.
+    """Seconds, by memory level, that transfers add to the time of the cores.
 
-    What is fetched ahead overlaps with computation: the longer of both counts. What is not comes on top, and it comes
-    from memory no faster than `scattered_memory_bandwidth`, however little there is to compute.
+    Prefetched transfers overlap with computation, so the longer of both counts. Other transfers add to it, and memory
+    supplies them at no more than `scattered_memory_bandwidth`, even if there is little to compute.
     """
     rates, slow = bandwidths(machine, threads), scattered_bandwidths(machine, threads)
     apart = {"l2": 0.0, "l3": scattered, "memory": scattered}

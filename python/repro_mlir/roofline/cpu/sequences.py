@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What a processor has under way together: blocks in a row, and loops of few iterations with the code around them."""
+"""Groups instructions whose execution overlaps on a CPU: adjacent blocks, and short loops with the code around them."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from dataclasses import dataclass, replace
 
 from repro_mlir.roofline.cpu.assembly import Block
 
-# More instructions than a reorder buffer holds (512 in Golden Cove): of a longer sequence the ends hardly overlap.
+# More than a reorder buffer contains (512 in Golden Cove): the two ends of a longer sequence hardly overlap.
 _MOST = 512
 
 
 @dataclass(frozen=True)
 class Sequence:
-    """Instructions that run one after the other, jumps among them.
+    """Instructions that execute in order, including jumps.
 
     Attributes:
-      runs: how often.
-      repeats: whether the next run follows at once, so that one waits for the results of another.
-      instructions: of all of its blocks.
+      runs: the number of executions.
+      repeats: whether runs follow each other directly, so that one run waits for the results of the previous one.
+      instructions: of all its blocks.
     """
 
     runs: int
@@ -31,7 +31,7 @@ class Sequence:
 
 @dataclass(frozen=True)
 class _Part:
-    """What takes the place of the blocks `first` to `last` of a kernel, in the loop `inside` that is no part."""
+    """A merged replacement of the blocks `first` to `last` of a kernel; `inside` is the enclosing unmerged loop."""
 
     runs: int
     first: int
@@ -42,10 +42,10 @@ class _Part:
 
 
 def sequences_of(blocks: Items[Block]) -> list[Sequence]:
-    """Sequences whose runs are all those of the blocks of a kernel.
+    """Groups the blocks of a kernel into sequences that account for all runs of each block.
 
-    What runs equally often joins in the order of the text, within a loop. A loop joins what is before it, as often as
-    it runs at least for each run of that; the rest of its runs is a sequence of its own.
+    Within a loop, adjacent blocks with equal execution counts merge. A loop merges with the code before it, unrolled by
+    the minimum number of iterations per run of that code; its remaining iterations form a separate sequence.
     """
     parts = [_Part(block.runs, at, at, tuple(block.instructions)) for at, block in enumerate(blocks)]
     rest: list[Sequence] = []
@@ -69,7 +69,7 @@ def sequences_of(blocks: Items[Block]) -> list[Sequence]:
 
 
 def _repeated(start: _Part, body: _Part) -> _Part | None:
-    """A loop behind what it begins after, or None where it is too long or begins less often."""
+    """Appends an unrolled loop to the code before it; None if the result is too long or the loop runs less often."""
     times = body.runs // start.runs
     code = len(start.instructions) + times * len(body.instructions)
     if not times or code > _MOST or start.inside is not None:
@@ -80,7 +80,7 @@ def _repeated(start: _Part, body: _Part) -> _Part | None:
 
 
 def _joined(parts: list[_Part]) -> list[_Part]:
-    """Neighbours that run equally often as one."""
+    """Merges adjacent parts with equal execution counts."""
     found: list[_Part] = []
     for part in parts:
         one = found[-1] if found else part

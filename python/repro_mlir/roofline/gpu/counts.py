@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What the blocks of a launch do: counted by the PTX emulator, with zeros as data."""
+"""Counts the work of the blocks of a launch with the PTX emulator, on zeros as data."""
 
 from __future__ import annotations
 
@@ -21,38 +21,39 @@ from repro_mlir.roofline.gpu.instructions import Cost, cost_of
 from repro_mlir.roofline.gpu.ptx import Block
 from repro_mlir.roofline.traffic import Touch, touches_of
 
-# Instructions of warps that are run for a launch, about; all blocks run where they are no more.
+# The approximate number of warp instructions to emulate per launch; smaller launches are emulated completely.
 _BUDGET = 200_000
 _FEWEST = 4
-# Of a block: beyond the first number a loop may end by data, beyond the second it is taken not to end.
+# Instructions of one block: above the first limit the exit of a loop may depend on data; above the second the loop
+# counts as infinite.
 _DOUBTFUL, _MOST = 1 << 22, 1 << 28
 _PAGE = 4096
 ALIGNMENT = 256
-"""Bytes: launches whose arguments lie alike to multiples of it do the same (CUDA aligns what it allocates so)."""
+"""CUDA's allocation alignment in bytes: launches whose argument offsets are equal modulo this number do equal work."""
 
-# Bytes of a buffer that get another value than zero at most.
+# The maximum number of bytes of a buffer that are filled with a value other than zero.
 _FILLED = 1 << 26
-# MAP_NORESERVE of Linux, which the module mmap of Python 3.11 does not name.
+# MAP_NORESERVE of Linux, which the mmap module of Python 3.11 does not define.
 _NO_RESERVE = 0x4000
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a launch does, whatever the machine's numbers.
+    """The work of a launch, independent of the machine's parameters.
 
     Attributes:
-      blocks: of the grid.
-      counted: how many of them were run; the others are taken to be as their neighbours.
-      kinds: instructions of warps by kind, of the whole launch.
-      issued: instructions of machine code that a block issues.
-      units: what a block asks of each unit: instructions of warps; cycles of `load_store`, at 128 bytes in a cycle;
-        operations of matrix units by format.
-      l2_bytes: that a block moves between L2 and its multiprocessor; what it asks for twice is in L1.
-      path: cycles of a warp whose every load hits L2, and whose every load goes to memory.
-      touched: of each argument the first byte that is read or written, from its beginning, how many are, and whether
-        they are read and whether they are written.
-      shared_bytes: of a block.
-      threads: of a block.
+      blocks: the number of blocks of the grid.
+      counted: the number of emulated blocks; the others are assumed to be like their neighbours.
+      kinds: warp instructions of the whole launch, by type.
+      issued: machine instructions that a block issues.
+      units: the load of a block on each unit: warp instructions; for `load_store`, cycles at 128 bytes per cycle; for
+        matrix units, operations by format.
+      l2_bytes: bytes that a block transfers between L2 and its multiprocessor; repeated accesses hit L1.
+      path: cycles of a warp if every load hits L2, and if every load goes to memory.
+      touched: for each argument, the offset of the first accessed byte, the number of accessed bytes, whether they are
+        read and whether they are written.
+      shared_bytes: the shared memory of a block.
+      threads: the threads of a block.
     """
 
     blocks: int
@@ -67,7 +68,7 @@ class Work:
     threads: int
 
     def touches(self, launch: Launch) -> list[Touch]:
-        """What this or an equal launch reads or writes; arguments that are the same bytes are one."""
+        """Returns the touches of this or an equal launch; several arguments at the same bytes are one touch."""
         places = zip(launch.arguments, self.touched, strict=True)
         accesses = (
             (space, number, offset + begin, size, reads, writes)
@@ -85,16 +86,18 @@ class _Line:
 
 
 def count(module: emulator.Module, blocks: Sequence[Block], plan: Plan, launch: Launch, constants: bytes) -> Work:
-    """Runs blocks of a launch. A kernel that does not end on zeros, such as one that follows a chain of indices, runs
-    on bytes of 255 instead: indices of -1 end a chain.
+    """Emulates blocks of a launch.
+
+    A kernel that does not terminate on zeros, for example because it follows a chain of indices, is emulated on bytes
+    of 255 instead: an index of -1 ends a chain.
 
     Args:
-      module: with the kernel.
-      blocks: its instructions.
-      plan: of the launch.
+      module: the module of the kernel.
+      blocks: the instructions of the kernel.
+      plan: the plan of the launch.
       constants: the bytes of the space "constant".
     Raises:
-      ReproError: a kernel that does what it must not, or does not end; buffers that are too large.
+      ReproError: the kernel violates a rule of the emulator or does not terminate, or a buffer is too large.
     """
     for fill, most in ((0, _DOUBTFUL), (255, _DOUBTFUL), (0, _MOST)):
         try:
@@ -149,7 +152,8 @@ def _count(
         run([total - 1], 1.0)
     if middle > 0:
         number = middle if middle * first <= _BUDGET else max(_FEWEST, int(_BUDGET / first))
-        # Without a period that those of tiles could have: multiples of the golden ratio.
+        # Multiples of the golden ratio sample the blocks aperiodically, so that they do not align with a period of
+        # tiles.
         chosen = (
             range(middle) if number >= middle else sorted({int(i * 0.6180339887 % 1 * middle) for i in range(number)})
         )
@@ -157,26 +161,27 @@ def _count(
     touched = []
     for index in map(str, range(len(launch.arguments))):
         begin, end, reads, writes = ranges.get(index, (0, 0, False, False))
-        # What is read with gaps is less than its range, what several blocks read less than their sum.
+        # Accesses with gaps cover less than their range, and blocks with overlapping accesses less than the sum of
+        # their sizes.
         touched.append((begin, min(end - begin, int(sizes[index])), reads, writes))
     shared = kernel.shared + module.kernels[kernel.name].shared_bytes
     return _work(blocks, lines, kernel, total, counted, tuple(touched), shared)
 
 
 def _memory(plan: Plan, launch: Launch, constants: bytes, fill: int) -> tuple[emulator.Memory, bytes]:
-    """A buffer of its own for each argument, up to the end of its space, and the parameters of the kernel."""
+    """Allocates a buffer for each argument, up to the end of its space, and encodes the kernel's parameters."""
     memory = emulator.Memory()
     sizes = plan.sizes()
     addresses = []
     for index, (space, number, offset) in enumerate(launch.arguments):
         size = sizes[space, number] - offset
         try:
-            # Pages that nobody writes take no memory.
+            # Pages that no code writes occupy no memory.
             pages = mmap.mmap(-1, size + _PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE)
         except (OSError, OverflowError, ValueError):
             raise ReproError(f"a buffer of {size} bytes is more than can be counted on this machine") from None
         array = np.frombuffer(pages, np.uint8)
-        # The distance from a multiple of ALIGNMENT that it has on a device.
+        # The buffer has the same offset from a multiple of ALIGNMENT as on a device.
         array = array[offset % ALIGNMENT : offset % ALIGNMENT + size]
         if fill:
             array[:_FILLED] = fill
@@ -234,7 +239,7 @@ def _work(
 
 
 def _load_latency(opcode: str, line: _Line | None, behind: float) -> float:
-    """Of an access to global memory: what is new to the block comes from behind L1."""
+    """The latency of a global-memory access: sectors that are new to the block come from beyond L1."""
     if not opcode.startswith(("ld.", "ldu.", "atom.")) or line is None or not line.sectors:
         return 0.0
     share = 1.0 if opcode.startswith("atom.") else line.new_sectors / line.sectors
@@ -242,11 +247,14 @@ def _load_latency(opcode: str, line: _Line | None, behind: float) -> float:
 
 
 def _cycles(block: Block, costs: Sequence[Cost], latencies: Sequence[float], ready: dict[str, float]) -> float:
-    """Cycles from the first to the last instruction of a block that one warp issues, one in a cycle, each as soon as
-    its operands are there: machine code has been put in such an order.
+    """Returns the cycles in which one warp issues the instructions of a block.
+
+    The warp issues one instruction per cycle, each as soon as its operands are ready; the assembler has scheduled the
+    machine code accordingly.
 
     Args:
-      ready: when registers of the blocks before are there, from the beginning; becomes that from the end.
+      ready: the cycle in which each register of earlier blocks is ready, relative to the start of the block; updated to
+        be relative to its end.
     """
     last = barrier = issued = 0.0
     for instruction, cost, latency in zip(block.instructions, costs, latencies, strict=True):

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What an instruction of PTX is in machine code: instructions that are issued, units that are busy, and latency."""
+"""Estimates the machine code of a PTX instruction: issued instructions, busy units and latency."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _ELEMENTS = {"s8": "int8", "u8": "int8", "e4m3": "f8", "e5m2": "f8", "bf16": "f1
 
 @dataclass(frozen=True)
 class Cost:
-    """Of an instruction of a warp. What an access to memory takes is counted where it runs.
+    """The cost of a warp instruction; the emulator counts the transfers of memory accesses.
 
     Attributes:
-      kind: by which it is counted, such as "f32 fma" or "shared load".
-      issued: instructions of machine code.
-      units: instructions by unit, of matrix units operations by format, such as "matrix f16".
-      latency: cycles until its result can be used, of an access to global memory without it.
+      kind: the type under which the instruction is counted, such as "f32 fma" or "shared load".
+      issued: the number of machine instructions.
+      units: instructions by unit; for matrix units, operations by format, such as "matrix f16".
+      latency: cycles until the result is available, excluding global-memory latency.
     """
 
     kind: str
@@ -36,7 +36,7 @@ class Cost:
 
 
 def _chain(kind: str, others: float, **units: float) -> Cost:
-    """Of several instructions one after the other, `others` being for no unit that counts."""
+    """The cost of dependent instructions, of which `others` use no modelled unit."""
     latency = sum(LATENCIES[unit] * number for unit, number in units.items())
     return Cost(kind, others + sum(units.values()), units, latency)
 
@@ -49,9 +49,9 @@ _SEQUENCES = {
     "rcp.rn.f64": _chain("f64", 2, special=1, f64=6, integer=2),
     "sqrt.rn.f64": _chain("f64", 2, special=1, f64=9, integer=3),
 }
-"""The way that normal numbers take: machine code of ptxas 13.0 for sm_90."""
+"""The instructions on the path of normal numbers, from machine code of ptxas 13.0 for sm_90."""
 
-# Instructions on integers of 64 bits, likewise; others are two.
+# The instructions of 64-bit integer operations, from the same source; operations that are not listed have two.
 _LONG = {
     "mul.lo": 4,
     "mad.lo": 4,
@@ -70,10 +70,11 @@ _MEMORY = {"ld": "load", "ldu": "load", "st": "store", "atom": "atomic", "red": 
 
 
 def cost_of(instruction: Instruction) -> Cost:
-    """The cost of an instruction."""
+    """Returns the cost of an instruction."""
     name = instruction.name
     if name == "mov":
-        # Of a thread's or a block's number; others are names for registers.
+        # Reads of special registers, such as the thread index, cost an instruction; other moves only rename
+        # registers.
         is_read = bool(re.search(r"%(?!r|p|f|rd|fd|rs)[a-z]+", instruction.operands))
         return Cost("other", 1 if is_read else 0, latency=LATENCIES["special"] if is_read else 0)
     return _cost(instruction.opcode)
@@ -120,14 +121,14 @@ def _arithmetic(name: str, parts: list[str], types: set[str]) -> Cost:
     number: float = 1
     if not is_float:
         number = _LONG.get(key, 1 if key.endswith("wide") else 2) if is_wide else _SHORT.get(key, 1)
-    # Halves of a number depend on each other in part.
+    # The instructions on the halves of a number depend on each other only in part.
     return Cost("integer", number, {"integer": number}, LATENCIES["integer"] * min(number, 3))
 
 
 def _conversion(opcode: str, parts: list[str]) -> Cost:
     to, come = parts[-2], parts[-1]
     if not {to, come} & (_FLOATS | {"f64"}):
-        # Between integers: a register more or less, or an extension of the sign.
+        # Between integers, a conversion reinterprets registers or extends the sign.
         return Cost("other", 0, latency=0) if "s" not in to + come else _chain("integer", 0, integer=1)
     unit = "wide_conversion" if {to, come} & _WIDE else "conversion"
     if come in ("bf16", "f16") and to == "f32":
@@ -149,7 +150,7 @@ def _access(name: str, types: set[str]) -> Cost:
 def _matrix(opcode: str, parts: list[str]) -> Cost:
     shape = _SHAPE.search(opcode)
     m, n, k = (int(each) for each in shape.groups()) if shape else (16, 8, 16)
-    # The types are those of the result, of the factors and of what is added.
+    # The type suffixes are those of the result, both factors and the addend.
     element = _ELEMENTS.get(parts[-3], parts[-3])
     units = {f"matrix {element}": 2.0 * m * n * k}
     return Cost(f"matrix {element} m{m}n{n}k{k}", 1, units, LATENCIES["matrix"])

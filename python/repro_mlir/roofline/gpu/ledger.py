@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The gap between how long a step takes on a GPU and what is predicted, by a file of benchmarks/gpu/run.py."""
+"""Compares the measured time of a step on a GPU, from results of benchmarks/gpu/run.py, with its prediction."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from repro_mlir.roofline.gpu.prediction import GpuStepPrediction
 from repro_mlir.roofline.ledger import LedgerEntry, median_error, unsigned_unknown
 
 _LIMIT = 1 << 24
-# Of times in any unit, so that their quotients are finite.
+# Bounds of times in any unit, so that their quotients are finite.
 _LEAST, _MOST = 1e-9, 1e9
 
 
 @dataclass(frozen=True)
 class GpuLedger:
-    """A step that was measured.
+    """The measurement of a step.
 
     Attributes:
-      predicted: by cause.
-      seconds: what was measured.
-      device: on what.
-      is_same_code: whether the results tell their code, which is the predicted one; otherwise nothing but a name says
-        so, and the names of the kernels where there are launches.
-      entries: of its launches, in order, which add up to `seconds`; none where the step was measured as a whole.
+      predicted: the prediction, with seconds by cause.
+      seconds: the measured time.
+      device: the name of the measured device.
+      is_same_code: whether the results record the digest of their code, equal to that of the predicted code; otherwise
+        only the name, and the kernel names if launches were measured, identify the code.
+      entries: its launches in order, with times that add up to `seconds`; empty if only the whole step was measured.
     """
 
     predicted: GpuStepPrediction
@@ -42,27 +42,27 @@ class GpuLedger:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """How it was measured, by name."""
+        """The conditions of the measurement, by name."""
         return {"measured_on": self.device, "measured_code": "the same" if self.is_same_code else "not recorded"}
 
     @property
     def how(self) -> str:
-        """The same in words."""
+        """The conditions of the measurement in words."""
         return f"on {self.device}{'' if self.is_same_code else ', by code that is not recorded'}"
 
     @property
     def causes(self) -> dict[str, float]:
-        """Seconds by cause, and `unknown`: they add up to `seconds`."""
+        """Seconds by cause, including `unknown`; their sum is `seconds`."""
         return {**self.predicted.causes, "unknown": self.seconds - self.predicted.seconds}
 
     @property
     def unsigned_unknown(self) -> float:
-        """Seconds that no cause explains, without signs: of each launch, or of the step."""
+        """The absolute seconds that no cause explains, summed over launches, or of the step as a whole."""
         return unsigned_unknown(self.entries or [self._whole])
 
     @property
     def median_error(self) -> float:
-        """The error of the prediction as a part of what was measured: the median of the launches, or of the step."""
+        """The median relative error of the launches' predictions, or the relative error of the step's prediction."""
         return median_error(self.entries or [self._whole])
 
     @property
@@ -71,14 +71,14 @@ class GpuLedger:
 
 
 def read_measured(path: str | Path, name: str, prediction: GpuStepPrediction) -> GpuLedger:
-    """Joins a prediction with what was measured on a GPU.
+    """Combines a prediction with a measurement on a GPU.
 
     Args:
-      path: of the results of benchmarks/gpu/run.py.
-      name: of the row, with any signs for those that are no letters, digits, `-` or `_`: bundles are called so.
+      path: the results of benchmarks/gpu/run.py.
+      name: the name of the row; characters other than letters, digits, `-` and `_` match each other, as for bundles.
     Raises:
-      ReproError: another file, results of another architecture or of other code, no row of that name, or one without a
-        time.
+      ReproError: not such a file, results of another architecture or of other code, no row of that name, or a row
+        without a time.
     """
     report = json_text.parse(read_regular(path, _LIMIT), str(path), _LIMIT)
     parts = report.get("parts") if isinstance(report, dict) else None
@@ -117,7 +117,7 @@ def _number(value: object, what: str) -> float:
 
 
 def _is_same_code(row: dict[str, Any], what: str, prediction: GpuStepPrediction) -> bool:
-    """Whether the row tells its code. Results from before rows told it do not."""
+    """Whether the row records the digest of its code; rows of older results do not."""
     digest = row.get("digest")
     if digest not in (None, prediction.digest):
         raise ReproError(f"{what}: expected the code that is predicted, got other PTX, or another plan")
@@ -138,9 +138,10 @@ def _of_launches(row: dict[str, Any], what: str, prediction: GpuStepPrediction, 
 
 
 def _added_up(launches: list[float], seconds: float) -> list[float]:
-    """Seconds of launches that add up to those of the step: each gets its part of the time between them.
+    """Scales measured launch times so that they add up to the time of the step.
 
-    The profiler sees other steps than the clock does; launches that take longer than the step are all as much too long.
+    Idle time is divided evenly among the launches. The profiler measures other steps than the clock does; if the
+    launches together take longer than the step, all are scaled down proportionally.
     """
     busy = sum(launches)
     if busy > seconds:

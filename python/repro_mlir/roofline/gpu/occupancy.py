@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""How many blocks of a kernel a multiprocessor holds."""
+"""Computes how many blocks of a kernel are resident on a multiprocessor."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from repro_mlir.base.errors import ReproError
 from repro_mlir.roofline.gpu.architecture import ARCHITECTURES, PARTS, REGISTER_UNIT, SHARED_UNIT, WARP
 from repro_mlir.roofline.machines.accelerator import Accelerator
 
-# Of the section .nv.info of a cubin: a record of two words, a symbol and its registers.
+# The tag of a record in the cubin section .nv.info with two words: a symbol and its register count.
 _REGISTERS = b"\x04\x2f"
 
 
 def blocks_per_multiprocessor(
     kernel: str, threads: int, registers: int, shared_bytes: int, machine: Accelerator
 ) -> int:
-    """The blocks of a kernel that are on a multiprocessor at a time, by the rules of the CUDA Occupancy Calculator.
+    """Returns the resident blocks of a kernel per multiprocessor, by the rules of the CUDA Occupancy Calculator.
 
     Args:
-      kernel: names it in errors.
+      kernel: the kernel's name in error messages.
       threads, shared_bytes: of a block.
       registers: of a thread.
-      machine: with an architecture.
+      machine: a machine with an architecture.
     Raises:
-      ReproError: no block fits.
+      ReproError: a single block does not fit.
     """
     assert machine.architecture is not None
     warps = -(-threads // WARP)
@@ -49,9 +49,9 @@ def blocks_per_multiprocessor(
 
 
 def registers_of(cubin: bytes) -> dict[str, int]:
-    """The registers of a thread of each kernel, of machine code as ptxas writes it; none where it is of another form.
+    """Reads the registers per thread of each kernel from a cubin of ptxas; empty if the format is unknown.
 
-    The file is ELF of 64 bits; the record is EIATTR_REGCOUNT, as `cuobjdump -elf` calls it.
+    The file is 64-bit ELF; the record is EIATTR_REGCOUNT, as `cuobjdump -elf` names it.
     """
     try:
         (offset,) = struct.unpack_from("<Q", cubin, 0x28)
@@ -65,7 +65,7 @@ def registers_of(cubin: bytes) -> dict[str, int]:
         data = cubin[info[4] : info[4] + info[5]]
         at = 0
         while at < len(data):
-            # A record has a value of two bytes, or as many bytes as that says.
+            # A record has either a value of two bytes, or a length of two bytes and a value of that length.
             length = struct.unpack_from("<H", data, at + 2)[0] if data[at] == 4 else 0
             if data[at : at + 2] == _REGISTERS:
                 symbol, registers = struct.unpack_from("<2I", data, at + 4)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""How long a step takes on a GPU, from its PTX and a machine's numbers."""
+"""Predicts the time of a step on a GPU from its PTX and the parameters of a machine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from repro_mlir.roofline.memory import memory_of
 from repro_mlir.roofline.traffic import Reuse, reuse
 
 GPU_CAUSES = ("issue", "units", "latency", "l2", "memory", "tail", "launch")
-"""What a launch takes its time for."""
+"""The causes of the time of a launch."""
 
 _MATRIX_RATES = {
     "matrix tf32": "tf32_matrix_flops",
@@ -42,17 +42,17 @@ _OPERATIONS = {"f32": "floating_point", **{unit: unit.replace(" ", "_") for unit
 
 @dataclass(frozen=True)
 class GpuLaunchPrediction:
-    """A launch of a step.
+    """The prediction of a launch.
 
     Attributes:
-      kernel: its name.
-      causes: seconds by `GPU_CAUSES`; they add up to `seconds`.
+      kernel: the name of its kernel.
+      causes: seconds by `GPU_CAUSES`; their sum is `seconds`.
       traffic: bytes between L2 and multiprocessors, `l2`, and between memory and L2, `memory`.
-      operations: of `floating_point`, each instruction being a multiply-add, and of matrix units by format.
+      operations: `floating_point`, with two operations per instruction, and operations of matrix units by format.
       unit: the busiest unit, such as "f32".
-      blocks: of the grid.
-      resident: how many of them a multiprocessor holds at a time.
-      waves: how often all multiprocessors are filled; a last one in part counts as its part.
+      blocks: the number of blocks of the grid.
+      resident: the number of blocks that are resident on a multiprocessor.
+      waves: how often the grid fills all multiprocessors; a partial last wave counts as a fraction.
     """
 
     kernel: str
@@ -66,26 +66,26 @@ class GpuLaunchPrediction:
 
     @property
     def seconds(self) -> float:
-        """How long it takes."""
+        """The duration of the launch."""
         return sum(self.causes.values())
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What there is to say beside times and bytes, by name."""
+        """Further properties of the launch, by name."""
         return {"unit": self.unit, "blocks": self.blocks, "resident": self.resident, "waves": self.waves}
 
 
 @dataclass(frozen=True)
 class GpuCode:
-    """What is known of compiled code whatever a machine's numbers.
+    """The properties of compiled code that do not depend on the machine's parameters.
 
     Attributes:
-      architecture: that it is for.
-      plan: its launches.
-      work: of each launch; equal launches share one.
-      registers: of a thread of each kernel.
-      is_assembled: whether `registers` are those of ptxas; otherwise the most values that are alive in the PTX.
-      digest: of the code (`TargetCode.digest`).
+      architecture: the architecture of the code.
+      plan: the plan with its launches.
+      work: the work of each launch; equal launches share one object.
+      registers: registers per thread of each kernel.
+      is_assembled: whether `registers` are those of ptxas; otherwise they are the maximum of live values in the PTX.
+      digest: the digest of the code (`TargetCode.digest`).
     """
 
     architecture: str
@@ -97,21 +97,21 @@ class GpuCode:
 
     @cached_property
     def reuse(self) -> Reuse:
-        """What L2 caches hold of its launches."""
+        """The reuse distances of the launches in the L2 cache."""
         return reuse([work.touches(launch) for launch, work in zip(self.plan.launches, self.work, strict=True)])
 
 
 @dataclass(frozen=True)
 class GpuStepPrediction:
-    """A step.
+    """The prediction of a step.
 
     Attributes:
-      machine: what was asked for.
-      launches: in their order.
+      machine: the requested machine.
+      launches: in execution order.
       memory: bytes of the step (`memory.memory_of`).
-      is_assembled: whether registers are those of ptxas (`GpuCode`).
-      ceilings: what the device reaches.
-      digest: of the code (`GpuCode`).
+      is_assembled: whether the registers are those of ptxas (`GpuCode`).
+      ceilings: of the device.
+      digest: the digest of the code (`GpuCode`).
     """
 
     machine: Accelerator
@@ -123,7 +123,7 @@ class GpuStepPrediction:
 
     @cached_property
     def seconds(self) -> float:
-        """How long the launches take, one after the other."""
+        """The sum of the times of the launches."""
         return sum(each.seconds for each in self.launches)
 
     @cached_property
@@ -133,24 +133,23 @@ class GpuStepPrediction:
 
     @property
     def joules(self) -> float | None:
-        """Of a step at the power under load; None where the machine's is not known."""
+        """The energy of a step at load power; None if the machine's power is unknown."""
         return self.machine.watts * self.seconds if self.machine.watts else None
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What it was predicted for, by name."""
+        """The conditions of the prediction, by name."""
         registers = "ptxas" if self.is_assembled else "estimated"
         return {"architecture": self.machine.architecture, "registers": registers}
 
     @property
     def setting(self) -> str:
-        """The same in words."""
+        """The conditions of the prediction in words."""
         return f"{self.machine.architecture}, registers {'of ptxas' if self.is_assembled else 'estimated'}"
 
 
 def read_gpu_code(source: Program | Bundle, machine: Accelerator) -> GpuCode:
-    """Compiles a program for the machine's architecture, or takes the best code of a bundle, and counts what its
-    launches do.
+    """Compiles a program for the machine's architecture, or selects the best code of a bundle, and counts its work.
 
     Raises:
       ReproError: a machine without an architecture, an error of the compiler, a bundle without code for the machine, or
@@ -170,7 +169,9 @@ def read_gpu_code(source: Program | Bundle, machine: Accelerator) -> GpuCode:
 
 
 def gpu_code_of(code: TargetCode, architecture: str) -> GpuCode:
-    """Counts what the launches of compiled code do on an architecture, for which it may be PTX alone.
+    """Counts the work of the launches of compiled code on an architecture.
+
+    If the code was compiled for an older architecture, its PTX is used and its cubin is ignored.
 
     Raises:
       ReproError: a kernel that cannot be counted.
@@ -190,7 +191,7 @@ def gpu_code_of(code: TargetCode, architecture: str) -> GpuCode:
     work = []
     plan = code.plan
     for launch in plan.launches:
-        # Constants are data, which may be indices; all else is zero.
+        # The values of constants can be indices that affect the count; all other data is zero.
         places = tuple(
             (space, offset if space == "constant" else offset % ALIGNMENT) for space, _, offset in launch.arguments
         )
@@ -202,10 +203,10 @@ def gpu_code_of(code: TargetCode, architecture: str) -> GpuCode:
 
 
 def predict_gpu(code: GpuCode, machine: Accelerator) -> GpuStepPrediction:
-    """The time of a step like all others: L2 holds what the step before has left there.
+    """Predicts the time of a step in steady state, with the L2 cache as the previous step left it.
 
     Raises:
-      ReproError: a machine of another architecture than the code is for, or one that a block does not fit.
+      ReproError: the machine's architecture is not that of the code, or a block does not fit the machine.
     """
     if machine.architecture != code.architecture:
         raise ReproError(
@@ -224,7 +225,7 @@ def predict_gpu(code: GpuCode, machine: Accelerator) -> GpuStepPrediction:
 
 
 def _launch(name: str, work: Work, resident: int, memory_bytes: int, machine: Accelerator) -> GpuLaunchPrediction:
-    """Each cause is what is added to the maximum of those before it, as what runs at the same time overlaps."""
+    """Each cause has the time that it adds to the maximum of the causes before it, because all of them overlap."""
     l2_bytes = work.blocks * work.l2_bytes
     missing = min(1.0, memory_bytes / l2_bytes) if l2_bytes else 0.0
     path = (work.path[0] + missing * (work.path[1] - work.path[0])) / machine.clock_hz
@@ -243,13 +244,13 @@ def _launch(name: str, work: Work, resident: int, memory_bytes: int, machine: Ac
     for cause, seconds in steps.items():
         causes[cause] = max(0.0, seconds - longest)
         longest = max(longest, seconds)
-    # The multiprocessor with the most blocks has a whole number of them, and of waves.
+    # The busiest multiprocessor executes a whole number of blocks and waves.
     most, whole = -(-work.blocks // machine.multiprocessors), -(-work.blocks // (machine.multiprocessors * resident))
     causes["tail"] = max(0.0, most * issue - longest, most * busy - longest, whole * path - longest)
     causes["launch"] = machine.launch_seconds
     moved = {"l2": int(l2_bytes), "memory": memory_bytes}
     asked = {_OPERATIONS[each]: work.blocks * number for each, number in work.units.items() if each in _OPERATIONS}
-    # Of an instruction of a warp.
+    # The count is in warp instructions; each thread's instruction is a multiply-add.
     asked["floating_point"] = asked.get("floating_point", 0.0) * 2 * WARP
     operations = {each: round(number) for each, number in asked.items()}
     return GpuLaunchPrediction(name, causes, moved, operations, unit, work.blocks, resident, waves)
@@ -266,7 +267,7 @@ def _ceilings(machine: Accelerator) -> Ceilings:
 
 
 def _busiest(name: str, units: dict[str, float], machine: Accelerator) -> tuple[str, float]:
-    """The unit that is busy longest with a block alone on a multiprocessor, and its seconds."""
+    """Returns the busiest unit for one block alone on a multiprocessor, and its seconds."""
     assert machine.architecture is not None
     rates = _rates(ARCHITECTURES[machine.architecture], machine)
     found = {}
@@ -279,10 +280,10 @@ def _busiest(name: str, units: dict[str, float], machine: Accelerator) -> tuple[
 
 
 def _rates(architecture: Architecture, machine: Accelerator) -> dict[str, float]:
-    """Of a multiprocessor, per second: instructions of warps, wavefronts, or operations of matrix units."""
+    """The rates of a multiprocessor per second: warp instructions, wavefronts, or operations of matrix units."""
     warps = machine.clock_hz / WARP
     rates = {
-        # A multiply-add is two.
+        # A multiply-add counts as two operations.
         "f32": machine.f32_flops / machine.multiprocessors / (2 * WARP),
         "integer": architecture.integer * warps,
         "f64": architecture.f64 * warps,

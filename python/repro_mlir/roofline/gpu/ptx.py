@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The kernels of a PTX module: blocks of instructions, as the compiler prints them."""
+"""Parses the kernels of a PTX module, as the compiler prints them, into basic blocks."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _ENDS = ("bra", "brx", "ret", "exit", "trap")
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction.
+    """An instruction.
 
     Attributes:
-      line: of the text, from 1.
+      line: the line number in the text, from 1.
       opcode: such as "fma.rn.f32".
-      operands: their text.
-      results, sources: registers; a guard is a source.
+      operands: the text of the operands.
+      results, sources: registers; a guard predicate is a source.
     """
 
     line: int
@@ -43,12 +43,12 @@ class Instruction:
 
 @dataclass
 class Block:
-    """Instructions that run one after the other.
+    """Instructions that execute in sequence.
 
     Attributes:
-      labels: where other blocks may go to.
-      target: the label that its last instruction goes to.
-      ends: whether nothing goes on behind it.
+      labels: the labels of the block.
+      target: the label of the branch at its end.
+      ends: whether control never falls through to the next block.
     """
 
     labels: list[str] = field(default_factory=list)
@@ -58,17 +58,17 @@ class Block:
 
     @property
     def is_loop(self) -> bool:
-        """Whether the last instruction goes back to the first."""
+        """Whether the last instruction branches to the first."""
         return self.target in self.labels
 
 
 def read_kernels(text: str) -> dict[str, list[Block]]:
-    """The blocks of each kernel, in order."""
+    """Parses the blocks of each kernel, in program order."""
     return {name: _blocks(lines) for name, lines in _kernels(text)}
 
 
 def _kernels(text: str) -> Iterator[tuple[str, list[tuple[int, str]]]]:
-    """Name and numbered lines of each body."""
+    """Yields the name and the numbered lines of each kernel body."""
     name, lines, is_body = "", list[tuple[int, str]](), False
     for number, line in enumerate(text.splitlines(), 1):
         if found := _ENTRY.match(line):
@@ -79,7 +79,7 @@ def _kernels(text: str) -> Iterator[tuple[str, list[tuple[int, str]]]]:
             yield name, lines
             name = ""
         elif name and is_body and lines and lines[-1][1].startswith("\t") and not _DONE.search(lines[-1][1]):
-            # An instruction of several lines is that of the first.
+            # An instruction over several lines has the number of its first line.
             lines[-1] = (lines[-1][0], f"{lines[-1][1]} {line.strip()}")
         elif name and is_body:
             lines.append((number, line))
@@ -117,7 +117,7 @@ def _instruction(line: int, guard: str | None, opcode: str, operands: str) -> In
 
 
 def most_live_registers(blocks: list[Block]) -> int:
-    """The registers of 32 bits whose values are needed at one place at most; predicates have others."""
+    """Returns the maximum number of live 32-bit registers; predicates are not counted."""
     where = {label: number for number, block in enumerate(blocks) for label in block.labels}
     following = []
     for number, block in enumerate(blocks):

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Machines as data: how fast a processor is (docs/machines.md)."""
+"""Machine descriptions as data: the performance of a processor (docs/machines.md)."""
 
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.field_checks import check_among
@@ -13,12 +13,12 @@ from repro_mlir.roofline.machines.files import in_file, machine_names, read_file
 
 
 def read_machine(name: str) -> CpuMachine | Accelerator:
-    """A machine of `machine_names`, or that of a file.
+    """Reads a machine of `machine_names` or a machine file.
 
     Args:
-      name: a path where it ends with `.json`.
+      name: a machine name, or a path if it ends with `.json`.
     Raises:
-      ReproError: no such machine, or a file that describes none.
+      ReproError: no such machine, or a file that does not describe a machine.
     """
     file = read_file(name)
     if file.extends is None or file.extends in architectures():

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Accelerators as data: GPUs and others (docs/machines.md)."""
+"""Accelerators, such as GPUs, as data (docs/machines.md)."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from repro_mlir.roofline.machines.files import MachineFile, changed_numbers, che
 
 @dataclass(frozen=True)
 class Accelerator:
-    """A device with memory of its own. Rates are peaks of dense arithmetic, and 0 where the device has none.
+    """A device with its own memory. Rates are peaks of dense arithmetic; 0 means that the device lacks the unit.
 
     Attributes:
-      name: the machine's file without its ending.
-      architecture: the GPU architecture whose code it runs; None for a device that the compiler has no code for.
-      multiprocessors: cores that run blocks of threads.
+      name: the name of the machine's file without its extension.
+      architecture: the GPU architecture whose code it runs; None if the compiler has no code for the device.
+      multiprocessors: cores that run thread blocks.
       clock_hz: cycles per second under load.
-      f32_flops: of vector units, a multiply-add being two.
-      tf32_matrix_flops, f16_matrix_flops, f8_matrix_flops, f4_matrix_flops, int8_matrix_ops: of matrix units, f16 and
-        bf16 being alike.
-      issue_width: instructions of warps that begin in a cycle of a multiprocessor.
-      special_rate: special functions in a cycle of a multiprocessor.
-      registers, threads, blocks, shared_bytes: what a multiprocessor has at most.
-      shared_bandwidth: bytes in a cycle of a multiprocessor.
+      f32_flops: of vector units; a multiply-add counts as two operations.
+      tf32_matrix_flops, f16_matrix_flops, f8_matrix_flops, f4_matrix_flops, int8_matrix_ops: of matrix units; bf16 has
+        the rate of f16.
+      issue_width: warp instructions that a multiprocessor issues per cycle.
+      special_rate: special functions per cycle of a multiprocessor.
+      registers, threads, blocks, shared_bytes: the limits of a multiprocessor.
+      shared_bandwidth: bytes per cycle of a multiprocessor.
       l2_bytes, memory_bytes: of the device.
       l2_bandwidth, memory_bandwidth: bytes per second.
-      launch_seconds: from a launch to the next one of a stream.
-      node_devices: how many devices a link of the node joins.
-      node_bandwidth, network_bandwidth: bytes per second that a device sends, within a node and beyond it.
-      node_seconds, network_seconds: of a message without bytes.
-      issue_efficiency: the part of the cycles in which compiled kernels issue at most.
+      launch_seconds: the time between the starts of two empty launches on a stream.
+      node_devices: the number of devices that the links of a node connect.
+      node_bandwidth, network_bandwidth: bytes per second that a device sends within its node and to other nodes.
+      node_seconds, network_seconds: the latency of an empty message.
+      issue_efficiency: the largest part of the cycles in which compiled kernels issue an instruction.
       matrix_efficiency, vector_efficiency, memory_efficiency, link_efficiency: the parts of the peaks that large
         programs reach.
-      watts: of the device under load.
+      watts: the power of the device under load.
     """
 
     name: str
@@ -88,12 +88,12 @@ class Accelerator:
                 raise ReproError(f"expected {name} as a part of 1, got {getattr(self, name)}")
 
     def with_changes(self, changes: Mapping[str, str]) -> Accelerator:
-        """The device with other numbers.
+        """Returns the device with changed parameters.
 
         Args:
-          changes: by attribute a number, or a factor as `2x` or `0.5x`.
+          changes: by attribute, a number, or a factor such as `2x` or `0.5x`.
         Raises:
-          ReproError: an attribute that is no number, or another text.
+          ReproError: an attribute that is not numeric, or a malformed value.
         """
         current = {name: getattr(self, name) for name in ACCELERATOR_NUMBERS}
         return replace(self, **changed_numbers(current, changes, _WHOLE))
@@ -105,14 +105,14 @@ _POSITIVE = (
     "vector_efficiency", "memory_efficiency", "link_efficiency",
 )  # fmt: skip
 ACCELERATOR_NUMBERS = tuple(each.name for each in fields(Accelerator) if each.name not in ("name", "architecture"))
-"""The attributes that are numbers."""
+"""The numeric attributes."""
 
 
 def accelerator(file: MachineFile) -> Accelerator:
-    """The accelerator that a file describes.
+    """Returns the accelerator that a file describes.
 
     Raises:
-      ReproError: it describes none.
+      ReproError: the file does not describe an accelerator.
     """
     of_performance = [name for name in ACCELERATOR_NUMBERS if name != "multiprocessors"]
     try:

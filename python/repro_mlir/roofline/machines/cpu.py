@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""CPUs as data: how fast a processor is (docs/machines.md)."""
+"""CPUs as data: the performance of a processor (docs/machines.md)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from repro_mlir.roofline.machines.files import (
 )
 
 _SIZES = ("line_bytes", "l1_bytes", "l1_ways", "l2_bytes")
-# What the compiler reads and no prediction.
+# Sizes that only the compiler uses, not the predictions.
 _UNUSED = ("line_bytes", "l1_ways")
 _BITS = (256, 512)
 
@@ -33,25 +33,26 @@ class CpuMachine:
     """A CPU.
 
     Attributes:
-      name: the machine's file without its ending.
+      name: the name of the machine's file without its extension.
       level: the CPU level whose code it runs.
-      l1_bytes, l2_bytes: caches of a core.
-      l3_bytes: the last cache that a core reaches, 0 for none.
-      scheduling_model: the processor of LLVM whose model of execution units it has.
-      modelled_vector_bits: of what the model has vectors of 512 bits to be (`throughput.cycles_of`).
-      issue_width: micro-operations that begin in a cycle at most.
+      l1_bytes, l2_bytes: the caches of a core.
+      l3_bytes: the last-level cache that a core reaches, 0 for none.
+      scheduling_model: the LLVM processor whose scheduling model describes the execution units.
+      modelled_vector_bits: the actual width of the units that the model describes as 512 bits wide
+        (`throughput.cycles_of`).
+      issue_width: the maximum number of micro-operations that begin in a cycle.
       clock_hz: cycles per second under vector code.
-      cores: how many share the last cache and memory.
+      cores: the number of cores that share the L3 cache and memory.
       l2_bandwidth, l3_bandwidth, memory_bandwidth: bytes per second that one core fetches and writes back.
       shared_l3_bandwidth, shared_memory_bandwidth: of all cores together.
-      launch_seconds: of a launch that does nothing.
-      wake_seconds: until threads have begun and ended a launch, beyond that.
-      watts: of all cores under load, 0 where nobody knows.
-      l3_half_life: seconds after which the last cache has lost half of what nothing has touched, to other programs and
-        virtual machines; 0 where it has none.
-      scattered_memory_bandwidth: bytes per second of one core from runs of neighbouring lines that are no longer than a
-        page of 4 KB; where it is 0 or more than `memory_bandwidth`, it is that.
-      cold_launch_seconds: of a launch, beyond `launch_seconds`, whose code and data come from memory.
+      launch_seconds: the time of an empty launch.
+      wake_seconds: the additional time in which threads begin and end a launch.
+      watts: of all cores under load, 0 if unknown.
+      l3_half_life: seconds after which the L3 cache has lost half of the untouched data to other programs and virtual
+        machines; 0 if it loses none.
+      scattered_memory_bandwidth: bytes per second of one core from runs of adjacent lines no longer than a 4 KB page; 0
+        and values above `memory_bandwidth` mean `memory_bandwidth`.
+      cold_launch_seconds: the time beyond `launch_seconds` of a launch whose code and data come from memory.
     """
 
     name: str
@@ -89,16 +90,16 @@ class CpuMachine:
 
     @property
     def triple(self) -> str:
-        """LLVM's, of its code."""
+        """The LLVM target triple of the machine's code."""
         return "aarch64-unknown-linux-gnu" if self.level.startswith("aarch64") else "x86_64-unknown-linux-gnu"
 
     def with_changes(self, changes: Mapping[str, str]) -> CpuMachine:
-        """The machine with other numbers.
+        """Returns the machine with changed parameters.
 
         Args:
-          changes: by attribute a number, or a factor as `2x` or `0.5x`.
+          changes: by attribute, a number, or a factor such as `2x` or `0.5x`.
         Raises:
-          ReproError: an attribute that is no number, or another text.
+          ReproError: an attribute that is not numeric, or a malformed value.
         """
         current = {name: getattr(self, name) for name in NUMBERS}
         return replace(self, **changed_numbers(current, changes, _WHOLE))
@@ -106,19 +107,19 @@ class CpuMachine:
 
 _WHOLE = ("cores", "modelled_vector_bits", "issue_width")
 UNITS = ("level", "scheduling_model", "modelled_vector_bits", "issue_width")
-"""The attributes that decide cycles of instructions."""
+"""The attributes that determine the cycles of instructions."""
 
 _OPTIONAL = ("watts", "l3_half_life", "scattered_memory_bandwidth", "cold_launch_seconds")
 _FROM_ZERO = ("l3_bytes", "launch_seconds", "wake_seconds", *_OPTIONAL)
 NUMBERS = tuple(each.name for each in fields(CpuMachine) if each.name not in ("name", "level", "scheduling_model"))
-"""The attributes that are numbers."""
+"""The numeric attributes."""
 
 
 def cpu_machine(file: MachineFile) -> CpuMachine:
-    """The CPU that a file describes.
+    """Returns the CPU that a file describes.
 
     Raises:
-      ReproError: it describes none.
+      ReproError: the file does not describe a CPU.
     """
     of_performance = [each for each in (*NUMBERS, "scheduling_model") if each not in _SIZES]
     try:
@@ -134,10 +135,10 @@ def cpu_machine(file: MachineFile) -> CpuMachine:
 
 
 def write_cpu_machine(path: str | Path, machine: CpuMachine, sources: Mapping[str, str]) -> None:
-    """Writes the file of a machine.
+    """Writes a machine file.
 
     Args:
-      sources: by attribute, where its value is from.
+      sources: the origin of each value, by attribute.
     """
     values = {key: getattr(machine, key) for key in (*NUMBERS, "scheduling_model")}
     sizes = {key: value for key, value in values.items() if key in _SIZES}

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Files of machines: numbers by name, each with a source (docs/machine.schema.json)."""
+"""Machine files: values by name, each with its source (docs/machine.schema.json)."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from repro_mlir.base.files.storage import write_file
 
 _FOLDER = Path(__file__).parent / "data"
 _LIMIT = 1 << 16
-# Beyond any machine's, so that times and pages are finite numbers.
+# The limits exceed the values of any machine and keep predicted times and page coordinates finite.
 _LEAST, _MOST = 1e-12, 1e18
 
 
 @dataclass(frozen=True)
 class MachineFile:
-    """What a file says.
+    """The contents of a machine file.
 
     Attributes:
-      name: the file's, without its ending.
-      where: how errors name the file.
-      extends: the level or architecture whose code the machine runs; None for one that runs no code of the compiler.
+      name: the file name without its extension.
+      where: the file's name in error messages.
+      extends: the level or architecture whose code the machine runs; None if it runs no code of the compiler.
       sizes, performance: values by name.
-      sources: where each value is from, by name.
+      sources: the origin of each value, by name.
     """
 
     name: str
@@ -46,17 +46,17 @@ class MachineFile:
 
 
 def machine_names() -> list[str]:
-    """The machines that come with the package."""
+    """The names of the machines that the package includes."""
     return sorted(path.stem for path in _FOLDER.glob("*.json"))
 
 
 def read_file(name: str) -> MachineFile:
-    """The file of a machine of `machine_names`, or another one.
+    """Reads the file of a machine of `machine_names`, or another machine file.
 
     Args:
-      name: a path where it ends with `.json`.
+      name: a machine name, or a path if it ends with `.json`.
     Raises:
-      ReproError: no such machine, or a file that describes none.
+      ReproError: no such machine, or a file that does not describe a machine.
     """
     if name.endswith(".json"):
         data, where = read_regular(name, _LIMIT), name
@@ -92,12 +92,12 @@ def _prefixed(where: str, message: str) -> str:
 
 
 def in_file(file: MachineFile, error: ReproError) -> ReproError:
-    """The error, with the name of the file."""
+    """Returns the error with the name of the file as prefix."""
     return ReproError(_prefixed(file.where, str(error)))
 
 
 def check_keys(what: str, given: Any, known: Collection[str], required: Collection[str]) -> None:
-    """ReproError where `given` is no object, has a key that is not `known`, or lacks one that is `required`."""
+    """Raises ReproError if `given` is not an object, has a key not in `known`, or lacks a `required` key."""
     if not isinstance(given, dict):
         raise ReproError(f"expected {what} as an object, got {shown(given)}")
     for key in given:
@@ -108,7 +108,7 @@ def check_keys(what: str, given: Any, known: Collection[str], required: Collecti
 
 
 def check_number(name: str, value: object, may_be_zero: bool = False) -> None:
-    """ReproError for anything but a number from 1e-12 to 1e18, or 0 where it may be."""
+    """Raises ReproError unless `value` is a number from 1e-12 to 1e18, or 0 if `may_be_zero`."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if is_number and (_LEAST <= value <= _MOST or (may_be_zero and value == 0)):  # type: ignore[operator]
         return
@@ -117,14 +117,14 @@ def check_number(name: str, value: object, may_be_zero: bool = False) -> None:
 
 
 def changed_numbers(current: Mapping[str, float], changes: Mapping[str, str], whole: Sequence[str]) -> dict[str, Any]:
-    """Other numbers of a machine.
+    """Returns the changed parameters of a machine.
 
     Args:
-      current: its numbers.
-      changes: by name a number, or a factor as `2x` or `0.5x`.
-      whole: the names of whole numbers.
+      current: all parameters, by name.
+      changes: by name, a number, or a factor such as `2x` or `0.5x`.
+      whole: the names of integer parameters.
     Raises:
-      ReproError: a name that is not among `current`, or another text.
+      ReproError: a name that is not in `current`, or a malformed value.
     """
     found: dict[str, Any] = {}
     for name, text in changes.items():
@@ -145,10 +145,10 @@ def write_entries(
     path: str | Path, extends: str | None, sizes: Mapping[str, Any], performance: Mapping[str, Any],
     sources: Mapping[str, str],
 ) -> None:  # fmt: skip
-    """Writes the file of a machine.
+    """Writes a machine file.
 
     Args:
-      sources: by name, where a value is from.
+      sources: the origin of each value, by name.
     """
     found: dict[str, Any] = {} if extends is None else {"extends": extends}
     for part, values in (("sizes", sizes), ("performance", performance)):

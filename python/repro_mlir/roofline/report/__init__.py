@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Predictions and sweeps as lines of text, as JSON and as pages."""
+"""Formats predictions and sweeps as text, JSON and HTML pages."""
 
 from repro_mlir.roofline.report.data import Case, as_json, case_as_json, sweep_as_json
 from repro_mlir.roofline.report.page import prediction_page, sweep_page

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A prediction, and a ledger where there is one, as JSON."""
+"""Converts a prediction, and its ledger if there is one, to JSON."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ AnyLedger = Ledger | GpuLedger
 
 @dataclass(frozen=True)
 class Case:
-    """A prediction as it is shown.
+    """A prediction together with the context in which a report shows it.
 
     Attributes:
-      prediction: with the changes.
-      ledger: where the step was measured.
-      changes: numbers of the machine that were set, by name.
-      given: the prediction without the changes, with as many threads as the machine then has cores for; None where
-        there are none.
+      prediction: for the machine with the changes.
+      ledger: the measurement of the step, if there is one.
+      changes: the changed machine parameters, by name.
+      given: the prediction without the changes, with at most as many threads as the unchanged machine has cores; None
+        if there are no changes.
     """
 
     prediction: AnyStep
@@ -39,19 +39,19 @@ class Case:
 
     @property
     def label(self) -> str:
-        """The machine, and what was set."""
+        """The machine name and the changes."""
         return " ".join([self.prediction.machine.name, *(f"{name}={value}" for name, value in self.changes.items())])
 
     @property
     def given_label(self) -> str:
-        """The machine of `given`, and its threads where it has too few cores for those of the prediction."""
+        """The machine name of `given`, with its number of threads if it differs from that of `prediction`."""
         threads = self.given.facts.get("threads") if self.given else None
         others = f", {threads} threads" if threads != self.prediction.facts.get("threads") else ""
         return f"{self.prediction.machine.name}{others}"
 
 
 def as_json(prediction: AnyStep, ledger: AnyLedger | None) -> dict[str, Any]:
-    """All of it."""
+    """Returns the whole prediction and ledger as a JSON object."""
     launches = []
     predicted: Sequence[AnyLaunch] = prediction.launches
     for number, each in enumerate(predicted):
@@ -78,7 +78,7 @@ def as_json(prediction: AnyStep, ledger: AnyLedger | None) -> dict[str, Any]:
 
 
 def case_as_json(case: Case) -> dict[str, Any]:
-    """As `as_json`, with what was set and the prediction without it."""
+    """Returns `as_json` of the case, with the changes and the prediction without them."""
     found = as_json(case.prediction, case.ledger)
     if case.given is not None:
         found |= {"changes": dict(case.changes), "given": as_json(case.given, None)}
@@ -86,7 +86,7 @@ def case_as_json(case: Case) -> dict[str, Any]:
 
 
 def sweep_as_json(points: Sequence[SweepPoint], losses: Mapping[str, Sequence[float | None]]) -> dict[str, Any]:
-    """Points, and the losses of the steps that were trained by program."""
+    """Returns the points of a sweep, and the losses of training runs by program, as a JSON object."""
     found: dict[str, Any] = {"points": [asdict(each) for each in points]}
     if losses:
         found["losses"] = {name: list(each) for name, each in losses.items()}

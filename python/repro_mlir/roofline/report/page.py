@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Predictions as one HTML page that needs nothing else."""
+"""Renders predictions as self-contained HTML pages."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _FOLDER = Path(__file__).parent
 
 
 def prediction_page(program: str, cases: Sequence[Case]) -> str:
-    """A page with the roofline of each kernel, the launches in time, the ledger and the machines side by side.
+    """Returns a page with the roofline of each kernel, the timeline of launches, the ledger and a machine comparison.
 
     Args:
-      program: what it is called.
+      program: the name of the program.
     """
     shown: list[dict[str, Any]] = []
     for case in cases:
@@ -77,11 +77,11 @@ and all stay below the flat one.</p>
 
 
 def sweep_page(program: str, points: Sequence[SweepPoint], losses: Mapping[str, Sequence[float | None]]) -> str:
-    """A page with the time of a step by the numbers that were set, and losses by the time of their training.
+    """Returns a page that plots step times against the changed parameters, and losses against training time.
 
     Args:
-      program: what the file is called.
-      losses: of the steps that were trained, by program of the points.
+      program: the name of the program file.
+      losses: the losses of training runs, by program of the points.
     """
     body = f"""<header>
 <h1>Sweep of {escaped(program)}</h1>

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A prediction, and a ledger where there is one, as lines of text."""
+"""Formats a prediction, and its ledger if there is one, as lines of text."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 
 
 def lines_of(prediction: AnyStep, ledger: AnyLedger | None, most: int) -> list[str]:
-    """A table of the kernels that take longest, and the causes of the whole step.
+    """Formats a table of the slowest kernels, and the causes of the time of the whole step.
 
     Args:
-      most: kernels at most.
+      most: the maximum number of kernels.
     """
     lines = [
         f"machine    {prediction.machine.name}, {prediction.setting}",
@@ -61,7 +61,7 @@ def lines_of(prediction: AnyStep, ledger: AnyLedger | None, most: int) -> list[s
 
 
 def _work_lines(prediction: AnyStep) -> list[str]:
-    """Operations by the unit that has a peak."""
+    """One line for each arithmetic unit: its operations and the share of its peak."""
     lines = []
     for unit, peak in prediction.ceilings.arithmetic.items():
         work = sum(each.operations.get(unit, 0) for each in prediction.launches)
@@ -72,7 +72,7 @@ def _work_lines(prediction: AnyStep) -> list[str]:
 
 
 def comparison_lines(cases: Sequence[Case]) -> list[str]:
-    """A line for each machine, and for what it would be with the numbers that were set."""
+    """One line for each machine, and one for its unchanged version if parameters were changed."""
     rows = []
     for case in cases:
         if case.given is not None:
@@ -88,12 +88,12 @@ def comparison_lines(cases: Sequence[Case]) -> list[str]:
 
 
 def _without_lines(calls: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
-    """A line for each name whose time is not that of all its code."""
+    """One line for each name whose time excludes called routines."""
     return [f"{name}: without the time of {' and '.join(each)}" for name, each in dict(calls).items() if each]
 
 
 def _kernels(prediction: AnyStep, ledger: AnyLedger | None) -> dict[str, tuple[list[AnyLaunch], float]]:
-    """Launches of each kernel, and what they took."""
+    """The launches of each kernel and their measured time."""
     launches: defaultdict[str, list[AnyLaunch]] = defaultdict(list)
     seconds: defaultdict[str, float] = defaultdict(float)
     predicted: Sequence[AnyLaunch] = prediction.launches
@@ -104,7 +104,7 @@ def _kernels(prediction: AnyStep, ledger: AnyLedger | None) -> dict[str, tuple[l
 
 
 def _shares(causes: Mapping[str, float]) -> str:
-    """The causes of more than a twentieth, the largest first."""
+    """The causes with more than 5 % of the time, largest first."""
     whole = sum(causes.values())
     main = sorted((cause for cause, part in causes.items() if part > whole / 20), key=lambda cause: -causes[cause])
     return ", ".join(f"{cause} {causes[cause] / whole:.0%}" for cause in main)
@@ -116,7 +116,7 @@ def _weight(kernel: tuple[list[AnyLaunch], float]) -> float:
 
 
 def time_text(seconds: float) -> str:
-    """Seconds in the unit that suits them."""
+    """Formats seconds in a suitable unit."""
     for unit, name in _UNITS:
         if abs(seconds) >= unit:
             return f"{seconds / unit:.2f} {name}"
@@ -124,7 +124,7 @@ def time_text(seconds: float) -> str:
 
 
 def sweep_lines(points: Sequence[SweepPoint], losses: Mapping[str, Sequence[float | None]]) -> list[str]:
-    """A line for each point; with losses the time of all steps that were trained, and the last loss."""
+    """One line for each point; with losses, also the training time and the last loss."""
     names = list(dict.fromkeys(name for each in points for name in each.given))
     rows = [["machine", *(["recipe"] if any(each.program for each in points) else []), *names, "step"]]
     rows[0] += ["training", "loss"] if losses else []
