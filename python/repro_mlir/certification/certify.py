@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The matrix instructions of an architecture with what the rule of its class gives (M3), and a GPU beside them."""
+"""Tests the matrix instructions of a GPU against the accumulation rule of its architecture's class (M3)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from repro_mlir.reference.low_precision.accumulators import ACCUMULATORS, Fdpa, 
 from repro_mlir.reference.low_precision.binary_formats import BF16, F8E4M3FN, F8E5M2, F16, TF32, BinaryFormat
 
 _FORMATS: dict[str, BinaryFormat] = {"f16": F16, "bf16": BF16, "tf32": TF32, "e4m3": F8E4M3FN, "e5m2": F8E5M2}
-"""By what PTX calls them."""
+"""Formats by their names in PTX."""
 
 _DEPTHS = {"f16": (8, 16), "bf16": (8, 16), "tf32": (4, 8), "e4m3": (32,), "e5m2": (32,)}
 
@@ -33,7 +33,7 @@ _FLOAT8 = ("e4m3", "e5m2")
 
 @dataclass(frozen=True)
 class Form:
-    """mma.sync.aligned.m16n8k<depth>.row.col.<result>.<x>.<y>.<result>, and the rule of its sums."""
+    """mma.sync.aligned.m16n8k<depth>.row.col.<result>.<x>.<y>.<result>, and its accumulation rule."""
 
     x: str
     y: str
@@ -63,7 +63,7 @@ func.func @main(%x: tensor<{n}x{side}x{depth}x{x}>, %y: tensor<{n}x{side}x{depth
 
 
 def instructions_of(architecture: str) -> list[Form]:
-    """The matrix instructions that code for an architecture has."""
+    """Returns the matrix instructions that code for an architecture uses."""
     return [
         Form(x, y, result, depth, by)
         for result in ("f32", "f16")
@@ -71,13 +71,13 @@ def instructions_of(architecture: str) -> list[Form]:
         for y in (_FLOAT8 if x in _FLOAT8 else (x,))
         if (by := _rule(architecture, x, y, result))
         for depth in depths
-        # Those of 16 elements of K came with bf16.
+        # Instructions with 16 elements of K were introduced together with bf16.
         if depth != 16 or _rule(architecture, "bf16", "bf16", "f32")
     ]
 
 
 def class_of(architecture: str, element: str) -> str | None:
-    """(M3) The class of `mma.sync` of elements, as PTX or as programs call them; None if none is known."""
+    """(M3) The class of `mma.sync` for an element type, named as in PTX or in programs; None if unknown."""
     unit = unit_of(architecture)
     return unit.float8 if element in _FLOAT8 or element.startswith("f8") else unit.name
 
@@ -85,7 +85,7 @@ def class_of(architecture: str, element: str) -> str | None:
 def _rule(architecture: str, x: str, y: str, result: str) -> Fdpa | LateFdpa | None:
     name = class_of(architecture, x)
     by = ACCUMULATORS[name].get((_FORMATS[x].name, result)) if name else None
-    # Late sums of two types of f8 are not those of the instruction (M4).
+    # (M4) Late sums of two different f8 types are not those of the instruction.
     if by is None or (isinstance(by, LateFdpa) and x != y):
         return None
     assert isinstance(by, Fdpa | LateFdpa)
@@ -93,7 +93,7 @@ def _rule(architecture: str, x: str, y: str, result: str) -> Fdpa | LateFdpa | N
 
 
 def make_cases(architecture: str) -> Iterator[Case]:
-    """Each instruction of `instructions_of` with PRODUCTS * SIDE^2 results."""
+    """Yields a case with PRODUCTS * SIDE^2 results for each instruction of `instructions_of`."""
     for form in instructions_of(architecture):
         code = _compile(architecture, form)
         (opcode,) = matrix_instructions(code.ptx)
@@ -105,9 +105,9 @@ def certify(device: Device) -> tuple[Certificate, list[str]]:
     """Compares the matrix instructions of a GPU with the rules of its class.
 
     Returns:
-      The certificate, of the instructions whose results are all equal; and what differs of the others.
+      The certificate, which lists the instructions whose results are all equal; and the differences of the others.
     Raises:
-      ReproError: no class is known for the GPU, or its code cannot be made or run.
+      ReproError: the class of the GPU is unknown, or its code cannot be compiled or run.
     """
     architecture = choose_architecture(gpu.architectures(), device.capability, "the compiler")
     unit = unit_of(architecture)
@@ -116,12 +116,12 @@ def certify(device: Device) -> tuple[Certificate, list[str]]:
 
 
 def _type_of(element: str) -> str:
-    """As a program has it: values of tf32 are values of f32."""
+    """The element type in a program: tf32 values are stored as f32."""
     return "f32" if element == "tf32" else _FORMATS[element].name
 
 
 def _compile(architecture: str, form: Form) -> TargetCode:
-    """Code in which each result is one instruction, from the value c on."""
+    """Compiles code in which a single instruction computes each result, starting from the value c."""
     inner = form.by.inner if isinstance(form.by, LateFdpa) else form.by
     types = _type_of(form.x), _type_of(form.y)
     factors = "%aw, %bw"
@@ -150,7 +150,7 @@ def _compile(architecture: str, form: Form) -> TargetCode:
 
 
 def expected_results(vectors: Vectors, form: Form) -> np.ndarray:
-    """The codes of what the rule gives."""
+    """Returns the bit patterns of the results according to the rule."""
     result = element_type(form.result)
     want = np.empty(vectors.c.shape, vectors.c.dtype)
     formats = _FORMATS[form.x], _FORMATS[form.y]

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Operands of products of matrices that tell rules of sums apart: random ones, and the edges of formats."""
+"""Operands of matrix products that distinguish accumulation rules: random values and edge cases of formats."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from repro_mlir.base.numerics.philox import random_bits
 from repro_mlir.bundle.runner.tensor_cores import Vectors
 
 SIDE = 64
-"""Rows and columns of a product of matrices."""
+"""The number of rows and of columns of a matrix product."""
 
 _SEED = 0x6D6D61
 
@@ -24,8 +24,8 @@ class Format:
     """A binary format: a sign, an exponent field and a fraction field.
 
     Attributes:
-      infinities: whether the largest exponent field is for infinities and NaNs; else for numbers and one NaN.
-      unused: zeros below the fraction.
+      infinities: whether the largest exponent field encodes infinities and NaNs; otherwise it is for numbers and a NaN.
+      unused: the number of zero bits below the fraction.
     """
 
     exponent_bits: int
@@ -35,17 +35,17 @@ class Format:
 
     @property
     def bias(self) -> int:
-        """What is added to an exponent."""
+        """The exponent bias."""
         return (1 << (self.exponent_bits - 1)) - 1
 
     @property
     def largest(self) -> int:
-        """The code of the largest number, without unused bits."""
+        """The code of the largest finite number, without unused bits."""
         return self.specials[0] - 1
 
     @property
     def specials(self) -> list[int]:
-        """Codes, without unused bits, of infinity twice, a signaling and a quiet NaN; else that of the NaN."""
+        """The codes, without unused bits, of infinity (twice), a signaling and a quiet NaN, or of the only NaN."""
         top = ((1 << self.exponent_bits) - 1) << self.fraction_bits
         if not self.infinities:
             return [top + (1 << self.fraction_bits) - 1]
@@ -53,7 +53,7 @@ class Format:
 
     @property
     def dtype(self) -> np.dtype:
-        """The type of a code."""
+        """The NumPy type of a code."""
         return np.dtype(f"u{(1 + self.exponent_bits + self.fraction_bits + self.unused) // 8}")
 
 
@@ -64,29 +64,29 @@ ELEMENTS = {
     "e4m3": Format(4, 3, infinities=False),
     "e5m2": Format(5, 2),
 }
-"""Of factors, as PTX calls them."""
+"""Formats of factors by their names in PTX."""
 
 RESULTS = {"f32": Format(8, 23), "f16": ELEMENTS["f16"]}
 
 
 class _Words:
-    """(R1) Random words, of another site for each call."""
+    """(R1) A source of random words that uses a new site for each call."""
 
     def __init__(self, shape: tuple[int, ...], step: int) -> None:
         self._shape, self._step, self._site = shape, step, 0
 
     def below(self, limit: int) -> np.ndarray:
-        """Numbers from 0 to limit - 1, as good as uniform."""
+        """Returns nearly uniform numbers from 0 to limit - 1."""
         self._site += 1
         return random_bits(self._shape, _SEED, self._site, self._step) * np.uint64(limit) >> np.uint64(32)
 
 
 Make = Callable[[_Words, Format], np.ndarray]
-"""Codes, as uint64."""
+"""A generator of codes as uint64."""
 
 
 def _exponents(low: int, high: int) -> Make:
-    """Random numbers with exponents between two, as far as the format has them; below it, subnormals."""
+    """Random numbers with exponents from `low` to `high`, limited to the format's range, including subnormals."""
 
     def make(words: _Words, of: Format) -> np.ndarray:
         least, most = (min(max(e + of.bias, 0), of.largest >> of.fraction_bits) for e in (low, high))
@@ -102,7 +102,7 @@ def _signed(words: _Words, codes: np.ndarray, of: Format) -> np.ndarray:
 
 
 def _some(chosen: Make, one_in: int, others: Make) -> Make:
-    """One in so many by `chosen`."""
+    """On average one value of `one_in` comes from `chosen`, the remainder from `others`."""
 
     def make(words: _Words, of: Format) -> np.ndarray:
         first, second = chosen(words, of), others(words, of)
@@ -112,7 +112,7 @@ def _some(chosen: Make, one_in: int, others: Make) -> Make:
 
 
 def _some_lines(chosen: Make, one_in: int, others: Make) -> Make:
-    """One in so many rows or columns, whole along K, by `chosen`, with the sign of its first element."""
+    """On average one row or column of `one_in`, whole along K, is from `chosen` with the sign of its first element."""
 
     def make(words: _Words, of: Format) -> np.ndarray:
         sign = np.uint64(1 << (of.exponent_bits + of.fraction_bits))
@@ -123,7 +123,7 @@ def _some_lines(chosen: Make, one_in: int, others: Make) -> Make:
 
 
 def _among(codes: Callable[[Format], list[int]]) -> Make:
-    """Some codes, of both signs."""
+    """Random choices from a list of codes, with both signs."""
 
     def make(words: _Words, of: Format) -> np.ndarray:
         table = np.array(codes(of), np.uint64)
@@ -133,7 +133,7 @@ def _among(codes: Callable[[Format], list[int]]) -> Make:
 
 
 def _edges(of: Format) -> list[int]:
-    """0, the ends of the subnormal and the normal numbers, 1 and its neighbours."""
+    """0, the limits of the subnormal and the normal numbers, and 1 with its neighbours."""
     one = of.bias << of.fraction_bits
     normal = 1 << of.fraction_bits
     return [0, 0, 1, normal - 1, normal, normal + 1, one - 1, one, one + 1, of.largest]
@@ -146,7 +146,7 @@ def _halves(of: Format) -> list[int]:
 
 
 def _far(of: Format) -> list[int]:
-    """The greatest power of two, and those whose products with it are its square over 2^23 to 2^26."""
+    """The greatest power of two, and powers whose product with it is 2^-23 to 2^-26 of its square."""
     return [max(2 * of.bias - less, 0) << of.fraction_bits for less in (0, 0, 0, 23, 24, 25, 26)]
 
 
@@ -157,10 +157,10 @@ KINDS: dict[str, tuple[int, Make, Make]] = {
     "normal": (72, _exponents(-3, 3), _some(_ZERO, 16, _exponents(-6, 8))),
     "wide": (56, _exponents(-40, 40), _some(_ZERO, 16, _exponents(-80, 80))),
     "tiny": (24, _exponents(-78, -52), _some(_ZERO, 4, _exponents(-160, -104))),
-    # The floor is told where c is 0 and products have bits below the least f32.
+    # The floor is visible if c is 0 and products have bits below the least f32.
     "least": (24, _exponents(-80, -70), _some(_exponents(-160, -120), 16, _ZERO)),
     "large": (16, _exponents(52, 70), _some(_ZERO, 4, _exponents(100, 127))),
-    # Where all products are 0, small c are told as they are, and the sign of a sum of zeros alone.
+    # If all products are 0, the results show small c unchanged, and the sign of a sum that consists of zeros only.
     "zeros": (24, _some_lines(_ZERO, 3, _ANY), _some(_among(_edges), 2, _ANY)),
     "cancelling": (16, _among(_halves), _among(_halves)),
     "special": (
@@ -170,18 +170,18 @@ KINDS: dict[str, tuple[int, Make, Make]] = {
     ),
     "edges": (12, _some(_among(_edges), 4, _exponents(-1, 1)), _some(_among(_edges), 2, _exponents(-2, 2))),
 }
-"""By name: how many products of matrices have such elements, and such values c."""
+"""By name: the number of matrix products, and the generators of their elements and of their values c."""
 
-# Sums in f16 have few bits: they tell what is cut only where large products cancel each other.
+# Sums in f16 have few bits, so truncation is visible only where large products cancel.
 _KINDS_TO_F16 = KINDS | {"large": (KINDS["large"][0], _some(_ZERO, 2, _among(_far)), _ZERO)}
 
 PRODUCTS = sum(count for count, _, _ in KINDS.values())
 
 
 def make_vectors(x_element: str, y_element: str, result: str, depth: int) -> Vectors:
-    """PRODUCTS products of SIDE rows and columns of elements of two types, and so many of K: the same on every machine.
+    """Generates PRODUCTS matrix products with SIDE rows and columns and `depth` elements of K, equal on every machine.
 
-    `result` is the type of what they are added to.
+    `result` is the type of the accumulator operand c.
     """
     x: list[np.ndarray] = []
     y: list[np.ndarray] = []

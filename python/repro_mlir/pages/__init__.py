@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""HTML pages that need nothing else: data, and the script that draws it, in one file."""
+"""Self-contained HTML pages: the data and the script that draws it are in one file."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ _FOLDER = Path(__file__).parent
 
 
 def escaped(text: str) -> str:
-    """Text of somebody else as a part of HTML: it ends no element and no line."""
+    """Escapes untrusted text for HTML, so that it cannot end an element or a line."""
     return html.escape(printable(text))
 
 
 def document(title: str, body: str, data: Any, files: Sequence[Path]) -> str:
-    """A page as HTML text. It loads nothing, and its browser is told to load nothing.
+    """Returns a page as HTML text; its content security policy forbids the browser to load anything.
 
     Args:
       title: any text.
-      body: HTML, in which text of others is `escaped`.
-      data: what the scripts find as `D`: JSON with finite numbers.
-      files: styles (.css) and scripts (.js) beyond those that all pages have, in their order.
+      body: HTML in which untrusted text is already `escaped`.
+      data: the scripts' global `D`: JSON with finite numbers.
+      files: styles (.css) and scripts (.js) in addition to those of all pages, in order.
     Raises:
       ValueError: a number of the data is not finite.
     """
-    # No character of the data can end the element: those of tags are written as escapes of JSON.
+    # JSON escapes of the characters of tags prevent the data from ending the script element.
     text = json.dumps(data, allow_nan=False)
     embedded = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
     parts = [_FOLDER / "base.css", _FOLDER / "base.js", *files]

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The kernels of attention: whole, by blocks (K5), and of one new token for each sequence."""
+"""The kernels of attention: with a whole score matrix, blocked (K5), and for one new token per sequence."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from repro_mlir.roofline.transformer.share import Sizes
 
 
 class Attention(Sizes):
-    """From queries, keys and values to what attention gives, of one device for one microbatch."""
+    """The attention kernels of one device for one microbatch, from queries, keys and values to the attention output."""
 
     @cached_property
     def _bytes(self) -> float:
-        """Of queries and what attention gives, and of keys and values of a whole sequence."""
+        """The bytes of the queries and the output, and of the keys and values of whole sequences."""
         kv_tokens = self.share.sequences * self.config.sequence
         size = (self.config.score_size + self.config.head_size) * self.stored
         return (self.tokens * self.heads + kv_tokens * self.kv_heads) * size
 
     @cached_property
     def _scores(self) -> int:
-        """Of the matrices of all heads."""
+        """The number of elements of the score matrices of all heads."""
         return self.tokens * self.config.sequence * self.heads
 
     def forward(self) -> list[Operation]:
-        """Of whole sequences."""
+        """Returns the forward kernels for whole sequences."""
         batch, size, length = self.share.sequences * self.heads, self.config.head_size, self.config.sequence
         wide = self.config.score_size
         if self.config.is_blocked:
@@ -50,10 +50,10 @@ class Attention(Sizes):
         return found
 
     def cached(self, length: int) -> list[Operation]:
-        """Of one query for each sequence and head; heads that share keys are rows of a product.
+        """Returns the kernels for one query per sequence and head; heads that share keys are rows of one product.
 
-        Latents are both keys and values of all heads: queries are projected to them, and what attention gives from them
-        (DeepSeek-AI, arXiv:2405.04434, section 2.1.2).
+        With latent attention, latents serve as keys and values of all heads: queries are projected to latents, and the
+        attention output is projected back (DeepSeek-AI, arXiv:2405.04434, section 2.1.2).
         """
         config, latent = self.config, self.config.kv_latent
         groups, size = (1, latent) if latent else (self.kv_heads, config.head_size)
@@ -73,7 +73,7 @@ class Attention(Sizes):
         return [before, *found, after]
 
     def gradient(self) -> list[Operation]:
-        """Of `forward`."""
+        """Returns the kernels of the gradient of `forward`."""
         batch, size, length = self.share.sequences * self.heads, self.config.head_size, self.config.sequence
         wide = self.config.score_size
         if self.config.is_blocked:
@@ -103,15 +103,15 @@ class Attention(Sizes):
         return found
 
     def _blocked(self, name: str, products: list[Product], bytes: float, scores: list[Product]) -> Operation:
-        """Attention by blocks is one kernel, which keeps the scores on the chip."""
+        """Blocked attention as one kernel, which keeps the scores on the chip."""
         elements = sum(each.batch * each.m * each.n for each in scores)
         return Operation(name, "attention", bytes, tuple(products), elements * SOFTMAX_FLOPS, elements)
 
     def _blocks(self) -> list[tuple[int, int]]:
-        """Where the device's part of a block (K5) begins, and its length.
+        """Returns the start and the length of the device's part of each block (K5).
 
-        Devices that share a sequence have as many tokens from both ends of it, so that each has the same work (Llama
-        Team, arXiv:2407.21783, section 3.3.2).
+        Devices that share a sequence have equal numbers of tokens from both of its ends, so that their work is equal
+        (Llama Team, arXiv:2407.21783, section 3.3.2).
         """
         length, own = self.config.sequence, self.config.sequence // self.share.context
         last = own // 2
@@ -125,7 +125,7 @@ class Attention(Sizes):
         return found
 
     def _block_end(self, token: int) -> int:
-        """Of the block that has the token."""
+        """The end of the block that contains the token."""
         block = self.config.attention_block
         return min((token // block + 1) * block, self.config.sequence)
 

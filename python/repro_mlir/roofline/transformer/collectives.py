@@ -1,10 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""How long devices take to exchange bytes: latencies and bandwidths, of collectives by the formulas of Thakur et al.
-(2005).
+"""The time of communication among devices from latencies and bandwidths; collectives follow Thakur et al. (2005).
 
-The compiler's own sums of gradients (B2) send as many bytes wherever each rank has one node of the tree, and p-1
+The compiler's own gradient sums (B2) transfer the same number of bytes if each rank has one node of the tree, in p-1
 messages (docs/distributed.md).
 """
 
@@ -18,13 +17,13 @@ from repro_mlir.roofline.machines import Accelerator
 
 @dataclass(frozen=True)
 class Group:
-    """Devices that exchange bytes.
+    """Devices that communicate with each other.
 
     Attributes:
-      machine: what they are.
-      size: how many.
-      stride: the distance of neighbours in the order of all devices, of which nodes hold `node_devices` one after the
-        other.
+      machine: the type of the devices.
+      size: the number of devices.
+      stride: the distance of neighbours in the order of all devices, in which each `node_devices` consecutive devices
+        form a node.
     """
 
     machine: Accelerator
@@ -33,17 +32,17 @@ class Group:
 
     @property
     def node_members(self) -> int:
-        """How many of them are in a node."""
+        """The number of members within a node."""
         return max(1, min(self.size, self.machine.node_devices // self.stride))
 
     @property
     def nodes(self) -> int:
-        """Over how many nodes they are."""
+        """The number of nodes that the group spans."""
         return -(-self.size // self.node_members)
 
     @property
     def bandwidth(self) -> float:
-        """Bytes per second of a ring: the members of a node use their network ports side by side."""
+        """Bytes per second of a ring; the members of a node use their network ports in parallel."""
         if self.nodes == 1:
             return self._rate("node_bandwidth")
         network = self._rate("network_bandwidth") * self.node_members
@@ -51,13 +50,14 @@ class Group:
 
     @property
     def hop_seconds(self) -> float:
-        """The longest of a message without bytes."""
+        """The maximum latency of an empty message."""
         return self.machine.network_seconds if self.nodes > 1 else self.machine.node_seconds
 
     def gather_seconds(self, bytes: float) -> float:
-        """All-gather or reduce-scatter, of so many bytes in all: (p-1)/p n/B, and hops of a ring or of halving.
+        """The time of an all-gather or reduce-scatter of `bytes` in total.
 
-        A part goes over all links of a ring but one, which is a link within a node where there are any.
+        The time is (p-1)/p n/B plus the hops of a ring or of halving. A part crosses all links of a ring but one; the
+        omitted link is within a node if there are such links.
         """
         if self.size == 1:
             return 0.0
@@ -67,14 +67,14 @@ class Group:
         return (self.size - 1) / self.size * bytes / self.bandwidth + min(ring, halving)
 
     def all_reduce_seconds(self, bytes: float) -> float:
-        """A reduce-scatter and an all-gather: 2 (p-1)/p n/B."""
+        """The time of a reduce-scatter and an all-gather: 2 (p-1)/p n/B."""
         return 2 * self.gather_seconds(bytes)
 
     def all_to_all_seconds(self, bytes: float) -> float:
-        """Each device sends so many bytes in equal parts to all.
+        """The time in which each device sends `bytes` in equal parts to all devices.
 
-        All parts are on their way at once, so that one latency counts, not the p-1 of a pairwise exchange: DeepEP's
-        low-latency dispatch takes 163 us among 8 H800 and 194 us among 256 (its README, first release).
+        All parts are in transit at the same time, so one latency counts, unlike the p-1 of a pairwise exchange:
+        DeepEP's low-latency dispatch takes 163 us among 8 H800 and 194 us among 256 (its README, first release).
         """
         if self.size == 1:
             return 0.0
@@ -84,14 +84,18 @@ class Group:
         return max(within, beyond) + self.hop_seconds
 
     def send_seconds(self, bytes: float) -> float:
-        """From a device to its neighbour, whose node is another one where not all are in one."""
+        """The time of a message to the neighbouring device, over the network if the group spans several nodes."""
         if self.size == 1:
             return 0.0
         rate = self._rate("network_bandwidth" if self.nodes > 1 else "node_bandwidth")
         return bytes / rate + self.hop_seconds
 
     def _rate(self, name: str) -> float:
-        """Bytes per second that a device sends over its links of a kind. ReproError: it has none."""
+        """The bytes per second that a device sends over one type of link.
+
+        Raises:
+          ReproError: the device has no such link.
+        """
         rate = float(getattr(self.machine, name))
         if not rate:
             raise ReproError(f"{self.machine.name}: expected {name} above 0 where devices exchange bytes")

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Transformers by their sizes: decoders of GPT's and Llama's kind, dense or with experts, or with latent attention."""
+"""Transformer sizes: decoders like GPT and Llama, dense or with experts, optionally with latent attention."""
 
 from __future__ import annotations
 
@@ -13,33 +13,34 @@ from repro_mlir.base.errors import ReproError
 from repro_mlir.base.field_checks import check_flag, check_whole
 from repro_mlir.roofline.machines.files import check_keys
 
-# Of attention by blocks, each is an entry of the list of products.
+# Each block of attention adds entries to the list of products.
 _MOST_BLOCKS = 4096
 
 
 @dataclass(frozen=True)
 class TransformerConfig:
-    """A decoder.
+    """The sizes of a decoder.
 
     Attributes:
-      layers, hidden: blocks, and the width between them.
-      heads, kv_heads, head_size: of queries, of keys and values, and the width of each.
-      ffn: the inner width of a perceptron, or of an expert.
-      vocabulary: rows of the embedding.
+      layers, hidden: the number of layers, and the width between them.
+      heads, kv_heads, head_size: the numbers of query heads and of key and value heads, and the width of a head.
+      ffn: the inner width of the perceptron, or of an expert.
+      vocabulary: the number of rows of the embedding.
       sequence: tokens of a sequence.
-      gated: the perceptron multiplies two projections (Llama), else it has one and GELU (GPT).
-      experts, active_experts: of a layer and of a token; 0 and 0 for a dense perceptron.
-      rotary: positions are rotations of queries and keys, norms are of the mean square and projections have no bias
-        (Llama); else positions are a table of `sequence` rows, and norms and projections have biases (GPT).
-      tied: the last projection reads the embedding's weight.
-      dropout: after attention's softmax, its projection and the perceptron.
-      fused_projections: those of one input are one product.
-      attention_block: (K5) queries, or keys, of a block; 0 where the matrix of scores is kept whole, as it is of
-        sequences that are no longer than a block.
-      kv_latent: the width from which keys and values of all heads are projected, where attention is latent
-        (DeepSeek-AI, arXiv:2405.04434, section 2.1); else 0.
-      query_latent: the width from which queries are projected then; 0 where it is `hidden`.
-      rotary_size: the part of queries and keys, beside `head_size`, that is rotated then; all heads have one such key.
+      gated: whether the perceptron multiplies two projections (Llama); otherwise it has one projection and GELU (GPT).
+      experts, active_experts: experts of a layer and of a token; 0 and 0 for a dense perceptron.
+      rotary: whether positions rotate queries and keys, norms are RMS norms and projections have no bias (Llama);
+        otherwise positions are a table of `sequence` rows, and norms and projections have biases (GPT).
+      tied: whether the last projection shares the embedding's weight.
+      dropout: whether dropout follows attention's softmax, its projection and the perceptron.
+      fused_projections: whether projections of the same input are one product.
+      attention_block: (K5) queries, or keys, of a block; 0 for a whole score matrix, which sequences of at most one
+        block always have.
+      kv_latent: the latent width from which keys and values of all heads are projected in latent attention
+        (DeepSeek-AI, arXiv:2405.04434, section 2.1); otherwise 0.
+      query_latent: the latent width from which queries are projected in latent attention; 0 if it is `hidden`.
+      rotary_size: the rotated width of queries and keys in addition to `head_size` in latent attention; all heads share
+        one rotated key.
     """
 
     layers: int
@@ -81,7 +82,7 @@ class TransformerConfig:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether attention goes by blocks."""
+        """Whether attention is blocked."""
         return 0 < self.attention_block < self.sequence
 
     @property
@@ -91,17 +92,17 @@ class TransformerConfig:
 
     @property
     def kv_size(self) -> int:
-        """The width of all keys of a token, and of its values."""
+        """The width of all keys of a token, equal to that of its values."""
         return self.kv_heads * self.head_size
 
     @property
     def score_size(self) -> int:
-        """The width of a query of a head, and of a key."""
+        """The width of a query or key of one head."""
         return self.head_size + self.rotary_size
 
     @property
     def latent_parameters(self) -> int:
-        """Of a layer's projections to latents, with their norms, which devices that share tensors all have."""
+        """Parameters of a layer's projections to latents, with their norms; tensor parallelism replicates them."""
         if not self.kv_latent:
             return 0
         widths = self.query_latent + self.kv_latent
@@ -109,7 +110,7 @@ class TransformerConfig:
 
     @property
     def attention_parameters(self) -> int:
-        """Of a layer's projections to queries, keys and values, and of the one behind attention."""
+        """Parameters of a layer's projections to queries, keys and values, and of its output projection."""
         if not self.kv_latent:
             return 2 * self.hidden * (self.query_size + self.kv_size)
         queries = (self.query_latent or self.hidden) * self.heads * self.score_size
@@ -118,12 +119,12 @@ class TransformerConfig:
 
     @property
     def perceptron_parameters(self) -> int:
-        """Of the weights of a layer's perceptron, or of one of its experts."""
+        """The number of weights of a layer's perceptron, or of one of its experts."""
         return (3 if self.gated else 2) * self.hidden * self.ffn
 
     @property
     def layer_parameters(self) -> int:
-        """Of a layer: weights, biases and norms."""
+        """Parameters of a layer: weights, biases and norms."""
         router = self.hidden * self.experts
         others = 2 * self.hidden
         if not self.rotary:
@@ -132,17 +133,17 @@ class TransformerConfig:
 
     @property
     def embedding_parameters(self) -> int:
-        """Of the table of tokens, and that of positions."""
+        """Parameters of the token embedding and of the position table."""
         return self.hidden * (self.vocabulary + (0 if self.rotary else self.sequence))
 
     @property
     def head_parameters(self) -> int:
-        """Of the last norm, and of the last projection where it has a weight of its own."""
+        """Parameters of the last norm, and of the last projection unless its weight is tied."""
         return self.hidden * ((0 if self.tied else self.vocabulary) + (1 if self.rotary else 2))
 
     @property
     def parameters(self) -> int:
-        """Of all."""
+        """The total number of parameters."""
         return self.layers * self.layer_parameters + self.embedding_parameters + self.head_parameters
 
 
@@ -155,10 +156,10 @@ _BOUNDS = {
 
 
 def config_of(given: Mapping[str, Any]) -> TransformerConfig:
-    """The transformer of a JSON object, whose keys are the attributes.
+    """Creates a configuration from a JSON object whose keys are the attributes.
 
     Raises:
-      ReproError: an unknown key, one that lacks, or a value out of its bounds.
+      ReproError: an unknown or missing key, or a value out of bounds.
     """
     known = [each.name for each in fields(TransformerConfig)]
     required = [each.name for each in fields(TransformerConfig) if each.default is MISSING]

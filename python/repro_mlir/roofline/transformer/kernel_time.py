@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""How long a kernel takes on an accelerator: what bounds it, and what does not fill it."""
+"""Predicts the time of a kernel on an accelerator from its bound and its utilization of the device."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ from repro_mlir.roofline.machines import Accelerator
 from repro_mlir.roofline.transformer.number_formats import NUMBER_FORMATS
 from repro_mlir.roofline.transformer.operations import Operation, Product
 
-# Rows and columns of a tile, and the multiprocessors that share its operands.
+# Rows and columns of a tile, and the number of multiprocessors that share its operands.
 _TILES = ((64, 64, 1), (128, 64, 1), (64, 128, 1), (128, 128, 1), (256, 128, 1), (128, 256, 1), (256, 256, 2))
-# A sum is divided among tiles down to so many terms.
+# The minimum number of terms of a partial sum if several tiles share a sum.
 _LEAST_TERMS = 256
 
 
 def operation_seconds(operation: Operation, machine: Accelerator) -> float:
-    """The time of a kernel.
+    """Returns the time of a kernel.
 
-    That of its arithmetic or of its bytes, whichever is longer (Williams et al., 2009), and of its launches. Matrix and
-    vector units of one kernel wait for each other. Attention in one kernel has small products, which fill the device
-    together.
+    The time is that of arithmetic or of memory, whichever is longer (Williams et al., 2009), plus launches. Matrix and
+    vector units of one kernel wait for each other. The small products of fused attention fill the device together.
     """
     memory = operation.bytes / (machine.memory_bandwidth * machine.memory_efficiency)
     vector = operation.vector_flops / (machine.f32_flops * machine.vector_efficiency)
@@ -38,17 +37,17 @@ def operation_seconds(operation: Operation, machine: Accelerator) -> float:
 
 
 def total_seconds(operations: Iterable[Operation], machine: Accelerator) -> float:
-    """The time of kernels one after the other."""
+    """The time of kernels in sequence."""
     return sum(operation_seconds(each, machine) for each in operations)
 
 
 @lru_cache(maxsize=4096)
 def product_seconds(product: Product, machine: Accelerator) -> float:
-    """The time of the arithmetic of a product, in the tiles that take least.
+    """Returns the arithmetic time of a product with the fastest tile size.
 
-    Tiles are computed in waves of as many as there are multiprocessors, the last of which may not be full; each reads
-    its operands from the L2 cache. Where there are few tiles, several share a sum, whose parts go through memory.
-    Matrix units compute whole tiles, vector units only those rows and columns of them that the product has.
+    Tiles run in waves of one per multiprocessor, the last of which can be partial; each tile reads its operands from
+    the L2 cache. If there are few tiles, several share a sum, and partial sums go through memory. Matrix units compute
+    whole tiles; vector units compute only the rows and columns that the product has.
     """
     format = NUMBER_FORMATS[product.format]
     operand, is_whole = format.operand_bytes, format.has_matrix_units(machine)

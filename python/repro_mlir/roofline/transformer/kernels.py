@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The kernels of a transformer as data: what each multiplies, reads and writes.
+"""The kernels of a transformer as data: the products, reads and writes of each.
 
-The products of a whole step are those of the program that the compiler captures of the same model in PyTorch, up to the
-transposition of a product.
+The products of a whole step are those of the program that the compiler captures from the same model in PyTorch, up to
+transposition.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from repro_mlir.roofline.transformer.number_formats import NUMBER_FORMATS
 from repro_mlir.roofline.transformer.operations import SOFTMAX_FLOPS, Operation, Product, moved, vector
 from repro_mlir.roofline.transformer.share import Share, Sizes
 
-# Bytes of an element, read and written: of one kernel, and of the chain of kernels that PyTorch runs without fusion
-# for a norm of the mean square in f32, complex rotations in f32, and a gate that is not multiplied at once.
+# Bytes read and written per element by PyTorch's unfused kernels for an RMS norm in f32, for complex rotations in
+# f32, and for a gate with a separate multiplication.
 _RMS_CHAIN, _ROTARY_CHAIN, _GATE_CHAIN = 32, 20, 10
 _CHAIN_LAUNCHES = 6
-# Vector operations of an element: of a norm and its gradient, of an activation.
+# Vector operations per element of a norm, with a gradient that takes twice as many, and of an activation.
 _NORM_FLOPS, _ACTIVATION_FLOPS = 8, 10
 
 
 @dataclass(frozen=True)
 class _Projection:
-    """A product of activations with weights: `batch` weights of inputs x outputs, which share the rows evenly."""
+    """A product of activations and weights: `batch` weights of inputs x outputs, which divide the rows evenly."""
 
     name: str
     rows: int
@@ -41,7 +41,7 @@ class _Projection:
 
     @cached_property
     def parts(self) -> tuple[tuple[int, int], ...]:
-        """How many weights have how many rows: some have one more than others where not all have as many."""
+        """Pairs of a number of weights and their rows; in an uneven division, some weights have one more row."""
         least, more = divmod(self.rows, self.batch)
         return tuple(part for part in ((more, least + 1), (self.batch - more, least)) if part[0])
 
@@ -50,8 +50,8 @@ class Kernels(Sizes):
     """The kernels of one device for one microbatch.
 
     Args:
-      config: the whole transformer; the degrees of `share` divide its sizes, as `Parallelism.check` makes sure.
-      share: what the device has of it.
+      config: the whole transformer; `Parallelism.check` ensures that the degrees of `share` divide its sizes.
+      share: the part of the device.
     """
 
     def __init__(self, config: TransformerConfig, share: Share) -> None:
@@ -59,28 +59,30 @@ class Kernels(Sizes):
         self._attention = Attention(config, share)
 
     def gathered_elements(self) -> tuple[int, ...]:
-        """What devices gather in a layer where they gather operands: attention, its projection, the inner activations
-        and what the perceptron gives."""
+        """The elements that devices gather in a layer if they gather operands.
+
+        These are the attention output, its projection, the inner activations and the perceptron's output.
+        """
         config, rows = self.config, self.config.active_experts or 1
         widths = (config.query_size, config.hidden, config.ffn * rows, config.hidden * rows)
         return tuple(self.tokens * width for width in widths)
 
     def embedding(self) -> tuple[Operation, ...]:
-        """Rows of the table of tokens."""
+        """Returns the lookup of rows of the embedding."""
         elements = self.own_tokens * self.config.hidden
         return (vector("embedding", elements, 2 * self.stored, 1),)
 
     def embedding_gradient(self) -> tuple[Operation, ...]:
-        """Rows that are added to the gradient of the table."""
+        """Returns the addition of rows to the gradient of the embedding."""
         elements = self.own_tokens * self.config.hidden
         return (vector("embedding gradient", elements, self.stored + 8, 1),)
 
     def layer(self, cached_tokens: int | None = None) -> tuple[Operation, ...]:
-        """A layer, forward.
+        """Returns the forward kernels of a layer.
 
         Args:
-          cached_tokens: how many keys and values of each sequence are in memory, where the tokens are new ones of as
-            many sequences; None for whole sequences.
+          cached_tokens: the number of cached keys and values per sequence, if each token is new in its sequence;
+            None for whole sequences.
         """
         _, after = self._attention_projections
         found = [self._norm(), *self._before_attention(cached_tokens is not None)]
@@ -94,7 +96,7 @@ class Kernels(Sizes):
         return tuple(found)
 
     def layer_gradient(self) -> tuple[Operation, ...]:
-        """A layer, backward."""
+        """Returns the backward kernels of a layer."""
         before, after = self._attention_projections
         found = [*self._dropout_gradient(), *self._perceptron_gradient(), self._norm_gradient()]
         found += [*self._dropout_gradient(), *self._backward((after,)), *self._attention.gradient()]
@@ -108,11 +110,11 @@ class Kernels(Sizes):
         return tuple(found)
 
     def attention_core(self) -> tuple[Operation, ...]:
-        """What selective recomputation repeats: from queries, keys and values to what attention gives."""
+        """Returns the kernels that selective recomputation repeats: those of attention without projections."""
         return tuple(self._attention.forward())
 
     def weight_quantization(self) -> tuple[Operation, ...]:
-        """Weights of a layer as operands, once for all microbatches."""
+        """Returns the quantization of a layer's weights, which runs once for all microbatches."""
         format = NUMBER_FORMATS[self.share.precision]
         if not format.quantize_bytes:
             return ()
@@ -123,14 +125,14 @@ class Kernels(Sizes):
         return (vector("weights as operands", elements, format.quantize_bytes, 2, len(weights)),)
 
     def head(self) -> tuple[Operation, ...]:
-        """The last norm and projection, and the loss in f32."""
+        """Returns the last norm and projection, and the loss in f32."""
         projection = self._head_projection
         elements = projection.rows * projection.outputs
         loss = vector("loss", elements, self.stored + 4 + 4, SOFTMAX_FLOPS, exponentials=elements)
         return (self._norm(), *self._forward((projection,)), loss)
 
     def head_gradient(self) -> tuple[Operation, ...]:
-        """Of the last norm and projection, and of the loss."""
+        """Returns the gradients of the loss and of the last projection and norm."""
         projection = self._head_projection
         loss = vector("loss gradient", projection.rows * projection.outputs, 4 + self.stored, 2)
         return (loss, *self._backward((projection,)), self._norm_gradient())
@@ -142,7 +144,7 @@ class Kernels(Sizes):
 
     @cached_property
     def _attention_projections(self) -> tuple[tuple[_Projection, ...], _Projection]:
-        """Those of the layer's input, and the one after attention."""
+        """The projections of the layer's input, and the output projection of attention."""
         config, hidden, size = self.config, self.config.hidden, self.config.head_size
         widths = {"query": self.heads * size, "key": self.kv_heads * size, "value": self.kv_heads * size}
         if config.kv_latent:
@@ -157,7 +159,7 @@ class Kernels(Sizes):
 
     @cached_property
     def _from_latents(self) -> tuple[_Projection, ...]:
-        """Those of the latents of latent attention, keys and values first."""
+        """The projections from the latents of latent attention, keys and values first."""
         config, found = self.config, []
         if config.kv_latent:
             widths = 2 * self.kv_heads * config.head_size
@@ -168,7 +170,7 @@ class Kernels(Sizes):
         return tuple(found)
 
     def _before_attention(self, is_cached: bool) -> list[Operation]:
-        """From the layer's input to queries, keys and values, or to latents in place of those where they are cached."""
+        """From the layer's input to queries, keys and values, or to latents if these are cached instead."""
         before, _ = self._attention_projections
         found = self._forward(before)
         if self.config.kv_latent:
@@ -180,18 +182,18 @@ class Kernels(Sizes):
         return found
 
     def _latent_norms(self, passes: int) -> Operation:
-        """Forward by one pass, or backward by two."""
+        """The norms of the latents: one pass for forward, two for backward."""
         elements, flops = self.tokens * (self.config.query_latent + self.config.kv_latent), passes * _NORM_FLOPS
         fused, launches = passes * 2 * self.stored, 2 if self.config.query_latent else 1
         found = self._chain("latent norms", elements, fused, passes * _RMS_CHAIN, flops)
         return replace(found, launches=found.launches * launches)
 
     def _keys_of_heads(self) -> Operation:
-        """Keys of all heads, each with the rotated part that they share; or their gradients apart."""
+        """Concatenates the keys of each head with the shared rotated part, or splits their gradients."""
         return vector("keys of heads", self.tokens * self.kv_heads * self.config.score_size, 2 * self.stored, 1)
 
     def _divided(self, name: str, rows: int, outputs: int, inputs: int, batch: int = 1) -> _Projection:
-        """A projection of which the device has so many inputs, or its part of the outputs and all inputs."""
+        """A projection with the given inputs and all outputs, or with all inputs and the device's outputs."""
         tensor = self.share.tensor
         if self.share.gathers_operands:
             return _Projection(name, rows, outputs // tensor, inputs * tensor, batch)
@@ -199,8 +201,10 @@ class Kernels(Sizes):
 
     @cached_property
     def _perceptron_projections(self) -> tuple[_Projection, ...]:
-        """All of the perceptron, or of a device's experts that any token chose, tokens being spread evenly; the last
-        one narrows."""
+        """The projections of the perceptron, with the narrowing one last.
+
+        With experts, these are the projections of the device's experts that receive tokens; tokens are spread evenly.
+        """
         config = self.config
         rows, batch = self.tokens, 1
         if config.experts:
@@ -215,7 +219,7 @@ class Kernels(Sizes):
 
     @cached_property
     def _inner_rows(self) -> int:
-        """Rows that go through the perceptron."""
+        """The number of rows that the perceptron processes."""
         return self._perceptron_projections[-1].rows
 
     def _perceptron(self) -> list[Operation]:
@@ -246,12 +250,12 @@ class Kernels(Sizes):
         return choice, self._combination("tokens apart")
 
     def _combination(self, name: str) -> Operation:
-        """Rows of tokens to rows of experts, or back."""
+        """Gathers rows of tokens into rows of experts, or the reverse."""
         elements = (self._inner_rows + self.tokens) * self.config.hidden
         return vector(name, elements, self.stored, 1)
 
     def _forward(self, projections: Iterable[_Projection]) -> list[Operation]:
-        """The operand once, and the products."""
+        """Quantizes the shared operand once and returns the products."""
         found = []
         for number, each in enumerate(projections):
             if number == 0:
@@ -261,7 +265,7 @@ class Kernels(Sizes):
         return found
 
     def _backward(self, projections: Iterable[_Projection]) -> list[Operation]:
-        """Gradients of the input, added where there are several, and of the weight."""
+        """The gradients of the input, summed over the projections, and of the weights."""
         found = []
         for number, each in enumerate(projections):
             found += self._operand(each, each.rows * each.outputs)
@@ -284,13 +288,13 @@ class Kernels(Sizes):
         return Product(batch, m, n, k, self.share.precision if of.is_quantized else self.wide)
 
     def _operation(self, of: _Projection, name: str, products: list[Product], output: float) -> Operation:
-        """One kernel, whose results have so many bytes an element."""
+        """A kernel with `output` bytes for each element of its results."""
         return Operation(name, of.group, sum(moved(each, output) for each in products), tuple(products))
 
     def _chain(
         self, name: str, elements: float, fused: float, chain: float, flops: float, launches: int = _CHAIN_LAUNCHES
     ) -> Operation:
-        """A kernel, or the kernels that PyTorch runs without fusion: by bytes of an element."""
+        """A fused kernel, or PyTorch's chain of unfused kernels, from the bytes per element of each."""
         if self.share.is_fused:
             return vector(name, elements, fused, flops)
         return vector(name, elements, chain, flops, launches)
@@ -302,15 +306,15 @@ class Kernels(Sizes):
         return self._chain("norm", elements, 2 * self.stored, _RMS_CHAIN, _NORM_FLOPS)
 
     def _norm_gradient(self) -> Operation:
-        """With the gradient beside it added."""
+        """The gradient of a norm, including the addition of the residual gradient."""
         elements, fused, flops = self.own_tokens * self.config.hidden, 4 * self.stored, 2 * _NORM_FLOPS
         if not self.config.rotary:
-            # Kernels of the input, of the weight and of the sum read and write so many elements.
+            # Three kernels, for the input, the weight and the sum, read and write this number of elements.
             return self._chain("norm gradient", elements, fused, (3 + 2 + 3) * self.stored, flops, 3)
         return self._chain("norm gradient", elements, fused, 2 * _RMS_CHAIN, flops)
 
     def _residual(self) -> Operation:
-        """The sum, behind dropout and its mask."""
+        """The residual sum, preceded by dropout with its mask if the model has dropout."""
         elements = self.own_tokens * self.config.hidden
         fused, flops = 3 * self.stored + self.config.dropout, 2
         if not self.config.dropout:
@@ -344,10 +348,10 @@ class Kernels(Sizes):
 
 
 def training_products(config: TransformerConfig, sequences: int, precision: str = "bf16") -> list[Product]:
-    """The products of a training step on one device, without recomputation, forward and then backward.
+    """Returns the products of a training step on one device without recomputation, forward and then backward.
 
     Args:
-      sequences: of a batch, each of `config.sequence` tokens.
+      sequences: the sequences of the batch, each of `config.sequence` tokens.
       precision: of `NUMBER_FORMATS`.
     """
     kernels = Kernels(config, Share(sequences, precision))

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What a device keeps of a training step: weights, gradients, the optimizer's state and activations."""
+"""The memory of a device in a training step: weights, gradients, optimizer state and activations."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from repro_mlir.roofline.transformer.parallelism import Training
 
 @dataclass(frozen=True)
 class TrainingMemory:
-    """Bytes of a device in a step.
+    """The bytes that a device needs in a step.
 
     Attributes:
-      weights, gradients: as they are read and added.
-      optimizer: two moments in f32, and the weights in f32 where products read others.
-      activations: of all microbatches that are under way.
-      logits: scores of a microbatch, in f32 too, and their gradient, where the device has the last layer.
+      weights, gradients: in the formats in which they are read and accumulated.
+      optimizer: two moments in f32, and f32 weights if products read another format.
+      activations: of all microbatches in flight.
+      logits: scores of a microbatch, also in f32, and their gradient, if the device has the last layer.
     """
 
     weights: float
@@ -31,12 +31,12 @@ class TrainingMemory:
 
     @property
     def total(self) -> float:
-        """All of it."""
+        """The sum of all parts."""
         return self.weights + self.gradients + self.optimizer + self.activations + self.logits
 
 
 def stage_layers(config: TransformerConfig, training: Training, stage: int = 0) -> int:
-    """Layers of a stage: the first ones have most, the last one what is left."""
+    """The number of layers of a stage: equal for all stages but the last, which has the remainder."""
     pipeline = training.parallelism.pipeline
     most = -(-config.layers // pipeline)
     if stage < pipeline - 1:
@@ -47,12 +47,12 @@ def stage_layers(config: TransformerConfig, training: Training, stage: int = 0) 
 
 @dataclass(frozen=True)
 class DeviceParameters:
-    """Parameters that a device has before they are sharded.
+    """The parameters of a device before sharding.
 
     Attributes:
-      layers: of its layers beside experts.
+      layers: of its layers without experts.
       experts: of the experts of its layers.
-      ends: of the embedding and of the head, where it has them.
+      ends: of the embedding and of the head, if it has them.
     """
 
     layers: float
@@ -61,17 +61,17 @@ class DeviceParameters:
 
     @property
     def total(self) -> float:
-        """All of them."""
+        """The sum of all parts."""
         return self.layers + self.experts + self.ends
 
     def sharded(self, training: Training) -> float:
-        """What is left where devices with the same parameters share them; of an expert there are fewer such devices."""
+        """The parameters of a device after sharding; fewer devices share each expert than the other parameters."""
         parallelism = training.parallelism
         return (self.layers + self.ends + self.experts * parallelism.expert) / parallelism.shards
 
 
 def device_parameters(config: TransformerConfig, training: Training, stage: int = 0) -> DeviceParameters:
-    """Those of a device of a stage: the degrees of tensors and experts divide them."""
+    """Returns the parameters of a device of a stage, divided by the tensor and expert degrees."""
     parallelism = training.parallelism
     experts = config.experts * config.perceptron_parameters
     ends = config.embedding_parameters if stage == 0 else 0
@@ -88,8 +88,10 @@ def device_parameters(config: TransformerConfig, training: Training, stage: int 
 
 
 def training_memory(config: TransformerConfig, training: Training) -> TrainingMemory:
-    """The memory of the device that needs most: of the first stage, which has most microbatches under way, or of the
-    last one, which has the head."""
+    """Returns the memory of the device with the highest requirement.
+
+    The device is in the first stage, which has the most microbatches in flight, or in the last one, which has the head.
+    """
     stages = {0, training.parallelism.pipeline - 1}
     return max((_stage_memory(config, training, stage) for stage in sorted(stages)), key=lambda each: each.total)
 
@@ -100,9 +102,9 @@ def _stage_memory(config: TransformerConfig, training: Training, stage: int) -> 
     layers = stage_layers(config, training, stage)
     read = NUMBER_FORMATS[training.precision].stored_bytes
     weights, gradients = own.total * read, own.total * training.gradient_bytes
-    # In a pipeline weights and gradients stay whole from the first microbatch to the last.
+    # In a pipeline, unsharded weights and gradients persist from the first microbatch to the last.
     if parallelism.sharding == "full" and parallelism.pipeline == 1:
-        # Of the layer that is computed, and of the next one, all weights are there.
+        # The weights of the current layer and of the next one are gathered.
         layer = (own.total - own.ends) / layers
         weights = own.sharded(training) * read + 2 * layer * read
         gradients = (own.sharded(training) + layer) * training.gradient_bytes
@@ -118,9 +120,9 @@ def _stage_memory(config: TransformerConfig, training: Training, stage: int) -> 
 
 
 def _under_way(training: Training, stage: int) -> float:
-    """Microbatches that a stage has begun and not ended, at most (Narayanan et al., arXiv:2104.04473, section 2.2).
+    """The maximum number of microbatches in flight in a stage (Narayanan et al., arXiv:2104.04473, section 2.2).
 
-    One more than those of the warm-up, of which an interleaved schedule counts each part of a stage.
+    It is one more than those of the warm-up; an interleaved schedule counts each part of a stage separately.
     """
     parallelism = training.parallelism
     after, parts = parallelism.pipeline - 1 - stage, parallelism.virtual_stages
@@ -129,7 +131,7 @@ def _under_way(training: Training, stage: int) -> float:
 
 
 def _layer_activations(config: TransformerConfig, training: Training, recomputation: str) -> float:
-    """Bytes that a layer keeps of a microbatch, as Korthikanti et al. count them (arXiv:2205.05198, section 4)."""
+    """The bytes that a layer keeps for a microbatch, as in Korthikanti et al. (arXiv:2205.05198, section 4)."""
     parallelism = training.parallelism
     format = NUMBER_FORMATS[training.precision]
     stored, hidden = format.stored_bytes, config.hidden
@@ -139,7 +141,7 @@ def _layer_activations(config: TransformerConfig, training: Training, recomputat
     if recomputation == "full":
         return tokens * hidden * stored * own
     rows = config.active_experts or 1
-    # Inputs of both norms, of the projections behind them, and masks of dropout.
+    # The inputs of both norms and of the projections after them, and the masks of dropout.
     whole = 2 * hidden * stored + hidden * read * (1 + rows) + 2 * hidden * config.dropout
     latents = config.query_latent + config.kv_latent
     if config.kv_latent:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The data of a kernel: its products, its bytes, its operations."""
+"""Describes a kernel by its products, bytes and operations."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from repro_mlir.roofline.transformer.number_formats import NUMBER_FORMATS
 
-# Vector operations of an element of a softmax, beside its exponential.
+# Vector operations per element of a softmax, in addition to its exponential.
 SOFTMAX_FLOPS = 5
 
 
 @dataclass(frozen=True)
 class Product:
-    """`batch` products of matrices m x k and k x n, whose operands have a format of `NUMBER_FORMATS`."""
+    """`batch` matrix products m x k times k x n, with operands in a format of `NUMBER_FORMATS`."""
 
     batch: int
     m: int
@@ -25,21 +25,21 @@ class Product:
 
     @property
     def flops(self) -> int:
-        """Operations, a multiply-add being two."""
+        """Operations; a multiply-add counts as two."""
         return 2 * self.batch * self.m * self.n * self.k
 
 
 @dataclass(frozen=True)
 class Operation:
-    """A kernel, or a chain of them.
+    """A kernel, or a chain of kernels.
 
     Attributes:
-      name: what it computes.
+      name: a description of the computation.
       group: `projection`, `attention`, `vector` or `head`.
-      products: that it has, in their order.
-      vector_flops, exponentials: of vector units.
-      bytes: that it reads and writes in memory.
-      launches: kernels.
+      products: the products, in execution order.
+      vector_flops, exponentials: operations of vector units.
+      bytes: bytes read and written in memory.
+      launches: the number of kernels.
     """
 
     name: str
@@ -54,12 +54,12 @@ class Operation:
 def vector(
     name: str, elements: float, bytes: float, flops: float, launches: int = 1, exponentials: float = 0.0
 ) -> Operation:
-    """A kernel without products, by its elements: bytes and operations of each of them, exponentials of all."""
+    """Returns a kernel without products; `bytes` and `flops` are per element, `exponentials` the total."""
     return Operation(name, "vector", elements * bytes, (), elements * flops, exponentials, launches)
 
 
 def moved(product: Product, output: float) -> float:
-    """Bytes of both operands and of the result, each once."""
+    """The bytes of both operands and of the result, each counted once."""
     operand = NUMBER_FORMATS[product.format].operand_bytes
     read = (product.m + product.n) * product.k * operand
     return product.batch * (read + product.m * product.n * output)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""How a training step is divided among devices."""
+"""Describes how a training step is divided among devices."""
 
 from __future__ import annotations
 
@@ -15,29 +15,31 @@ from repro_mlir.roofline.transformer.config import TransformerConfig
 from repro_mlir.roofline.transformer.number_formats import NUMBER_FORMATS
 
 SHARDINGS = ("none", "optimizer", "full")
-"""What devices of the same weights share: nothing, the optimizer's state, or weights and gradients too."""
+"""The state that devices with the same weights shard: none, the optimizer's state, or also weights and gradients."""
 
 RECOMPUTATIONS = ("none", "selective", "operators", "full")
-"""What is computed again in the backward pass: nothing; attention from queries to its output; every second product and
-all between products; or all of a layer."""
+"""The operations that the backward pass recomputes: none; attention from queries to its output; every second product
+and all operations between products; or the whole layer.
+"""
 
 _MOST = 1 << 20
 
 
 @dataclass(frozen=True)
 class Parallelism:
-    """Degrees, whose product is the number of devices; neighbours share tensors, then context, data and pipeline.
+    """Degrees whose product is the number of devices; ranks are ordered by tensor, context, data and pipeline.
 
     Attributes:
       tensor: devices that share each layer (Shoeybi et al., arXiv:1909.08053).
-      sequence_parallel: they share the tokens of what is not divided so (Korthikanti et al., arXiv:2205.05198).
-      overlaps_tensor: the exchange of a layer goes on beside its products.
+      sequence_parallel: whether these devices shard the tokens of undivided operations (Korthikanti et al.,
+        arXiv:2205.05198).
+      overlaps_tensor: whether a layer's communication overlaps with its products.
       context: devices that share a sequence.
       pipeline, virtual_stages: stages, and the parts of the layers that each has (Narayanan et al., arXiv:2104.04473).
       data: devices with other sequences.
-      expert: those among them that share the experts.
+      expert: devices of `data` that share the experts.
       sharding: of `SHARDINGS`.
-      overlaps_data: gradients and weights are exchanged beside the backward and the forward pass.
+      overlaps_data: whether the exchange of gradients and weights overlaps with the backward and forward pass.
     """
 
     tensor: int = 1
@@ -64,17 +66,19 @@ class Parallelism:
 
     @property
     def devices(self) -> int:
-        """How many there are."""
+        """The total number of devices."""
         return self.tensor * self.context * self.pipeline * self.data
 
     @property
     def shards(self) -> int:
-        """Devices with the same weights."""
+        """The number of devices with the same weights."""
         return self.data * self.context
 
     def groups(self, machine: Accelerator) -> dict[str, Group]:
-        """Who exchanges bytes with whom: by degrees, `data` being all with the same weights; and `experts`, all with
-        the same experts."""
+        """Returns the communication groups by degree.
+
+        The group `data` contains all devices with the same weights, and `experts` all devices with the same experts.
+        """
         inner = self.tensor * self.context
         return {
             "tensor": Group(machine, self.tensor),
@@ -86,7 +90,7 @@ class Parallelism:
         }
 
     def check(self, config: TransformerConfig) -> None:
-        """ReproError where a degree does not divide what it has to."""
+        """Raises ReproError if a degree does not divide the corresponding size of the transformer."""
         divided = {"heads": self.tensor, "ffn": self.tensor, "sequence": self.context}
         if config.experts:
             divided["experts"] = self.expert
@@ -106,16 +110,16 @@ class Parallelism:
 
 @dataclass(frozen=True)
 class Training:
-    """A step of training.
+    """A training step.
 
     Attributes:
       batch: sequences of all devices.
-      microbatch: sequences of a device at once.
-      precision: of `NUMBER_FORMATS`, that of the projections of layers.
+      microbatch: sequences that a device processes at once.
+      precision: of `NUMBER_FORMATS`, for the projections of layers.
       recomputation: of `RECOMPUTATIONS`.
-      parallelism: how it is divided.
+      parallelism: the division among devices.
       is_fused: whether chains of element-wise operations are one kernel.
-      gradient_bytes: of an element as gradients are added and exchanged.
+      gradient_bytes: of an element of a gradient in accumulation and communication.
     """
 
     batch: int
@@ -139,5 +143,5 @@ class Training:
 
     @property
     def microbatches(self) -> int:
-        """Of a device and step."""
+        """The number of microbatches of a device per step."""
         return self.batch // (self.microbatch * self.parallelism.data)

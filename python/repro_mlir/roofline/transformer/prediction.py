@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""How long a step of a transformer takes on accelerators, training or decoding, and what it takes its time for."""
+"""Predicts the time of a training or decoding step of a transformer on accelerators, by cause."""
 
 from __future__ import annotations
 
@@ -31,21 +31,22 @@ CAUSES = (
     "projection", "attention", "vector", "head", "recomputation", "tensor", "context", "expert", "pipeline", "bubble",
     "data", "optimizer",
 )  # fmt: skip
-"""What a step takes its time for: kernels by their group, exchanges by the degree that makes them, the bubble of a
-pipeline, and the update of weights."""
+"""The causes of the time of a step: kernels by group, communication by parallel degree, the pipeline bubble, and the
+weight update.
+"""
 
-# Bytes of the weight and two moments in f32, read and written.
+# The bytes of the weight and two moments in f32, each read and written.
 _UPDATE_BYTES = 3 * (4 + 4)
 
 
 @dataclass(frozen=True)
 class TrainingPrediction:
-    """A step of training.
+    """The prediction of a training step.
 
     Attributes:
-      machine, config, training: what was asked for.
-      causes: seconds by `CAUSES`, of the device that takes longest; they add up to `seconds`.
-      memory: of the device that needs most.
+      machine, config, training: the requested configuration.
+      causes: seconds by `CAUSES` on the slowest device; their sum is `seconds`.
+      memory: of the device with the highest requirement.
     """
 
     machine: Accelerator
@@ -56,23 +57,25 @@ class TrainingPrediction:
 
     @property
     def seconds(self) -> float:
-        """Of a step."""
+        """The time of a step."""
         return sum(self.causes.values())
 
     @property
     def devices(self) -> int:
-        """How many take part."""
+        """The number of devices."""
         return self.training.parallelism.devices
 
     @property
     def device_tokens_per_second(self) -> float:
-        """Tokens of a step by its time, for each device."""
+        """Tokens per second and device."""
         return self.training.batch * self.config.sequence / self.seconds / self.devices
 
     @property
     def device_model_flops(self) -> float:
-        """Operations per second of a device, recomputed ones not counted: three times the products of the forward pass
-        (arXiv:2204.02311, appendix B). Of attention by blocks those of the blocks are counted, else all."""
+        """Operations per second and device without recomputation (arXiv:2204.02311, appendix B).
+
+        The count is three times the products of the forward pass; blocked attention counts only its blocks.
+        """
         kernels = Kernels(self.config, Share(1))
         layer = sum(product.flops for operation in kernels.layer() for product in operation.products)
         head = sum(product.flops for operation in kernels.head() for product in operation.products)
@@ -81,30 +84,30 @@ class TrainingPrediction:
 
     @property
     def utilization(self) -> float:
-        """Of the peak of the precision's products, by `device_model_flops`."""
+        """`device_model_flops` as a part of the peak of the precision's products."""
         return self.device_model_flops / NUMBER_FORMATS[self.training.precision].peak(self.machine)
 
     @property
     def joules(self) -> float | None:
-        """Of a step of all devices, at the power under load; None where the machine's is not known."""
+        """The energy of a step on all devices at load power; None if the machine's power is unknown."""
         return self.machine.watts * self.seconds * self.devices if self.machine.watts else None
 
     @property
     def fits(self) -> bool:
-        """Whether the memory of a device is enough, beside buffers that are not predicted."""
+        """Whether a device has enough memory, apart from buffers that are not predicted."""
         return self.memory.total <= self.machine.memory_bytes
 
 
 @dataclass(frozen=True)
 class DecodingPrediction:
-    """A step that gives each of some sequences one more token.
+    """The prediction of a step that generates one token for each sequence.
 
     Attributes:
-      machine, config: what was asked for.
-      batch, cached_tokens: sequences, and tokens that each already has.
-      precision: of `NUMBER_FORMATS`, that of the projections of layers.
-      devices: that share the layers, by tensors and in stages.
-      causes: seconds by `CAUSES`; they add up to `seconds`.
+      machine, config: the requested configuration.
+      batch, cached_tokens: the number of sequences, and the number of tokens that each already has.
+      precision: of `NUMBER_FORMATS`, for the projections of layers.
+      devices: devices that share the layers, by tensor parallelism and in stages.
+      causes: seconds by `CAUSES`; their sum is `seconds`.
       weights, cache: bytes of a device.
     """
 
@@ -120,33 +123,33 @@ class DecodingPrediction:
 
     @property
     def seconds(self) -> float:
-        """Until all have their token."""
+        """The time until all sequences have their token."""
         return sum(self.causes.values())
 
     @property
     def tokens_per_second(self) -> float:
-        """Of all sequences."""
+        """Tokens per second of all sequences."""
         return self.batch / self.seconds
 
     @property
     def joules(self) -> float | None:
-        """Of a step of all devices, at the power under load; None where the machine's is not known."""
+        """The energy of a step on all devices at load power; None if the machine's power is unknown."""
         return self.machine.watts * self.seconds * self.devices if self.machine.watts else None
 
     @property
     def fits(self) -> bool:
-        """Whether the memory of a device is enough."""
+        """Whether a device has enough memory."""
         return self.weights + self.cache <= self.machine.memory_bytes
 
 
 def predict_training(config: TransformerConfig, machine: Accelerator, training: Training) -> TrainingPrediction:
-    """The time of a training step.
+    """Predicts the time of a training step.
 
-    A device computes its kernels one after the other. Of a pipeline, the stage that takes longest has all microbatches,
-    and the others fill and drain it: (p-1)/v of a microbatch (Narayanan et al., arXiv:2104.04473, section 2.2).
+    A device runs its kernels in sequence. In a pipeline, the slowest stage processes all microbatches, and the other
+    stages fill and drain it: (p-1)/v of a microbatch (Narayanan et al., arXiv:2104.04473, section 2.2).
 
     Raises:
-      ReproError: a degree that does not divide what it has to.
+      ReproError: a degree that does not divide the corresponding size.
     """
     parallelism = training.parallelism
     parallelism.check(config)
@@ -168,7 +171,7 @@ def predict_training(config: TransformerConfig, machine: Accelerator, training: 
 
 
 class _Stage:
-    """Times of the parts of a stage, for one microbatch."""
+    """The times of the parts of a stage for one microbatch."""
 
     def __init__(self, config: TransformerConfig, machine: Accelerator, training: Training) -> None:
         parallelism = training.parallelism
@@ -182,7 +185,7 @@ class _Stage:
             context=parallelism.context,
             expert=parallelism.expert,
             is_fused=training.is_fused,
-            # They are added to those of other microbatches.
+            # Gradients of several microbatches are accumulated, so they are read as well as written.
             gradient_bytes=training.gradient_bytes * (2 if training.microbatches > 1 else 1),
         )
         self._kernels = Kernels(config, share)
@@ -199,12 +202,12 @@ class _Stage:
         self.ends["tensor"] = self._end_exchanges()
 
     def layers(self, count: int) -> dict[str, float]:
-        """Kernels and exchanges of so many layers, both ways."""
+        """Seconds by cause of the kernels and the communication of `count` layers, forward and backward."""
         found = added_causes((self._forward, self._backward, {"recomputation": self._again}, self._exchanges))
         return {cause: seconds * count for cause, seconds in found.items()}
 
     def sends(self, count: int) -> float:
-        """What a stage waits for activations and gradients of its neighbours; parts of stages send beside kernels."""
+        """The wait of a stage for its neighbours' activations and gradients; virtual stages overlap it with kernels."""
         parallelism = self._training.parallelism
         elements = self._kernels.tokens * self._config.hidden / parallelism.tensor
         once = 2 * self._groups["pipeline"].send_seconds(elements * self._stored)
@@ -212,11 +215,11 @@ class _Stage:
         return once * (steady + parallelism.pipeline - 1)
 
     def exchange(self, layers: int, count: int) -> float:
-        """Of gradients and weights among devices with the same weights, as far as it is not beside kernels."""
+        """The exposed time of exchanging gradients and weights among devices with the same weights."""
         training = self._training
         parallelism = training.parallelism
         own = device_parameters(self._config, training)
-        # Weights are gathered as products read them.
+        # Weights are gathered in the format that products read.
         read = min(self._stored, NUMBER_FORMATS[training.precision].operand_bytes)
         forward = _total(self._forward) + self._exchanges["tensor"] / 2
         backward = _total(self._backward) + self._again + self._exchanges["tensor"] / 2
@@ -226,25 +229,26 @@ class _Stage:
             gather, scatter = self._gather(inner, read), self._gather(inner, training.gradient_bytes)
             hidden = (forward * layers, backward * layers) if parallelism.overlaps_data else (0.0, 0.0)
             exposed = max(0.0, gather - hidden[0]) + max(0.0, gather + scatter - hidden[1])
-            # In a pipeline weights stay from the first microbatch to the last.
+            # In a pipeline, gathered weights persist from the first microbatch to the last.
             times = 1 if parallelism.pipeline > 1 else count
             return times * (exposed + last + self._groups["data"].gather_seconds(own.ends * self._stored))
         scatter = self._gather(own, training.gradient_bytes)
         gather = scatter if parallelism.sharding == "none" else self._gather(own, read)
         if not parallelism.overlaps_data:
             return scatter + gather
-        # The last microbatch hides one, and the first of the next step the other; the embedding's gradient is last.
+        # The last microbatch hides one exchange, and the first of the next step the other; the embedding's gradient
+        # comes last.
         parts = layers / parallelism.virtual_stages
         if parallelism.sharding == "none":
             return max(last, scatter + gather - backward * parts)
         return max(last, scatter - backward * parts) + max(0.0, gather - forward * parts)
 
     def update(self) -> float:
-        """The optimizer, and weights as operands of the next step."""
+        """The time of the optimizer and of quantizing weights for the next step."""
         training = self._training
         own = device_parameters(self._config, training)
         parameters = own.total if training.parallelism.sharding == "none" else own.sharded(training)
-        # The gradient for the norm of all and again; a weight that products read and that is not f32 is written too.
+        # The gradient is read twice, first for the global norm; weights in a format other than f32 are written too.
         others = 2 * training.gradient_bytes + (self._stored if self._stored != 4 else 0)
         moved = parameters * (_UPDATE_BYTES + others)
         operation = Operation("update", "vector", moved, vector_flops=12 * parameters)
@@ -252,7 +256,7 @@ class _Stage:
         return operation_seconds(operation, self._machine) + quantization * stage_layers(self._config, training)
 
     def _gather(self, own: DeviceParameters, bytes: float) -> float:
-        """Of all parameters of a device, of so many bytes each, among those that have the same."""
+        """The time to gather a device's parameters, `bytes` each, from the devices that have the same ones."""
         dense = self._groups["data"].gather_seconds((own.layers + own.ends) * bytes)
         return dense + (self._groups["experts"].gather_seconds(own.experts * bytes) if own.experts else 0.0)
 
@@ -267,7 +271,7 @@ class _Stage:
         return found
 
     def _recomputed(self) -> float:
-        """Seconds of what a layer computes again."""
+        """The time of the operations that a layer recomputes."""
         mode = self._training.recomputation
         if mode == "full":
             return _total(self._forward)
@@ -278,26 +282,28 @@ class _Stage:
         return 0.0
 
     def _end_exchanges(self) -> float:
-        """Seconds of exchanges of `tensor` for the table of tokens and the head, which devices share by their rows
-        (Shoeybi et al., arXiv:1909.08053, section 3)."""
+        """The time of tensor-parallel communication for the embedding and the head, which devices divide by rows.
+
+        See Shoeybi et al., arXiv:1909.08053, section 3.
+        """
         group, tokens = self._groups["tensor"], self._kernels.tokens
-        # Rows of the table forward and the head's gradient of its input backward; of the loss, a maximum, a sum and the
-        # score of the target of each token in f32.
+        # Forward, embedding rows; backward, the gradient of the head's input; for the loss, a maximum, a sum and
+        # the target's score per token in f32.
         activations = tokens * self._config.hidden * self._stored
         return 2 * group.all_reduce_seconds(activations) + 3 * group.all_reduce_seconds(4 * tokens)
 
     def _layer_exchanges(self) -> dict[str, float]:
-        """Seconds of a layer's exchanges, forward, backward and again."""
+        """The communication time of a layer by cause: forward, backward and recomputation."""
         training, config, tokens = self._training, self._config, self._kernels.tokens
         passes = 3 if training.recomputation == "full" else 2
         activations = tokens * config.hidden * self._stored
-        # Before and after attention and perceptron: a gather and a reduce-scatter, or an all-reduce of both.
+        # Before and after attention and perceptron: an all-gather and a reduce-scatter, or an all-reduce for both.
         tensor = 2 * passes * self._groups["tensor"].all_reduce_seconds(activations)
         if training.parallelism.overlaps_tensor:
             products = self._forward["projection"] + self._backward["projection"]
             hops = self._groups["tensor"].hop_seconds * 2 * passes
             tensor = min(tensor, max(0.0, tensor - products) + hops)
-        # Keys and values forward and again in the backward pass, and their gradients.
+        # Keys and values in the forward and again in the backward pass, and their gradients.
         heads = self._kernels.kv_heads * (config.score_size + config.head_size)
         whole = training.microbatch * config.sequence * heads * self._stored
         context = (passes + 1) * self._groups["context"].gather_seconds(whole)
@@ -312,16 +318,17 @@ def predict_decoding(
     config: TransformerConfig, machine: Accelerator, batch: int, cached_tokens: int, precision: str = "bf16",
     tensor: int = 1, pipeline: int = 1, gathers_operands: bool = False,
 ) -> DecodingPrediction:  # fmt: skip
-    """The time of a step that adds one token to each sequence.
+    """Predicts the time of a step that adds one token to each sequence.
 
     Args:
-      batch: sequences.
-      cached_tokens: of each, whose keys and values are in memory.
-      precision: of `NUMBER_FORMATS`, that of the projections of layers.
-      tensor, pipeline: devices that share each layer, and stages, through which a step goes one after the other.
-      gathers_operands: devices of `tensor` exchange operands as the compiler's ranks do (T2), in place of sums.
+      batch: the number of sequences.
+      cached_tokens: the tokens of each sequence whose keys and values are in memory.
+      precision: of `NUMBER_FORMATS`, for the projections of layers.
+      tensor, pipeline: devices that share each layer, and stages, which run one after the other.
+      gathers_operands: whether the devices of `tensor` exchange operands, as the compiler's ranks do (T2), rather than
+        sums.
     Raises:
-      ReproError: a degree that does not divide what it has to, or a number out of its bounds.
+      ReproError: a degree that does not divide the corresponding size, or a number out of bounds.
     """
     check_whole("batch", batch, 1, 1 << 24)
     check_whole("cached_tokens", cached_tokens, 1, 1 << 24)
@@ -346,7 +353,7 @@ def predict_decoding(
     if gathers_operands:
         gathered = (elements * format.stored_bytes for elements in kernels.gathered_elements())
         exchange = sum(groups["tensor"].gather_seconds(bytes) for bytes in gathered)
-    # Rows of the table of tokens, which (T2) leaves whole, and scores.
+    # Embedding rows, which (T2) does not divide, and scores.
     rows = 0.0 if gathers_operands else groups["tensor"].all_reduce_seconds(activations)
     scores = groups["tensor"].gather_seconds(batch * config.vocabulary * format.stored_bytes)
     causes["tensor"] = config.layers * exchange + rows + scores

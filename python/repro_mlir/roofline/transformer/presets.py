@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Transformers that were published, and those of files."""
+"""Configurations of published transformers, and those of files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LIMIT = 1 << 16
 
 
 def _megatron(layers: int, hidden: int, heads: int) -> TransformerConfig:
-    """Of Korthikanti et al., arXiv:2205.05198, Table 3."""
+    """A configuration of Korthikanti et al., arXiv:2205.05198, Table 3."""
     return TransformerConfig(
         layers=layers, hidden=hidden, heads=heads, kv_heads=heads, head_size=hidden // heads, ffn=4 * hidden,
         vocabulary=51200, sequence=2048, gated=False, rotary=False, tied=True, dropout=True, attention_block=0,
@@ -25,7 +25,7 @@ def _megatron(layers: int, hidden: int, heads: int) -> TransformerConfig:
 
 
 def _llama3(layers: int, hidden: int, heads: int, ffn: int) -> TransformerConfig:
-    """Of Llama Team, arXiv:2407.21783, Table 3."""
+    """A configuration of Llama Team, arXiv:2407.21783, Table 3."""
     return TransformerConfig(
         layers=layers, hidden=hidden, heads=heads, kv_heads=8, head_size=128, ffn=ffn, vocabulary=128256, sequence=8192
     )
@@ -64,16 +64,16 @@ PRESETS = {
     "qwen3-30b-a3b": _QWEN3,
     "turing-530b": _megatron(105, 20480, 128),
 }
-"""By name."""
+"""Configurations by name."""
 
 
 def read_transformer(name: str) -> TransformerConfig:
-    """A transformer of `PRESETS`, or that of a file.
+    """Reads a transformer of `PRESETS` or of a file.
 
     Args:
-      name: a path where it ends with `.json`; the file has the attributes of `TransformerConfig`.
+      name: a preset, or a path if it ends with `.json`; the file has the attributes of `TransformerConfig`.
     Raises:
-      ReproError: no such name, or a file that describes none.
+      ReproError: no such preset, or a file that does not describe a transformer.
     """
     if not name.endswith(".json"):
         check_among("a transformer", name, PRESETS)

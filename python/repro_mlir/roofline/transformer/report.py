@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Predictions of transformers as lines of text and as JSON."""
+"""Formats predictions of transformers as text and JSON."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _GIB = 1 << 30
 
 
 def training_lines(name: str, prediction: TrainingPrediction) -> list[str]:
-    """A step of training.
+    """Formats the prediction of a training step as text.
 
     Args:
-      name: of the transformer.
+      name: the name of the transformer.
     """
     training, memory, machine = prediction.training, prediction.memory, prediction.machine
     parallelism, tokens = training.parallelism, training.batch * prediction.config.sequence
@@ -40,10 +40,10 @@ def training_lines(name: str, prediction: TrainingPrediction) -> list[str]:
 
 
 def decoding_lines(name: str, prediction: DecodingPrediction) -> list[str]:
-    """A step of decoding.
+    """Formats the prediction of a decoding step as text.
 
     Args:
-      name: of the transformer.
+      name: the name of the transformer.
     """
     machine, used = prediction.machine, prediction.weights + prediction.cache
     fits = "" if prediction.fits else "; it does not fit"
@@ -61,7 +61,7 @@ def decoding_lines(name: str, prediction: DecodingPrediction) -> list[str]:
 
 
 def training_json(prediction: TrainingPrediction) -> dict[str, Any]:
-    """A step of training, with what was asked for."""
+    """Returns the prediction of a training step, including the requested configuration, as a JSON object."""
     memory = dataclasses.asdict(prediction.memory) | {"total": prediction.memory.total}
     return {
         "machine": prediction.machine.name,
@@ -80,7 +80,7 @@ def training_json(prediction: TrainingPrediction) -> dict[str, Any]:
 
 
 def decoding_json(prediction: DecodingPrediction) -> dict[str, Any]:
-    """A step of decoding, with what was asked for."""
+    """Returns the prediction of a decoding step, including the requested configuration, as a JSON object."""
     return {
         "machine": prediction.machine.name,
         "transformer": dataclasses.asdict(prediction.config) | {"parameters": prediction.config.parameters},

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What one device has of a transformer, and the sizes that follow."""
+"""The part of a transformer that one device has, and the resulting sizes."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from functools import cached_property
 from repro_mlir.roofline.transformer.config import TransformerConfig
 from repro_mlir.roofline.transformer.number_formats import NUMBER_FORMATS
 
-# Of attention and of the last projection, whose operands recipes of narrow formats leave alone.
+# The formats of attention and of the last projection, whose operands low-precision recipes do not quantize.
 _UNQUANTIZED = {"f32": "f32", "tf32": "tf32"}
 
 
 @dataclass(frozen=True)
 class Share:
-    """What one device has of a microbatch.
+    """The part of a microbatch that one device has.
 
     Attributes:
       sequences: of the microbatch.
-      precision: of `NUMBER_FORMATS`, that of the projections of layers.
+      precision: of `NUMBER_FORMATS`, for the projections of layers.
       tensor: devices that share heads and inner widths.
-      sequence_parallel: those share the tokens of what is not divided so.
-      gathers_operands: those of `tensor` gather what a product reads and have columns of each weight, so that no sum is
-        of several devices (T2); else they have rows of every second weight, and add.
+      sequence_parallel: whether these devices shard the tokens of undivided operations.
+      gathers_operands: whether the devices of `tensor` gather operands and divide each weight by columns, so that no
+        sum spans devices (T2); otherwise they divide every second weight by rows and add partial sums.
       context: devices that share the tokens of a sequence.
       expert: devices that share the experts.
       is_fused: whether chains of element-wise operations are one kernel.
-      gradient_bytes: read and written for an element of a weight's gradient.
+      gradient_bytes: bytes read and written per element of a weight's gradient.
     """
 
     sequences: int
@@ -44,11 +44,11 @@ class Share:
 
 
 class Sizes:
-    """Sizes of one device's part.
+    """The sizes of one device's part.
 
     Args:
-      config: the whole transformer; the degrees of `share` divide its sizes, as `Parallelism.check` makes sure.
-      share: what the device has of it.
+      config: the whole transformer; `Parallelism.check` ensures that the degrees of `share` divide its sizes.
+      share: the part of the device.
     """
 
     def __init__(self, config: TransformerConfig, share: Share) -> None:
@@ -56,41 +56,41 @@ class Sizes:
 
     @cached_property
     def tokens(self) -> int:
-        """Of the microbatch."""
+        """The device's tokens of the microbatch."""
         return self.share.sequences * (self.config.sequence // self.share.context)
 
     @cached_property
     def own_tokens(self) -> float:
-        """Those of what devices that share tensors do not divide."""
+        """The device's tokens in operations that tensor parallelism does not divide."""
         return self.tokens / (self.share.tensor if self.share.sequence_parallel else 1)
 
     @cached_property
     def stored(self) -> int:
-        """Bytes of an element of an activation."""
+        """The bytes of an element of an activation."""
         return NUMBER_FORMATS[self.share.precision].stored_bytes
 
     @cached_property
     def wide(self) -> str:
-        """The format of products that recipes of narrow formats leave alone."""
+        """The format of products that low-precision recipes do not quantize."""
         return _UNQUANTIZED.get(self.share.precision, "bf16")
 
     @cached_property
     def heads(self) -> int:
-        """Of queries."""
+        """The number of query heads."""
         return self.config.heads // self.share.tensor
 
     @cached_property
     def kv_heads(self) -> int:
-        """Of keys and values; devices beyond them have copies."""
+        """The number of key and value heads; additional devices have copies."""
         return max(1, self.config.kv_heads // self.share.tensor)
 
     @cached_property
     def cache_width(self) -> int:
-        """Elements that decoding keeps of a token and layer: its keys and values, or its latent and rotated key."""
+        """Elements cached per token and layer: keys and values, or the latent and the rotated key."""
         config = self.config
         return config.kv_latent + config.rotary_size if config.kv_latent else 2 * self.kv_heads * config.head_size
 
     @cached_property
     def ffn(self) -> int:
-        """The inner width."""
+        """The inner width of the perceptron."""
         return self.config.ffn // self.share.tensor
