@@ -24,7 +24,7 @@ class Format:
     """A binary format: a sign, an exponent field and a fraction field.
 
     Attributes:
-      infinities: whether the largest exponent field encodes infinities and NaNs; otherwise it is for numbers and a NaN.
+      infinities: whether the largest exponent field encodes infinities and NaNs rather than numbers and one NaN.
       unused: the number of zero bits below the fraction.
     """
 

@@ -1,6 +1,6 @@
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What pages have in common: elements, texts that show under the pointer, tables, charts.
+// Shared code of all pages: elements, tooltips, tables and charts.
 
 "use strict";
 const D = JSON.parse(document.getElementById("data").textContent);
@@ -31,7 +31,7 @@ function choices(select, values, texts = values) {
   select.replaceChildren(...values.map((value, i) => make("option", {value}, texts[i])));
 }
 
-// --- Tooltips: of what is under the pointer, or has the focus ---
+// --- Tooltips of the element under the pointer or with the focus ---
 
 const tip = make("div", {id: "tip", role: "status", hidden: ""});
 document.body.append(tip);
@@ -59,7 +59,7 @@ document.addEventListener("keydown", event => { if (event.key === "Escape") hide
 
 // --- Tables ---
 
-// Columns: {title, n: whether numbers, value: what is sorted by, cell: text or element, tip}.
+// Columns: {title, n: whether the values are numbers, value: the sort key, cell: text or element, tip}.
 function table(where, columns, rows, kind = "") {
   let by = null, sign = 1;
   const body = make("tbody");
@@ -104,7 +104,7 @@ function ticks(low, high, count) {
   return found;
 }
 
-// A chart whose places can be walked through with the arrow keys; `text` says what is at one, `mark` draws it.
+// Lets the arrow keys step through the points of a chart; `text` describes a point and `mark` highlights it.
 function walkable(svg, count, nearest, place, text, mark) {
   let at = null;
   function go(i, x, y) {

@@ -21,8 +21,8 @@ from repro_mlir.base.child_processes import ending_with_this
 from repro_mlir.base.errors import ReproError
 from repro_mlir.roofline.machines.cpu import CpuMachine
 
-# Iterations: a low and a high count, for short sequences and for those of `_LONG` or more instructions. The
-# difference of both excludes the time to fill the pipeline.
+# The low and the high iteration count, for short sequences and for those of at least `_LONG` instructions. The
+# difference of both results excludes the time to fill the pipeline.
 _OF_SHORT, _OF_LONG, _LONG = (8, 24), (4, 12), 128
 _TIMEOUT = 120.0
 # The maximum number of concurrent llvm-mca processes.
@@ -42,9 +42,9 @@ class Cycles:
     """Cycles of one run of a sequence.
 
     Attributes:
-      issue: the lower bound by the width of the front end.
-      ports: the lower bound by the busiest execution unit, at least `issue`.
-      latency: the cycles per run of consecutive runs, at least `ports`.
+      issue: the minimum that the width of the front end allows.
+      ports: the minimum that the busiest execution unit allows, at least `issue`.
+      latency: the cycles per run of back-to-back runs, at least `ports`.
     """
 
     issue: float
@@ -116,8 +116,8 @@ def _corrected(instruction: str, model: str) -> str:
         # than this.
         return _SCALED.sub(r"\1(\2)", instruction)
     if model == "sapphirerapids":
-        # LLVM models the single unit of desktop processors. Additions run on the two units that servers have, and
-        # masked additions have the right latency; the merge mask adds a read of the destination.
+        # LLVM's model has one such unit, as desktop processors do. A masked addition replaces the instruction: it
+        # has the two units of servers and the right latency, and merge masking also reads the destination.
         return _OF_SERVERS.sub(_masked_addition, instruction)
     return instruction
 

@@ -1,10 +1,10 @@
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Numbers with units, and axes, of pages of predictions.
+// Numbers with units, and axes, for the pages of predictions.
 
 const PREFIXES = [[1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""], [1e-3, "m"], [1e-6, "\u00b5"],
   [1e-9, "n"], [1e-12, "p"]];
-// Three digits and a prefix.
+// Formats a number with three digits and a unit prefix.
 function scaled(x, unit) {
   if (!isNumber(x)) return "\u2013";
   if (x === 0) return `0 ${unit}`;
@@ -12,7 +12,7 @@ function scaled(x, unit) {
   const value = x / power, digits = Math.max(0, 2 - Math.max(0, Math.floor(Math.log10(Math.abs(value) * 1.0005))));
   return `${value.toFixed(Math.min(digits, 2))} ${prefix}${unit}`;
 }
-// Without zeros at the end.
+// Formats a tick label without trailing zeros.
 const tickText = (x, unit) => scaled(x, unit).replace(/(\.\d*?)0+ /, "$1 ").replace(". ", " ");
 const seconds = x => scaled(x, "s");
 const bytes = x => scaled(x, "B");
@@ -22,7 +22,7 @@ const widthOf = where => {
   return Math.max(260, where.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight));
 };
 
-// Draws now, and again where the width changes; what is not shown has none.
+// Draws an element now and after each change of its width; hidden elements have no width.
 function drawn(where, draw) {
   let width = where.clientWidth;
   draw();
@@ -33,7 +33,7 @@ function drawn(where, draw) {
   }).observe(where);
 }
 
-// A scale from `low` to `high` onto pixels, and its ticks.
+// Creates a scale that maps `low` to `high` onto pixels, and its ticks.
 function axis(low, high, from, to, isLog, count) {
   if (isLog) {
     const [a, b] = [Math.log10(low), Math.log10(high)], found = [];

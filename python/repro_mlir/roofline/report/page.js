@@ -1,10 +1,10 @@
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the page of predictions does: it draws the data that is in it.
+// Draws the data embedded in the page of predictions.
 
 const P = D.predictions;
 const isMeasured = P.some(each => isNumber(each.measured)), isSeveral = P.length > 1;
-// Of a GPU a step may be measured as a whole.
+// GPU steps can be measured as a whole, without launch times.
 const hasTimes = prediction => prediction.launches.some(each => isNumber(each.measured));
 const namesOf = values => [...new Set(values.flatMap(each => Object.keys(each)))];
 const causes = namesOf(P.map(each => each.causes));
@@ -20,7 +20,7 @@ for (const each of document.querySelectorAll("[data-measured]")) each.hidden = !
 for (const each of document.querySelectorAll("[data-times]")) each.hidden = !P.some(hasTimes);
 for (const each of document.querySelectorAll("[data-several]")) each.hidden = !isSeveral;
 
-// The launches of each kernel together.
+// Aggregates the launches of each kernel.
 function kernelsOf(prediction) {
   const found = new Map();
   for (const launch of prediction.launches) {
@@ -98,7 +98,7 @@ table($("ledger"), [
 
 const chosen = () => Number($("machine").value);
 const levels = prediction => namesOf(prediction.launches.map(each => each.bytes));
-// Bytes that come from a level or from beyond it.
+// The bytes that memory level number `first` or a farther level supplies.
 function bytesFrom(kernel, names, first) { return sumOf(names.slice(first).map(name => kernel.bytes[name] || 0)); }
 const lineColor = i => `var(--c${1 + i % 7})`;
 
@@ -164,7 +164,7 @@ function drawRoofline() {
       stroke: "var(--page)"}));
     return found;
   });
-  // Small ones last, so that none is covered.
+  // Small marks come last, so that larger ones do not cover them.
   svg.append(...marks.map((mark, i) => [mark, points[i].kernel.seconds]).sort((a, b) => b[1] - a[1])
     .map(each => each[0]));
   const places = points.map(each => [x.at(each.x), y.at(each.y)]);
@@ -176,7 +176,7 @@ function drawRoofline() {
 }
 function roofTip(point, prediction, names, first, unit) {
   const {kernel} = point, rate = unitOf(unit) + "/s", peak = Math.max(...Object.values(prediction.ceilings.arithmetic));
-  // What all of its bytes allow, each from where it comes.
+  // The bandwidth bound: all bytes of the kernel, each at the bandwidth of its level.
   const moving = sumOf(Object.entries(prediction.ceilings.bandwidth).map(([name, bandwidth]) =>
     (kernel.bytes[name] || 0) / bandwidth));
   const roof = Math.min(peak, moving ? point.work / moving : peak);
@@ -235,9 +235,9 @@ $("machine").addEventListener("change", chooseMachine);
 for (const id of ["level", "unit"]) $(id).addEventListener("change", drawRoofline);
 drawn($("roofline"), drawRoofline);
 
-// --- Launches in time ---
+// --- Timeline of launches ---
 
-// One row of launches; those too small to be seen are drawn together.
+// Draws one row of launches; adjacent launches too narrow to see share a rectangle.
 function lane(title, launches, pick, width, isLast) {
   const left = 2, right = 8, height = isLast ? 62 : 44, ends = [];
   const x = axis(0, longest, left, width - right, false, Math.max(3, width / 110));

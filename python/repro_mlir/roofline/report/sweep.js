@@ -1,6 +1,6 @@
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the page of a sweep does: it draws the data that is in it.
+// Draws the data embedded in the page of a sweep.
 
 const points = D.points, losses = D.losses || null;
 const names = [...new Set(points.flatMap(each => Object.keys(each.given)))];
@@ -12,7 +12,7 @@ const dashOf = i => i > 9 ? "6 4" : null;
 const key = (text, i) => make("span", {}, make("i", {style: `border-color:${lineColor(i)};border-top-style:${
   dashOf(i) ? "dashed" : "solid"}`}), text);
 
-// A chart of curves, each {label, points: [[x, y, tip]]}; the arrow keys walk through all of their points.
+// Draws curves, each {label, points: [[x, y, tip]]}; the arrow keys step through all points.
 function curves(where, found, label, across, along, format) {
   const all = found.flatMap((curve, i) => curve.points.map(point => ({point, i}))).sort((a, b) =>
     a.point[0] - b.point[0] || a.i - b.i);
@@ -102,7 +102,7 @@ function drawTimes() {
       `${across} ${scaled(point.numbers[across], "")}\n${seconds(point.seconds)} a step`]);
   }
   const found = [...bySeries].map(([label, all]) => ({label, points: all.sort((a, b) => a[0] - b[0])}));
-  // More names than one can tell apart are in the tooltips alone.
+  // Beyond 20 curves, readers cannot distinguish the keys, so only tooltips show the names.
   $("series").replaceChildren(...(found.length > 20 ? [make("span", {class: "soft"}, `${found.length} curves`)]
     : found.map((curve, i) => key(curve.label, i))));
   curves($("times"), found, `Time of a step by ${across}`, {title: across, unit: "", isLog: true}, "time of a step",
