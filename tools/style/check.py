@@ -38,8 +38,8 @@ FOREIGN = {
 PLAIN = tuple(
     f"python/repro_mlir/{room}"
     for room in (
-        *("audit/", "base/", "compilation/", "generation/", "gradient_compression/", "precision/"),
-        *("frontends/", "integrations/", "program/", "reference/", "sandbox", "serving/"),
+        *("audit/", "base/", "certification/", "compilation/", "generation/", "gradient_compression/", "precision/"),
+        *("frontends/", "integrations/", "program/", "reference/", "roofline/", "sandbox", "serving/"),
     )
 )
 # What docs/style.md forbids, and what to write.
