@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The state of a rank, which is the new one when all ranks agree."""
+"""The state of a rank, which takes the result of a step only after all ranks have agreed on that result."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from repro_mlir.execute.executable import Executable
 
 
 class AgreedState(ABC):
-    """A state on which the ends of steps are tried; the peer of `Kept`, in the arrays themselves on every target.
+    """A state on which a step is first attempted and then accepted; the counterpart of `Kept` for several ranks.
 
-    A step ends on a copy. Between steps the copy has what the arrays had when their hash was last computed: to compare
-    the two takes less time than to hash one of them.
+    The arrays themselves are the state on every target. The end of a step writes to a copy of them. Between steps the
+    copy contains the values of the arrays at their last hash: a comparison with it is faster than another hash.
     """
 
     ahead = False
@@ -28,12 +28,12 @@ class AgreedState(ABC):
     def __init__(self, kinds: Iterable[TensorType], pairs: Iterable[tuple[np.ndarray, np.ndarray]]) -> None:
         """
         Args:
-          kinds: the outputs of a step.
-          pairs: of arrays and their copies.
+          kinds: the types of a step's outputs.
+          pairs: each array of the state and its copy.
         """
         self._pairs = [(words(array), words(copy)) for array, copy in pairs]
         self._outputs = {kind.name: np.empty(kind.shape, kind.dtype) for kind in kinds}
-        # Steps, and whether the arrays have yet to get what the last one gave.
+        # The number of accepted steps, and whether the result of the last one still has to be copied to the arrays.
         self._done = (0, False)
 
     @property
@@ -43,56 +43,57 @@ class AgreedState(ABC):
 
     @property
     def completed(self) -> int:
-        """How many steps have been accepted."""
+        """The number of accepted steps."""
         return self._done[0]
 
     @abstractmethod
     def hash(self) -> bytes:
-        """The hash of the state (H3), in which every bit that this rank has been given has been looked at."""
+        """Returns the hash of the state (H3), after a check of every bit that this rank has."""
 
     @abstractmethod
     def attempt(self, inputs: Sequence[np.ndarray]) -> tuple[bytes, BaseException | None]:
-        """A step from the state whose hash was asked for last.
+        """Runs a step from the state of the last `hash`, and keeps its result in the copy.
 
         Returns:
-          the hash of the state (H3) after it; where there is none, what was raised, of which the others do not know.
+          the hash of the state (H3) after the step, and the exception of a failed step, which the other ranks do not
+          know yet.
         Raises:
-          Agreed: ranks have told each other that some of them have failed.
+          Agreed: a rank has failed, and all ranks know that.
         """
 
     def accept(self, hash: bytes) -> None:
-        """Takes the state that was attempted last, and its hash."""
+        """Makes the result of the last `attempt` the state; `hash` is its hash."""
         self._done = (self._done[0] + 1, True)
         self.finish()
         self._note(hash)
 
     def finish(self) -> None:
-        """As of `Kept`."""
+        """See `Kept.finish`."""
         count, is_due = self._done
         if is_due:
             self._copy_back()
             self._done = (count, False)
 
     def _copy_back(self) -> None:
-        """Gives the arrays what the copies have; may be cut short, and is called again then."""
+        """Copies the copies to the arrays; called again if an exception interrupts it."""
         for array, copy in self._pairs:
             np.copyto(array, copy)
 
     @abstractmethod
     def _note(self, hash: bytes) -> None:
-        """The hash of what the arrays have now."""
+        """Records the hash of the present values of the arrays."""
 
     @abstractmethod
     def fetch(self) -> None:
-        """As of `Kept`."""
+        """See `Kept.fetch`."""
 
     @abstractmethod
     def load(self) -> None:
-        """As of `Kept`."""
+        """See `Kept.load`."""
 
 
 class ReplicatedState(AgreedState):
-    """A state of which every rank has everything."""
+    """A state that every rank has completely."""
 
     def __init__(self, executable: Executable, state: Mapping[str, Any]) -> None:
         self._executable = executable
@@ -100,12 +101,12 @@ class ReplicatedState(AgreedState):
         arrays = executable.arguments.kept_states(state)
         self._copies = [array.copy() for array in arrays]
         super().__init__(executable.program.outputs, zip(arrays, self._copies, strict=True))
-        # Of the copies; None where they may differ from the arrays.
+        # The hash of the copies; None if they may differ from the arrays.
         self._hash: bytes | None = None
 
     def hash(self) -> bytes:
         if self._hash is None or not all(bool((array == copy).all()) for array, copy in self._pairs):
-            # Somebody has written to them.
+            # The user has written to the arrays, or there is no hash yet.
             self._executable.arguments.kept_states(self._state)
             for array, copy in self._pairs:
                 np.copyto(copy, array)
@@ -130,7 +131,7 @@ class ReplicatedState(AgreedState):
         pass
 
     def _hash_of_copies(self) -> bytes:
-        # With one thread the other processors belong to other ranks.
+        # A rank with one thread leaves the other processors to other ranks.
         alone = self._executable.threads > 1
         tensors = zip(self._copies, self._executable.program.state, strict=True)
         digests = [tensor_digest(copy, kind.element, alone=alone) for copy, kind in tensors]
@@ -138,6 +139,6 @@ class ReplicatedState(AgreedState):
 
 
 def words(array: np.ndarray) -> np.ndarray:
-    """The memory of a contiguous array, as the largest integers that fit."""
+    """A view of a contiguous array as the largest unsigned integers that divide its size."""
     size = next(size for size in (8, 4, 2, 1) if array.nbytes % size == 0)
     return array.reshape(-1).view(f"u{size}")

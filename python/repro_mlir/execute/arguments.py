@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What a user gives a program, as arrays: checked, and with canonical NaNs where bytes could show (V4)."""
+"""Converts a program's arguments to arrays, checks them, and makes NaNs canonical where their bytes could show (V4)."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ class Arguments:
     """The states and inputs of a program.
 
     Attributes:
-      kept: the states that are returned as they are.
-      moved: the states and inputs, numbered together, of which elements may become elements of another result as they
-        are.
+      kept: the states that the program returns unchanged.
+      moved: the states and inputs, numbered together, whose elements may be copied unchanged into another result.
     """
 
     def __init__(self, program: Program) -> None:
@@ -33,7 +32,7 @@ class Arguments:
         self.moved, self.kept = examined.moved, examined.kept
 
     def states(self, state: Mapping[str, Any]) -> list[np.ndarray]:
-        """The arrays of a state in the order of the program, after their checks; they are updated in place."""
+        """Returns the checked arrays of a state in the order of the program; steps update them in place."""
         if not isinstance(state, Mapping):
             raise ReproError(f"expected the state as a mapping from name to array, got a {type(state).__name__}")
         check_names(self._program.state, state)
@@ -42,7 +41,7 @@ class Arguments:
         return states
 
     def kept_states(self, state: Mapping[str, Any]) -> list[np.ndarray]:
-        """As `states`, of arrays on which many steps run: their NaNs are canonical (V4), and they are aligned."""
+        """Like `states`, for arrays on which many steps run: makes all NaNs canonical (V4) and requires alignment."""
         states = self.states(state)
         for array, kind in zip(states, self._program.state, strict=True):
             if not array.flags.aligned:
@@ -51,7 +50,7 @@ class Arguments:
         return states
 
     def inputs(self, inputs: Sequence[Any]) -> list[np.ndarray]:
-        """The inputs as arrays that share their memory."""
+        """Returns the inputs as arrays that share their memory, except for copies with canonical NaNs (V4)."""
         kinds = self._program.inputs
         if len(inputs) != len(kinds):
             wanted = ", ".join(str(kind) for kind in kinds)
@@ -64,15 +63,15 @@ class Arguments:
         return arrays
 
     def make_canonical(self, states: Sequence[np.ndarray], *, whole: bool = False) -> None:
-        """(V4) Gives the states of which another result may show bytes as they are canonical ones, in place; `whole`:
-        also those that a step returns as they are, and does not look at."""
+        """(V4) Makes NaNs canonical in place, in the states whose bytes another result may show; with `whole` also in
+        the states that a step returns unchanged."""
         for i, (array, kind) in enumerate(zip(states, self._program.state, strict=True)):
             if i in self.moved or (whole and i in self.kept):
                 make_canonical(array, kind.element)
 
 
 def check_names(kinds: Sequence[TensorType], state: Mapping[str, Any]) -> None:
-    """ReproError unless a state has a value for each of these tensors, and no others."""
+    """Raises ReproError unless a state has exactly one value for each of these tensors."""
     names = [kind.name for kind in kinds]
     if len(state) != len(names) or any(name not in state for name in names):
         missing = sorted(set(names) - set(state))
@@ -87,7 +86,7 @@ def _listed(names: list[str]) -> str:
 
 
 def updatable(value: Any, kind: TensorType) -> np.ndarray:
-    """A state tensor as an array that shares its memory. ReproError where it cannot be updated in place."""
+    """Returns a state tensor as an array that shares its memory; ReproError if it cannot be updated in place."""
     if isinstance(value, bool | int | float | np.generic):
         raise ReproError(f"state {kind.name}: expected an array, as it is updated in place, got the number {value!r}")
     array = as_array(value, kind, "state")
@@ -101,7 +100,7 @@ def updatable(value: Any, kind: TensorType) -> np.ndarray:
 
 
 def _check_apart(arrays: list[np.ndarray], kinds: tuple[TensorType, ...]) -> None:
-    """Two states in the same memory would overwrite each other."""
+    """Raises ReproError if two states share memory, as they would overwrite each other."""
     spans = sorted((start_of(array), array.nbytes, kind.name) for array, kind in zip(arrays, kinds, strict=True))
     for (start, size, name), (next_start, next_size, next_name) in itertools.pairwise(spans):
         if next_size and start + size > next_start:

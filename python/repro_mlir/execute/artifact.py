@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Takes artifacts apart; the format is described in lib/Runtime/Artifact.h."""
+"""Parses artifacts; lib/Runtime/Artifact.h describes the format."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OBJECT, _PLAN, _CONSTANTS, _LEVEL = 1, 2, 3, 4
 
 @dataclass(frozen=True)
 class Contents:
-    """Everything that an artifact holds."""
+    """The contents of an artifact."""
 
     machine: str
     level: str
@@ -30,7 +30,7 @@ class Contents:
 
 
 def checksum(data: bytes) -> int:
-    """FNV-1a over 64-bit words, the last one padded with zeros."""
+    """Returns FNV-1a over 64-bit words, with the last word padded with zeros."""
     value, mask = 0xCBF29CE484222325, (1 << 64) - 1
     for (word,) in struct.iter_unpack("<Q", data + bytes(-len(data) % 8)):
         value = (value ^ word) * 0x100000001B3 & mask
@@ -39,10 +39,10 @@ def checksum(data: bytes) -> int:
 
 
 def read_artifact(artifact: bytes) -> Contents:
-    """Takes an artifact apart.
+    """Parses an artifact.
 
     Raises:
-      ReproError: it is none, or it is damaged.
+      ReproError: the bytes are not an artifact, or they are damaged.
     """
     if len(artifact) < _HEADER_BYTES or not artifact.startswith(_MAGIC):
         raise ReproError(f"not an artifact: expected 'reproart' at its start, got {artifact[:8]!r}")

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What the targets are, and which of them this machine can execute."""
+"""Descriptions of the targets, and which of them this machine can execute."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Target:
     """A target of `compile` on this machine.
 
     Attributes:
-      name: such as "cpu:x86-64-v3".
-      description: what the target is.
-      execution: "native", "emulated" or "compile only", which is code that this machine makes but cannot execute.
-      detail: by what it is executed, or why it is not.
+      name: the name, such as "cpu:x86-64-v3".
+      description: the hardware or interpreter behind the name.
+      execution: "native", "emulated" or "compile only"; the last is code that this machine compiles but cannot execute.
+      detail: what executes the code, or why nothing does.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Target:
 
 
 def describe_targets() -> list[Target]:
-    """Every target of `targets()`, in that order."""
+    """Describes every target of `targets()`, in that order."""
     try:
         device: Device | ReproError = Device()
     except ReproError as error:
@@ -79,7 +79,7 @@ def _described(name: str, device: Device | ReproError) -> tuple[str, str, str]:
 
 def _on_gpu(variant: str, device: Device | ReproError) -> tuple[str, str]:
     if isinstance(device, ReproError):
-        # Without the loader's words for a driver that is not there.
+        # The loader's message about a missing driver follows the colon.
         return COMPILED, str(device).partition(": ")[0]
     names = [variant] if variant else [each.removeprefix("cuda:") for each in targets() if each.startswith("cuda:")]
     try:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What runs a program: an executable of repro_mlir.execute, or the reference interpreter."""
+"""Protocols of the backends that run a program: compiled code on some target, or the reference interpreter."""
 
 from __future__ import annotations
 
@@ -15,46 +15,46 @@ class Backend(Protocol):
     """A loaded program."""
 
     def run(self, states: Sequence[np.ndarray], inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> Any:
-        """One step: replaces the contents of `states` and `outputs`.
+        """Runs one step: replaces the contents of `states` and `outputs`.
 
-        All arrays are C-contiguous and as base/numerics/tensors.py holds them. StepFailed where a check of
-        the program fails; the states are unchanged then.
+        All arrays are C-contiguous and have the dtypes of base/numerics/tensors.py. If a check of the program fails, it
+        raises StepFailed and leaves the states unchanged.
         """
 
 
 @runtime_checkable
 class ResidentBackend(Backend, Protocol):
-    """A backend whose steps run on memory of its own: a state can stay there from step to step."""
+    """A backend whose steps run on its own memory, where a state can stay from step to step."""
 
     def run(self, states: Sequence[np.ndarray], inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
-        """As of Backend: copies the states there and back."""
+        """See `Backend.run`; copies the states to the backend and back."""
         self.load(states)
         self.step(inputs, outputs)
         self.store(states)
 
     def load(self, states: Sequence[np.ndarray]) -> None:
-        """Copies a state there."""
+        """Copies a state to the backend."""
 
     def step(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
-        """One step on the state that is there; a StepFailed leaves it unchanged."""
+        """Runs one step on the backend's state; a StepFailed leaves the state unchanged."""
 
     def store(self, states: Sequence[np.ndarray]) -> None:
-        """Copies the state that is there into the arrays."""
+        """Copies the backend's state into the arrays."""
 
 
 @runtime_checkable
 class InPlaceBackend(Backend, Protocol):
-    """A backend whose steps run on the memory of the arrays: their addresses are looked at once."""
+    """A backend whose steps run on the memory of the arrays; it reads the addresses of the states once."""
 
     @property
     def completed(self) -> int:
-        """How many steps have run to their end; no exception separates a step from its count."""
+        """The number of completed steps; no exception can come between the end of a step and its count."""
 
     def bind(self, states: Sequence[np.ndarray]) -> Any:
-        """The states for `run_bound`; their memory must stay where it is."""
+        """Prepares states for `run_bound`; their memory must not move."""
 
     def run_bound(self, states: Any, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> Any:
-        """As `run`, with states of `bind`; no input may share their memory."""
+        """Like `run`, with states from `bind`; no input may share memory with them."""
 
     def run_at(self, addresses: Sequence[int]) -> None:
-        """One step on the memory of states, inputs and outputs at these addresses, without a check of them."""
+        """Runs one step on states, inputs and outputs at these addresses, which it does not check."""

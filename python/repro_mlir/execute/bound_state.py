@@ -3,8 +3,8 @@
 
 """A state that stays bound to a backend from step to step.
 
-A step and its count move together: whatever exception cuts a caller short, a Ctrl-C at any moment among them,
-`completed` says how many steps the state has seen.
+A step and its count change together: whichever exception interrupts a caller, including a Ctrl-C at any moment,
+`completed` is the number of steps that the state has seen.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ from repro_mlir.execute.backend import Backend, InPlaceBackend, ResidentBackend
 
 
 class BoundState(Protocol):
-    """A state, in arrays of the caller's, on which steps run."""
+    """A state in the caller's arrays, on which steps run."""
 
     @property
     def completed(self) -> int:
-        """How many steps have run to their end."""
+        """The number of completed steps."""
 
     @property
     def ahead(self) -> bool:
-        """Whether the state is newer than the arrays: `fetch` brings them up to date."""
+        """Whether the state is newer than the arrays, so that `fetch` would update them."""
 
     def step(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
-        """One step; all arrays are C-contiguous, and none is part of the state.
+        """Runs one step; all arrays are C-contiguous, and none is part of the state.
 
         Raises:
           StepFailed: a check of the program failed; the state is unchanged.
         """
 
     def finish(self) -> None:
-        """Ends what a completed step began, where an exception cut it short."""
+        """Finishes the copies of a completed step if an exception interrupted them."""
 
     def fetch(self) -> None:
-        """Brings the arrays up to date."""
+        """Copies the state to the arrays if they are out of date."""
 
     def load(self) -> None:
-        """Takes the state from the arrays, which have been written."""
+        """Loads the state from the arrays, after a caller has written to them."""
 
 
 def bind(backend: Backend, states: Sequence[np.ndarray]) -> BoundState:
-    """Binds a state: C-contiguous, writable arrays that share no memory."""
+    """Binds a state to a backend; the arrays are C-contiguous and writable, and share no memory."""
     if isinstance(backend, ResidentBackend):
         return _Elsewhere(backend, states)
     if isinstance(backend, InPlaceBackend):
@@ -57,7 +57,7 @@ def bind(backend: Backend, states: Sequence[np.ndarray]) -> BoundState:
 
 
 class _InArrays:
-    """The arrays themselves are the state."""
+    """A state that is in the caller's arrays themselves."""
 
     @property
     def ahead(self) -> bool:
@@ -74,7 +74,7 @@ class _InArrays:
 
 
 class _InPlace(_InArrays):
-    """Steps that run and are counted without a return to Python between."""
+    """A state whose backend runs and counts a step without a return to Python in between."""
 
     def __init__(self, backend: InPlaceBackend, states: Sequence[np.ndarray]) -> None:
         self._backend = backend
@@ -89,7 +89,7 @@ class _InPlace(_InArrays):
 
 
 class _Beside(_InArrays):
-    """Steps that run on a copy: it is written into the arrays when all of it is there, and again after an exception."""
+    """A state whose steps run on a copy, which is written to the arrays after the step; `finish` repeats the write."""
 
     def __init__(self, backend: Backend, states: Sequence[np.ndarray]) -> None:
         self._backend = backend
@@ -108,19 +108,19 @@ class _Beside(_InArrays):
 
     def finish(self) -> None:
         count, results = self._result
-        # None where they have been written.
+        # The results are empty if they have been written already.
         for array, value in zip(self._states, results, strict=False):
             array[...] = value
         self._result = (count, ())
 
 
 class _Elsewhere:
-    """A state in the memory of the backend: nothing of it is copied from step to step."""
+    """A state in the memory of the backend, which is not copied between steps."""
 
     def __init__(self, backend: ResidentBackend, states: Sequence[np.ndarray]) -> None:
         self._backend = backend
         self._states = states
-        # None while a step runs.
+        # None while a step runs, and after an interrupted step.
         self._completed: int | None = 0
         self.ahead = False
         backend.load(states)

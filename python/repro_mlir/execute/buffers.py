@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Checks of the tensors that a step is called with, and their addresses."""
+"""Checks of a step's arguments, and their addresses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from repro_mlir.program import Program
 
 @dataclass(frozen=True)
 class Tensor:
-    """What a program says of one state, input or output."""
+    """The declaration of one state, input or output of a program."""
 
     role: str  # "state", "input" or "output"
     index: int
@@ -30,16 +30,16 @@ class Tensor:
 
     @cached_property
     def dtype(self) -> np.dtype:
-        """The NumPy type; bf16 and f8 are unsigned integers with their bits."""
+        """The NumPy dtype; bf16 and f8 are represented as unsigned integers with the same bits."""
         return ELEMENTS[self.element].dtype
 
     @cached_property
     def nbytes(self) -> int:
-        """Size of the buffer in bytes."""
+        """The size of the buffer in bytes."""
         return math.prod(self.shape) * self.dtype.itemsize
 
     def empty(self) -> np.ndarray:
-        """A new array of this type and shape."""
+        """Returns a new array of this type and shape."""
         return np.empty(self.shape, self.dtype)
 
     def __str__(self) -> str:
@@ -48,15 +48,15 @@ class Tensor:
 
 
 def address(tensor: Tensor, value: np.ndarray, *, writable: bool) -> int:
-    """The address of `value`'s first element.
+    """Returns the address of `value`'s first element.
 
     Raises:
-        TypeError: it is no array, or its element type is not the program's.
-        ValueError: its shape is another, or it is not contiguous, aligned or writable.
+        TypeError: `value` is not an array, or its element type is not the program's.
+        ValueError: the shape differs from the program's, or `value` is not contiguous, aligned or writable.
     """
     if not isinstance(value, np.ndarray):
         raise TypeError(f"{tensor}: expected a NumPy array, got {type(value).__name__}")
-    # Integers have no sign in a program (V1).
+    # Integers are signless in a program (V1).
     found = (
         np.dtype(f"i{value.dtype.itemsize}") if value.dtype.kind == "u" and tensor.dtype.kind == "i" else value.dtype
     )
@@ -74,10 +74,10 @@ def address(tensor: Tensor, value: np.ndarray, *, writable: bool) -> int:
 
 
 def check_signature(target: str, found: Callable[[str], Sequence[Described]], program: Program) -> None:
-    """ReproError unless code for a target has the tensors of its program; `found` gives those of a role."""
+    """Raises ReproError unless code for a target has the tensors of its program; `found` maps a role to tensors."""
     for role, expected in (("state", program.state), ("input", program.inputs), ("output", program.outputs)):
         own = [*found(role)]
-        # Code may have the codes of narrow floats as integers.
+        # Compiled code may declare narrow floats as i8.
         wanted = [
             TensorType(kind.name, "i8", kind.shape) if each.element == "i8" and _is_code(kind) else kind
             for kind, each in zip(expected, own, strict=False)
@@ -90,7 +90,7 @@ def _is_code(kind: TensorType) -> bool:
 
 
 def check_disjoint(tensors: list[Tensor], addresses: list[int]) -> None:
-    """No state or output may share memory with another buffer.
+    """Checks that no state or output shares memory with another buffer.
 
     Raises:
         ValueError: two buffers overlap and one of them is written.

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A loaded program and its steps."""
+"""A program compiled for the CPU and loaded into this process."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ _LOADED: weakref.WeakSet[CpuBackend] = weakref.WeakSet()
 
 
 def _keep_loaded() -> None:
-    """A forked process has the executables without their threads: steps run on its own thread, and the destructors,
-    which would wait for the others, must not run."""
+    """Keeps the executables alive in a forked process, which does not have their worker threads.
+
+    Steps run on the process's own thread there. The destructors would wait for the missing threads and must not run.
+    """
     for each in _LOADED:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(each._executable))
 
@@ -29,7 +31,7 @@ def _keep_loaded() -> None:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_keep_loaded)
 
-# What the runtime gives for a counter that it could not read.
+# The value that the runtime returns for a counter that it could not read.
 _NOT_COUNTED = 2**64 - 1
 
 
@@ -38,17 +40,17 @@ def _describe(role: str, tensors: list) -> list[Tensor]:
 
 
 class CpuBackend:
-    """A program that this process can run."""
+    """A compiled program that this process can run."""
 
     def __init__(self, artifact: bytes, threads: int | None = None):
         """Loads an artifact.
 
         Args:
-            artifact: what `compile` returned.
-            threads: how many threads a step uses; the default is one per processor. The bits do not depend on it.
+            artifact: the result of `compile`.
+            threads: the number of threads of a step, by default one per processor. The bits do not depend on it.
 
         Raises:
-            ValueError: the artifact is damaged, or made for another machine.
+            ValueError: the artifact is damaged, or compiled for another machine.
         """
         if threads is not None and threads < 1:
             raise ValueError(f"expected at least 1 thread, got {threads}")
@@ -61,17 +63,17 @@ class CpuBackend:
 
     @property
     def threads(self) -> int:
-        """Threads that a step uses."""
+        """The number of threads that a step uses."""
         return self._executable.threads
 
     @property
     def launches(self) -> list[str]:
-        """The kernel of each launch of a step."""
+        """The kernel names of the launches of a step, in order."""
         return list(self._executable.launches)
 
     @property
     def arena_bytes(self) -> int:
-        """Bytes of all temporary buffers together."""
+        """The total size of all temporary buffers in bytes."""
         return self._executable.arena_bytes
 
     def run(
@@ -80,29 +82,29 @@ class CpuBackend:
         inputs: Sequence[np.ndarray] = (),
         outputs: Sequence[np.ndarray] | None = None,
     ) -> Sequence[np.ndarray]:
-        """One step.
+        """Runs one step.
 
         Args:
             states: NumPy arrays with the types and shapes of `self.states`; updated in place.
-            inputs: likewise for `self.inputs`; only read.
-            outputs: likewise for `self.outputs`; new arrays by default.
+            inputs: arrays with the types and shapes of `self.inputs`; only read.
+            outputs: arrays with the types and shapes of `self.outputs`; new arrays by default.
 
         Returns:
             The outputs.
 
         Raises:
             TypeError, ValueError: a buffer does not fit.
-            StepFailed: a check of the program failed; the states are as before.
+            StepFailed: a check of the program failed; the states are unchanged.
         """
         outputs, addresses = self._bind(states, inputs, outputs)
         self.run_at(addresses)
         return outputs
 
     def run_at(self, addresses: Sequence[int]) -> None:
-        """One step on the memory of states, inputs and outputs at these addresses, without a check of them.
+        """Runs one step on states, inputs and outputs at these addresses, which it does not check.
 
         Raises:
-            StepFailed: as `run`.
+            StepFailed: see `run`.
         """
         try:
             self._executable.run(addresses)
@@ -111,12 +113,12 @@ class CpuBackend:
 
     @property
     def completed(self) -> int:
-        """How many steps have run to their end; no exception separates a step from its count."""
+        """The number of completed steps; no exception can come between the end of a step and its count."""
         count: int = self._executable.completed
         return count
 
     def bind(self, states: Sequence[np.ndarray]) -> list[int]:
-        """The addresses of states after the checks of `run`, for `run_bound`; they hold as long as the memory stays."""
+        """Returns the addresses of checked states, for `run_bound`; they are valid as long as the memory does not move."""
         if len(states) != len(self.states):
             raise ValueError(f"expected {len(self.states)} states, got {len(states)}")
         addresses = [address(tensor, value, writable=True) for tensor, value in zip(self.states, states, strict=True)]
@@ -126,7 +128,7 @@ class CpuBackend:
     def run_bound(
         self, states: Sequence[int], inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
     ) -> Sequence[np.ndarray]:
-        """One step as `run`, on states of `bind`; inputs and outputs must share no memory with them."""
+        """Runs one step like `run`, on states from `bind`; inputs and outputs must share no memory with them."""
         given = zip((*self.inputs, *self.outputs), (*inputs, *outputs), strict=True)
         addresses = [address(tensor, value, writable=tensor.role != "input") for tensor, value in given]
         self.run_at([*states, *addresses])
@@ -139,12 +141,12 @@ class CpuBackend:
         outputs: Sequence[np.ndarray] | None = None,
         counters: Sequence[int] = (),
     ) -> list[tuple[str, float, tuple[int | None, ...]]]:
-        """One step on the arguments of `run`.
+        """Runs one step on the arguments of `run` and measures each launch.
 
         Args:
-          counters: file descriptors whose reads give a value as eight bytes, as those of perf_event_open.
+          counters: file descriptors from which a read returns a value of eight bytes, like those of perf_event_open.
         Returns:
-          of each launch in order the kernel, the seconds, and how far each counter went on, None if it cannot be read.
+          for each launch in order: the kernel, the seconds, and the increment of each counter, None if unreadable.
         """
         _, addresses = self._bind(states, inputs, outputs)
         times, counts = self._executable.profile(addresses, list(counters))
@@ -160,7 +162,7 @@ class CpuBackend:
         inputs: Sequence[np.ndarray],
         outputs: Sequence[np.ndarray] | None,
     ) -> tuple[Sequence[np.ndarray], list[int]]:
-        """The outputs, and the addresses of all buffers after their checks."""
+        """Checks all buffers; returns the outputs and the addresses of all buffers."""
         if outputs is None:
             outputs = [tensor.empty() for tensor in self.outputs]
         tensors = [*self.states, *self.inputs, *self.outputs]

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A program on the GPU of this machine, compiled here: the target "cuda"."""
+"""The target "cuda": compiles a program for the GPU of this machine and runs it there."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from repro_mlir.program import Program
 
 
 class CudaBackend(ResidentBackend):
-    """A ResidentBackend: `run` copies the states to the GPU and back, `step` leaves them there."""
+    """A backend on the GPU: `run` copies the states to the GPU and back, `step` leaves them there."""
 
     def __init__(self, program: Program, target: str) -> None:
         """
@@ -26,8 +26,8 @@ class CudaBackend(ResidentBackend):
           program: the program.
           target: "cuda", "cuda:sm_90", or either with "+tensor-cores".
         Raises:
-          ReproError: no driver or GPU, one of another architecture or without a certificate of its tensor cores, or a
-            program that cannot be compiled.
+          ReproError: there is no driver or GPU, the GPU has another architecture or no certificate for its tensor
+            cores, or the program cannot be compiled.
         """
         self._device = Device()
         chosen = choose_runnable(architectures_of(target), self._device, f"target {target}")

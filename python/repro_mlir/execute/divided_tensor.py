@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tensors of which several processes have rows each, and their hashes (H1)."""
+"""Tensors whose rows are divided among several processes, and their hashes (H1)."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from repro_mlir.base.numerics.tensors import TensorType
 
 @dataclass(frozen=True)
 class DividedTensor:
-    """A tensor in processes, each of which has consecutive rows, in their order.
+    """A tensor of which each process has consecutive rows, in the order of the processes.
 
-    What a process tells of its rows are 32 bytes for each of the largest nodes of BLAKE3's tree over them, and less
-    than 1024 bytes at each end.
+    For the hash, a process sends a message about its rows: 32 bytes per largest node of BLAKE3's tree within them, and
+    fewer than 1024 bytes at each end.
 
     Attributes:
-      kind: the whole tensor.
-      rows: of each process, along the first dimension; all of them together are all rows.
+      kind: the type of the whole tensor.
+      rows: the rows of each process, along the first dimension; together they are all rows.
     """
 
     kind: TensorType
@@ -34,7 +34,7 @@ class DividedTensor:
 
     @cached_property
     def _ends(self) -> list[int]:
-        """Where what each process hashes ends; the first one has what stands before the elements, too."""
+        """The end of each process's stretch of the hashed bytes; the first stretch also contains the header."""
         row = math.prod(self.kind.shape[1:]) * len(tensor_bytes(np.zeros(1, self.kind.dtype), self.kind.element))
         return [len(self._header) + each.stop * row for each in self.rows]
 
@@ -46,12 +46,12 @@ class DividedTensor:
         return self._ends[process - 1] if process else 0
 
     def size(self, process: int) -> int:
-        """How many bytes a process tells."""
+        """The size in bytes of a process's message, see `told`."""
         size: int = _repro.hash_stretch_size(self._begin(process), self._ends[process], self._ends[-1])
         return size
 
     def told(self, process: int, rows: np.ndarray) -> bytes:
-        """What a process tells of its rows."""
+        """Returns the message that a process sends about its rows, from which all processes compute `digest`."""
         data = np.frombuffer(plain_bytes(rows, self.kind.element), np.uint8) if rows.size else np.empty(0, np.uint8)
         if process == 0:
             data = np.concatenate([np.frombuffer(self._header, np.uint8), data])
@@ -59,6 +59,6 @@ class DividedTensor:
         return found
 
     def digest(self, told: Sequence[bytes]) -> bytes:
-        """(H1) The digest of the tensor, of what all processes tell."""
+        """(H1) Returns the digest of the whole tensor, from the messages of all processes."""
         digest: bytes = _repro.hash_of_stretches([*told], self._ends)
         return digest

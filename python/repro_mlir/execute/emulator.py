@@ -8,11 +8,11 @@
     memory.add(array, "x")                    # a device pointer is a host address
     module.launch("kernel", grid, block, 0, parameters, memory)
 
-The text that a GPU's driver would get is what runs. An opcode that the emulator does not know, in exactly this form, is
-an error of `load`. Every access is checked to lie in a buffer and to be aligned; with `checked=True` data races and
-reads of uninitialized shared memory are faults, too. docs/gpu.md tells how programs run on it.
+The emulator runs the same text that a GPU's driver would load. `load` raises an error for an opcode, with its
+modifiers, that the emulator does not know. Every access must be aligned and within a buffer; with `checked=True` data
+races and reads of uninitialized shared memory are faults too. docs/gpu.md describes how programs run on it.
 
-Other programs use the same emulator through the C interface lib/CAPI/Emulator.h, which needs neither Python nor LLVM.
+The C interface lib/CAPI/Emulator.h of the same emulator needs neither Python nor LLVM.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from repro_mlir.base.errors import ReproError
 
 
 class PtxError(ReproError):
-    """PTX text that is malformed or has an opcode that the emulator does not know; names the line."""
+    """PTX text that is malformed or has an unknown opcode; the message names the line."""
 
 
 class LaunchError(ReproError):
-    """A launch that cannot begin: no such kernel, or sizes or parameters that do not fit it."""
+    """A launch that cannot begin: the kernel does not exist, or its sizes or parameters are wrong."""
 
 
 class KernelFault(ReproError):
-    """A kernel that did what it must not.
+    """An illegal operation of a kernel.
 
     Attributes:
       kind: "out of bounds", "misaligned", "race", "uninitialized", "divergence", "trap" or "unfinished".
@@ -68,12 +68,12 @@ Order = str | int
 
 @dataclass(frozen=True)
 class Entry:
-    """An entry of a module.
+    """An entry of a module, which is a kernel.
 
     Attributes:
-      name: its name.
-      parameters: offset and size of each parameter in the parameter block, in bytes.
-      shared_bytes: shared memory that the kernel declares itself.
+      name: the name.
+      parameters: the offset and size of each parameter in the parameter block, in bytes.
+      shared_bytes: the size of the static shared memory that the kernel declares.
     """
 
     name: str
@@ -83,12 +83,12 @@ class Entry:
 
 @dataclass(frozen=True)
 class LineCount:
-    """What a line of PTX did in the blocks that were counted. A sector is 32 bytes at a multiple of 32.
+    """The work of a PTX line in the counted blocks. A sector is 32 aligned bytes.
 
     Attributes:
-      runs: instructions of warps, also with a guard that holds for no thread; of a line without a step of its own none.
-      sectors: of global memory, that warps ask for.
-      new_sectors: those of them that a block asks for first.
+      runs: warp instructions, including those whose guard is false for all threads; 0 for a line without an instruction.
+      sectors: sectors of global memory that warps access.
+      new_sectors: those sectors that a block accesses for the first time.
       wavefronts: cycles of shared memory, which has 32 banks of 4 bytes.
     """
 
@@ -100,12 +100,12 @@ class LineCount:
 
 @dataclass(frozen=True)
 class BufferCount:
-    """What the blocks that were counted did with a buffer.
+    """The accesses of the counted blocks to a buffer.
 
     Attributes:
-      begin, end: the first byte that they touch and the one behind the last one; both are 0 where there is none.
-      new_sectors: that a block asks for first.
-      reads, writes: whether they do.
+      begin, end: the first accessed byte and the byte after the last one; both are 0 without an access.
+      new_sectors: sectors that a block accesses for the first time.
+      reads, writes: whether the blocks read or write the buffer.
     """
 
     begin: int
@@ -117,19 +117,19 @@ class BufferCount:
 
 @dataclass(frozen=True)
 class Counts:
-    """What blocks of a launch did, by line of the PTX text (from 1) and by name of the buffer."""
+    """The work of the counted blocks of a launch, by line of the PTX text (from 1) and by name of the buffer."""
 
     lines: dict[int, LineCount]
     buffers: dict[str, BufferCount]
 
 
 def levels() -> list[str]:
-    """The host instruction levels that the emulator can use on this machine, worst first; the bits are the same."""
+    """Returns the CPU levels that the emulator can use on this machine, the slowest first; the bits are the same."""
     return list(_repro.emulator_levels())
 
 
 class Memory:
-    """Device memory: the arrays that kernels may access. A device pointer is the address of a byte in them."""
+    """Device memory: the arrays that kernels may access. A device pointer is the host address of a byte in an array."""
 
     def __init__(self) -> None:
         self._memory = _repro.EmulatorMemory()
@@ -139,9 +139,9 @@ class Memory:
         """Makes a C-contiguous, writable array accessible, and keeps it alive.
 
         Returns:
-          Its device address.
+          The device address of the array.
         Raises:
-          ValueError: it overlaps another one, or one of this name is there.
+          ValueError: the array overlaps another one, or the name is in use.
         """
         if not (array.flags.c_contiguous and array.flags.writeable):
             raise ValueError(f"expected a contiguous, writable array as buffer {name!r}")
@@ -152,7 +152,7 @@ class Memory:
         return address
 
     def allocate(self, size: int, name: str) -> np.ndarray:
-        """A new buffer of `size` bytes, aligned to 256 as on a device. ValueError: one of this name is there."""
+        """Adds a new buffer of `size` bytes, aligned to 256 as on a device. ValueError if the name is in use."""
         room = np.empty(size + _ALIGNMENT, np.uint8)
         start = -room.ctypes.data % _ALIGNMENT
         buffer = room[start : start + size]
@@ -174,8 +174,8 @@ class Module:
     """Translated PTX text.
 
     Attributes:
-      target: its .target, such as "sm_75".
-      kernels: its entries by name.
+      target: the .target of the text, such as "sm_75".
+      kernels: the entries by name.
     """
 
     def __init__(self, ptx: str, level: str = "") -> None:
@@ -209,20 +209,20 @@ class Module:
         Args:
           name: one of `kernels`.
           grid, block: three extents each.
-          shared_bytes: dynamic shared memory.
-          parameters: the parameter block; of 8-byte pointers, just these one after the other.
-          memory: what the kernel may access, besides variables of the module.
-          order: "lockstep" runs the threads of a warp together as far as they agree. "ascending", "descending" or a
-            number, which seeds a shuffle, run threads one after the other up to a barrier, and blocks likewise. Of a
-            list, all are run on the same contents of `memory`, and must leave the same.
-          checked: find data races and reads of shared memory that nobody wrote.
-          threads: host threads over which the blocks are spread, unless `checked`.
-          matrix_unit: the class (M3) by whose rule mma.sync multiplies floats, such as "hopper", or an architecture for
-            its class; by default that of `target`.
+          shared_bytes: the size of the dynamic shared memory.
+          parameters: the parameter block; for a kernel of 8-byte pointers, the concatenated pointers.
+          memory: the buffers that the kernel may access, in addition to variables of the module.
+          order: "lockstep" runs the threads of a warp together until they diverge. "ascending", "descending" or a
+            number (the seed of a shuffle) runs the threads one by one up to each barrier, and the blocks one by one.
+            With a list, each order runs on the same contents of `memory`, and all must produce the same contents.
+          checked: whether to detect data races and reads of uninitialized shared memory.
+          threads: the number of host threads that share the blocks; not used with `checked`.
+          matrix_unit: the class (M3) whose rule mma.sync of floats follows, such as "hopper", or an architecture of
+            that class; by default the class of `target`.
         Raises:
           LaunchError: the launch cannot begin.
-          KernelFault: the kernel did what it must not; memory is as it was left.
-          OrderDependence: two orders gave different results.
+          KernelFault: the kernel did an illegal operation; memory keeps what the kernel wrote before.
+          OrderDependence: two orders produced different results.
         """
         index = self._index(name)
 
@@ -272,15 +272,15 @@ class Module:
         blocks: Sequence[int],
         most: int,
     ) -> Counts:
-        """Runs some blocks of a kernel, in lockstep, and counts what they do.
+        """Runs some blocks of a kernel in lockstep, and counts their work.
 
         Args:
-          name, grid, block, shared_bytes, parameters, memory: as of `launch`.
-          blocks: their numbers, x first; one that is given twice runs twice.
-          most: instructions of warps that a block may run.
+          name, grid, block, shared_bytes, parameters, memory: see `launch`.
+          blocks: the linear block numbers, with x fastest; a repeated number runs the block again.
+          most: the maximum number of warp instructions of a block.
         Raises:
           LaunchError: the launch cannot begin.
-          KernelFault: the kernel did what it must not, or ran more than it may ("unfinished").
+          KernelFault: the kernel did an illegal operation, or exceeded `most` ("unfinished").
         """
         status, message, instructions, buffers = self._module.count(
             self._index(name), list(grid), list(block), shared_bytes, parameters, memory._memory, list(blocks), most
@@ -288,7 +288,7 @@ class Module:
         _check(status, message)
         lines: dict[int, LineCount] = {}
         for line, *numbers in instructions:
-            # One step after the other computes an instruction: it runs as often as each.
+            # Several emulator steps make up one instruction, so the counts of their runs are not added.
             before = lines.get(line, LineCount())
             runs, *others = numbers
             sums = (a + b for a, b in zip((before.sectors, before.new_sectors, before.wavefronts), others, strict=True))
@@ -320,7 +320,7 @@ def load(ptx: str, *, level: str = "") -> Module:
 
     Args:
       ptx: the text, with .target and .address_size 64.
-      level: one of `levels()`; the best by default.
+      level: one of `levels()`; by default the fastest.
     Raises:
       PtxError: malformed text, an unknown opcode or an unknown level.
     """
