@@ -118,7 +118,7 @@ class CpuBackend:
         return count
 
     def bind(self, states: Sequence[np.ndarray]) -> list[int]:
-        """Returns the addresses of checked states, for `run_bound`; they are valid as long as the memory does not move."""
+        """Checks states and returns their addresses for `run_bound`, which are valid until the memory moves."""
         if len(states) != len(self.states):
             raise ValueError(f"expected {len(self.states)} states, got {len(states)}")
         addresses = [address(tensor, value, writable=True) for tensor, value in zip(self.states, states, strict=True)]

@@ -86,7 +86,7 @@ class LineCount:
     """The work of a PTX line in the counted blocks. A sector is 32 aligned bytes.
 
     Attributes:
-      runs: warp instructions, including those whose guard is false for all threads; 0 for a line without an instruction.
+      runs: warp instructions, including those whose guard is false for all threads; 0 if the line has no instruction.
       sectors: sectors of global memory that warps access.
       new_sectors: those sectors that a block accesses for the first time.
       wavefronts: cycles of shared memory, which has 32 banks of 4 bytes.

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Programs made ready to run on a target."""
+"""Compiles programs for a target, and runs steps of the compiled programs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from repro_mlir.program.program import import_program, read_signature
 
 
 def targets() -> list[str]:
-    """The names that `compile` takes as its target."""
+    """Returns the target names that `compile` accepts."""
     from repro_mlir.compilation.cpu import levels
     from repro_mlir.compilation.gpu import architectures
 
@@ -39,8 +39,8 @@ def targets() -> list[str]:
 
 
 def check_target(target: str) -> None:
-    """ReproError unless `target` is one of `targets()`, of GPUs and the emulator perhaps with tensor cores."""
-    # The compiler library knows the others; the reference interpreter does without it.
+    """Raises ReproError unless `target` is in `targets()`, with an optional suffix for tensor cores on GPU targets."""
+    # "cpu" and "reference" need no list of targets, which would load the compiler library.
     name = target.removesuffix(TENSOR_CORES) if target.startswith(("cuda", "ptx-emulator:")) else target
     if name not in ("cpu", "reference") and name not in targets():
         raise ReproError(f"unknown target {target!r}, expected one of {', '.join(targets())}")
@@ -62,14 +62,14 @@ func.func @main(%x: tensor<1xf32>) -> tensor<1xf32> attributes {repro.num_state 
 
 @functools.cache
 def check_runs(target: str) -> None:
-    """ReproError unless this machine runs code for `target`: said before a model is captured, which takes longer."""
+    """Raises ReproError unless this machine runs code for `target`; a trial program is faster than a model's capture."""
     check_target(target)
     if target not in ("cpu", "reference"):
         compile(read_signature(import_program(_SMALL)), target, 1)
 
 
 def check_threads(threads: int | None) -> int:
-    """The number of threads, by default one per available processor. ReproError for one out of 1 to 1024."""
+    """Returns the number of threads, by default one per available processor; ReproError unless it is 1 to 1024."""
     if threads is None:
         threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if not isinstance(threads, int) or not 1 <= threads <= 1024:
@@ -78,7 +78,7 @@ def check_threads(threads: int | None) -> int:
 
 
 def compile(program: Program, target: str = "cpu", threads: int | None = None) -> Executable:
-    """`repro_mlir.compile` of a program."""
+    """Compiles a program; the implementation of `repro_mlir.compile`."""
     threads = check_threads(threads)
     check_target(target)
     try:
@@ -140,13 +140,13 @@ def _first_line(error: Exception) -> str:
 
 
 class Executable(ConstantAttributes):
-    """A program that is ready to run.
+    """A compiled program that is ready to run.
 
     Attributes:
       program: the program.
-      target: the target, as given to `compile`.
-      threads: how many threads run a step.
-      arguments: of the program.
+      target: the target that was passed to `compile`.
+      threads: the number of threads of a step.
+      arguments: converts and checks arguments of the program.
     """
 
     program: Program
@@ -159,13 +159,13 @@ class Executable(ConstantAttributes):
         self.target = target
         self.threads = threads
         self._backend = backend
-        # Once: a look for the methods of a protocol takes as long as a small step.
+        # Computed once, as isinstance with a protocol takes as long as a small step.
         self._resident = isinstance(backend, ResidentBackend)
         self._in_place = backend if isinstance(backend, InPlaceBackend) else None
         self.arguments = Arguments(program)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        """What copy and pickle call."""
+        """Rejects copy and pickle, which call this method."""
         raise ReproError(
             "an Executable is code in the memory of this process, which cannot be copied or pickled: copy or pickle "
             "its program, and compile that"
@@ -173,25 +173,25 @@ class Executable(ConstantAttributes):
 
     @property
     def resident(self) -> bool:
-        """Whether a state that is kept stays on a device, apart from the arrays that were given."""
+        """Whether a kept state stays on a device, apart from the caller's arrays."""
         return self._resident
 
     def __call__(self, state: Mapping[str, Any], *inputs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """Runs one step.
 
-        The state is updated in place: the arrays that come back are the arrays that were given. Nothing is copied
-        where the arrays are contiguous. Of a state that the program returns as it is, such as the weights of a model,
-        nothing is written, nor are its NaNs made canonical (V4).
+        The state is updated in place: the returned arrays are the caller's arrays. Contiguous arrays are not copied. A
+        state that the program returns unchanged, such as a weight of a model, is not written, and its NaNs do not
+        become canonical (V4).
 
         Args:
           state: an array for each name of `program.state`: NumPy, torch (CPU) or anything with DLPack; contiguous and
             writable, as it is updated in place.
-          inputs: an array for each entry of `program.inputs`, hyper-parameters first; contiguous ones are not copied. A
-            Python number will do for shape [].
+          inputs: an array for each entry of `program.inputs`, hyper-parameters first; contiguous arrays are not copied.
+            A Python number may be passed for shape [].
         Returns:
-          the state and the outputs, by name. The first state or input that is a torch tensor, an array of JAX or one
-            with a type of ml_dtypes decides: outputs are torch tensors, or NumPy arrays with the types of ml_dtypes.
-            Without such a one they are NumPy arrays, those of bf16 and the like of codes.
+          the state and the outputs, by name. The first state or input that is a torch tensor, a JAX array or an array
+            with an ml_dtypes dtype decides the type of the outputs: torch tensors, or NumPy arrays with ml_dtypes
+            dtypes. Without one, outputs are NumPy arrays, with the bits of bf16 and narrower floats as integers.
         Raises:
           ReproError: a wrong number of inputs, a wrong name, shape or element type, or a state array that cannot be
             updated in place.
@@ -201,8 +201,8 @@ class Executable(ConstantAttributes):
         states = self.arguments.states(state)
         self.arguments.make_canonical(states)
         given = self.arguments.inputs(inputs)
-        # An input that is part of the state would change while the step reads it. A scalar is sooner copied than looked
-        # for in every state.
+        # An input that shares memory with the state is copied, as the step writes the state while it reads the input.
+        # For a scalar, a copy takes less time than the search through all states.
         read = [
             array.copy()
             if not array.shape or any(np.may_share_memory(array, other) for other in states)
@@ -219,14 +219,14 @@ class Executable(ConstantAttributes):
         return {kind.name: state[kind.name] for kind in program.state}, results
 
     def write(self, states: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """Runs one step on arrays of the caller's.
+        """Runs one step on the caller's arrays.
 
         Args:
-          states: contiguous arrays in memory of their own, in the order of the program, which are updated in place.
-          inputs: as for a call.
-          outputs: contiguous arrays in memory of their own, which are written without a copy.
+          states: contiguous arrays that share no memory, in the order of the program; updated in place.
+          inputs: see `__call__`.
+          outputs: contiguous arrays that share no memory; written without a copy.
         Raises:
-          ReproError, StepFailed: as a call.
+          ReproError, StepFailed: see `__call__`.
         """
         updated = [updatable(value, kind) for value, kind in zip(states, self.program.state, strict=True)]
         self.arguments.make_canonical(updated)
@@ -238,20 +238,20 @@ class Executable(ConstantAttributes):
 
     @property
     def takes_addresses(self) -> bool:
-        """Whether `write_at` is there: code that runs in this process."""
+        """Whether `write_at` is available, which requires compiled code in this process."""
         return self._in_place is not None
 
     @property
     def moved(self) -> frozenset[int]:
-        """See `Arguments`."""
+        """The arguments whose elements another result may contain, see `Arguments`."""
         return self.arguments.moved
 
     def write_at(self, addresses: Sequence[int]) -> None:
-        """As `write`, for a caller that has checked everything.
+        """Like `write`, without checks of the arguments.
 
         Args:
-          addresses: of states, inputs and outputs: contiguous elements of the kinds of the program, aligned to them;
-            those of `moved` are canonical (V4). No state or output shares memory with anything.
+          addresses: the addresses of states, inputs and outputs, which are contiguous and aligned and have the types
+            of the program; NaNs in `moved` are canonical (V4). No state or output shares memory with another buffer.
         Raises:
           ReproError: out of memory.
           StepFailed: a check of the program failed.
@@ -261,22 +261,23 @@ class Executable(ConstantAttributes):
             self._in_place.run_at(addresses)
 
     def keep(self, state: Mapping[str, Any], *, exclusive: bool = False) -> Kept:
-        """A state on which many steps run. On a GPU it stays there; elsewhere the arrays themselves are the state.
+        """Returns a state on which many steps run. A GPU keeps the state in its memory; on other targets the arrays
+        themselves are the state.
 
         Args:
-          state: as for a call; its memory must stay where it is. `Kept.fetch` updates it where the state is elsewhere.
-          exclusive: whether nothing but steps writes to it, so that they need not look for other NaNs (V4).
+          state: see `__call__`; its memory must not move. `Kept.fetch` updates it if the state is on a GPU.
+          exclusive: whether only steps write to the state, so that they need not check it for new NaNs (V4).
         Raises:
-          ReproError: as a call.
+          ReproError: see `__call__`.
         """
         return Kept(self, self._backend, self.arguments.states(state), exclusive)
 
 
 class Kept:
-    """A state on which steps run one after the other: what can be checked or made once is.
+    """A state on which steps run one after the other, with the checks and allocations that one time suffices for.
 
-    A step and its count move together: whatever exception cuts the caller short, `completed` says how many steps the
-    state has seen, and `finish` ends what the last one began.
+    A step and its count change together: whichever exception interrupts the caller, `completed` is the number of steps
+    that the state has seen, and `finish` completes the last one.
     """
 
     def __init__(self, executable: Executable, backend: Backend, states: list[np.ndarray], exclusive: bool) -> None:
@@ -296,29 +297,29 @@ class Kept:
 
     @property
     def completed(self) -> int:
-        """How many steps have run to their end. ReproError where the state is lost."""
+        """The number of completed steps. ReproError if the state is lost."""
         return self._bound.completed
 
     @property
     def resident(self) -> bool:
-        """Whether steps run on a state elsewhere, such as on a GPU."""
+        """Whether steps run on a copy of the state outside the arrays, such as on a GPU."""
         return self._executable.resident
 
     @property
     def ahead(self) -> bool:
-        """Whether the state is elsewhere, such as on a GPU, and newer than the arrays."""
+        """Whether the state is outside the arrays, such as on a GPU, and newer than them."""
         return self._bound.ahead
 
     def step(self, *inputs: Any) -> dict[str, np.ndarray]:
-        """One step, with inputs as for the executable.
+        """Runs one step; inputs are those of `Executable.__call__`.
 
         Returns:
-          the outputs by name: the same arrays each time.
+          the outputs by name; every call returns the same arrays.
         Raises:
-          ReproError, StepFailed: as a call of the executable.
+          ReproError, StepFailed: see `Executable.__call__`.
         """
         if not (self._executable.resident or self._exclusive):
-            # They may have been written since the last step.
+            # A caller may have written other NaNs since the last step.
             self._executable.arguments.make_canonical(self._states)
         arrays = [self._readable(array) for array in self._executable.arguments.inputs(inputs)]
         with step_errors(self._executable.target):
@@ -326,20 +327,20 @@ class Kept:
         return self._outputs
 
     def finish(self) -> None:
-        """Ends what a completed step began, where an exception cut it short; does nothing elsewhere."""
+        """Finishes the copies of a completed step if an exception interrupted them."""
         self._bound.finish()
 
     def fetch(self) -> None:
-        """Brings the arrays that were given up to date."""
+        """Copies the state to the caller's arrays if they are out of date."""
         self._bound.fetch()
 
     def load(self) -> None:
-        """Takes the state from the arrays, which have been written since."""
+        """Loads the state from the arrays, after a caller has written to them."""
         self._executable.arguments.make_canonical(self._states, whole=True)
         self._bound.load()
 
     def _readable(self, array: np.ndarray) -> np.ndarray:
-        """The array, or a copy where it is not contiguous or part of the state, which changes while the step reads."""
+        """Returns the array, or a copy if it is not contiguous or shares memory with the state, which a step writes."""
         start, end = _span(array)
         before = bisect.bisect_left(self._starts, end)
         if before and self._ends[before - 1] > start:
@@ -348,7 +349,7 @@ class Kept:
 
 
 def _span(array: np.ndarray) -> tuple[int, int]:
-    """The first address of the array's elements, and that behind the last one."""
+    """Returns the first address of the array's elements, and the address after the last one."""
     start = start_of(array)
     if array.flags.c_contiguous:
         return start, start + array.nbytes
@@ -357,9 +358,9 @@ def _span(array: np.ndarray) -> tuple[int, int]:
 
 
 class step_errors:
-    """A block that runs a step: memory that is not there is a ReproError.
+    """A context manager around a step, which converts MemoryError to ReproError.
 
-    A class, as a generator would take as long as a small step.
+    It is a class because a generator would take as long as a small step.
     """
 
     def __init__(self, target: str) -> None:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Calls of the program of a microbatch (B1), as often as a step has microbatches."""
+"""Calls of a microbatch's program (B1), one for each microbatch of a step."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from repro_mlir.program.microbatches import MicrobatchProgram
 
 
 class MicrobatchCalls:
-    """The microbatches of one step after the other.
+    """Runs the microbatches of a step.
 
-    A small microbatch takes as long as the checks of a hundred arrays: these are made once in a step.
+    The arguments are checked once per step, as checks of a hundred arrays take as long as a small microbatch.
 
     Args:
       program: the step.
-      part: its program of a microbatch, which is called.
-      state: arrays whose memory stays where it is, C-contiguous and aligned.
+      part: the compiled program of a microbatch.
+      state: C-contiguous, aligned arrays whose memory does not move.
     """
 
     def __init__(self, program: MicrobatchProgram, part: Executable, state: Sequence[np.ndarray]) -> None:
@@ -36,14 +36,14 @@ class MicrobatchCalls:
         self._distances: dict[int, int] = {}
 
     def begin(self, inputs: Sequence[np.ndarray]) -> None:
-        """Takes the inputs of the next step, whole ones; they and the state stay as they are during its calls."""
+        """Begins a step on the inputs of a whole batch; inputs and state must not change during the step's calls."""
         program, count = self._program, self._program.microbatches.count
         states = len(self._state)
         self._begun = [*self._state, *(np.require(array, requirements=("C", "A")) for array in inputs)]
         self._starts = [*self._starts_of_state, *(start_of(array) for array in self._begun[states:])]
         cut = [*program.own, *(states + i for i in program.cut)]
         if program.random is not None:
-            # (B1): each has a step of its own.
+            # (B1): each microbatch draws random numbers at its own step number.
             first = self._state[program.random]
             self._replace(program.random, first + np.arange(count, dtype=np.int64))
             cut.append(program.random)
@@ -52,8 +52,8 @@ class MicrobatchCalls:
         self._distances = {i: self._begun[i].nbytes // count for i in cut}
 
     def write(self, number: int, sums: Sums, own: Sequence[np.ndarray]) -> None:
-        """Writes what microbatch `number` gives, and the new tensors of its own. ReproError, StepFailed: as
-        `Executable.write`."""
+        """Runs microbatch `number`: writes its results to `sums`, and its own new state tensors (B5) to `own`. Raises
+        ReproError and StepFailed as `Executable.write` does."""
         if self._part.takes_addresses:
             self._part.write_at([*self._addresses(number), *sums.addresses, *map(start_of, own)])
         else:

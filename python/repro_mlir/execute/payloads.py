@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What ranks send of their microbatches in the place of sums, where that is fewer bytes (T2)."""
+"""The compressed gradients that ranks send instead of sums if they are fewer bytes (T2)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from repro_mlir.program.payload import Payload, packed_bytes, payload_of
 
 
 def chosen_payload(program: MicrobatchProgram, ranks: Ranks, layout: SumLayout) -> Payload | None:
-    """What a rank sends of each microbatch to all others, where all of that is fewer bytes than sums are; None: sums.
+    """Returns what a rank sends of each microbatch to all others, if that is fewer bytes than sums; None to send sums.
 
-    A rank that checks another one (`check_share`) compares sums, and shares that are measured change who sends what.
+    Sums are sent with `check_share`, as checks compare sums, and with measured shares, which change the senders.
     """
     if ranks.size == 1 or ranks.check_share or ranks.shares == "measured":
         return None
@@ -31,7 +31,7 @@ def chosen_payload(program: MicrobatchProgram, ranks: Ranks, layout: SumLayout) 
 
 
 def pack(tensors: Sequence[np.ndarray], kinds: Sequence[TensorType]) -> np.ndarray:
-    """The bytes of tensors one behind the other, elements of less than a byte packed from the lowest bit on."""
+    """Returns the concatenated bytes of tensors; elements narrower than a byte are packed from the lowest bit up."""
     parts = [np.empty(0, np.uint8)]
     for array, kind in zip(tensors, kinds, strict=True):
         raw, width = np.ascontiguousarray(array).reshape(-1).view(np.uint8), ELEMENTS[kind.element].width
@@ -43,7 +43,7 @@ def pack(tensors: Sequence[np.ndarray], kinds: Sequence[TensorType]) -> np.ndarr
 
 
 def unpack(data: np.ndarray, kinds: Sequence[TensorType]) -> list[np.ndarray]:
-    """The tensors whose bytes `pack` gave."""
+    """Returns the tensors from the bytes that `pack` returned."""
     found, begin = [], 0
     for kind in kinds:
         size, width = packed_bytes(kind.element, kind.shape), ELEMENTS[kind.element].width
@@ -52,6 +52,6 @@ def unpack(data: np.ndarray, kinds: Sequence[TensorType]) -> list[np.ndarray]:
         if width < 8:
             bits = np.unpackbits(raw, count=math.prod(kind.shape) * width, bitorder="little")
             raw = np.packbits(bits.reshape(-1, width), axis=1, bitorder="little").reshape(-1)
-        # A copy lies where its elements may.
+        # The copy is aligned to its elements, which the slice may not be.
         found.append(raw.copy().view(kind.dtype).reshape(kind.shape))
     return found

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A program's device code on the PTX emulator, in this process: the target "ptx-emulator"."""
+"""The target "ptx-emulator": runs a program's device code on the PTX emulator in this process."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from repro_mlir.execute.buffers import check_signature
 from repro_mlir.program import Program
 
 DEFAULT_ARCHITECTURE = "sm_90"
-"""Whose PTX "ptx-emulator" runs; the bits are those of every other."""
+"""The default architecture of "ptx-emulator"; the bits are equal for all architectures."""
 
 
 class Emulation:
     """Device code loaded into the emulator, with its buffers.
 
     Attributes:
-      buffers: the bytes of each buffer, by space and number as in the launch plan.
+      buffers: the bytes of each buffer, by its space and number in the launch plan.
     """
 
     def __init__(self, code: TargetCode) -> None:
         """
         Args:
-          code: for any architecture; its cubin is not used.
+          code: code for any architecture; its cubin is not used.
         Raises:
-          PtxError: PTX that the emulator does not know.
+          PtxError: the emulator does not support the PTX.
         """
         self._plan = plan = code.plan
         self._module = emulator.load(code.ptx.decode())
@@ -53,19 +53,19 @@ class Emulation:
         ]
 
     def array(self, space: str, index: int) -> np.ndarray:
-        """A state, input or output, in the memory of the emulator."""
+        """Returns a view of a state, input or output in the memory of the emulator."""
         kind = self._plan.tensors(space)[index]
         size = kind.nbytes
         return self.buffers[space, index][:size].view(kind.dtype).reshape(kind.shape)
 
     def run(self, **options: Any) -> None:
-        """One step.
+        """Runs one step.
 
         Args:
-          options: of `emulator.Module.launch`.
+          options: options of `emulator.Module.launch`.
         Raises:
           StepFailed: a check of the program failed (E1); the states are unchanged.
-          KernelFault: a kernel did what it must not.
+          KernelFault: a kernel did an illegal operation.
         """
         self._word[0] = 0
         for launch, parameters in zip(self._plan.launches, self._parameters, strict=True):
@@ -78,16 +78,16 @@ class Emulation:
 
 
 class PtxBackend(ResidentBackend):
-    """A ResidentBackend: the states stay in the buffers of the emulator from step to step."""
+    """A backend on the emulator: the states stay in the emulator's buffers from step to step."""
 
     def __init__(self, program: Program, architecture: str, threads: int) -> None:
         """
         Args:
           program: the program.
-          architecture: whose PTX is run, such as "sm_90".
-          threads: over which the blocks of a launch are spread.
+          architecture: the architecture of the PTX, such as "sm_90".
+          threads: the number of host threads that share the blocks of a launch.
         Raises:
-          ReproError: a program that cannot be compiled.
+          ReproError: the program cannot be compiled.
         """
         (code,) = compile_for(program, [architecture], assembled=False)
         check_signature(architecture, code.plan.tensors, program)

@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Runs artifacts of another machine through an emulator.
+"""Runs AArch64 artifacts on other machines in QEMU's user-mode emulator.
 
-A small program in C and the objects of the artifact are linked into one static program, which QEMU runs.
+A small C program is linked with the artifact's objects into a static executable, which QEMU runs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def is_available() -> bool:
 
 
 def _job(plan: Plan, shares: int, steps: int) -> bytes:
-    """The launch plan as qemu_runner.c reads it: buffer 0 is the arena, 1 the constants, then tensors."""
+    """Returns the launch plan in the format of qemu_runner.c: buffer 0 is the arena, 1 the constants, then tensors."""
     tensors = [*plan.states, *plan.inputs, *plan.outputs]
     first = {
         "arena": 0,
@@ -56,19 +56,19 @@ def _job(plan: Plan, shares: int, steps: int) -> bytes:
 
 
 class QemuBackend:
-    """The interface of `CpuBackend` for an aarch64 artifact; slow, meant for comparing bits."""
+    """A backend with the interface of `CpuBackend` for an aarch64 artifact; slow, meant to compare bits."""
 
     def __init__(self, artifact: bytes, threads: int = 1, *, timeout: float = 600):
         """Links the program.
 
         Args:
-            artifact: what `compile` returned for "aarch64" or "aarch64-dotprod".
-            threads: into how many shares each kernel's work is cut; they run one after the other.
-            timeout: seconds that linking or a step may take.
+            artifact: the result of `compile` for "aarch64" or "aarch64-dotprod".
+            threads: the number of shares that each kernel's work is divided into; they run one after the other.
+            timeout: the maximum time of the link or of a step, in seconds.
 
         Raises:
             ReproError: the artifact is damaged.
-            ValueError: it is not for aarch64.
+            ValueError: the artifact is not for aarch64.
             RuntimeError: the cross compiler or the emulator is missing or fails.
         """
         self._contents = read_artifact(artifact)
@@ -106,7 +106,7 @@ class QemuBackend:
         *,
         steps: int = 1,
     ) -> Sequence[np.ndarray]:
-        """`steps` steps with the same inputs; otherwise as `Executable.run`. Takes NumPy arrays."""
+        """Runs `steps` steps on the same inputs; the arguments are NumPy arrays as for `CpuBackend.run`."""
         if outputs is None:
             outputs = [tensor.empty() for tensor in self.outputs]
         tensors = [*self.states, *self.inputs, *self.outputs]

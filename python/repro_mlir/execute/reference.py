@@ -18,7 +18,7 @@ from repro_mlir.reference.interpreter import Interpreter
 
 
 class ReferenceBackend:
-    """The reference interpreter: slow, and right by construction."""
+    """A backend that runs the reference interpreter, which is slow and defines the results."""
 
     def __init__(self, program: Program) -> None:
         self._interpreter = Interpreter(program.data)
@@ -30,7 +30,7 @@ class ReferenceBackend:
         results = self._interpreter.run(*states, *inputs)
         targets = (*states, *outputs)
         for i, (target, value) in enumerate(zip(targets, results, strict=True)):
-            # An assignment would repeat what has fewer dimensions.
+            # Without this check the assignment below would broadcast a value of lower rank.
             if value.shape != target.shape:
                 raise ReproError(f"result {i}: expected shape {list(target.shape)}, got {list(value.shape)}")
         for i, (target, value, element) in enumerate(zip(targets, results, self._elements, strict=True)):

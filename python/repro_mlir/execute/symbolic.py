@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Programs for many sizes, made ready to run on a target at each size that is used."""
+"""Compiles programs with symbolic extents for a target, once per combination of sizes that is used."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from repro_mlir.program import PerSize, SymbolicProgram
 
 
 class SymbolicExecutable(ConstantAttributes):
-    """A program for many sizes that is ready to run: each size is compiled at its first use.
+    """A program with symbolic extents that is ready to run: each combination of sizes is compiled at its first use.
 
-    The executables of the 32 sizes that were used last are kept; the code of the others is found on disk again.
+    The executables of the 32 most recently used combinations stay in memory; the compilation cache on disk has the
+    others.
 
     Attributes:
       program: the program.
-      target: the target, as given to `compile`.
-      threads: how many threads run a step.
+      target: the target that was passed to `compile`.
+      threads: the number of threads of a step.
     """
 
     program: SymbolicProgram
@@ -30,7 +31,7 @@ class SymbolicExecutable(ConstantAttributes):
     threads: int
 
     def __init__(self, program: SymbolicProgram, target: str, threads: int | None) -> None:
-        """ReproError as `compile` for the target and the threads."""
+        """Raises ReproError for a wrong target or number of threads, as `compile` does."""
         check_target(target)
         self.program = program
         self.target = target
@@ -38,27 +39,27 @@ class SymbolicExecutable(ConstantAttributes):
         self._executables = PerSize(program, lambda each: compile(each, target, self.threads))
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        """What copy and pickle call."""
+        """Rejects copy and pickle, which call this method."""
         raise ReproError("a SymbolicExecutable cannot be copied or pickled: copy or pickle its program")
 
     def at(self, **sizes: int) -> Executable:
-        """The executable of one size of each symbol. ReproError as `SymbolicProgram.specialize` and `compile`."""
+        """Returns the executable for one size per symbol. ReproError as `SymbolicProgram.specialize` and `compile`."""
         return self.at_sizes(sizes)
 
     def at_sizes(self, sizes: Mapping[str, int]) -> Executable:
-        """As `at`, of a mapping."""
+        """Like `at`, with the sizes in a mapping."""
         executable: Executable = self._executables(sizes)
         return executable
 
     def of(self, inputs: Sequence[Any]) -> Executable:
-        """The executable of the sizes of inputs. ReproError as `SymbolicProgram.sizes_of` and `at`."""
+        """Returns the executable for the sizes of these inputs. ReproError as `SymbolicProgram.sizes_of` and `at`."""
         return self.at_sizes(self.program.sizes_of(inputs))
 
     def __call__(self, state: Mapping[str, Any], *inputs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """Runs one step at the sizes of the inputs; see `Executable`.
 
         Raises:
-          ReproError: as `of`, and as a call of an executable.
+          ReproError: see `of` and `Executable.__call__`.
           StepFailed: a check of the program failed; the state is unchanged.
         """
         return self.of(inputs)(state, *inputs)
