@@ -62,7 +62,8 @@ func.func @main(%x: tensor<1xf32>) -> tensor<1xf32> attributes {repro.num_state 
 
 @functools.cache
 def check_runs(target: str) -> None:
-    """Raises ReproError unless this machine runs code for `target`; a trial program is faster than a model's capture."""
+    """Raises ReproError unless this machine runs code for `target`; tries a tiny program before a model's slow capture.
+    """
     check_target(target)
     if target not in ("cpu", "reference"):
         compile(read_signature(import_program(_SMALL)), target, 1)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Training steps in microbatches, made ready to run on a target (B1) to (B3), alone or with other ranks."""
+"""Compiles training steps in microbatches (B1) to (B3) for a target, and runs them on one or several ranks."""
 
 from __future__ import annotations
 
@@ -42,22 +42,23 @@ def compile_step(
     ranks: Ranks | None = None,
     replicated: Collection[str] = (),
 ) -> Executable | MicrobatchExecutable:
-    """A training step made ready to run, as `compile` does; `ranks` share the microbatches, where it has them, and have
-    all of the state tensors `replicated` in any case."""
+    """Compiles a training step like `compile`. If the step has microbatches, `ranks` share them, and every rank keeps
+    whole copies of the state tensors named in `replicated`."""
     if isinstance(program, MicrobatchProgram):
         return MicrobatchExecutable(program, target, threads, ranks, replicated)
     return compile(program, target, threads)
 
 
 class MicrobatchExecutable(ConstantAttributes):
-    """A training step in microbatches that is ready to run; the peer of `Executable`.
+    """A compiled training step in microbatches; the counterpart of `Executable`.
 
     Attributes:
       program: the step.
-      target, threads: as of an `Executable`.
-      ranks: who runs it; None: this process alone.
-      part: the program of a microbatch, which gives sums, or what `decode` computes them of.
-      decode: where ranks send what it takes in the place of sums; else None.
+      target, threads: see `Executable`.
+      ranks: the ranks that share the step; None if this process runs all of it.
+      layout: the positions of the sums in memory.
+      part: the program of a microbatch, which returns sums, or the inputs of `decode`.
+      decode: computes sums from what ranks send instead of sums; None if ranks send sums.
     """
 
     program: MicrobatchProgram
@@ -104,15 +105,15 @@ class MicrobatchExecutable(ConstantAttributes):
 
     @property
     def resident(self) -> bool:
-        """Whether a state that is kept stays on a device, apart from the arrays that were given."""
+        """Whether a kept state stays on a device, apart from the caller's arrays."""
         return self.ranks is None and isinstance(self._finish, Executable) and self._finish.resident
 
     def __call__(self, state: Mapping[str, Any], *inputs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """One step on a state that is updated in place, as a call of an `Executable`; outputs are NumPy arrays."""
+        """Runs one step on a state that is updated in place, like `Executable.__call__`; outputs are NumPy arrays."""
         return {kind.name: state[kind.name] for kind in self.program.state}, self._run(state, inputs).outputs
 
     def commit(self, state: Mapping[str, Any], *inputs: Any) -> tuple[dict[str, Any], tuple[bytes, ...]]:
-        """One step as a call: its outputs, and the hash of what each microbatch gave (C8)."""
+        """Runs one step like `__call__`; returns its outputs, and the hash of each microbatch's results (C8)."""
         kept = self._run(state, inputs, commits=True)
         return kept.outputs, kept.microbatches
 
@@ -124,7 +125,7 @@ class MicrobatchExecutable(ConstantAttributes):
         return kept
 
     def keep(self, state: Mapping[str, Any]) -> KeptMicrobatches:
-        """A state on which many steps run, as `Executable.keep`."""
+        """Returns a state on which many steps run, like `Executable.keep`."""
         kept: Kept | AgreedState
         if isinstance(self._finish, ShardedUpdate):
             assert self.ranks is not None
@@ -135,11 +136,11 @@ class MicrobatchExecutable(ConstantAttributes):
 
     @property
     def divided(self) -> Collection[int]:
-        """(T3) By position, the states of which each rank has what its microbatches keep."""
+        """(T3) The positions of the states that are divided: each rank has the part of its own microbatches."""
         return self._finish.divided if isinstance(self._finish, ShardedUpdate) else ()
 
     def add(self, element: str, left: np.ndarray, right: np.ndarray) -> None:
-        """(B2) Adds sums of an element type, all of a set or a bucket, in the place of the first ones."""
+        """(B2) Adds `right` to `left` in place; both are all sums of an element type, or a bucket of them."""
         executable = self._sums[element, len(left)]
         if executable.takes_addresses:
             executable.write_at([start_of(left), start_of(right)])
@@ -148,11 +149,11 @@ class MicrobatchExecutable(ConstantAttributes):
 
 
 class KeptMicrobatches:
-    """A state on which steps in microbatches run one after the other; the peer of `Kept`.
+    """A state on which steps in microbatches run one after the other; the counterpart of `Kept`.
 
     Attributes:
-      commits: whether the next steps hash what each microbatch gives.
-      microbatches: of the last step, where it has committed, these hashes (C8); else empty.
+      commits: whether the next steps hash the results of each microbatch.
+      microbatches: those hashes of the last step (C8); empty if `commits` was False.
     """
 
     def __init__(self, executable: MicrobatchExecutable, kept: Kept | AgreedState, state: Sequence[Any]) -> None:
@@ -161,11 +162,11 @@ class KeptMicrobatches:
         kinds = executable.program.state
         self._state = [as_array(value, kind, "state") for value, kind in zip(state, kinds, strict=True)]
         self._calls = MicrobatchCalls(executable.program, executable.part, self._state)
-        # (B5) The state that microbatches give, those of all of them in one array.
+        # (B5) The new values of state tensors that each microbatch has for itself, one array for all microbatches.
         self._own = [np.empty(kinds[i].shape, kinds[i].dtype) for i in executable.program.own]
-        # Those that nobody reads any more.
+        # Sums that are no longer in use, for reuse of their memory.
         self._free: list[Sums] = []
-        # By microbatch what its sums are decoded from, where ranks send that.
+        # The inputs of `decode` by microbatch, if ranks send those.
         self._payloads: dict[int, Sums] = {}
         self.commits = False
         self.microbatches: tuple[bytes, ...] = ()
@@ -178,35 +179,35 @@ class KeptMicrobatches:
 
     @property
     def completed(self) -> int:
-        """As of `Kept`."""
+        """See `Kept.completed`."""
         return self._kept.completed
 
     @property
     def ahead(self) -> bool:
-        """As of `Kept`."""
+        """See `Kept.ahead`."""
         return self._kept.ahead
 
     @property
     def foreign(self) -> frozenset[str]:
-        """The state tensors whose values other ranks have alone, until `fetch`, which all of them call (T3)."""
+        """The state tensors whose values only other ranks have, until all ranks call `fetch` (T3)."""
         return self._kept.foreign if isinstance(self._kept, ShardedState) else frozenset()
 
     @property
     def is_divided(self) -> bool:
-        """Whether `fetch` would bring something to some rank: the same on all of them."""
+        """Whether `fetch` would change the arrays of any rank; the answer is the same on all ranks."""
         return isinstance(self._kept, ShardedState) and self._kept.is_divided
 
     @property
     def digests(self) -> Callable[[], tuple[bytes, ...]] | None:
-        """Gives the digests (H1) of the state, where ranks have parts of it."""
+        """A function that returns the digests (H1) of the state tensors, if ranks have parts of the state; else None."""
         return self._kept.digests if isinstance(self._kept, ShardedState) else None
 
     def step(self, *inputs: Any) -> dict[str, np.ndarray]:
-        """One step, on whole inputs, as `Kept.step`.
+        """Runs one step like `Kept.step`, on the inputs of a whole batch.
 
         Raises:
-          ReproError, StepFailed: as `Kept.step`, of any microbatch; integers that differ between microbatches; ranks
-            that disagree.
+          ReproError, StepFailed: see `Kept.step`, for any microbatch; integers differ between microbatches; ranks
+            disagree.
           RankLost: another rank is gone.
         """
         with step_errors(self._executable.target):
@@ -242,7 +243,7 @@ class KeptMicrobatches:
         return self._kept.outputs
 
     def _combined(self, ranks: Ranks, state: AgreedState, leaves: range, arrays: Sequence[np.ndarray]) -> Sums:
-        """The sums of all ranks, which agree about what they start from."""
+        """Returns the sums over all ranks, after an agreement on program, state, inputs and checks."""
         own = ranks.leaves(len(leaves))[ranks.rank]
         nodes: dict[range, Sums] = {}
         seconds = math.nan
@@ -265,7 +266,7 @@ class KeptMicrobatches:
         except BaseException as error:
             failure = error
         try:
-            # Of what the microbatches have read.
+            # Hashed after the microbatches, so that the hash covers the state that they have read.
             report = replace(report, state=state.hash())
         except ReproError as error:
             failure = failure or error
@@ -287,7 +288,7 @@ class KeptMicrobatches:
         return sums
 
     def _join(self, leaves: range, nodes: Mapping[range, Sums]) -> Sums:
-        """(B2) The sums of a node, of those of the nodes of this rank and of what others have sent."""
+        """(B2) Returns the sums of a node, from the nodes of this rank and the payloads of other ranks."""
         if leaves in nodes:
             return nodes[leaves]
         if len(leaves) == 1:
@@ -297,20 +298,20 @@ class KeptMicrobatches:
         return self._added(sums, self._join(right, nodes))
 
     def _attempt(self, ranks: Ranks, state: AgreedState, inputs: Sequence[np.ndarray]) -> bytes:
-        """The hash of the state after the step, about which all agree before any of them has it."""
+        """Attempts the end of the step; returns the hash of the new state after all ranks have agreed on it."""
         found, failure = state.attempt(inputs)
         self._agree(ranks, replace(self._report(ranks), state=found), failure)
         return found
 
     def _agree(self, ranks: Ranks, report: Report, failure: BaseException | None) -> list[Report]:
-        """Tells the others what this rank has, or why it has failed, as they wait for it; as `require_agreement`."""
+        """Sends this rank's report, or its failure, as the other ranks wait for it; see `require_agreement`."""
         try:
             return require_agreement(ranks, replace(report, failure=describe(failure)))
         except Agreed as error:
             raise Agreed from failure or error.__cause__
 
     def _report(self, ranks: Ranks, inputs: bytes = bytes(32)) -> Report:
-        """What a rank says, but for its state."""
+        """Returns this rank's report without the state."""
         program = self._executable.program
         leaves = [leaf for own in ranks.leaves(program.microbatches.leaves) for leaf in (own.start, own.stop)]
         options = np.float64(ranks.check_share).tobytes(), bytes([ranks.shard_optimizer, ranks.shares == "measured"])
@@ -318,7 +319,7 @@ class KeptMicrobatches:
         return Report(bytes.fromhex(program.hash), shares, inputs=inputs)
 
     def _integers_of(self, nodes: Sequence[Sums]) -> bytes:
-        """(B3) A digest of the integers, which are equal in all nodes, or StepFailed."""
+        """(B3) Returns a digest of the integers; StepFailed unless they are equal in all nodes."""
         first, *others = nodes
         for each in others:
             self._require_equal_integers(first, each)
@@ -335,7 +336,7 @@ class KeptMicrobatches:
         checked: Sequence[range] = (),
         digests: dict[range, bytes] | None = None,
     ) -> Sums:
-        """(B2) The sums of a node; `digests` gets those of the nodes that are checked, of itself and of its leaves."""
+        """(B2) Returns the sums of a node; fills `digests` for the node and its leaves, as far as `checked` has them."""
         wanted = {*checked}
 
         def note(node: range, sums: Sums) -> Sums:
@@ -343,7 +344,7 @@ class KeptMicrobatches:
                 program = self._executable.program
                 accumulate = program.microbatches.accumulate
                 numbers = range(node.start * accumulate, node.stop * accumulate)
-                # (C8) Of the microbatches too, where they are committed to.
+                # (C8) The digest covers the hashes of the microbatches too, if the step commits to them.
                 committed = (self._committed[number] for number in numbers if self.commits)
                 kinds = program.part.outputs[len(program.sums) :]
                 own = (_digest(self._own_of(number), kinds) for number in numbers if kinds)
@@ -356,16 +357,16 @@ class KeptMicrobatches:
         return note(leaves, fold(leaves, leaf, self._added))
 
     def _nodes_digest(self, nodes: Sequence[range]) -> bytes:
-        """What this rank finds of nodes that are checked."""
+        """Computes nodes that this rank checks, and returns a digest of them."""
         digests: dict[range, bytes] = {}
-        # Those of several leaves, which come last, first: their leaves are known then.
+        # Nodes of several leaves come last in `nodes`. They are computed first, as they also give their leaves' digests.
         for node in reversed(nodes):
             if node not in digests:
                 self._free.append(self._fold(node, nodes, digests))
         return digest_of(nodes, digests)
 
     def _gather_payloads(self, ranks: Ranks) -> None:
-        """Has what all microbatches of other ranks are decoded from."""
+        """Exchanges the inputs of `decode`, so that every rank has those of all microbatches."""
         decode = self._executable.decode
         assert decode is not None
         kinds, numbers = decode.program.inputs, microbatches_of(self._executable.program, ranks)
@@ -380,7 +381,7 @@ class KeptMicrobatches:
             self._payloads[number] = Sums(unpack(data, kinds), {})
 
     def _gather_own(self, ranks: Ranks) -> None:
-        """(B5) Has the state of the microbatches of all ranks, but for what stays on them."""
+        """(B5) Exchanges the microbatches' own state, so that every rank has all of it, except for divided tensors."""
         program, divided = self._executable.program, self._executable.divided
         numbers = microbatches_of(program, ranks)
         whole = [array for i, array in zip(program.own, self._own, strict=True) if i not in divided]
@@ -395,17 +396,17 @@ class KeptMicrobatches:
         ranks.transport.exchange(sends, [(peer, part) for peer in peers for part in parts(peer)])
 
     def _gather_committed(self, ranks: Ranks) -> None:
-        """(C8) Has the hashes of the microbatches of all ranks."""
+        """(C8) Exchanges the hashes of the microbatches, so that every rank has all of them."""
         numbers = microbatches_of(self._executable.program, ranks)
         own = b"".join(self._committed[number] for number in numbers[ranks.rank])
         for each, data in zip(numbers, ranks.gather(own, [32 * len(each) for each in numbers]), strict=True):
             self._committed |= {number: data[32 * i : 32 * (i + 1)] for i, number in enumerate(each)}
 
     def digest_of(self, number: int, *inputs: Any) -> bytes:
-        """(C8) The hash of what one microbatch of a step on whole inputs gives; the state stays as it is.
+        """(C8) Returns the hash of one microbatch's results; inputs are those of a whole batch, the state stays as it is.
 
         Raises:
-          ReproError, StepFailed: as `step`, of this microbatch.
+          ReproError, StepFailed: see `step`, for this microbatch.
         """
         program = self._executable.program
         arrays = [as_array(value, kind, "input") for value, kind in zip(inputs, program.inputs, strict=True)]
@@ -416,15 +417,15 @@ class KeptMicrobatches:
         return self._digest_of_part(number, sums)
 
     def _digest_of_part(self, number: int, sums: Sums) -> bytes:
-        """(C8) The hash of what microbatch `number` has given."""
+        """(C8) Returns the hash of the results of microbatch `number`."""
         return _digest([*sums.tensors, *self._own_of(number)], self._executable.program.part.outputs)
 
     def _own_of(self, number: int) -> list[np.ndarray]:
-        """(B5) The memory of the state that microbatch `number` gives."""
+        """(B5) Returns views of the new state tensors that microbatch `number` has for itself."""
         return [array[number : number + 1].reshape(array.shape[1:]) for array in self._own]
 
     def _leaf(self, number: int, give: Callable[[int], Sums]) -> Sums:
-        """(B2) The sums of a leaf, whose microbatches `give` gives."""
+        """(B2) Returns the sums of a leaf; `give` computes the sums of a microbatch."""
         accumulate = self._executable.program.microbatches.accumulate
         first, *others = range(number * accumulate, (number + 1) * accumulate)
         sums = give(first)
@@ -436,7 +437,7 @@ class KeptMicrobatches:
         return self._free.pop() if self._free else self._executable.layout.new()
 
     def _part(self, number: int) -> Sums:
-        """What microbatch `number` gives."""
+        """Runs microbatch `number` and returns its sums."""
         decode, own = self._executable.decode, self._own_of(number)
         if decode is None:
             sums = self._new()
@@ -452,7 +453,7 @@ class KeptMicrobatches:
         return sums
 
     def _decoded(self, number: int) -> Sums:
-        """The sums of microbatch `number`, of what there is of it."""
+        """Decodes the sums of microbatch `number` from its payload."""
         decode, sums, payload = self._executable.decode, self._new(), self._payloads[number]
         assert decode is not None
         if decode.takes_addresses:
@@ -462,7 +463,7 @@ class KeptMicrobatches:
         return sums
 
     def _added(self, left: Sums, right: Sums) -> Sums:
-        """(B2) Two nodes in the place of the first one."""
+        """(B2) Adds `right` to `left` in place, and frees `right`."""
         self._require_equal_integers(left, right)
         for element, flat in left.flat.items():
             self._executable.add(element, flat, right.flat[element])
@@ -470,19 +471,19 @@ class KeptMicrobatches:
         return left
 
     def finish(self) -> None:
-        """As of `Kept`."""
+        """See `Kept.finish`."""
         self._kept.finish()
 
     def fetch(self) -> None:
-        """As of `Kept`."""
+        """See `Kept.fetch`."""
         self._kept.fetch()
 
     def load(self) -> None:
-        """As of `Kept`."""
+        """See `Kept.load`."""
         self._kept.load()
 
 
 def _digest(arrays: Sequence[np.ndarray], kinds: Sequence[TensorType]) -> bytes:
-    """The hash (H3) of tensors."""
+    """Returns the hash (H3) of tensors."""
     digests = [tensor_digest(array, kind.element) for array, kind in zip(arrays, kinds, strict=True)]
     return bytes.fromhex(combine_digests(digests))

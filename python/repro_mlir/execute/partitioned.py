@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Programs of which several ranks compute parts, made ready to run on a target (T1), (T2)."""
+"""Compiles programs that are partitioned among ranks (T1), (T2), and runs their steps."""
 
 from __future__ import annotations
 
@@ -28,17 +28,18 @@ from repro_mlir.program.partition import LEAST, Call, RankProgram, partition
 
 
 class PartitionedExecutable(ConstantAttributes):
-    """A program of which each rank computes a part; the peer of `Executable`.
+    """A program of which each rank computes a part; the counterpart of `Executable`.
 
-    Every rank makes the same calls with equal inputs, and has the whole outputs. A rank needs no more than its parts of
-    the states that are cut: `parts` and `keep`.
+    Every rank makes the same calls with equal inputs, and gets the whole outputs. With `parts` and `keep`, a rank needs
+    memory only for its own parts of the states that are cut.
 
     Attributes:
       program: the whole program.
-      plan: what this rank does.
-      target, threads: as of an `Executable`; each rank may have its own.
-      ranks: who runs it.
-      arguments: of the program.
+      plan: the part of this rank.
+      target, threads: see `Executable`; they may differ between ranks.
+      ranks: the ranks that run the program.
+      arguments: converts and checks arguments of the program.
+      segments: the compiled segments of `plan`.
     """
 
     program: Program
@@ -58,7 +59,7 @@ class PartitionedExecutable(ConstantAttributes):
         cut: Mapping[str, int] | None = None,
         least: int = LEAST,
     ) -> None:
-        """ReproError as `compile` for target, threads and program, and as `partition`."""
+        """Compiles this rank's segments. Raises ReproError as `compile` and `partition` do."""
         check_target(target)
         self.program = program
         self.target = target
@@ -69,11 +70,11 @@ class PartitionedExecutable(ConstantAttributes):
         self.segments = tuple(compile(each, target, self.threads) for each in self.plan.segments)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        """What copy and pickle call."""
+        """Rejects copy and pickle, which call this method."""
         raise ReproError("a PartitionedExecutable cannot be copied or pickled: copy or pickle its program")
 
     def parts(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """What this rank needs of a whole state, by name: copies of its parts, and the other arrays themselves.
+        """Returns what this rank needs of a whole state, by name: copies of its parts, and all uncut arrays themselves.
 
         Raises:
           ReproError: a wrong name, shape or element type.
@@ -88,23 +89,23 @@ class PartitionedExecutable(ConstantAttributes):
         ]
 
     def keep(self, parts: Mapping[str, Any]) -> KeptParts:
-        """A state on which many steps run, as `Executable.keep`, of what `parts` gives. States that change are updated
-        in place."""
+        """Returns a state on which many steps run, like `Executable.keep`, from the result of `parts`. Steps update the
+        states that change in place."""
         return KeptParts(self, self._named(parts), b"")
 
     def __call__(self, state: Mapping[str, Any], *inputs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """One step on a whole state that is updated in place, as a call of an `Executable`.
+        """Runs one step on a whole state that is updated in place, like `Executable.__call__`.
 
         Raises:
-          ReproError: as a call of an `Executable`; ranks that have other programs, states or inputs.
-          StepFailed: a check failed, on whichever rank; the state is unchanged on all.
+          ReproError: see `Executable.__call__`; or the ranks' programs, states or inputs differ.
+          StepFailed: a check failed on any rank; the state is unchanged on all.
           RankLost: another rank is gone.
         """
         kinds = self.program.state
         arrays = self.arguments.states(state)
         self.arguments.make_canonical(arrays)
         digests = [tensor_digest(array, kind.element) for array, kind in zip(arrays, kinds, strict=True)]
-        # (V4) Of a state that stays as it is nothing is written, nor are its NaNs made canonical.
+        # (V4) The array of a state that stays unchanged is not written; its canonical NaNs are in a copy.
         given = [
             canonical_of(array, kind.element) if self.plan.results[i] == i else array
             for i, (array, kind) in enumerate(zip(arrays, kinds, strict=True))
@@ -120,7 +121,7 @@ class PartitionedExecutable(ConstantAttributes):
 
 
 class KeptParts:
-    """The state of a rank on which steps run one after the other; the peer of `Kept`."""
+    """The state of a rank on which steps run one after the other; the counterpart of `Kept`."""
 
     def __init__(self, executable: PartitionedExecutable, state: Sequence[Any], digest: bytes) -> None:
         self._executable = executable
@@ -146,12 +147,12 @@ class KeptParts:
         }
 
     def step(self, *inputs: Any) -> dict[str, np.ndarray]:
-        """One step, on whole inputs.
+        """Runs one step on whole inputs.
 
         Returns:
           the whole outputs by name.
         Raises:
-          ReproError, StepFailed, RankLost: as a call of the executable.
+          ReproError, StepFailed, RankLost: see `PartitionedExecutable.__call__`.
         """
         executable = self._executable
         with step_errors(executable.target):
@@ -168,7 +169,7 @@ class KeptParts:
         return {kind.name: array for kind, array in zip(executable.program.outputs, results[count:], strict=True)}
 
     def _run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The new states and the outputs, on which all ranks agree."""
+        """Returns the new states and the outputs, after all ranks have agreed on them."""
         plan = self._executable.plan
         kinds = plan.program.inputs
         digests = [tensor_digest(array, kind.element) for array, kind in zip(inputs, kinds, strict=True)]
@@ -199,7 +200,7 @@ class KeptParts:
         return dict(zip(step.results, outputs.values(), strict=True))
 
     def _state_digest(self) -> bytes:
-        """Of what is whole on every rank: of states that do not change, once."""
+        """Returns a digest of the states that are whole on every rank; unchanged states are hashed only once."""
         plan = self._executable.plan
 
         def digest(positions: Sequence[int]) -> bytes:
@@ -211,7 +212,7 @@ class KeptParts:
         return blake3_of(self._digest, digest(self._changed))
 
     def _agree(self, state: bytes, inputs: bytes, failure: BaseException | None) -> None:
-        """Tells the others what this rank has, or why it has failed; as `require_agreement`."""
+        """Sends this rank's digests, or its failure, to the other ranks; see `require_agreement`."""
         plan = self._executable.plan
         try:
             report = Report(plan.digest, bytes(32), state, inputs, failure=describe(failure))
@@ -221,7 +222,7 @@ class KeptParts:
 
 
 def part_types(plan: RankProgram) -> list[TensorType]:
-    """The states and inputs of a program as a rank has them."""
+    """Returns the types of a rank's parts of the states and inputs of a program."""
     kinds = [*plan.program.state, *plan.program.inputs]
     return [
         kind
@@ -232,7 +233,7 @@ def part_types(plan: RankProgram) -> list[TensorType]:
 
 
 def _result(array: np.ndarray, kind: TensorType) -> np.ndarray:
-    """A copy that is the caller's, with the bytes of a result (V4)."""
+    """Returns a copy for the caller, with the dtype of the result and canonical NaNs (V4)."""
     copy = np.array(array.view(kind.dtype) if array.dtype != kind.dtype else array)
     make_canonical(copy, kind.element)
     return copy
