@@ -199,7 +199,7 @@ class KeptMicrobatches:
 
     @property
     def digests(self) -> Callable[[], tuple[bytes, ...]] | None:
-        """A function that returns the digests (H1) of the state tensors, if ranks have parts of the state; else None."""
+        """A function that returns the digests (H1) of the state tensors; None unless ranks have parts of the state."""
         return self._kept.digests if isinstance(self._kept, ShardedState) else None
 
     def step(self, *inputs: Any) -> dict[str, np.ndarray]:
@@ -336,7 +336,7 @@ class KeptMicrobatches:
         checked: Sequence[range] = (),
         digests: dict[range, bytes] | None = None,
     ) -> Sums:
-        """(B2) Returns the sums of a node; fills `digests` for the node and its leaves, as far as `checked` has them."""
+        """(B2) Returns the sums of a node; adds the digests of the node and its leaves that `checked` names."""
         wanted = {*checked}
 
         def note(node: range, sums: Sums) -> Sums:
@@ -359,7 +359,7 @@ class KeptMicrobatches:
     def _nodes_digest(self, nodes: Sequence[range]) -> bytes:
         """Computes nodes that this rank checks, and returns a digest of them."""
         digests: dict[range, bytes] = {}
-        # Nodes of several leaves come last in `nodes`. They are computed first, as they also give their leaves' digests.
+        # Nodes of several leaves come last in `nodes`. They are computed first, as they add their leaves' digests too.
         for node in reversed(nodes):
             if node not in digests:
                 self._free.append(self._fold(node, nodes, digests))
@@ -403,7 +403,7 @@ class KeptMicrobatches:
             self._committed |= {number: data[32 * i : 32 * (i + 1)] for i, number in enumerate(each)}
 
     def digest_of(self, number: int, *inputs: Any) -> bytes:
-        """(C8) Returns the hash of one microbatch's results; inputs are those of a whole batch, the state stays as it is.
+        """(C8) Returns the hash of one microbatch's results, for inputs of a whole batch; the state does not change.
 
         Raises:
           ReproError, StepFailed: see `step`, for this microbatch.

@@ -7,16 +7,16 @@
  *
  * Linked with the objects of one artifact, this is a program for the machine of
  * that artifact, which an emulator can run: runner <job> <data> <result>.
- * It is C, since cross compilers often come without a C++ library.
+ * It is written in C, as cross compilers often come without a C++ library.
  *
- * The job is what repro_mlir.execute.qemu makes of the launch plan, all
- * numbers u64: steps, shares, arena bytes, scratch bytes, number of buffers,
- * number of launches; the size of each buffer; then per launch: kernel, items,
- * grain, check, number of operands, and per operand: buffer, offset. Buffer 0 is
- * the arena. The data holds the other buffers one after the other, the result
- * receives them after the last step. The exit status is 0, or 1 for an error
- * with a message on the standard error, or 2 for a failed check, whose number is
- * printed.
+ * The job file is the launch plan as repro_mlir.execute.qemu writes it. All
+ * numbers are u64: steps, shares, arena bytes, scratch bytes, number of
+ * buffers, number of launches; the size of each buffer; then per launch:
+ * kernel, items, grain, check, number of operands, and per operand: buffer,
+ * offset. Buffer 0 is the arena. The data file contains the other buffers one
+ * after the other, and the result file receives them after the last step. The
+ * exit status is 0, or 1 for an error with a message on standard error, or 2
+ * for a failed check, whose number is printed.
  *
  *===----------------------------------------------------------------------===*/
 
@@ -96,7 +96,7 @@ int main(int argc, char **argv) {
         operands[i] = buffers[at[0]] + at[1];
       if (check && error)
         break;
-      /* The shares that threads would take, one after the other. */
+      /* Runs the shares that threads would run, one after the other. */
       uint64_t grains = (items + grain - 1) / grain;
       uint64_t parts = minimum(grains, shares);
       for (uint64_t part = 0; part < parts; ++part)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The steps of a rank's program: segments, and exchanges between them (T2)."""
+"""Runs a rank's program: compiled segments, and exchanges with the other ranks between them (T2)."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def run_steps(
     memory: Values | None = None,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> BaseException | None:
-    """Runs a rank's program; the other ranks run theirs.
+    """Runs a rank's program, while the other ranks run theirs.
 
     Args:
-      values: what is there, by number: the arguments at first; gets everything else.
-      call: runs a segment, and gives its results.
-      memory: of the values that others give; None: of new ones.
-      meanwhile: is called during the last exchange.
+      values: the values by number, at first only the arguments; all other values are added.
+      call: runs a segment and returns its results.
+      memory: buffers for received values, by number; None to allocate new ones.
+      meanwhile: a function that is called during the last exchange.
     Returns:
-      what the first segment that has failed has raised: the results mean nothing then.
+      the exception of the first failed segment, after which the results are meaningless; else None.
     Raises:
       Agreed: a rank has failed before an exchange.
       RankLost: another rank is gone.
@@ -52,21 +52,21 @@ def run_steps(
             try:
                 values |= call(step, values)
             except BaseException as error:
-                # A Ctrl-C too: the others wait for what comes next.
+                # A Ctrl-C is also kept for later, as the other ranks wait for the next exchange.
                 failure = failure or error
                 values |= _nothing(plan, step)
     return failure
 
 
 def _exchange_of(step: Call | Gather | Broadcast) -> object:
-    """Equal for neighbours that are one exchange; None for a call."""
+    """Returns a key that is equal for neighbouring steps of one exchange; None for a call."""
     if isinstance(step, Call):
         return None
     return step.stage if isinstance(step, Broadcast) else Gather
 
 
 def _nothing(plan: RankProgram, step: Call) -> dict[int, np.ndarray]:
-    """What stands for the results of a segment that has failed."""
+    """Returns zeros as placeholders for the results of a failed segment."""
     outputs = plan.segments[step.segment].outputs
     return {number: np.zeros(kind.shape, kind.dtype) for number, kind in zip(step.results, outputs, strict=True)}
 
@@ -74,7 +74,7 @@ def _nothing(plan: RankProgram, step: Call) -> dict[int, np.ndarray]:
 def _parts(
     plan: RankProgram, steps: Sequence[Gather | Broadcast], values: Values, memory: Values | None
 ) -> list[list[np.ndarray | None]]:
-    """What moves, as of `exchange_parts`."""
+    """Returns the parts of an exchange, in the format of `exchange_parts`."""
     found: list[list[np.ndarray | None]] = []
     for step in steps:
         own = None if step.part is None else np.asarray(values[step.part], order="C")

@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The state of a rank that alone has a part of it (T3): of what only the end of a step reads, which is ZeRO-1, and of
-what microbatches keep (B5)."""
+"""A state that is sharded among ranks (T3): tensors that only the end of a step reads, as in ZeRO-1, and tensors of
+which each microbatch has its own part (B5)."""
 
 from __future__ import annotations
 
@@ -34,28 +34,29 @@ from repro_mlir.program.partition import Broadcast, Call, RankProgram, assign_ow
 
 
 def microbatches_of(program: MicrobatchProgram, ranks: Ranks) -> list[range]:
-    """The microbatches of each rank."""
+    """Returns the microbatches of each rank."""
     leaves, accumulate = program.microbatches.leaves, program.microbatches.accumulate
     return [range(own.start * accumulate, own.stop * accumulate) for own in ranks.leaves(leaves)]
 
 
 def divides_own(program: MicrobatchProgram, ranks: Ranks) -> bool:
-    """Whether what microbatches keep (B5) is on the ranks that compute them alone: not where another one computes some
-    of them too, or they move to another one."""
+    """Returns whether the microbatches' own state (B5) is only on the ranks that compute them. It is not if other ranks
+    check microbatches, or if measured shares move microbatches between ranks."""
     return bool(program.own) and ranks.size > 1 and ranks.check_share == 0 and ranks.shares != "measured"
 
 
 class ShardedUpdate:
-    """The end of a step, of which each rank computes what it owns.
+    """The end of a step, of which each rank computes the tensors that it owns.
 
-    Where the optimizer is sharded, a rank owns sums, and states that change, that no microbatch reads and that are not
-    `replicated`: the optimizer's, and averages.
+    With a sharded optimizer, each rank owns some of the sums and of the states that a step changes, that no microbatch
+    reads and that are not `replicated`: the optimizer's state, and averages.
 
     Attributes:
-      plan: what this rank does.
-      divided: by position the states of which a rank has what its microbatches keep.
-      threads: as of an `Executable`.
-      arguments: of the whole end of the step.
+      plan: the part of this rank.
+      segments: the compiled segments of `plan`.
+      divided: by position, the states of which each rank has the part of its own microbatches.
+      threads: see `Executable`.
+      arguments: converts and checks arguments of the whole end of the step.
     """
 
     def __init__(
@@ -90,16 +91,16 @@ class ShardedUpdate:
 
     @property
     def owners_of_sums(self) -> dict[int, int]:
-        """By position the rank that alone needs a sum."""
+        """The owners of sums by position; only its owner needs a sum."""
         count = len(self.plan.program.state)
         owners = enumerate(self.plan.owners[count:])
         return {i: owner for i, owner in owners if owner is not None}
 
 
 class ShardedState(AgreedState):
-    """A state of which each rank has what it owns, and what every rank has.
+    """A state of which each rank has the replicated tensors and the tensors that it owns.
 
-    At first, and after `fetch`, the arrays of every rank have everything.
+    Initially, and after `fetch`, the arrays of every rank contain the whole state.
     """
 
     def __init__(self, update: ShardedUpdate, ranks: Ranks, state: Mapping[str, Any]) -> None:
@@ -110,40 +111,41 @@ class ShardedState(AgreedState):
         self._arrays = update.arguments.kept_states(state)
         self._own = [i for i in range(len(kinds)) if plan.owners[i] in (None, ranks.rank)]
         self._foreign = [i for i in range(len(kinds)) if i not in self._own or i in update.divided]
-        # Of what is not here no page is touched.
+        # np.empty_like does not touch its pages, so the parts that this rank never writes take no memory.
         self._copies = {i: np.empty_like(self._arrays[i]) for i in self._own}
         pairs = [(self._here(i, self._arrays[i]), self._here(i, self._copies[i])) for i in self._own]
         super().__init__(plan.program.outputs, pairs)
         self._is_whole = True
-        # (H1) Of all tensors, where not everything is here; and those that the last attempt gave.
+        # (H1) The digests of all tensors, including those of other ranks, and the digests after the last attempt.
         self._digests: list[bytes] = []
         self._tried: list[bytes] = []
         self._memory = self._assign_memory()
 
     def _here(self, i: int, array: np.ndarray) -> np.ndarray:
-        """What this rank has of a tensor that it has, or has a part of."""
+        """Returns the part of a tensor that this rank has: the whole tensor, or the rows of its own microbatches."""
         if i not in self._update.divided:
             return array
         rows = self._update.divided[i].rows[self._ranks.rank]
         return array[rows.start : rows.stop]
 
     def _is_alone(self, i: int) -> bool:
-        """Whether one rank has a tensor, or a part of it, alone."""
+        """Returns whether only one rank has a tensor, or each part of it."""
         return self._update.plan.owners[i] is not None or i in self._update.divided
 
     @property
     def is_divided(self) -> bool:
-        """Whether some rank has not everything."""
+        """Whether some rank does not have the whole state."""
         return not self._is_whole and any(map(self._is_alone, range(len(self._arrays))))
 
     @property
     def foreign(self) -> frozenset[str]:
-        """The tensors whose values other ranks have alone."""
+        """The names of the tensors whose values only other ranks have, wholly or in part."""
         kinds = self._update.plan.program.state
         return frozenset() if self._is_whole else frozenset(kinds[i].name for i in self._foreign)
 
     def _assign_memory(self) -> dict[int, np.ndarray]:
-        """Of each value that a step computes or gets: new states and outputs lie where they are needed."""
+        """Assigns buffers to the values that a step computes or receives: new states and outputs get their final ones.
+        """
         plan = self._update.plan
         count = len(plan.program.state) + len(plan.program.inputs)
         wanted = [*((plan.results[i], self._copies[i]) for i in self._own)]
@@ -174,15 +176,15 @@ class ShardedState(AgreedState):
         return bytes.fromhex(combine_digests(self._digests))
 
     def digests(self) -> tuple[bytes, ...]:
-        """(H1) Those of all tensors as this rank knows them: of what one rank owns, as of the last step."""
+        """(H1) Returns the digests of all tensors; those of tensors with an owner are from the last step."""
         self.finish()
-        # What was written of it is refused by the next step, on all ranks.
+        # If the user has written to tensors with an owner, the next step fails on all ranks.
         self._look()
         return tuple(self._digests)
 
     def _look(self) -> list[str]:
-        """Brings digests and copies up to date with the arrays; gives the tensors that this rank owns and somebody
-        has written."""
+        """Updates digests and copies from the arrays; returns the names of the tensors of which only this rank has the
+        values and to which the user has written."""
         kinds = self._update.plan.program.state
         if self._is_whole:
             self._update.arguments.kept_states(self._state)
@@ -200,7 +202,7 @@ class ShardedState(AgreedState):
 
     def _digest(self, i: int, array: np.ndarray) -> bytes:
         element = self._update.plan.program.state[i].element
-        # With one thread the other processors belong to other ranks.
+        # A rank with one thread leaves the other processors to other ranks.
         return tensor_digest(array, element, alone=self._update.threads > 1)
 
     def attempt(self, inputs: Sequence[np.ndarray]) -> tuple[bytes, BaseException | None]:
@@ -230,11 +232,11 @@ class ShardedState(AgreedState):
         return bytes.fromhex(combine_digests(tried)), None
 
     def _exchange_digests(self, tried: list[bytes], told: Sequence[bytes]) -> None:
-        """Gives every rank the digests of what others have alone.
+        """Exchanges the digests of owned and divided tensors, so that every rank has those of all tensors.
 
         Args:
-          tried: those of the new state, as far as they are known here; gets the others.
-          told: what this rank tells of those of which it has a part.
+          tried: the digests of the new state that this rank has computed; the others are filled in.
+          told: this rank's messages about its parts of divided tensors, see `DividedTensor`.
         """
         plan, divided = self._update.plan, self._update.divided
         owners = plan.owners[: len(tried)]
@@ -260,7 +262,7 @@ class ShardedState(AgreedState):
         return results
 
     def _collect(self, values: Mapping[int, np.ndarray]) -> None:
-        """Copies those results that are not there yet: arguments, and values that are several results."""
+        """Copies the results that are not in their final buffers: arguments, and values that are several results."""
         plan = self._update.plan
         kinds = [*plan.program.state, *plan.program.outputs]
         targets = {**self._copies, **dict(enumerate(self._outputs.values(), len(plan.program.state)))}
@@ -281,7 +283,7 @@ class ShardedState(AgreedState):
         self._is_whole = False
 
     def _elsewhere(self, i: int) -> list[np.ndarray]:
-        """What this rank has not of a tensor that others have, or parts of it."""
+        """Returns the parts of a tensor that only other ranks have."""
         array = self._arrays[i]
         if i not in self._update.divided:
             return [array]
@@ -289,11 +291,11 @@ class ShardedState(AgreedState):
         return [array[: rows.start], array[rows.stop :]]
 
     def fetch(self) -> None:
-        """Every rank gets everything; all ranks call it.
+        """Copies the whole state to every rank; all ranks call this method together.
 
         Raises:
-          ReproError: ranks that do something else meanwhile; what this rank owns was written; other values than the
-            last step gave.
+          ReproError: another rank makes a different call; tensors that this rank owns were written; a received value
+            is not the result of the last step.
           RankLost: another rank is gone.
         """
         if not self.is_divided:
@@ -334,12 +336,11 @@ class ShardedState(AgreedState):
 
 
 def _release(array: np.ndarray) -> None:
-    """Gives the memory of an array back to the system, as far as it is whole pages: its values are lost, not its
-    addresses."""
+    """Returns the whole pages of an array to the operating system: the values are lost, the addresses stay valid."""
     page = mmap.PAGESIZE
     start, stop = -(-start_of(array) // page) * page, (start_of(array) + array.nbytes) // page * page
     if sys.platform == "linux" and start < stop:
-        # What cannot be given back, such as locked memory, stays.
+        # A failure is ignored: memory that the system does not accept back, such as locked pages, stays in use.
         _LIBC.madvise(ctypes.c_void_p(start), ctypes.c_size_t(stop - start), mmap.MADV_DONTNEED)
 
 

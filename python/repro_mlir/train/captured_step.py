@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A captured and compiled step, and such a step on the present tensors of the user's objects."""
+"""Captured and compiled steps, and steps bound to the present tensors of the user's objects."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Known:
-    """A captured and compiled step, for tensors of any address.
+    """A captured and compiled step that is not bound to particular tensors.
 
     Attributes:
-      constants: what the tensors contain that are constants of the program.
-      batch: structure and shapes of the batches, see `FlatBatch.kind`.
-      returns: what is computed beside the loss.
+      constants: the contents of the tensors that are constants of the program.
+      batch: the structure and shapes of the batches, see `FlatBatch.kind`.
+      returns: the names of the results in addition to the loss.
     """
 
     program: StepProgram
@@ -42,26 +42,27 @@ class Known:
 
     @property
     def captured(self) -> Captured:
+        """The bindings between the program and the user's objects."""
         return self.imported.bindings
 
     @property
     def added(self) -> tuple[TensorType, ...]:
-        """(Q6) The state that the program has behind what was captured: scales of former steps."""
+        """(Q6) The state tensors of the program that follow the captured ones: scales of previous steps."""
         return self.program.state[len(self.captured.state) :]
 
     def takes(self, batch: FlatBatch, returns: Sequence[str]) -> bool:
-        """Whether this is a step for such a batch and for what is asked for."""
+        """Returns whether this step is for such a batch and has the requested results."""
         return self.batch == batch.kind and self.returns == returns and self.captured.takes(batch)
 
 
 _FORMS = 8
-"""How many captured steps are kept: a model that goes from train() to eval() and back has two."""
+"""The maximum number of kept captures; a model that alternates between train() and eval() needs two."""
 
 Captures = Callable[[], tuple[StepProgram, "ImportedProgram[Captured]"]]
 
 
 class KnownForms:
-    """Captured steps by the form of the user's objects, that of the last one at the end."""
+    """Captured steps by the `Form` of the user's objects, with the most recently used form at the end."""
 
     def __init__(self, target: str, threads: int | None, ranks: Ranks | None = None) -> None:
         self._target = target
@@ -75,11 +76,11 @@ class KnownForms:
 
     @property
     def last(self) -> tuple[Form, Known] | None:
-        """The one that was used last, with its form."""
+        """The most recently used captured step, with its form."""
         return next(reversed(self._known.items()), None)
 
     def find(self, subject: Subject, batch: FlatBatch) -> Iterator[tuple[Form, Known]]:
-        """The captured steps for the present form of the user's objects and such a batch, with their forms."""
+        """Yields the captured steps for the present form of the user's objects and such a batch, with their forms."""
         for form, known in [*reversed(self._known.items())]:
             captured = known.captured
             if known.takes(batch, subject.options.returns):
@@ -92,9 +93,9 @@ class KnownForms:
         """Captures and compiles the step of the present form.
 
         Args:
-          run: captures it once.
+          run: captures the step once.
         Raises:
-          ReproError: as `run`; or its functions change what they read each time that they are called.
+          ReproError: see `run`; or the user's functions change in each call what they read.
         """
         check_runs(self._target)
         program, imported = _captured(subject, run)
@@ -109,10 +110,10 @@ class KnownForms:
         return form, Known(program, imported, executable, constants, batch.kind, subject.options.returns)
 
     def step(self, form: Form, known: Known) -> Step | None:
-        """The step that was last used of a captured one, where the user's objects still have the tensors it is on.
+        """Returns the bound step of a captured one, if the user's objects still have the tensors that it is bound to.
 
         Raises:
-          Stale: as for `Binding`.
+          Stale: see `Binding`.
         """
         step = self._steps.get(form)
         if step is None or step.known is not known or not step.is_present:
@@ -122,18 +123,18 @@ class KnownForms:
 
     @property
     def bindings(self) -> list[Binding]:
-        """Those of the steps that are kept."""
+        """The bindings of the kept steps."""
         return [step.binding for step in self._steps.values()]
 
     def forget_steps(self) -> None:
-        """The state is another one: captured steps stay, those on tensors do not."""
+        """Drops the steps that are bound to tensors, after a change of the whole state; captured steps stay."""
         self._steps.clear()
 
     def use(self, step: Step) -> str | None:
-        """Puts a captured step at the end.
+        """Marks a step as the most recently used one.
 
         Returns:
-          where another one had to go, what should be said of that.
+          a warning, if the least recently used form was dropped for it; else None.
         """
         last, form = self.last, step.form
         is_too_many = form not in self._known and len(self._known) == _FORMS
@@ -143,7 +144,7 @@ class KnownForms:
             self._steps.pop(oldest, None)
         self._known.pop(form, None)
         self._known[form] = step.known
-        # On a device each would have a state of its own.
+        # On a device each bound step would have its own copy of the state.
         if not step.executable.resident:
             self._steps[form] = step
         if not is_too_many or last is None:
@@ -158,7 +159,7 @@ def _captured(subject: Subject, run: Captures) -> tuple[StepProgram, ImportedPro
     before = frontend.form_of(subject, None)
     result, after = run(), frontend.form_of(subject, None)
     if after != before:
-        # Some keep at their first call what they need at later ones.
+        # Some modules create at their first call what they need at later calls.
         recording = result[1].bindings.recording
         after = frontend.form_of(subject, recording=recording)
         first = result[0]
@@ -178,10 +179,10 @@ def _captured(subject: Subject, run: Captures) -> tuple[StepProgram, ImportedPro
 
 @dataclass
 class Step:
-    """A captured step on the present tensors of the user's objects.
+    """A captured step bound to the present tensors of the user's objects.
 
     Attributes:
-      recorded: the state that `kept` has, as the receipt names it; None where that is not known.
+      recorded: the digests in the receipt of the state that `kept` has; None if they are not known.
     """
 
     form: Form
@@ -200,23 +201,26 @@ class Step:
 
     @property
     def program(self) -> StepProgram:
+        """The program of the step."""
         return self.known.program
 
     @property
     def captured(self) -> Captured:
+        """The bindings between the program and the user's objects."""
         return self.known.captured
 
     @property
     def executable(self) -> Executable | MicrobatchExecutable:
+        """The compiled program."""
         return self.known.executable
 
     @property
     def microbatches(self) -> tuple[bytes, ...]:
-        """(C8) The hashes of the microbatches of the last step, where it has committed to them."""
+        """(C8) The hashes of the microbatches of the last step; empty unless the step has committed to them."""
         return self.kept.microbatches if isinstance(self.kept, KeptMicrobatches) else ()
 
     def takes(self, batch: FlatBatch, returns: Sequence[str]) -> bool:
-        """Whether this is the step for a batch and for what is asked for, with the user's objects in its form."""
+        """Returns whether this step is for a batch, has the requested results and matches the user's objects."""
         return self.known.takes(batch, returns) and self.is_present
 
     @property
@@ -226,18 +230,18 @@ class Step:
         return self.watch.unchanged() and captured.optimizer_structure() == captured.structure
 
     def loss(self) -> float:
-        """The loss that the last step gave."""
+        """Returns the loss of the last step."""
         from repro_mlir.base.tensors.torch_tensors import to_tensor
 
         array = next(iter(self.kept.outputs.values()))
         return float(to_tensor(array, self.program.outputs[0]))
 
     def results(self) -> dict[str, Any]:
-        """What the last step gave beside the loss, as the user gets it."""
+        """Returns the other results of the last step, in the types that the user gets."""
         return frontend.read_results(self.captured.results, self.program.outputs, [*self.kept.outputs.values()])
 
     def refuse_touched(self) -> None:
-        """ReproError where the user's tensors were written while newer values were on the device."""
+        """Raises ReproError if newer values are on the device; called if the user's tensors were written meanwhile."""
         if self.kept.ahead:
             raise ReproError(
                 "a tensor of the model or the optimizer was written while newer values were on the device: "
@@ -245,7 +249,7 @@ class Step:
             )
 
     def bring_back(self) -> None:
-        """Brings the user's tensors up to date, where the state is on a device."""
+        """Updates the user's tensors if newer values are on a device or on other ranks."""
         if self.kept.ahead:
             if self.binding.touched or self.watch.moved:
                 self.refuse_touched()
@@ -253,11 +257,11 @@ class Step:
                 self.kept.fetch()
                 self.push()
         elif self.is_divided:
-            # A Ctrl-C may end the wait for the others.
+            # Signals are not deferred here, so that a Ctrl-C can end the wait for other ranks.
             self.kept.fetch()
             self.push()
         elif self.binding.residents:
-            # An exception cut this short.
+            # An exception interrupted an earlier update.
             self.push()
 
     @property
@@ -267,12 +271,12 @@ class Step:
 
     @property
     def foreign(self) -> frozenset[str]:
-        """The state tensors whose values other ranks have alone, see `KeptMicrobatches`."""
+        """The state tensors whose values only other ranks have, see `KeptMicrobatches`."""
         return self.kept.foreign if isinstance(self.kept, KeptMicrobatches) else frozenset()
 
     def leave(self, bring_back: Callable[[], None]) -> None:
-        """The newest values are elsewhere, on a device or on other ranks: whoever uses one of the user's tensors has
-        them brought back first, or is refused."""
+        """Marks the user's tensors as out of date, as the newest values are on a device or on other ranks. A use of one
+        of the tensors then calls `bring_back`, which updates them or raises an error."""
         if not self.binding.residents:
             with deferred_signals():
                 if self.binding.adopt():
@@ -280,11 +284,11 @@ class Step:
                 self.binding.leave(bring_back, self.foreign)
 
     def push(self, stepped: bool = True) -> None:
-        """Brings the user's objects up to date with the arrays; `stepped` is as of `Binding.push`."""
+        """Updates the user's objects from the arrays; see `Binding.push` for `stepped`."""
         if self.binding.push(stepped, self.foreign):
             self._look()
 
     def note(self) -> None:
-        """Lets the optimizer know that this step has run."""
+        """Informs the optimizer that this step has run."""
         if self.binding.note_step():
             self._look()

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Python values that have changed between captures of a step."""
+"""Python values that changed between captures of a step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Changes:
-    """Counts the captures that were made because a value was another one."""
+    """Counts the captures that a changed Python value caused."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
@@ -24,22 +24,22 @@ class Changes:
 
     @property
     def again(self) -> frozenset[str]:
-        """The names of the values that have changed more than once: the next program should not depend on them."""
+        """The names of the values that changed more than once, on which the next program should not depend."""
         return frozenset(name for name, count in self._counts.items() if count > 1)
 
     def note(self, subject: Subject, batch: FlatBatch, last: tuple[Form, Known] | None) -> None:
-        """A capture follows, as the present form is another than that of the step before."""
+        """Counts the changed values before a capture, whose form differs from that of the previous step."""
         if last is None:
             return
         form, known = last
         captured = known.captured
         changing = captured.changing
         now = frontend.form_of(subject, captured.structure, batch, changing, captured.recording)
-        # Where nothing else differs, a number of which the step asks for the value does.
+        # If the forms are equal, a number whose value the step requests has changed.
         self._counts.update(frontend.changed_values(form, now) if form != now else [*changing.asked()])
 
     def warning(self, captured: Captured) -> str | None:
-        """A warning about a capture: the value that it was made for, where another capture would not help."""
+        """Returns a warning for a value that keeps causing captures although the program could not make it an input."""
         names = (name for name, count in self._counts.items() if count > 1 + (name in captured.changing.names))
         for name in sorted({*names} - self._told):
             self._told.add(name)

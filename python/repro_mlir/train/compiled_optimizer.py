@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The step of an optimizer alone, as a program, for loops that have forward and backward of their own."""
+"""Compiles only the step of an optimizer, for training loops with their own forward and backward pass."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class _OptimizerStep:
         gradients = self._model.gradients()
         if gradients:
             self._trainer.step(gradients)
-            # What reads the parameters next may be other compiled code.
+            # Other compiled code may read the parameters next, which does not update them (see `Trainer.sync`).
             self._trainer.sync()
 
 
 def compile_optimizer(
     optimizer: torch.optim.Optimizer, *, target: str = "cpu", threads: int | None = None
 ) -> Callable[[], None]:
-    """A function that takes the place of `optimizer.step`: the update of `Trainer`, with its bits.
+    """Returns a function that replaces `optimizer.step`: the update of `Trainer`, with the same bits.
 
         backend = repro_mlir.backend()
         loss_of = torch.compile(lambda x, y: loss_fn(model(x), y), backend=backend, fullgraph=True)
@@ -50,18 +50,18 @@ def compile_optimizer(
         loss_of(x, y).backward()
         step()
 
-    Such a loop has the bits of `Trainer(model, loss_fn, optimizer)`, whatever the optimizer. `torch.compile` of
-    `optimizer.step` itself is a program, too, but of what Dynamo makes of it, which for Adam and others rounds in other
-    places than the optimizer does in eager mode.
+    Such a loop has the bits of `Trainer(model, loss_fn, optimizer)` with any optimizer. `torch.compile` of
+    `optimizer.step` itself also gives a program, but of Dynamo's trace, which for Adam and other optimizers rounds at
+    other positions than the optimizer does in eager mode.
 
-    A call reads the gradients of the parameters; those without one are left as they are. What else of the optimizer
-    changes between two calls (learning rates, parameter groups, its state) is taken into account as by `Trainer`.
+    A call reads the gradients of the parameters; parameters without a gradient do not change. Other changes of the
+    optimizer between two calls (learning rates, parameter groups, its state) take effect as with `Trainer`.
 
     Args:
-      optimizer: as for `Trainer`.
-      target, threads: see `compile`. Tensors are on the CPU, whatever the target.
+      optimizer: see `Trainer`.
+      target, threads: see `compile`. Tensors are on the CPU with every target.
     Raises:
-      ReproError: an unknown target, or no optimizer. The function raises what a step of `Trainer` does.
+      ReproError: an unknown target, or not an optimizer. The function raises the errors of `Trainer.step`.
     """
     from repro_mlir.frontends.torch.base.user_objects import require_optimizer
 

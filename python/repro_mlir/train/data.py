@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Data order by defined arithmetic: the same batches on every machine."""
+"""The order of data by defined arithmetic, so that batches are equal on every machine."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from repro_mlir.base.numerics.philox import random_bits
 
 
 def permutation(size: int, seed: int = 0, epoch: int = 0) -> np.ndarray:
-    """(G1) A permutation of range(size): the order in which a stable sort puts the bits of (R1) at site 0.
+    """(G1) Returns a permutation of range(size): the order of a stable sort of the random bits (R1) at site 0.
 
     Args:
-      size: number of elements.
+      size: the number of elements.
       seed: any 64-bit integer.
       epoch: the step of (R1), below 2^32.
     Returns:
@@ -27,12 +27,12 @@ def permutation(size: int, seed: int = 0, epoch: int = 0) -> np.ndarray:
 
 
 def batches(size: int, batch_size: int, seed: int = 0) -> Iterator[np.ndarray]:
-    """(G2) Endless batches of indices below `size`: each epoch is a new permutation, its incomplete last batch is
-    left out.
+    """(G2) Yields endless batches of indices below `size`: each epoch is a new permutation, without an incomplete last
+    batch.
 
     Args:
-      size: number of samples.
-      batch_size: samples per batch, at most `size`.
+      size: the number of samples.
+      batch_size: the number of samples per batch, at most `size`.
       seed: any 64-bit integer.
     Yields:
       i64 [batch_size].

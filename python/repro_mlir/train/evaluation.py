@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The loss of a model in evaluation mode, by a program that leaves the state as it is."""
+"""Computes the loss of a model in evaluation mode by a program that does not change the state."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Evaluation:
-    """Evaluations of a model: captured and compiled as training steps are, on the memory of its tensors."""
+    """Evaluations of a model, which are captured and compiled like training steps, on the memory of its tensors."""
 
     def __init__(
         self,
@@ -38,8 +38,8 @@ class Evaluation:
     ) -> None:
         """
         Args:
-          model, loss_fn, target, threads: as for `Trainer`.
-          options: those of the training steps.
+          model, loss_fn, target, threads: see `Trainer`.
+          options: the options of the training steps.
         """
         self._model = model
         self._loss_fn = loss_fn
@@ -48,16 +48,16 @@ class Evaluation:
         self._step: Step | None = None
 
     def run(self, batch: Any, returns: Sequence[str], scales: Mapping[str, np.ndarray]) -> tuple[float, dict[str, Any]]:
-        """One evaluation of the tensors as they are.
+        """Runs one evaluation on the present values of the tensors.
 
         Args:
-          batch: arguments, as `as_arguments` gives them.
-          returns: as for `Trainer.evaluate`.
-          scales: (Q6) of the steps so far; empty before the first one, as of which they are 1.
+          batch: the arguments, as `as_arguments` returns them.
+          returns: see `Trainer.evaluate`.
+          scales: (Q6) the scales of the steps so far; empty before the first step, where all scales are 1.
         Returns:
-          the loss, and what was asked for beside it.
+          the loss, and the results that `returns` requests.
         Raises:
-          ReproError, StepFailed: as `Trainer.evaluate`.
+          ReproError, StepFailed: see `Trainer.evaluate`.
         """
         asked = frontend.check_returns(returns, self._options.metrics, is_evaluation=True)
         frontend.check_environment()
@@ -70,15 +70,15 @@ class Evaluation:
             if scales and kind.name not in scales:
                 raise ReproError(f"(Q6) the steps so far have no {kind.name}: expected a forward pass as in training")
             step.binding.arrays[kind.name][...] = scales.get(kind.name, 1)
-        # They may have been written without a trace, and a device has what an earlier evaluation took.
+        # Tensors may have been written without a new version number, and a device has those of the last evaluation.
         step.kept.load()
         step.kept.step(*step.captured.batch_tensors(flat))
         return step.loss(), step.results() if asked else {}
 
     def _find(self, batch: FlatBatch, subject: Subject) -> Step:
-        """Makes the evaluation of the present form the present one; captures it where it is not known."""
+        """Selects the evaluation for the present form; captures it if it is not known."""
         with frontend.evaluation_mode(self._model):
-            # What the user's modules are in has no part in it.
+            # The form is computed in evaluation mode, so that the modes of the user's modules have no effect.
             form, known = next(self._forms.find(subject, batch), None) or self._capture(batch, subject)
         step = self._forms.step(form, known)
         if step is None:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What a step gives beside the loss."""
+"""Results of a step in addition to the loss."""
 
 from __future__ import annotations
 
@@ -17,21 +17,19 @@ Returned = Literal["outputs", "gradient_norm", "gradients", "metrics"]
 
 @dataclass(frozen=True, eq=False)
 class StepResult:
-    """What `Trainer.step` and `Trainer.evaluate` give where `returns` asks for more than the loss.
+    """The result of `Trainer.step` and `Trainer.evaluate` if `returns` requests more than the loss.
 
-    The tensors are the caller's own: later steps leave them alone.
+    The caller owns the tensors: later steps do not change them. Attributes that were not requested are None.
 
     Attributes:
       loss: the loss.
-      outputs: what the model returned, in its structure (tuples, lists, mappings, dataclasses), with tensors that have
-        no gradient; what is no tensor is as it was when the program was captured.
-      gradient_norm: the 2-norm of all gradients together, before clipping, as `torch.nn.utils.clip_grad_norm_` gives
+      outputs: the outputs of the model in their structure (tuples, lists, mappings, dataclasses), as tensors without
+        gradients; values that are not tensors are those of the capture of the program.
+      gradient_norm: the 2-norm of all gradients together, before clipping, as `torch.nn.utils.clip_grad_norm_` returns
         it.
-      gradients: by the name of the parameter what the optimizer takes: the gradient after clipping, of the shape and
-        element type of the parameter. A parameter that has no gradient is left out.
-      metrics: the value of each metric of the trainer by its name.
-
-    What was not asked for is None.
+      gradients: the gradients that the optimizer gets, after clipping, by name of the parameter; each has the shape and
+        element type of its parameter. Parameters without a gradient are left out.
+      metrics: the values of the trainer's metrics by name.
     """
 
     loss: float
@@ -42,7 +40,7 @@ class StepResult:
 
 
 def result_of(loss: float, found: Mapping[str, Any]) -> StepResult:
-    """A result with the values, tensors as the frontend gives them, that were asked for."""
+    """Returns a result with the requested values; `found` has them as tensors of the frontend."""
     values = dict(found)
     if "gradient_norm" in values:
         values["gradient_norm"] = float(values["gradient_norm"])

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Learning-rate schedules by defined arithmetic: no platform's libm takes part."""
+"""Learning-rate schedules by defined arithmetic, without any platform's libm."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from decimal import Context, Decimal
 
 from repro_mlir.base.numerics.environment import float_environment
 
-# A context of our own: its results do not depend on the caller's settings.
+# Own context, so that results do not depend on the caller's decimal settings.
 _CONTEXT = Context(prec=60)
 _PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899")
 
 
 def _cosine(angle: Decimal) -> Decimal:
-    """cos(angle) for angle in [0, pi], by its Taylor series, good to 50 digits."""
+    """Returns cos(angle) for angle in [0, pi] by its Taylor series, accurate to 50 digits."""
     term = total = Decimal(1)
     square = _CONTEXT.multiply(angle, angle)
     n = 0
@@ -28,18 +28,17 @@ def _cosine(angle: Decimal) -> Decimal:
 
 @float_environment()
 def cosine_with_warmup(step: int, *, peak: float, warmup: int, total: int, floor: float = 0.0) -> float:
-    """(G4) A learning rate that rises linearly for `warmup` steps, then falls on a cosine to `floor` at step `total`.
-
-    Computed in decimal arithmetic of 60 digits and rounded once to f64.
+    """(G4) Returns a learning rate that rises linearly for `warmup` steps, then falls along a cosine to `floor` at step
+    `total`. It is computed in decimal arithmetic of 60 digits and rounded once to f64.
 
     Args:
-      step: from 0; from `total` on the rate is `floor`.
+      step: the number of the step from 0; from `total` on the rate is `floor`.
       peak: the highest rate.
-      warmup: number of rising steps; step 0 has the rate peak / warmup.
-      total: number of steps of the whole schedule.
-      floor: the last rate.
+      warmup: the number of steps with a rising rate; step 0 has the rate peak / warmup.
+      total: the number of steps of the whole schedule.
+      floor: the final rate.
     Returns:
-      the rate of this step.
+      the learning rate of the step.
     """
     high, low = Decimal(peak), Decimal(floor)
     if step < warmup:
