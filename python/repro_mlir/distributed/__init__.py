@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""One training run on several ranks: who computes what, and how bytes move between them (docs/distributed.md).
+"""A training run on several ranks: the shares of the ranks, and the exchange of bytes (docs/distributed.md).
 
-What is computed is decided elsewhere: nothing here adds, and the number of ranks is no part of a result.
+This package does no arithmetic on tensors, and results do not depend on the number of ranks.
 """
 
 from __future__ import annotations

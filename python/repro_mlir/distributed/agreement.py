@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What the ranks of a run have to agree about before and after each step."""
+"""Checks that the ranks of a run agree before and after each step."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _FORM = struct.Struct(f"<{'32s' * 7}{FORM}")
 
 @dataclass(frozen=True)
 class Report:
-    """What a rank says of itself.
+    """The report of one rank, which all ranks compare.
 
     Attributes:
       program: the identity of the step (B4).
-      leaves: a digest of which rank has which leaves.
-      state: the hash of its state (H3).
+      leaves: a digest of the assignment of leaves to ranks.
+      state: the hash of the rank's state (H3).
       inputs: a digest of the inputs of the step.
-      integers: a digest of the integers of its microbatches (B3); of a rank without a microbatch zeros.
-      nodes: a digest of its nodes that are checked, see `Checks`.
-      checked: a digest of the nodes that it has checked of another rank.
-      failure: why its microbatches have no result; empty where they have one.
+      integers: a digest of the integers of the rank's microbatches (B3); zeros for a rank without a microbatch.
+      nodes: a digest of the rank's own nodes that another rank checks, see `Checks`.
+      checked: a digest of another rank's nodes that this rank has checked.
+      failure: why the rank has no result; empty without a failure.
     """
 
     program: bytes
@@ -42,23 +42,25 @@ class Report:
     failure: str = ""
 
     def to_bytes(self) -> bytes:
+        """Serializes the report in a fixed number of bytes."""
         digests = self.program, self.leaves, self.state, self.inputs, self.integers, self.nodes, self.checked
         return _FORM.pack(*digests, *pack_failure(self.failure))
 
     @classmethod
     def of_bytes(cls, data: bytes) -> Report:
+        """Parses the bytes of `to_bytes`."""
         program, leaves, state, inputs, integers, nodes, checked, length, message = _FORM.unpack(data)
         failure = unpack_failure(length, message)
         return cls(program, leaves, state, inputs, integers, nodes, checked, failure)
 
 
 def require_agreement(ranks: Ranks, report: Report) -> list[Report]:
-    """What all ranks say, where they say the same; `nodes` and `checked` are left to `require_right`.
+    """Exchanges reports, and returns those of all ranks if they agree. `require_right` compares `nodes` and `checked`.
 
     Raises:
-      Agreed: they do not, of one of these causes:
-      StepFailed: a microbatch of some rank has no result, or integers differ: none has one.
-      ReproError: ranks that differ in anything else, with their numbers.
+      Agreed: the ranks do not agree; the cause is one of
+        StepFailed: a rank has failed, or integers differ between microbatches, so that the step has no result;
+        ReproError: another part of the reports differs; the message has the numbers of the ranks.
       RankLost: another rank is gone.
     """
     reports = [Report.of_bytes(data) for data in ranks.gather(report.to_bytes())]

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Where the ranks of a run begin: at the state of the receipt that rank 0 has, or each at its own."""
+"""The beginning of a run on several ranks: from the state of rank 0's receipt, or from each rank's own state."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _POSITION = struct.Struct(f"<QQQ{FORM}")
 
 
 class Position(NamedTuple):
-    """Up to where a receipt has been resumed, see `Recorder`."""
+    """The position up to which a receipt has been resumed, see `Recorder`."""
 
     records: int
     steps: int
@@ -29,7 +29,7 @@ class Position(NamedTuple):
 
 
 def begin_without_receipt(ranks: Ranks) -> None:
-    """Returns where no rank writes a receipt. Raises as `begin_together`."""
+    """Begins a run in which no rank writes a receipt. Raises the errors of `begin_together`."""
     with _agreed(ranks):
         _compare(ranks, None, None)
 
@@ -40,15 +40,15 @@ def begin_together(
     resume: Callable[[], Position],
     state: Callable[[], Mapping[str, np.ndarray]],
 ) -> Position:
-    """Where a run with a receipt begins, the same on all ranks.
+    """Begins a run with a receipt; returns the position where it begins, which is the same on all ranks.
 
     Args:
-      prepare: gives 32 bytes that stand for the run, which are equal on all ranks.
-      resume: opens the receipt, on rank 0, when all have prepared the same.
-      state: gives the state tensors, which get the values that rank 0 has, where its receipt has records.
+      prepare: returns a digest of the run of 32 bytes, which must be equal on all ranks.
+      resume: opens the receipt, on rank 0, after all ranks have prepared the same run.
+      state: returns the state tensors, to which rank 0's values are copied if its receipt has records.
     Raises:
-      ReproError: some ranks have a receipt and others not, or of another run; what `prepare` and `resume` raise is
-        raised on their rank, and told to the others.
+      ReproError: only some ranks have a receipt, or their runs differ; errors of `prepare` and `resume` are raised on
+        their rank, and reported to the others.
       RankLost: another rank is gone.
     """
     digest, failure = bytes(32), None
@@ -66,7 +66,7 @@ def begin_together(
 
 @contextmanager
 def _agreed(ranks: Ranks) -> Iterator[None]:
-    """The exchanges of a beginning: an error on which all agree is raised as it is."""
+    """A context manager for the exchanges of a beginning, which raises the cause of an `Agreed` error."""
     try:
         with ranks.step():
             yield
@@ -76,7 +76,7 @@ def _agreed(ranks: Ranks) -> Iterator[None]:
 
 
 def _compare(ranks: Ranks, digest: bytes | None, failure: BaseException | None) -> None:
-    """Returns where all ranks have a receipt of one run, or none has one."""
+    """Checks that all ranks have a receipt of the same run, or that none has a receipt."""
     own = _SAID.pack(digest is not None, digest or bytes(32), *pack_failure(describe(failure)))
     said = [_SAID.unpack(data) for data in ranks.gather(own)]
     without = [str(rank) for rank, (has_receipt, *_) in enumerate(said) if not has_receipt]
@@ -93,7 +93,7 @@ def _compare(ranks: Ranks, digest: bytes | None, failure: BaseException | None) 
 
 
 def _resumed(ranks: Ranks, resume: Callable[[], Position]) -> Position:
-    """What rank 0 has found."""
+    """Resumes the receipt on rank 0; returns its position on all ranks."""
     position, failure = Position(0, 0, 0), None
     if ranks.rank == 0:
         try:
@@ -108,7 +108,7 @@ def _resumed(ranks: Ranks, resume: Callable[[], Position]) -> Position:
 
 
 def _raise_failures(said: Sequence[tuple[Any, ...]], own: BaseException | None) -> None:
-    """Agreed, of the own failure or the first one of the others."""
+    """Raises `Agreed` if any rank has failed, with this rank's own failure or the first other one as its cause."""
     for rank, (*_, length, message) in enumerate(said):
         if length:
             raise Agreed from own or ReproError(f"rank {rank}: {unpack_failure(length, message)}")

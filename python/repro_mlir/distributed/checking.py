@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Leaves of the tree (B2) that a second rank computes too: what one rank alone gets wrong is found.
+"""Checks of leaves of the tree (B2) by a second computation on another rank, which find errors of a single rank.
 
-Rank r + 1 checks leaves of rank r. Which ones follows from the state, the inputs and the share that is asked for, so
-that all ranks know them; where all leaves of a largest node of a rank are checked, so is that node.
+Rank r + 1 checks leaves of rank r. State, inputs and the requested share determine the checked leaves, so that all
+ranks know them. If all leaves of a maximal node of a rank are checked, the node is checked too.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from repro_mlir.distributed.tree import maximal_nodes
 
 @dataclass(frozen=True)
 class Checks:
-    """What is checked in a step.
+    """The checks of a step.
 
     Attributes:
-      nodes: by rank, the nodes of its leaves that are checked: single leaves, and nodes of several behind those.
+      nodes: for each rank, its nodes that are checked: single leaves first, then nodes of several leaves.
     """
 
     nodes: tuple[tuple[range, ...], ...]
 
     @staticmethod
     def drawn(ranks: Ranks, count: int, seed: bytes) -> Checks:
-        """The checks of a step.
+        """Draws the checks of a step.
 
         Args:
-          count: how many leaves there are.
-          seed: what all ranks know of the step, and nobody before it.
+          count: the number of leaves.
+          seed: bytes that are equal on all ranks and unpredictable before the step.
         """
         if ranks.check_share == 0:
             return Checks(((),) * ranks.size)
@@ -51,17 +51,17 @@ class Checks:
 
 
 def _number(seed: bytes, leaf: int) -> int:
-    """From 0 to 2^32 - 1, uniform."""
+    """Returns a uniform random number from 0 to 2^32 - 1 for a leaf."""
     return int.from_bytes(blake3_of(b"check", seed, struct.pack("<Q", leaf))[:4], "little")
 
 
 def digest_of(nodes: Sequence[range], digests: Mapping[range, bytes]) -> bytes:
-    """What a rank says of nodes."""
+    """Returns the digest that a rank reports for nodes, from the digests of the nodes."""
     return blake3_of(b"nodes", *(digests[node] for node in nodes))
 
 
 def checker_of(ranks: Ranks, rank: int) -> int:
-    """Who checks the leaves of a rank."""
+    """Returns the rank that checks the leaves of `rank`."""
     return (rank + 1) % ranks.size
 
 
@@ -72,15 +72,16 @@ def require_right(
     checked: Sequence[bytes],
     recompute: Callable[[Sequence[range]], bytes],
 ) -> None:
-    """Returns where what each rank says of its nodes is what its checker has found; else all ranks compute again what
-    is in question, and most of them are right.
+    """Checks that each rank's digest of its nodes equals that of its checker. If not, all ranks compute the nodes
+    again, and the majority is right.
 
     Args:
-      said: by rank, of its own nodes.
-      checked: by rank, what its checker has found of its nodes.
-      recompute: gives what this rank finds of nodes.
+      said: for each rank, its own digest of its nodes.
+      checked: for each rank, its checker's digest of the nodes.
+      recompute: computes nodes on this rank and returns their digest.
     Raises:
-      Agreed: of a ReproError that names the rank that was wrong, or both where that cannot be told.
+      Agreed: a digest differs; the cause is a ReproError that names the wrong rank, or both ranks if there is no
+        majority.
     """
     for rank, nodes in enumerate(checks.nodes):
         if said[rank] == checked[rank]:

@@ -1,27 +1,27 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Why a rank has no result, in the fixed form in which the others are told."""
+"""The messages of failed ranks, in the fixed-size format in which ranks exchange them."""
 
 from __future__ import annotations
 
 _BYTES = 255
 
 FORM = f"B{_BYTES}s"
-"""Of `struct`: what `pack_failure` gives."""
+"""The `struct` format of the result of `pack_failure`."""
 
 
 def describe(failure: BaseException | None) -> str:
-    """What is said of a failure; empty where there is none."""
+    """Returns the message of a failure; empty for None."""
     return "" if failure is None else str(failure) or type(failure).__name__
 
 
 def pack_failure(text: str) -> tuple[int, bytes]:
-    """A text, cut to what the form has room for."""
+    """Returns the length and the bytes of a text, truncated to the size of the format."""
     message = text.encode()[:_BYTES]
     return len(message), message
 
 
 def unpack_failure(length: int, message: bytes) -> str:
-    """The text that `pack_failure` was given, as far as it had room."""
+    """Returns the text that was passed to `pack_failure`, possibly truncated."""
     return message[:length].decode(errors="replace")

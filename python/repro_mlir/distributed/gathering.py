@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Parts of tensors, from each rank to all others (T2)."""
+"""Exchange of parts of tensors, from each rank to all others (T2)."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def exchange_parts(
     failure: BaseException | None,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> None:
-    """Gives every rank the parts that each has.
+    """Sends this rank's parts of tensors to all ranks, and receives their parts.
 
     Args:
-      parts: of each tensor those of all ranks, contiguous, None where a rank has none. Those of this rank are read, of
-        any values where it has failed; the others are written.
-      failure: why this rank has none; the others are told, and none has a result.
-      meanwhile: is called while they move.
+      parts: for each tensor the contiguous parts of all ranks, None for a rank without one. This rank's own parts are
+        read, and may have any values if it has failed; the others are written.
+      failure: why this rank has no parts; the message is sent to the others, and then no rank has a result.
+      meanwhile: a function that is called during the exchange.
     Raises:
       Agreed: a rank has failed; the cause is `failure` on this rank, a StepFailed on the others.
       RankLost: another rank is gone.
@@ -39,7 +39,7 @@ def exchange_parts(
     said = {peer: np.empty(_FORM.size, np.uint8) for peer in others}
 
     def messages(peer: int, rank: int) -> list[tuple[int, np.ndarray]]:
-        # A part without elements is no message.
+        # A part without elements is not sent.
         return [(peer, _bytes(part)) for each in parts if (part := each[rank]) is not None and part.size]
 
     sends = [message for peer in others for message in messages(peer, ranks.rank)]
@@ -58,5 +58,5 @@ def exchange_parts(
 
 
 def _bytes(array: np.ndarray) -> np.ndarray:
-    # A scalar has no view of other elements.
+    # Flattened, as an array of rank 0 has no view with another dtype.
     return array.reshape(-1).view(np.uint8)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The ranks of a run, and which leaves of the tree (B2) each of them owns."""
+"""The ranks of a run, and the assignment of the tree's leaves (B2) to them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from repro_mlir.base.errors import RankLost, ReproError
 from repro_mlir.distributed.transport import Transport
 
 Shares = Sequence[int] | Literal["measured"] | None
-"""As `connect` takes shares of the work."""
+"""The type of the argument `shares` of `connect`."""
 
 _MEASURED_STEP = 2
 _WHOLE_SHARE = 10_000
@@ -30,14 +30,15 @@ class Ranks(ConstantAttributes):
     """The ranks of a run.
 
     Attributes:
-      transport: moves bytes between them, and knows which one this is.
-      shares: how much of the work each rank does, in proportion: `(5, 2, 1)`. None: as much as the others. "measured":
-        at first as much as the others, then by the time that microbatches have taken in the second step.
-      check_share: how much of the work of each rank another one does too, from 0 to 1, see `Checks`.
-      shard_optimizer: whether each rank has its own part of the optimizer's state, and updates that (T3): ZeRO-1.
+      transport: moves bytes between the ranks, and knows the number of this rank.
+      shares: the proportions of the work of the ranks, such as `(5, 2, 1)`. None for equal shares. "measured" for equal
+        shares at first, then shares by the time per microbatch in the second step.
+      check_share: the fraction of each rank's work that another rank repeats, from 0 to 1, see `Checks`.
+      shard_optimizer: whether each rank keeps and updates only its own part of the optimizer's state (T3), as in
+        ZeRO-1.
     Raises:
-      ReproError: another number of shares than there are ranks, or shares that are no whole numbers from 0, one above;
-        a share of checks that is none.
+      ReproError: `shares` has another length than the number of ranks, or is not of integers from 0 with one above 0;
+        `check_share` is not from 0 to 1.
     """
 
     transport: Transport
@@ -65,39 +66,39 @@ class Ranks(ConstantAttributes):
 
     @property
     def size(self) -> int:
-        """How many ranks there are."""
+        """The number of ranks."""
         return self.transport.size
 
     def leaves(self, count: int) -> list[range]:
-        """The leaves of each rank, of `count` in all: consecutive ones, in proportion to the shares."""
+        """Divides `count` leaves among the ranks: consecutive leaves per rank, in proportion to the shares."""
         shares = self.shares if isinstance(self.shares, tuple) else (1,) * self.size
         ends = [count * done // sum(shares) for done in itertools.accumulate(shares)]
         return [range(start, end) for start, end in itertools.pairwise([0, *ends])]
 
     def measure(self, seconds: float) -> None:
-        """Takes shares by the time of the second step, where they are to be measured; all ranks call it in each step.
+        """Sets shares by the times of the second step if they are "measured"; all ranks call this in each step.
 
         Args:
-          seconds: how long a microbatch has taken here; NaN where there was none.
+          seconds: the time of a microbatch on this rank; NaN if it had no microbatch.
         """
         if self.shares != "measured":
             return
         self._measured += 1
-        # The first step finds nothing in any cache.
+        # The first step is not measured, as its caches are cold.
         if self._measured < _MEASURED_STEP:
             return
         found = np.array([struct.unpack("<d", data)[0] for data in self.gather(struct.pack("<d", seconds))])
         rates = 1 / np.maximum(np.where(np.isnan(found), np.nanmax(found), found), 1e-9)
         shares = tuple(max(1, round(each)) for each in rates / rates.max() * _WHOLE_SHARE)
-        # The measurement is the one place that changes them.
+        # `ConstantAttributes` forbids assignments; only the measurement changes the shares.
         object.__setattr__(self, "shares", shares)
 
     def gather(self, own: bytes, sizes: Sequence[int] | None = None) -> list[bytes]:
-        """What each rank has.
+        """Returns the bytes of every rank.
 
         Args:
-          own: of this rank.
-          sizes: by rank, how many bytes; None: all as many.
+          own: the bytes of this rank.
+          sizes: the number of bytes of each rank; None if all have the length of `own`.
         """
         others = [peer for peer in range(self.size) if peer != self.rank]
         data = np.frombuffer(own, np.uint8).copy()
@@ -108,13 +109,13 @@ class Ranks(ConstantAttributes):
 
     @contextmanager
     def step(self) -> Iterator[None]:
-        """The exchanges of one step.
+        """A context manager for the exchanges of one step.
 
-        `Agreed` ends the step on every rank, and another one can follow. Any other exception leaves the others waiting
-        for a message of this step, and they would take the first message of the next one for it.
+        `Agreed` ends the step on every rank, and another step can follow. After any other exception the other ranks
+        still wait for messages of this step, and would confuse messages of the next step with them.
 
         Raises:
-          RankLost: an exception has cut a former step short.
+          RankLost: an exception has interrupted an earlier step.
         """
         if self._cut_short:
             raise RankLost(f"rank {self.rank}: a step was cut short: start the ranks again, from a checkpoint")
@@ -128,9 +129,9 @@ class Ranks(ConstantAttributes):
 
 
 def shares_of(shares: Shares) -> tuple[int, ...] | Literal["measured"] | None:
-    """Shares as `Ranks` has them."""
+    """Converts the argument of `connect` to the attribute of `Ranks`."""
     return tuple(shares) if shares is not None and not isinstance(shares, str) else shares
 
 
 class Agreed(Exception):
-    """Ends a step of `Ranks` on every rank; its cause is raised."""
+    """Ends a step of `Ranks` on every rank; callers raise its cause."""

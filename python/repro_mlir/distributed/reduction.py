@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The sums of all ranks: bytes go to the owners of slices, which finish the tree (B2), and back."""
+"""Combines the sums of all ranks: each rank finishes the tree (B2) for its slice, and sends the result to the others."""
 
 from __future__ import annotations
 
@@ -18,31 +18,30 @@ from repro_mlir.distributed.transport import Message
 from repro_mlir.distributed.tree import join, maximal_nodes
 
 Add = Callable[[str, np.ndarray, np.ndarray], None]
-"""Adds a bucket of an element type to another one, in the place of the first."""
+"""Adds the second bucket to the first one in place; the string is their element type."""
 
-# While a bucket is added the next one comes and the last one goes; smaller ones take longer to move.
+# Buckets are pipelined: one is received, one added and one sent at the same time. Smaller buckets move more slowly.
 _BUCKET_BYTES = 16 << 20
 
 
 class Bucket(NamedTuple):
-    """What moves at once: the elements from `start` to before `stop` of each slice of an element type, as far as it has
-    them."""
+    """The unit of an exchange: the elements [start, stop) of each slice of an element type, clipped to the slice."""
 
     element: str
     start: int
     stop: int
 
     def span(self, part: Slice) -> slice:
-        """Where they are in the memory of the element type, of a slice."""
+        """Returns the range of the bucket's elements in the memory of the element type, for one slice."""
         return slice(min(part.start + self.start, part.stop), min(part.start + self.stop, part.stop))
 
     def shared(self, part: Slice) -> slice:
-        """Where those are of them that all ranks get."""
+        """Returns the range of those elements that all ranks need."""
         return slice(min(part.start + self.start, part.shared), min(part.start + self.stop, part.shared))
 
 
 def buckets(layout: SumLayout) -> Iterator[Bucket]:
-    """What slices are made of."""
+    """Yields the buckets of all slices."""
     for element, slices in layout.slices.items():
         size = _BUCKET_BYTES // ELEMENTS[element].dtype.itemsize
         for start in range(0, max(part.stop - part.start for part in slices), size):
@@ -50,13 +49,13 @@ def buckets(layout: SumLayout) -> Iterator[Bucket]:
 
 
 def lengths(layout: SumLayout, element: str, rank: int) -> set[int]:
-    """Of how many elements a rank adds others, in buckets of its slice."""
+    """Returns the possible numbers of elements of a rank's additions, which are the lengths of its slice's buckets."""
     spans = (each.span(layout.slices[element][rank]) for each in buckets(layout) if each.element == element)
     return {span.stop - span.start for span in spans} - {0}
 
 
 def bytes_of_all(ranks: Ranks, count: int, layout: SumLayout) -> int:
-    """How many bytes all ranks together send of the sums over `count` leaves, in `combine`."""
+    """Returns the number of bytes that all ranks together send in `combine`, for `count` leaves."""
     total, whole = 0, range(count)
     numbers = [len(maximal_nodes(whole, leaves)) for leaves in ranks.leaves(count)]
     for element, slices in layout.slices.items():
@@ -70,14 +69,14 @@ def bytes_of_all(ranks: Ranks, count: int, layout: SumLayout) -> int:
 def combine(
     ranks: Ranks, count: int, nodes: Mapping[range, Sums], layout: SumLayout, make: Callable[[], Sums], add: Add
 ) -> Sums:
-    """The sums over all leaves, the same on every rank.
+    """Returns the sums over all leaves, which are equal on every rank.
 
     Args:
-      count: how many leaves there are.
-      nodes: the sums of the largest nodes of this rank's leaves, of which the memory is used.
-      layout: of the sums, with a slice for each rank.
-      make: gives a set of sums for the result, where this rank has no node.
-      add: of buckets.
+      count: the number of leaves.
+      nodes: the sums of the maximal nodes of this rank's leaves, whose memory is overwritten.
+      layout: the layout of the sums, with a slice for each rank.
+      make: allocates a set of sums for the result, if this rank has no node.
+      add: adds buckets.
     Raises:
       RankLost: another rank is gone.
     """
@@ -102,11 +101,11 @@ def combine(
 
 @dataclass(frozen=True)
 class _Reduction:
-    """The way of the sums of one step.
+    """The reduction of one step.
 
     Attributes:
-      theirs: by rank, the largest nodes of its leaves.
-      result: the set of `nodes`, or another one, that gets the sums.
+      theirs: for each rank, the maximal nodes of its leaves.
+      result: the set that gets the sums, which is one of `nodes` or a new one.
     """
 
     ranks: Ranks
@@ -120,16 +119,16 @@ class _Reduction:
         return [peer for peer in range(self.ranks.size) if peer != self.ranks.rank]
 
     def _part(self, sums: Sums, part: Bucket, rank: int) -> np.ndarray:
-        """The bucket in the slice of a rank."""
+        """Returns the elements of a bucket in the slice of a rank."""
         return sums.flat[part.element][part.span(self.layout.slices[part.element][rank])]
 
     def _shared(self, part: Bucket, rank: int) -> np.ndarray:
-        """What all ranks get of it."""
+        """Returns the elements of a bucket of the result that all ranks need, in the slice of a rank."""
         return self.result.flat[part.element][part.shared(self.layout.slices[part.element][rank])]
 
     def collect(self, part: Bucket) -> Callable[[], dict[range, np.ndarray]]:
-        """Sends a bucket of this rank's nodes to its owners. What it returns waits for those of all nodes, in the slice
-        of this rank."""
+        """Starts to send a bucket of this rank's nodes to the owners of its slices. The returned function waits, and
+        returns the bucket of all nodes in this rank's own slice."""
         own = self.ranks.rank
         sends = [
             (peer, _bytes(self._part(self.nodes[node], part, peer))) for peer in self._others for node in self.nodes
@@ -163,15 +162,15 @@ class _Reduction:
             np.copyto(result, found)
 
     def spread(self, part: Bucket) -> Callable[[], None]:
-        """Sends a bucket of the sums in the slice of this rank to all that need them, and gets theirs; what it returns
-        waits."""
+        """Starts to send a bucket of the result in this rank's slice to the other ranks, and to receive their slices.
+        The returned function waits for the end."""
         own = _bytes(self._shared(part, self.ranks.rank))
         sends = [(peer, own) for peer in self._others]
         receives = [(peer, _bytes(self._shared(part, peer))) for peer in self._others]
         return self.ranks.transport.start(_not_empty(sends), _not_empty(receives))
 
     def spread_integers(self) -> None:
-        """Gives the integers, which are equal on all ranks that have microbatches (B3), to those that have none."""
+        """Sends the integers, which are equal on all ranks with microbatches (B3), to the ranks without microbatches."""
         integers = [_bytes(self.result.tensors[i].reshape(-1)) for i in self.layout.integers]
         owners = [rank for rank, found in enumerate(self.theirs) if found]
         sends: list[Message] = []

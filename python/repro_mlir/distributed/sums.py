@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The sums of a step in memory: those of one element type one behind the other, in a slice for each rank."""
+"""The layout of a step's sums in memory: sums of one element type are contiguous, with a slice for each rank."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Sums:
     """A set of sums.
 
     Attributes:
-      tensors: in the order of the program.
-      flat: by element type, the memory of those that are floats.
+      tensors: the sums in the order of the program.
+      flat: the contiguous memory of the float sums, by element type.
     """
 
     tensors: list[np.ndarray]
@@ -32,13 +32,13 @@ class Sums:
 
     @cached_property
     def addresses(self) -> list[int]:
-        """Of the first element of each tensor."""
+        """The addresses of the tensors."""
         return [start_of(array) for array in self.tensors]
 
 
 class Slice(NamedTuple):
-    """What a rank finishes of the memory of an element type: the elements from `start` to before `stop`, of which all
-    ranks get those before `shared`."""
+    """The elements [start, stop) of an element type whose sums a rank finishes. All ranks get [start, shared); only the
+    rank itself needs the rest."""
 
     start: int
     shared: int
@@ -46,20 +46,20 @@ class Slice(NamedTuple):
 
 
 class SumLayout:
-    """Where each sum is.
+    """The position of each sum in memory.
 
     Attributes:
-      slices: by element type, of those that are floats, the slice of each rank.
-      integers: the positions of those that are none: they are equal in all microbatches (B3).
+      slices: the slices of all ranks, by float element type.
+      integers: the positions of the tensors that are not floats, which are equal in all microbatches (B3).
     """
 
     def __init__(self, kinds: Sequence[TensorType], size: int, owners: Mapping[int, int] | None = None) -> None:
         """
         Args:
-          kinds: the sums.
-          size: how many ranks there are.
-          owners: by position, the rank that alone needs a sum (T3); the others go to all. None: all go to all, in
-            slices of one length.
+          kinds: the types of the sums.
+          size: the number of ranks.
+          owners: by position, the only rank that needs a sum (T3); all ranks get the other sums. None if all ranks get
+            all sums, in slices of equal length.
         """
         self._kinds = kinds
         self.integers = [i for i, kind in enumerate(kinds) if ELEMENTS[kind.element].format is None]
@@ -75,7 +75,7 @@ class SumLayout:
                 self.slices[element] = self._owned(positions, size, owners)
 
     def _place(self, positions: Sequence[int], start: int) -> int:
-        """Where they end, one behind the other."""
+        """Places sums one after the other from `start`; returns their end."""
         for i in positions:
             self._offsets[i] = start
             start += math.prod(self._kinds[i].shape)
@@ -92,11 +92,11 @@ class SumLayout:
         return found
 
     def length(self, element: str) -> int:
-        """Of the memory of an element type."""
+        """Returns the number of elements in the memory of an element type."""
         return self.slices[element][-1].stop
 
     def new(self) -> Sums:
-        """A set with undefined sums; behind the last one there are zeros up to the end of its slice."""
+        """Allocates a set of sums with undefined values; the padding after the last sum is zero."""
         flat = {element: np.zeros(self.length(element), ELEMENTS[element].dtype) for element in self.slices}
         tensors = []
         for i, kind in enumerate(self._kinds):

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What moves bytes between ranks."""
+"""The protocol of engines that move bytes between ranks."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from typing import Protocol
 import numpy as np
 
 Message = tuple[int, np.ndarray]
-"""The other rank, and contiguous bytes (uint8, one dimension)."""
+"""The number of the other rank, and contiguous bytes (a uint8 array of one dimension)."""
 
 
 class Transport(Protocol):
     """An engine that moves bytes; it never adds, and serializes no objects.
 
-    Every rank makes the same calls in the same order. What fails since another rank is gone is a RankLost.
+    Every rank makes the same calls in the same order. A call raises RankLost if another rank is gone.
 
     Attributes:
       rank: the number of this rank, from 0.
-      size: how many ranks there are.
+      size: the number of ranks.
     """
 
     rank: int
     size: int
 
     def start(self, sends: Sequence[Message], receives: Sequence[Message]) -> Callable[[], None]:
-        """Begins to send and to receive. What it returns waits until all is done; it is called once, after those of
-        earlier calls.
+        """Starts to send and to receive. The returned function waits for the end; callers call it once, after the
+        functions of earlier calls.
 
         Args:
-          sends: not to this rank itself; arrays that stay as they are until then.
-          receives: arrays that are written; of one rank in the order in which that sends them, each of its size.
+          sends: messages to other ranks; their arrays must not change before the end.
+          receives: arrays to write; the messages of each rank have the order and sizes in which it sends them.
         """
 
     def exchange(self, sends: Sequence[Message], receives: Sequence[Message]) -> None:
-        """Sends and receives at once, until all is done; as `start`."""
+        """Sends and receives like `start`, and waits for the end."""
         self.start(sends, receives)()

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The tree by which the sums of microbatches are added (B2): that of RFC 6962, section 2.1, over the leaves."""
+"""The tree that adds the sums of microbatches (B2): the tree of RFC 6962, section 2.1, over the leaves."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ T = TypeVar("T")
 
 
 def split(leaves: range) -> tuple[range, range]:
-    """The leaves on the left and on the right of a node over two or more: left is the largest power of two below."""
+    """Splits the leaves of a node over n >= 2 leaves: the left child gets the largest power of two below n."""
     middle = 1 << (len(leaves) - 1).bit_length() - 1
     return leaves[:middle], leaves[middle:]
 
 
 def fold(leaves: range, leaf: Callable[[int], T], add: Callable[[T, T], T]) -> T:
-    """The value of the node over some leaves, at least one: of one what `leaf` gives, else `add(left, right)`."""
+    """Returns the value of the node over one or more leaves: `leaf(number)` for one leaf, else `add(left, right)`."""
     if len(leaves) == 1:
         return leaf(leaves[0])
     left, right = split(leaves)
@@ -27,7 +27,7 @@ def fold(leaves: range, leaf: Callable[[int], T], add: Callable[[T, T], T]) -> T
 
 
 def maximal_nodes(leaves: range, own: range) -> list[range]:
-    """The largest nodes of the tree over `leaves` that have leaves of `own` alone."""
+    """Returns the maximal nodes of the tree over `leaves` that have only leaves of `own`."""
     if not own or own.stop <= leaves.start or leaves.stop <= own.start:
         return []
     if own.start <= leaves.start and leaves.stop <= own.stop:
@@ -37,7 +37,7 @@ def maximal_nodes(leaves: range, own: range) -> list[range]:
 
 
 def join(leaves: range, known: Mapping[range, T], add: Callable[[T, T], T]) -> T:
-    """The value of the node over some leaves, given those of nodes below it, or its own."""
+    """Returns the value of the node over `leaves` from known values of nodes below it, or its own known value."""
     if leaves in known:
         return known[leaves]
     left, right = split(leaves)

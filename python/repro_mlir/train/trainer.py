@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Training with a compiled step in place of forward, backward and optimizer."""
+"""Training with one compiled step instead of forward, backward and optimizer."""
 
 from __future__ import annotations
 
@@ -56,31 +56,31 @@ if TYPE_CHECKING:
 
 
 class Trainer(ConstantAttributes):
-    """Trains a PyTorch model; every step has the same bits on every target and with any number of threads.
+    """Trains a PyTorch model; every step has the same bits on every target and for any number of threads.
 
         trainer = repro_mlir.Trainer(model, loss_fn, optimizer)
         for batch in loader:
             loss = trainer.step(*batch)
 
-    The step is captured and compiled at the first batch, and once for each other structure and shape of a batch, as
-    that of a last, smaller one. The tensors of the model and of the optimizer are the state: a step changes them, as
-    `optimizer.step()` does, and what the user does to them between two steps counts. So does all else that the step was
-    captured from: hyper-parameters, `train()` and `eval()`, `requires_grad`, attributes of modules, parameter groups,
-    hooks, and what the functions of model and loss read by name. Where that needs another program it is captured and
-    compiled, once for each form; what no program can do is refused. A Python number that changes for the second time
-    becomes an input of the program (an attribute of a module, a global or variable of its functions, a number of the
-    batch), and a string of the batch that the step does not use is ignored; where the step asks for the value itself,
-    as a power or a shape does, a warning names it. On a GPU the state stays there: see `sync`.
+    The step is captured and compiled at the first batch, and again for each other structure and shape of a batch, such
+    as a smaller last batch. The tensors of the model and the optimizer are the state: a step changes them, as
+    `optimizer.step()` does, and the user's changes between two steps take effect. So do changes of everything else that
+    the capture has read: hyper-parameters, `train()` and `eval()`, `requires_grad`, attributes of modules, parameter
+    groups, hooks, and the values that the functions of model and loss read by name. A change that needs another program
+    causes a capture, once for each form; a change that no program can express is an error. A Python number that changes
+    for the second time becomes an input of the program (an attribute of a module, a global or variable of its
+    functions, a number of the batch), and a string of the batch that the step does not use is ignored. If the step
+    needs the value itself, as a power or a shape does, a warning names the value. A GPU keeps the state: see `sync`.
 
-    A step is atomic: whatever exception ends it, a Ctrl-C at any moment among them, it has changed state, `steps`,
-    `cursor` and receipt together, or none of them; `steps` says which.
+    A step is atomic: if an exception ends the step, including a Ctrl-C at any moment, either all of state, `steps`,
+    `cursor` and receipt have changed, or none of them; `steps` shows which.
 
-    With `receipt` the run is recorded so that anybody can check it (docs/receipts.md):
+    With `receipt` the run is recorded so that others can check it (docs/receipts.md):
 
         with repro_mlir.Trainer(model, loss_fn, optimizer, receipt="run.receipt") as trainer:
             trainer.fit(loader, steps)
 
-    It says which program each step ran, and what the user did to the state between two steps.
+    The receipt contains the program of each step, and the user's changes of the state between two steps.
     """
 
     def __init__(
@@ -111,51 +111,52 @@ class Trainer(ConstantAttributes):
     ) -> None:
         """
         Args:
-          model: what is trained, in the mode (train or eval) in which it is at each step.
-          loss_fn: loss_fn(output, target) gives the scalar loss; None where the model gives it.
-          optimizer: any that is written in Python, over the model's parameters: those of torch.optim but LBFGS and
-            SparseAdam, and the user's own. Its numbers are inputs of each step. Where its step decides by them, by its
-            flags or by whether it has state, each outcome has a program. What no program can do, such as a branch on a
-            tensor's elements, is refused with the line.
+          model: the model to train; each step uses the mode (train or eval) that the model is in.
+          loss_fn: loss_fn(output, target) returns the scalar loss; None if the model returns the loss.
+          optimizer: an optimizer over the model's parameters that is written in Python: those of torch.optim except
+            LBFGS and SparseAdam, and the user's own. Its numbers are inputs of each step. If its step branches on them,
+            on its flags or on the presence of state, each outcome has a program. A step that no program can express,
+            such as a branch on a tensor's elements, is an error that names the line.
           target: see `compile`.
           threads: see `compile`.
           clip_norm: clips all gradients together to this 2-norm.
           autocast: torch.bfloat16 or torch.float16 for forward and loss.
-          seed: of the random numbers (dropout); torch.manual_seed has no part in them.
+          seed: the seed of the random numbers (dropout); torch.manual_seed does not affect them.
           exact_digits: 2 or 3 makes all contractions exact, see `exact_contractions`.
           precision: a recipe for the operands of contractions, its name or its JSON, see
-            `repro_mlir.precision.apply_precision`. Weights and optimizer stay as they are.
-          attention_block: attention goes by blocks of so many queries, or keys, see `capture`.
-          returns: what every step computes in addition to the loss, so that all steps have one program. `step(...)`
-            still gives the loss alone, a float; `step(..., returns=...)` gives a `StepResult`. With "gradients" each
-            step sets `grad` of the parameters, which otherwise stays None.
-          metrics: functions by name, for `returns`: function(output, target), as for the loss function, or
-            function(result, batch) where the model gives the loss, gives a tensor of shape [].
-          average: a torch.optim.swa_utils.AveragedModel of the model, for an average of its parameters, an exponential
-            moving one, say: each step updates it as `average.update_parameters(model)` does, which the loop does not
-            call then. It is part of the state, of `state_dict` and of checkpoints.
-          loss_scale: an enabled torch.amp.GradScaler("cpu"), for autocast to torch.float16: the gradients are those of
-            the scaled loss, divided by the scale; where one is not finite, the step leaves parameters and optimizer as
-            they are; and the scale is updated, as `scale`, `unscale_`, `step` and `update` do, which the loop does not
-            call then. Scale and growth tracker are part of the state, of `state_dict` and of checkpoints.
-          nonfinite_loss: what is done after a step whose loss is NaN or infinite: "warn" (by warnings.warn, once),
-            "stop" (this step and every later one raise NonFiniteLoss) or "ignore". A receipt has it.
-          microbatches: how many microbatches a batch is cut into, one behind the other (B1): forward, loss and backward
-            pass run on each, and the update on the mean of their gradients and losses. None: on the whole batch.
-          accumulate: of how many microbatches the gradients are added one after the other; what comes of them is added
-            by a tree (B2). It divides `microbatches`.
-          microbatch_inputs: the names of the batch's tensors that are cut, such as "batch[0]"; the others go to every
-            microbatch. None: all that have dimensions, whose first extents must be equal.
-          gradient_compression: how the gradients of each microbatch are compressed before they are added, with loss: a
-            method of `repro_mlir.gradient_compression`, its name or its JSON. What it keeps is part of the state, of
-            `state_dict` and of checkpoints.
-          ranks: with whom the microbatches are shared, as `repro_mlir.integrations.torch_distributed.connect` gives
-            them. Every rank makes the same steps with the same batches, on a target of its own; what they compute does
-            not depend on how many there are.
-          receipt: a new directory for the receipt, or all about it. `close`, or leaving a `with`, finishes it. With
-            ranks it is given on all of them: rank 0 writes it, and a receipt that is resumed is read there alone.
+            `repro_mlir.precision.apply_precision`. Weights and optimizer keep their precision.
+          attention_block: computes attention in blocks of this number of queries, or keys, see `capture`.
+          returns: the results that every step computes in addition to the loss, so that all steps have one program.
+            `step(...)` still returns only the loss, a float; `step(..., returns=...)` returns a `StepResult`. With
+            "gradients" each step sets `grad` of the parameters, which otherwise stays None.
+          metrics: functions by name, for `returns`: function(output, target), like the loss function, or
+            function(result, batch) if the model returns the loss; each returns a tensor of shape [].
+          average: a torch.optim.swa_utils.AveragedModel of the model, which averages its parameters, for example by an
+            exponential moving average. Each step updates it as `average.update_parameters(model)` does; the loop must
+            not call that too. It is part of the state, of `state_dict` and of checkpoints.
+          loss_scale: an enabled torch.amp.GradScaler("cpu"), for autocast to torch.float16. The gradients are those of
+            the scaled loss, divided by the scale; if one is not finite, the step does not change parameters and
+            optimizer; then the scale is updated. Each step does the work of `scale`, `unscale_`, `step` and `update`;
+            the loop must not call them too. Scale and growth tracker are part of the state, of `state_dict` and of
+            checkpoints.
+          nonfinite_loss: the reaction to a loss that is NaN or infinite: "warn" (by warnings.warn, once), "stop" (this
+            step and every later one raise NonFiniteLoss) or "ignore". A receipt records the choice.
+          microbatches: the number of consecutive microbatches that a batch is cut into (B1). Forward, loss and backward
+            pass run on each, and the update on the mean of their gradients and losses. None to use the whole batch.
+          accumulate: the number of microbatches whose gradients are added one after the other; the results are added by
+            a tree (B2). It divides `microbatches`.
+          microbatch_inputs: the names of the batch's tensors that are cut, such as "batch[0]"; every microbatch gets
+            the others whole. None to cut all tensors with dimensions, whose first extents must be equal.
+          gradient_compression: the lossy compression of the gradients of each microbatch before they are added: a
+            method of `repro_mlir.gradient_compression`, its name or its JSON. The method's tensors are part of the
+            state, of `state_dict` and of checkpoints.
+          ranks: the ranks that share the microbatches, from `repro_mlir.integrations.torch_distributed.connect`. Every
+            rank makes the same steps with the same batches, on its own target; the results do not depend on the number
+            of ranks.
+          receipt: a new directory for the receipt, or its options. `close`, or the end of a `with`, finishes the
+            receipt. With ranks, all of them pass it: only rank 0 writes it, and reads one that is resumed.
         Raises:
-          ReproError: a class in place of a model, loss function or optimizer; an unknown target, or choice of `returns`
+          ReproError: a class instead of a model, loss function or optimizer; an unknown target, or choice of `returns`
             or `nonfinite_loss`; an average or a scaler that no step can follow.
         """
         check_target(target)
@@ -203,19 +204,19 @@ class Trainer(ConstantAttributes):
         self._nonfinite: str | None = None
         self._receipt = ReceiptOptions(receipt) if isinstance(receipt, str | Path) else receipt
         self._recorder: Recorder | None = None
-        # Steps of several threads come one after the other.
+        # Serializes steps that several threads make.
         self._lock = threading.RLock()
         self._ranks = ranks
         self._forms = KnownForms(target, threads, ranks)
         self._step: Step | None = None
         self._changes = Changes()
-        # State that no object of the user's holds, by name: seed and step of the random numbers, (Q6) scales of former
-        # steps, gradient compression.
+        # State that is in none of the user's objects, by name: seed and step of the random numbers, (Q6) scales of
+        # previous steps, gradient compression.
         self._own: dict[str, np.ndarray] = {}
         self._begun: _Begun | None = None
         self._running = self._has_run = False
         self._done = _Position(0, 0)
-        # Where the receipt began.
+        # The position at the beginning of the receipt.
         self._before_receipt = self._done
         self._broken: str | None = None
 
@@ -223,7 +224,7 @@ class Trainer(ConstantAttributes):
         return self
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        """What copy and pickle call."""
+        """Rejects copy and pickle, which call this method."""
         raise ReproError(
             "a Trainer cannot be copied or pickled: keep its state_dict() or a save_checkpoint(), and load that into a "
             "new Trainer of a copy of the model"
@@ -240,13 +241,13 @@ class Trainer(ConstantAttributes):
 
     @property
     def steps(self) -> int:
-        """How many steps the state has seen, also those before `load_state_dict`; with a receipt that is resumed, those
-        of its last checkpoint at first."""
+        """The number of steps that the state has seen, including those before `load_state_dict`; a resumed receipt
+        begins with the steps of its last checkpoint."""
         return self._position.steps
 
     @property
     def cursor(self) -> int:
-        """How many batches have been taken: those of the steps, and those of steps that failed."""
+        """The number of used batches, including those of failed steps."""
         return self._position.cursor
 
     @property
@@ -255,14 +256,14 @@ class Trainer(ConstantAttributes):
         return begun.position if begun is not None and begun.completed else self._done
 
     def prepare(self, *batch: Any, returns: Sequence[Returned] = ()) -> StepProgram:
-        """Captures and compiles the step for batches like this one; `step` does it by itself.
+        """Captures and compiles the step for batches like this one; `step` does so automatically.
 
         Args:
-          batch, returns: as for `step`.
+          batch, returns: see `step`.
         Returns:
-          the program; of a step in microbatches those that it is made of.
+          the program; a step in microbatches consists of several programs.
         Raises:
-          ReproError: what cannot be captured or compiled.
+          ReproError: the step cannot be captured or compiled.
         """
         return self._prepare(_as_given(batch), returns)
 
@@ -274,8 +275,8 @@ class Trainer(ConstantAttributes):
             return self._present(self._flat(arguments), subject).program
 
     def read_inputs(self, *batch: Any) -> list[np.ndarray]:
-        """The inputs of a step on this batch as it would be run now, hyper-parameters first; they may share memory with
-        the batch. ReproError as `prepare`."""
+        """Returns the inputs of a step on this batch with the present hyper-parameters, which come first; arrays may
+        share memory with the batch. ReproError as `prepare`."""
         arguments = _as_given(batch)
         with self._lock:
             program = self._prepare(arguments)
@@ -285,12 +286,12 @@ class Trainer(ConstantAttributes):
             return [as_array(value, kind, "input") for value, kind in zip(values, program.inputs, strict=True)]
 
     def _flat(self, arguments: Any) -> FlatBatch:
-        """What a step is captured from: the batch, or the first microbatch of it."""
+        """Returns the batch that a step is captured from: the whole batch, or its first microbatch."""
         batch = frontend.FlatBatch(arguments)
         return batch if self._microbatches is None else frontend.first_microbatch(batch, self._microbatches)
 
     def _subject(self, returns: Sequence[str]) -> Subject:
-        """What is captured for steps that give what the trainer's options ask for, and these."""
+        """Returns the subject of a capture, for steps with the results of the trainer's options and of `returns`."""
         options = self._options
         if returns:
             asked = frontend.check_returns(returns, options.metrics)
@@ -311,8 +312,8 @@ class Trainer(ConstantAttributes):
 
     @property
     def state(self) -> dict[str, np.ndarray]:
-        """The present state tensors by name, which cannot be written: the memory of the model and the optimizer where
-        it can be used. ReproError before the first step."""
+        """The present state tensors by name, as read-only arrays, which share the memory of the model and the optimizer
+        if possible. ReproError before the first step."""
         self.sync()
         assert self._step is not None
         return {name: _read_only(array) for name, array in self._step.binding.arrays.items()}
@@ -324,21 +325,21 @@ class Trainer(ConstantAttributes):
     def step(self, *batch: Any, returns: Sequence[Returned]) -> StepResult: ...
 
     def step(self, *batch: Any, returns: Sequence[Returned] = ()) -> float | StepResult:
-        """One training step.
+        """Runs one training step.
 
         Args:
-          batch: `(*inputs, target)` for a loss function; where the model gives the loss its arguments, or one mapping
-            of arguments by name. Tensors and NumPy arrays may have other shapes than before: each shape has a program.
-            Anything else in a batch is a constant of the program, and another value another program; but numbers and
-            strings of the batch that have changed twice count as those of the user's objects do.
-          returns: what is given beside the loss, of "outputs", "gradient_norm", "gradients" and "metrics", as
-            `StepResult` tells. The state after the step is the same. Each choice has a program, which computes no more
-            than what is asked for. "gradients" also sets `grad` of the parameters.
+          batch: `(*inputs, target)` for a loss function; if the model returns the loss, its arguments, or one mapping
+            of arguments by name. Tensors and NumPy arrays may change their shapes: each shape has a program. Any other
+            value in a batch is a constant of the program, and each value has a program; but numbers and strings of the
+            batch that have changed twice are treated like those of the user's objects, see `Trainer`.
+          returns: the results in addition to the loss, of "outputs", "gradient_norm", "gradients" and "metrics", see
+            `StepResult`. They do not affect the state. Each choice has a program, which computes only the requested
+            results. "gradients" also sets `grad` of the parameters.
         Returns:
           the loss; with `returns` a `StepResult`.
         Raises:
-          ReproError: an unknown name in `returns`; what cannot be captured; a constant of the batch that differs; or
-            something was changed since the last step that no program can do, or that a receipt cannot say.
+          ReproError: an unknown name in `returns`; a step that cannot be captured; a different constant of the batch;
+            or a change since the last step that no program can express, or that a receipt cannot record.
           StepFailed: a check of the program failed, such as a class out of range; the state is unchanged.
           NonFiniteLoss: the run stops at a loss that is NaN or infinite.
         """
@@ -346,7 +347,7 @@ class Trainer(ConstantAttributes):
         return loss if not returns else result_of(loss, {name: found[name] for name in returns})
 
     def _step_on(self, arguments: Any, returns: Sequence[str] = ()) -> tuple[float, dict[str, Any]]:
-        """One training step: the loss, and where something is asked for all that the program gives beside it."""
+        """Runs one training step; returns the loss, and all other results of the program if any are requested."""
         subject = self._subject(returns)
         self._refresh()
         with self._lock, frontend.outside_inference_mode():
@@ -375,22 +376,22 @@ class Trainer(ConstantAttributes):
     def evaluate(self, *batch: Any, returns: Sequence[Returned], average: bool = False) -> StepResult: ...
 
     def evaluate(self, *batch: Any, returns: Sequence[Returned] = (), average: bool = False) -> float | StepResult:
-        """The loss of the model in evaluation mode, without gradients: a program of its own.
+        """Computes the loss of the model in evaluation mode, without gradients, by a separate program.
 
-        Nothing is changed: neither the state nor `steps`, `cursor`, the receipt or the mode of a module, whose flag
-        `training` is False meanwhile (a method `train` of the model is not called). The same bits on every target. On a
-        GPU the state is brought back for it, and goes there again with the next step.
+        Nothing changes: neither the state nor `steps`, `cursor`, the receipt or the modes of modules. During the
+        evaluation their flags `training` are False (the model's method `train` is not called). The bits are equal on
+        every target. A GPU's state is copied back for the evaluation, and to the GPU again for the next step.
 
         Args:
-          batch: as for `step`.
-          returns: as for `step`, of "outputs" and "metrics".
-          average: whether the trainer's average is evaluated in place of the model.
+          batch: see `step`.
+          returns: see `step`; only "outputs" and "metrics".
+          average: whether to evaluate the trainer's average instead of the model.
         Returns:
           the loss; with `returns` a `StepResult`.
         Raises:
-          ReproError: as `step`; or the model writes a buffer or draws random numbers in evaluation mode; or there is no
-            average.
-          StepFailed: as `step`.
+          ReproError: see `step`; or the model writes a buffer or draws random numbers in evaluation mode; or there is
+            no average.
+          StepFailed: see `step`.
         """
         if average and self._options.average is None:
             raise ReproError("there is no average to be evaluated, expected Trainer(..., average=AveragedModel(model))")
@@ -408,12 +409,12 @@ class Trainer(ConstantAttributes):
 
     @property
     def _scales(self) -> dict[str, np.ndarray]:
-        """(Q6) The scales of former steps and their histories, by the names of the program's state."""
+        """(Q6) The scales of previous steps and their histories, by the names of the program's state."""
         return {name: value for name, value in self._own.items() if name.startswith((HISTORY, SCALE))}
 
     @property
     def _scales_of_average(self) -> dict[str, np.ndarray]:
-        """The same for the average, which has the model as its `module`."""
+        """(Q6) The scales and histories by their names in the average, whose submodule `module` is the model."""
         scales = self._scales
         layers = ((name.removeprefix(SCALE), value) for name, value in scales.items() if name.startswith(SCALE))
         return scales | {f"{SCALE}module.{name}": value for name, value in layers}
@@ -444,7 +445,7 @@ class Trainer(ConstantAttributes):
             step.kept.step(*inputs)
             self._settle(begun)
         except BaseException as error:
-            # What was cut short is finished, or nothing has happened; a second exception leaves that to the next call.
+            # Finishes a completed step after an interrupt. If this raises again, the next call finishes the step.
             self._settle(begun)
             if isinstance(error, StepFailed):
                 self._done = _Position(self._done.steps, position.cursor)
@@ -455,16 +456,16 @@ class Trainer(ConstantAttributes):
             self._running = False
 
     def _settle(self, begun: _Begun | None = None) -> None:
-        """Ends what a step began: afterwards state, counts and receipt belong together.
+        """Finishes a begun step, so that state, counts and receipt are consistent.
 
         Args:
-          begun: the step that is running; without, one that an earlier call left behind.
+          begun: the running step; None for a step that an earlier call left unfinished.
         """
         if self._broken is not None:
             raise ReproError(self._broken)
         late = begun is None
         if late and self._running:
-            # A handler of a signal looks at a tensor: the step itself ends what it began.
+            # A signal handler reads a tensor during a step, which finishes itself later.
             return
         begun = self._begun if begun is None else begun
         if begun is None or begun is not self._begun:
@@ -472,14 +473,14 @@ class Trainer(ConstantAttributes):
         if begun.completed:
             step, recorder = begun.step, self._recorder
             if late and recorder is not None and self._is_due(begun) and not recorder.can_finish:
-                # The state may have been written since.
+                # The user may have written to the state since then.
                 raise ReproError(
                     f"step {begun.position.steps} was cut short before it was recorded: "
                     "resume the receipt in a new trainer"
                 )
             step.kept.finish()
             if step.kept.ahead and (recorder is not None or step.binding.has_numbers):
-                # What is recorded is what the tensors have; and a Python number cannot be fetched when it is read.
+                # The recorder hashes the tensors; and a read of a Python number cannot trigger a fetch.
                 step.kept.fetch()
             step.note()
             if step.kept.ahead:
@@ -497,7 +498,7 @@ class Trainer(ConstantAttributes):
         self._begun = None
 
     def _is_due(self, begun: _Begun) -> bool:
-        """Whether the open receipt has no record of a step that has run."""
+        """Returns whether the open receipt still lacks the record of a step that has run."""
         assert self._recorder is not None
         return self._recorder.steps < begun.position.steps - self._before_receipt.steps
 
@@ -514,13 +515,13 @@ class Trainer(ConstantAttributes):
         return frontend.Refresh(self)
 
     def _present(self, batch: FlatBatch, subject: Subject) -> Step:
-        """The captured step for the user's objects as they are now, with the state up to date."""
+        """Returns the bound step for the present form of the user's objects, with an up-to-date state."""
         frontend.check_environment()
         step = self._step
         if step is None or not step.takes(batch, subject.options.returns):
             step = self._find(batch, subject)
             if not step.is_present:
-                # A receipt that goes on has given the optimizer the state of its last step.
+                # The form has changed, as a resumed receipt has restored the optimizer's state of its last step.
                 step = self._find(batch, subject)
         try:
             step.binding.pull()
@@ -530,10 +531,10 @@ class Trainer(ConstantAttributes):
             self._recorder.state = step.binding.arrays
             if isinstance(step.kept, KeptMicrobatches):
                 self._recorder.known_digests = step.kept.digests
-        # Of a receipt the tensors are hashed before each step.
+        # With a receipt this is not needed, as the recorder hashes the tensors before each step.
         if step.executable.resident and self._recorder is None:
             if not step.kept.ahead:
-                # They may have been written without a trace in their version counters, as by `.data`.
+                # The tensors may have been written without a change of their version counters, as through `.data`.
                 step.kept.load()
                 step.binding.see()
             elif step.binding.touched:
@@ -541,8 +542,8 @@ class Trainer(ConstantAttributes):
         return step
 
     def _find(self, batch: FlatBatch, subject: Subject, anew: bool = False) -> Step:
-        """Makes the step for this batch and the present form of the user's objects the present one; captures it where
-        it is not known, or `anew`."""
+        """Selects the step for this batch and the present form of the user's objects; captures it if it is not known,
+        or if `anew` is set."""
         if self._step is not None:
             self._step.bring_back()
         frontend.refuse_hooks(dict(self._model.named_parameters()), self._optimizer)
@@ -564,7 +565,7 @@ class Trainer(ConstantAttributes):
 
         form, known = self._forms.capture(subject, capture, batch)
         if known.executable.resident:
-            # The hooks are part of the form.
+            # The form is computed again, as it contains the hooks that `watch` has added.
             for module in self._modules:
                 self._called.watch(module)
             captured = known.captured
@@ -576,7 +577,7 @@ class Trainer(ConstantAttributes):
         return self._take(form, known, subject)
 
     def _take(self, form: Form, known: Known, subject: Subject) -> Step:
-        """Goes on with a captured step, on the tensors that the user's objects have now."""
+        """Selects a captured step, bound to the tensors that the user's objects have now."""
         step = self._forms.step(form, known)
         if step is None:
             self._take_own(known)
@@ -591,8 +592,8 @@ class Trainer(ConstantAttributes):
         return step
 
     def _take_own(self, known: Known) -> None:
-        """Has arrays for the state of a program that no object of the user's holds. ReproError where another program
-        has left one of another shape, or (Q6) had more or fewer products, whose scales have no names but numbers."""
+        """Adds arrays for the state of a program that is in none of the user's objects. ReproError if the array of an
+        earlier program has another shape, or (Q6) if the products differ, whose scales have only numbers as names."""
         names = {*known.captured.own, *(kind.name for kind in known.added)}
         former, now = ({name for name in each if name.startswith(f"{SCALE}product.")} for each in (self._own, names))
         if former and former != now:
@@ -612,7 +613,7 @@ class Trainer(ConstantAttributes):
         assert self._receipt is not None
         initial = tuple(array.copy() for array in step.binding.arrays.values())
         program, executable = step.program.with_initial(initial), step.executable
-        # A receipt that is there and of which nobody knows could only be resumed.
+        # An interrupt after the receipt is created would leave a receipt that this trainer could not write to.
         with deferred_signals():
             recorder = Recorder(
                 self._receipt, program, self._target, executable.threads, self._nonfinite_loss, self._ranks
@@ -625,7 +626,7 @@ class Trainer(ConstantAttributes):
             self._done = _Position(begin.steps + recorder.steps, begin.cursor + recorder.cursor)
 
     def _check_recorded(self, program: StepProgram, form: Form) -> None:
-        """ReproError where a receipt is open and has other state tensors than the program."""
+        """Raises ReproError if the open receipt has other state tensors than the program."""
         if self._recorder is not None and program.state != self._recorder.kinds:
             last = self._forms.last
             assert last is not None
@@ -636,34 +637,34 @@ class Trainer(ConstantAttributes):
             )
 
     def _refresh(self) -> None:
-        """Brings the model's tensors up to date where another trainer has newer values of them. Without the lock: the
-        other one has its own."""
+        """Updates the model's tensors if another trainer has newer values of them. Called without this trainer's lock,
+        as the update takes the other trainer's lock."""
         own = None if self._step is None else self._step.binding.residents
         for module in self._modules:
             frontend.bring_others_back(module, own)
 
     @property
     def _modules(self) -> list[torch.nn.Module]:
-        """The model, and its average."""
+        """The model, and its average if there is one."""
         return [self._model] if self._options.average is None else [self._model, self._options.average]
 
     def fit(
         self, batches: Iterable[Any], steps: int, callbacks: Iterable[Callable[[Trainer, float], object]] = ()
     ) -> list[float]:
-        """Trains for `steps` batches, with a progress bar where standard error is a terminal.
+        """Trains for `steps` batches, with a progress bar if standard error is a terminal.
 
         Args:
-          batches: gives batches as `step` takes them: tuples `(*inputs, target)`, or mappings. A DataLoader, a list, or
-            anything else that can be iterated again begins anew when it ends; an iterator gives at least `steps`.
-          steps: how many. Of a receipt that is resumed: how many the run is to have from its beginning; the batches
-            begin there too, and those that have been used are passed over.
-          callbacks: each is called as callback(trainer, loss) after each step, in their order. Where one gives
-            something true, that step is the last one. What one raises ends the training after that step.
+          batches: an iterable of batches for `step`: tuples `(*inputs, target)`, or mappings. A DataLoader, a list, or
+            another object that can be iterated again restarts at its end; an iterator must have at least `steps`.
+          steps: the number of steps. With a resumed receipt: the total number of steps from the beginning of the run;
+            the batches begin there too, and the used ones are skipped.
+          callbacks: functions that are called as callback(trainer, loss) after each step, in order. If one returns a
+            true value, that step is the last one. An exception ends the training after that step.
         Returns:
-          the loss of each step that was run.
+          the loss of each step that has run.
         Raises:
-          BatchesEnded: an iterator ends too early; its `losses` are those of the steps that were run.
-          ReproError: as `step`.
+          BatchesEnded: an iterator ends too early; the attribute `losses` has the losses of the steps that have run.
+          ReproError: see `step`.
         """
         losses: list[float] = []
         called = [*callbacks]
@@ -684,8 +685,8 @@ class Trainer(ConstantAttributes):
         return losses
 
     def _resume(self, batches: Iterator[Any]) -> tuple[Iterator[Any], int]:
-        """The batches that are to be used, and how many steps have been run, where this is the beginning of a resumed
-        run; elsewhere the batches and 0."""
+        """Returns the batches to use and the number of previous steps. At the beginning of a resumed run it skips the
+        used batches; otherwise it returns all batches and 0."""
         if self._receipt is None or not self._receipt.resume or self._has_run:
             return batches, 0
         for first in batches:
@@ -703,7 +704,7 @@ class Trainer(ConstantAttributes):
         return batches, 0
 
     def _restore(self, batch: Any) -> None:
-        """Goes back to the state of a resumed receipt: what gives the batches may have written to the tensors."""
+        """Restores the state of a resumed receipt, as the iteration over batches may have written to the tensors."""
         with self._lock:
             step, recorder = self._present(self._flat(batch), self._subject(())), self._recorder
             assert recorder is not None
@@ -713,10 +714,10 @@ class Trainer(ConstantAttributes):
                 step.kept.load()
 
     def close(self) -> None:
-        """Finishes the receipt, if one is written; no step can be run afterwards. See `ReceiptOptions`.
+        """Finishes the receipt, if there is one; no step can run afterwards. See `ReceiptOptions`.
 
         Raises:
-          ReproError: it cannot be written, or a step computed again differs from what it has.
+          ReproError: the receipt cannot be written, or a recomputed step differs from its record.
         """
         with self._lock:
             self._settle()
@@ -727,54 +728,54 @@ class Trainer(ConstantAttributes):
                 recorder.end()
 
     def state_hash(self) -> str:
-        """The hash of the present state (H3), all tensors of `program`, in hexadecimal: what two machines compare."""
+        """Returns the hash of the present state (H3), over all tensors of `program`, in hexadecimal. Runs on different
+        machines are compared by this hash."""
         program, state = self.program, self.state
         return state_hash([(state[kind.name], kind.element) for kind in program.state])
 
     def sync(self) -> None:
-        """Brings the tensors of the model and the optimizer up to date.
+        """Updates the tensors of the model and the optimizer to the newest values.
 
-        On CPUs and for the reference interpreter they are the state: there it does nothing, but for ranks, see below.
-        On a GPU, or its emulator, the state stays on the device from step to step. Calls of modules, and operators and
-        methods of torch that take one of the tensors, bring all of them up to date by themselves. Call `sync` before
-        these uses, which do not:
+        On CPUs and with the reference interpreter the tensors are the state, and `sync` does nothing, except for ranks,
+        see below. On a GPU, or its emulator, the state stays on the device from step to step. Calls of modules, and
+        operators and methods of torch with one of the tensors as an argument, update all of them automatically. Call
+        `sync` before these uses, which do not:
 
-        - what has shared the memory of a tensor since before the step: a view, what `detach()` or `state_dict()` gave,
-          a NumPy array;
-        - a new tensor made of one by `torch.tensor`, `torch.Tensor`, `as_tensor`, `asarray`, `new_tensor` or `set_`, or
-          by assigning it to the `data` of another one;
-        - a tensor in the place of a number among the arguments of an operator;
+        - an object that shares a tensor's memory since before the step: a view, a result of `detach()` or
+          `state_dict()`, a NumPy array;
+        - a new tensor made from a tensor by `torch.tensor`, `torch.Tensor`, `as_tensor`, `asarray`, `new_tensor` or
+          `set_`, or by an assignment to the `data` of another one;
+        - a tensor that is passed as a number to an operator;
         - `torch.jit`, and `torch.func` without a call of a module;
-        - `torch.compile(fullgraph=True)`, which refuses such a tensor.
+        - `torch.compile(fullgraph=True)`, which rejects such a tensor.
 
-        Where the ranks have parts of the optimizer's state (`shard_optimizer`), or of what gradient compression keeps
-        of each microbatch, it brings everything to all, and all ranks call it: also `state`, `state_hash`,
-        `state_dict`, `load_state_dict`, `close` with a receipt, and an evaluation of the average do so. Until then what
-        stands above does not see the values that other ranks have, and everything else that takes such a tensor is a
-        ReproError.
+        If the optimizer's state is sharded among ranks (`shard_optimizer`), or gradient compression keeps state for
+        each microbatch, `sync` copies the whole state to all ranks, and all ranks must call it. `state`, `state_hash`,
+        `state_dict`, `load_state_dict`, `close` with a receipt, and an evaluation of the average do the same. Before
+        that, the uses listed above see old values of other ranks' tensors, and any other use raises ReproError.
 
         Raises:
-          ReproError: before the first step; or a tensor was written while newer values were on the device.
+          ReproError: there was no step yet; or a tensor was written while newer values were on the device.
         """
         _ = self.executable
         self._refresh()
         self.bring_back()
 
     def bring_back(self) -> None:
-        """As `sync`; before the first step it does nothing."""
+        """Like `sync`, but does nothing before the first step."""
         with self._lock:
             self._settle()
             if self._step is not None:
                 self._step.bring_back()
 
     def state_dict(self) -> dict[str, Any]:
-        """All that a run needs to go on, for torch.save; `save_checkpoint` writes it as a safetensors file.
+        """Returns everything that a run needs to continue, for torch.save; `save_checkpoint` writes a safetensors file.
 
         Returns:
-          `model`, `optimizer` and, where there are such, `average` and `loss_scale`: their state_dict; `precision`
-          with the scales and histories of a recipe that has such (Q6), by the names of the program's state, none before
-          the first step; what `gradient_compression` keeps, by name; `steps` and `cursor`; `seed` and `random_step` of
-          the random numbers; `format`.
+          `model`, `optimizer` and, if present, `average` and `loss_scale`: their state_dict; `precision`: the scales
+          and histories of a recipe with delayed scaling (Q6), by the names of the program's state, empty before the
+          first step; `gradient_compression`: its state, by name; `steps` and `cursor`; `seed` and `random_step` of the
+          random numbers; `format`.
         """
         with self._lock:
             self.bring_back()
@@ -794,19 +795,21 @@ class Trainer(ConstantAttributes):
             }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from what `state_dict` gave, of a trainer of the same model and optimizer: the steps that follow are,
-        bit by bit, those of that run. The batches are the caller's: `cursor` says how many have been used. A receipt
-        that is opened by the next step begins with the loaded state, and numbers its steps and batches from there. One
-        that is open records the state as the user's, and `steps` and `cursor` go on; one whose run has stopped at a
-        loss that is not finite stays stopped.
+        """Continues from the `state_dict` of a trainer with the same model and optimizer: later steps have the bits of
+        that run. The caller skips the used batches, whose number is `cursor`.
+
+        A receipt that the next step opens begins with the loaded state, and numbers its steps and batches from there.
+        An open receipt records the loaded state as a change by the user, and `steps` and `cursor` continue; if its run
+        has stopped at a loss that is not finite, the run stays stopped.
 
         Raises:
-          ReproError: a dict that does not fit, and nothing is changed.
+          ReproError: the dict does not fit; nothing has changed.
         """
         with self._lock:
             former = self._begun, self._step, self._broken
             divided = self._step is not None and self._step.is_divided
-            # Some buffers are in no state_dict. What is lost stays so, but ranks go on together.
+            # Buffers that are in no state_dict keep their newest values. A lost state is replaced, so its error is
+            # suppressed, unless other ranks take part.
             with nullcontext() if divided else suppress(ReproError):
                 self.bring_back()
             try:
@@ -827,7 +830,7 @@ class Trainer(ConstantAttributes):
                 average.load_state_dict(state["average"])
             if scaler is not None:
                 scaler.load_state_dict(state["loss_scale"])
-            # A copy: torch.optim keeps the tensors that it is given, which may be those of another optimizer.
+            # Copied, as torch.optim keeps the passed tensors, which may belong to another optimizer.
             self._optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
             self._options = replace(self._options, seed=state["seed"])
             self._forms.forget_steps()
@@ -835,26 +838,27 @@ class Trainer(ConstantAttributes):
             self._own = {"seed": np.array(seed, np.int64), "step": np.array(step, np.int64), **own}
             if self._recorder is None:
                 self._done = _Position(state["steps"], state["cursor"])
-            # A receipt that says that the run stops there has no step behind it.
+            # No step may follow in a receipt whose run stops at a loss that is not finite.
             if self._recorder is None or self._nonfinite_loss != "stop":
                 self._nonfinite = None
             self._broken = None
 
     def save_checkpoint(self, path: str | Path) -> None:
         """Writes `state_dict` as a safetensors file: the tensors `model.NAME`, `average.NAME`, `precision.NAME`,
-        `gradient_compression.NAME` and `optimizer.NUMBER.NAME`, the rest as JSON in the metadata `trainer`. Equal
-        states give equal bytes. A former file is replaced when all of the new one is stored. ReproError where it cannot
-        be written."""
+        `gradient_compression.NAME` and `optimizer.NUMBER.NAME`, and the rest as JSON in the metadata `trainer`. Equal
+        states have equal bytes. An existing file is replaced only after the new one is complete. ReproError if the file
+        cannot be written."""
         frontend.save_checkpoint(path, self.state_dict())
 
     def load_checkpoint(self, path: str | Path) -> None:
-        """`load_state_dict` of what `save_checkpoint` wrote. ReproError for another file; and as `load_state_dict`."""
+        """Loads a file of `save_checkpoint` by `load_state_dict`. ReproError for any other file, and as
+        `load_state_dict`."""
         self.load_state_dict(frontend.load_checkpoint(path))
 
 
 @dataclass(frozen=True)
 class _Position:
-    """Steps that the state has seen, and batches taken for them."""
+    """The number of steps that the state has seen, and of batches used for them."""
 
     steps: int
     cursor: int
@@ -862,12 +866,13 @@ class _Position:
 
 @dataclass(frozen=True)
 class _Begun:
-    """A step that may have run.
+    """A step that has begun and may have completed.
 
     Attributes:
-      inputs: as the receipt has them.
-      position: after the step.
-      before: how many steps `kept` had completed.
+      step: the bound step.
+      inputs: the inputs as the receipt records them.
+      position: the position after the step.
+      before: the number of completed steps of `kept` before the step.
     """
 
     step: Step
@@ -877,23 +882,24 @@ class _Begun:
 
     @property
     def completed(self) -> bool:
+        """Whether the step has run to its end."""
         return self.step.kept.completed != self.before
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:
-    """A view that cannot be written."""
+    """Returns a read-only view of an array."""
     view = array.view()
     view.flags.writeable = False
     return view
 
 
 def _refuse_foreign() -> None:
-    """ReproError for who uses a tensor whose value another rank has alone."""
+    """Raises ReproError for a use of a tensor whose value only another rank has."""
     raise ReproError(
         "another rank has the values of this tensor of the optimizer or an average: expected sync() on all ranks"
     )
 
 
 def _as_given(batch: tuple[Any, ...]) -> tuple[Any, ...] | dict[str, Any]:
-    """The arguments of `step` as those of the model and the loss function: a mapping alone has them by name."""
+    """Returns the arguments of `step` as those of model and loss function; a single mapping has them by name."""
     return as_arguments(batch[0] if len(batch) == 1 and isinstance(batch[0], Mapping) else batch)
