@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Combines the sums of all ranks: each rank finishes the tree (B2) for its slice, and sends the result to the others."""
+"""Combines the sums of all ranks: each rank finishes the tree (B2) for its slice, and sends the result to all others."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ class _Reduction:
         return self.ranks.transport.start(_not_empty(sends), _not_empty(receives))
 
     def spread_integers(self) -> None:
-        """Sends the integers, which are equal on all ranks with microbatches (B3), to the ranks without microbatches."""
+        """Sends the integers, which are equal on all ranks with microbatches (B3), to the ranks without any."""
         integers = [_bytes(self.result.tensors[i].reshape(-1)) for i in self.layout.integers]
         owners = [rank for rank, found in enumerate(self.theirs) if found]
         sends: list[Message] = []

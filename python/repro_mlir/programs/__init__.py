@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Training steps of inference programs, whichever frontend they come from: losses and optimizers are programs too."""
+"""Training steps for inference programs of any frontend: losses and optimizers are programs too."""
 
 from repro_mlir.programs.losses import Loss, cross_entropy, mean_squared_error
 from repro_mlir.programs.optimizers import Optimizer, adamw, sgd

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Loss functions of what a model gives, as programs."""
+"""Loss functions of a model's output, as programs."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Loss:
     """A loss function.
 
     Attributes:
-      target: gives the target's type for that of the model's output; raises ReproError for one without a loss.
-      write: writes the loss, f32 of shape [], of output and target.
+      target: maps the type of the model's output to the type of the target; ReproError if the loss does not apply.
+      write: writes the loss of output and target, f32 of shape [].
     """
 
     target: Callable[[TensorType], TensorType]
@@ -28,7 +28,7 @@ class Loss:
 
 
 def mean_squared_error() -> Loss:
-    """The mean of (output - target)^2 over all elements; output and target are f32 of one shape."""
+    """Returns the mean of (output - target)^2 over all elements; output and target are f32 of the same shape."""
 
     def target(output: TensorType) -> TensorType:
         _check_output(output, 0)
@@ -42,10 +42,10 @@ def mean_squared_error() -> Loss:
 
 
 def cross_entropy() -> Loss:
-    """The mean over rows of -log(softmax(logits)[target]).
+    """Returns the mean over rows of -log(softmax(logits)[target]).
 
-    The output is f32 [N, C] or [N, C, *], the target i64 [N] or [N, *], of 0 to C - 1: any other gives the step no
-    result (E1). The logarithm is x - max - log(sum(exp(x - max))).
+    The output is f32 [N, C] or [N, C, *], the target i64 [N] or [N, *] with values from 0 to C - 1; with any other
+    value the step has no result (E1). The logarithm is x - max - log(sum(exp(x - max))).
     """
 
     def target(output: TensorType) -> TensorType:

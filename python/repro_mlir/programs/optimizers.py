@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Rules of optimizers on one parameter, as programs. Their learning rate is a hyper-parameter of the step, `lr`."""
+"""Update rules of optimizers for one parameter, as programs. The learning rate is the step's hyper-parameter `lr`."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Optimizer:
     """An optimizer.
 
     Attributes:
-      slots: the names of the state tensors that it keeps for each parameter, of its type and at first zero.
-      write: writes the new parameter and the new slots, given the parameter, its gradient, the slots, the learning rate
-        and the number of this step, from 1 on; the last two are f32 of shape [].
+      slots: the names of the optimizer's state tensors per parameter, which have its type and are initially zero.
+      write: writes the new parameter and the new slots, from the parameter, its gradient, the slots, the learning rate
+        and the number of the step from 1; the last two are f32 of shape [].
     """
 
     slots: Sequence[str]
@@ -30,7 +30,7 @@ class Optimizer:
 
 
 def sgd(*, momentum: float = 0.0, weight_decay: float = 0.0) -> Optimizer:
-    """Stochastic gradient descent, as torch.optim.SGD: gradient += weight_decay * parameter; buffer = momentum * buffer
+    """Stochastic gradient descent like torch.optim.SGD: gradient += weight_decay * parameter; buffer = momentum * buffer
     + gradient; parameter -= lr * buffer."""
     _check(momentum=momentum, weight_decay=weight_decay)
 
@@ -49,11 +49,11 @@ def sgd(*, momentum: float = 0.0, weight_decay: float = 0.0) -> Optimizer:
 
 
 def adamw(*, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0.01) -> Optimizer:
-    """Adam with decoupled weight decay (Loshchilov and Hutter, arXiv:1711.05101), as torch.optim.AdamW.
+    """Adam with decoupled weight decay (Loshchilov and Hutter, arXiv:1711.05101), like torch.optim.AdamW.
 
-    With t the number of the step: m += (1 - beta1) * (g - m); v = beta2 * v + (1 - beta2) * g^2; the bias corrections
+    Let t be the number of the step: m += (1 - beta1) * (g - m); v = beta2 * v + (1 - beta2) * g^2; the bias corrections
     c = 1 - beta^t are -expm1(t * log(beta)); p = p * (1 - lr * weight_decay) - (lr / c1) * m / (sqrt(v) / sqrt(c2) +
-    eps). Numbers that follow from betas are rounded once to f32.
+    eps). Constants computed from betas are rounded once to f32.
     """
     beta1, beta2 = betas
     _check(beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Runs the training steps of a program, with a receipt."""
+"""Runs the training steps of a program, optionally with a receipt."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 class ProgramTrainer(ConstantAttributes):
-    """The steps of a training program, one after the other; `Trainer` is for models of PyTorch.
+    """Runs the steps of a training program one after the other; `Trainer` is for PyTorch models.
 
-    It is a context manager, which closes it at the end; after an exception the receipt is one to resume.
+    As a context manager it closes itself at the end; after an exception the receipt can be resumed.
     """
 
     _instead: ClassVar[dict[str, str]] = {"program": "expected go_on_with(program)"}
@@ -42,16 +42,16 @@ class ProgramTrainer(ConstantAttributes):
         threads: int | None = None,
         receipt: ReceiptOptions | None = None,
     ) -> None:
-        """Compiles the program and begins its receipt, or goes on with one.
+        """Compiles the program, and begins or resumes its receipt.
 
         Args:
-          program: with its initial state, such as `training_step` gives it.
-          hyper_parameters: a number for each of the program's.
-          target, threads: as for `repro_mlir.compile`.
-          receipt: where and how a receipt is written.
+          program: a program with an initial state, such as the result of `training_step`.
+          hyper_parameters: a number for each hyper-parameter of the program.
+          target, threads: see `repro_mlir.compile`.
+          receipt: the options of the receipt; None to write no receipt.
         Raises:
-          ReproError: other hyper-parameters than the program has, a program without initial state, a target that is not
-            there, a receipt that cannot be written or resumed.
+          ReproError: other hyper-parameters than the program has, a program without initial state, an unavailable
+            target, a receipt that cannot be written or resumed.
         """
         _numbers(program, hyper_parameters)
         if len(program.initial) != len(program.state):
@@ -75,12 +75,12 @@ class ProgramTrainer(ConstantAttributes):
 
     @property
     def program(self) -> Program:
-        """The program of the next step; `go_on_with` gives another one."""
+        """The program of the next step, which `go_on_with` changes."""
         return self._program
 
     @property
     def hyper_parameters(self) -> Any:
-        """The numbers that the next step reads, by name; all that the program has, such as `lr`."""
+        """The hyper-parameters of the next step by name, such as `lr`: exactly those of the program."""
         return self._hyper_parameters
 
     @hyper_parameters.setter
@@ -89,19 +89,19 @@ class ProgramTrainer(ConstantAttributes):
 
     @property
     def state(self) -> dict[str, np.ndarray]:
-        """The state tensors by name. What is written to them, or put in their place, counts from the next step on."""
+        """The state tensors by name. A write to one of them, or its replacement, takes effect in the next step."""
         return self._state
 
     @state.setter
     def state(self, values: Mapping[str, np.ndarray]) -> None:
-        # The receipt has this dictionary too.
+        # Updated in place, as the recorder refers to the same dictionary.
         taken = dict(values)
         self._state.clear()
         self._state.update(taken)
 
     @property
     def steps(self) -> int:
-        """How many steps have been done; with a receipt that is resumed, those before too."""
+        """The number of steps, including those before a resumed receipt's continuation."""
         return self._steps
 
     def __enter__(self) -> ProgramTrainer:
@@ -111,17 +111,17 @@ class ProgramTrainer(ConstantAttributes):
         if kind is None:
             self.close()
         elif self._recorder is not None:
-            # The receipt is one to resume.
+            # The receipt stays unfinished, so that it can be resumed.
             recorder, self._recorder, self._closed = self._recorder, None, True
             recorder.close()
 
     def go_on_with(self, program: Program) -> None:
-        """Makes the steps that follow those of another program, such as that of a batch of another size.
+        """Makes another program that of the following steps, such as a program for another batch size.
 
         Args:
-          program: with the state tensors and hyper-parameters of the former one; each is compiled once.
+          program: a program with the same state tensors and hyper-parameters; each program is compiled once.
         Raises:
-          ReproError: a program with others, or one that cannot be compiled.
+          ReproError: a program with other state tensors or hyper-parameters, or one that cannot be compiled.
         """
         _numbers(program, self.hyper_parameters)
         if program.state != self._program.state:
@@ -131,17 +131,17 @@ class ProgramTrainer(ConstantAttributes):
         self._program, self._executable = self._executables[id(program)]
 
     def step(self, *batch: Any) -> dict[str, np.ndarray]:
-        """One step.
+        """Runs one step.
 
         Args:
-          batch: the inputs behind the hyper-parameters, NumPy arrays or tensors of a framework, of their types and
-            shapes.
+          batch: the inputs after the hyper-parameters, as NumPy arrays or tensors of a framework, with the program's
+            types and shapes.
         Returns:
           the outputs by name, such as `loss`.
         Raises:
-          ReproError: inputs or state of other types, other hyper-parameters than the program has, a check of the
-            program that failed (E1): the state is unchanged; a record that cannot be written, after which the trainer
-            is closed and the receipt one to resume; a trainer that is closed.
+          ReproError: the state is unchanged after inputs or state of other types, other hyper-parameters than the
+            program has, or a failed check of the program (E1). If a record cannot be written, the trainer is closed and
+            the receipt can be resumed. The trainer is closed already.
         """
         if self._closed:
             raise ReproError("the trainer is closed")
@@ -156,7 +156,7 @@ class ProgramTrainer(ConstantAttributes):
             as_array(self._state[kind.name], kind, "state")
         numbers = _numbers(self._program, self.hyper_parameters)
         inputs = [as_array(value, kind, "input") for value, kind in zip([*numbers, *batch], kinds, strict=True)]
-        # The state and its record belong together.
+        # An interrupt between the step and its record would make state and receipt inconsistent.
         with deferred_signals():
             if self._recorder is not None:
                 inputs = self._recorder.take(self._program, inputs)
@@ -167,7 +167,7 @@ class ProgramTrainer(ConstantAttributes):
                     self._recorder.skip()
                 raise
             if self._recorder is not None:
-                # After an error here the state is ahead of its record.
+                # The trainer stays closed after an error here, as the state would be ahead of its record.
                 recorder, self._closed = self._recorder, True
                 recorder.commit(inputs, list(outputs.values()))
                 self._closed = False
@@ -175,11 +175,11 @@ class ProgramTrainer(ConstantAttributes):
         return outputs
 
     def state_hash(self) -> str:
-        """The hash of the present state (H3), in hexadecimal: what two machines compare."""
+        """Returns the hash of the present state (H3) in hexadecimal, by which runs on different machines are compared."""
         return state_hash([(self._state[kind.name], kind.element) for kind in self._program.state])
 
     def close(self) -> None:
-        """Finishes the receipt, if one is written; no step can be run afterwards."""
+        """Finishes the receipt, if there is one; no step can run afterwards."""
         self._closed = True
         if self._recorder is not None:
             recorder, self._recorder = self._recorder, None
@@ -188,17 +188,17 @@ class ProgramTrainer(ConstantAttributes):
 
 @float_environment()
 def _numbers(program: Program, given: Mapping[str, float]) -> list[np.ndarray]:
-    """The hyper-parameters in the order of the program's inputs.
+    """Returns the hyper-parameters in the order of the program's inputs.
 
     Raises:
-      ReproError: others than the program has, or one that is no number.
+      ReproError: other hyper-parameters than the program has, or one that is not a number.
     """
     kinds = program.inputs[: program.num_hyper_parameters]
     expected = [kind.name for kind in kinds]
     if sorted(given) != sorted(expected):
         raise ReproError(f"expected the hyper-parameters {expected}, got {sorted(given)}")
     for name, number in given.items():
-        # NumPy takes None as NaN, and reads text.
+        # NumPy would convert None to NaN, and parse text.
         if number is None or isinstance(number, (str, bytes)):
             raise ReproError(f"hyper-parameter {name}: expected a number, got {number!r}")
     with np.errstate(over="ignore"):

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A training step of an inference program, by `repro-differentiate`."""
+"""Makes training steps from inference programs with the pass `repro-differentiate`."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ def training_step(
     output: str | None = None,
     recompute: Sequence[str] = (),
 ) -> Program:
-    """A program that trains a model: forward, loss, gradients, update.
+    """Returns a program that trains a model: forward, loss, gradients, update.
 
-    Its state is that of the model, then `optimizer.step`, how many steps have been done, then what the optimizer keeps
-    for each parameter, as `optimizer.<slot>.<parameter>`. Its inputs are the hyper-parameter `lr`, f32 of shape [],
-    then those of the model, then `target`. It gives `loss`.
+    Its state is that of the model, then the number of completed steps, `optimizer.step`, then the optimizer's state
+    for each parameter, `optimizer.<slot>.<parameter>`. Its inputs are the hyper-parameter `lr`, f32 of shape [], then
+    those of the model, then `target`. Its output is `loss`.
 
     Args:
-      model: an inference program as a frontend hands it over.
-      loss: of the output and the target.
-      train: the names of the state tensors that are trained, all f32. A program does not tell parameters from others,
-        so they have to be named: not what a framework would leave alone, such as the statistics of a BatchNorm in eval
-        mode, and frozen weights. `detach`, `no_grad` and `padding_idx` are not in an inference program either.
-      output: the name of the output that the loss is of; by default the only one.
-      recompute: (J5) which of the model's operations are computed again for the gradients, instead of being kept: glob
-        patterns of where they come from, a node (`/layers.0/*`), a module (`module layers.0*`) or a line
-        (`model.py:12`), as errors name it. A step takes less memory and more time, and has the same bits.
+      model: an inference program from a frontend.
+      loss: the loss function of the output and the target.
+      train: the names of the state tensors to train, all f32. An inference program does not mark its parameters, so
+        the caller names them, without tensors that a framework would not train, such as frozen weights and the
+        statistics of a BatchNorm in eval mode. The program does not contain `detach`, `no_grad` and `padding_idx`.
+      output: the name of the model's output for the loss; by default the only output.
+      recompute: (J5) the model's operations whose results are recomputed for the gradients instead of kept: glob
+        patterns of their locations as in error messages: a node (`/layers.0/*`), a module (`module layers.0*`) or a
+        line (`model.py:12`). The step needs less memory and more time, and has the same bits.
     Raises:
-      ReproError: a name that is not there, an output without a loss, an operation without a derivative, a parameter
-        that the model writes, a pattern that describes no operation.
+      ReproError: an unknown name, an output that the loss does not accept, an operation without a derivative, a
+        parameter that the model writes, a pattern that matches no operation.
     """
     chosen = _output(model, output)
     names = [kind.name for kind in model.state]
@@ -98,7 +98,7 @@ def _position(names: Sequence[str], name: str, what: str) -> int:
 
 
 def _written(model: ImportedProgram[Any]) -> set[int]:
-    """The positions of the state tensors that the model gives new values."""
+    """Returns the positions of the state tensors that the model changes."""
 
     def find(module: Any) -> set[int]:
         main = next(op for op in module.body.operations if op.operation.name == "func.func")
@@ -110,7 +110,7 @@ def _written(model: ImportedProgram[Any]) -> set[int]:
 
 
 def _with_loss(model: ImportedProgram[Any], loss: Loss, output: int, target: TensorType) -> str:
-    """`main` of the model's arguments and the target, which gives the model's state and the loss."""
+    """Writes a `main` from the model's arguments and the target to the model's state and the loss."""
     writer = Writer()
     count = len(model.state)
     kinds = [*model.state, *model.inputs]
@@ -129,7 +129,7 @@ def _with_update(
     state: Sequence[TensorType],
     inputs: Sequence[TensorType],
 ) -> str:
-    """`main` of the whole step: state and inputs to new state and loss."""
+    """Writes the `main` of the whole step, from state and inputs to new state and loss."""
     writer = Writer()
     count = len(model.state)
     kinds = [*state, *inputs]
@@ -168,8 +168,8 @@ def _join(
     num_state: int,
     outputs: Sequence[str],
 ) -> str:
-    """The module of a new `main` with the body that was written, in which the `main` of `text`, called by another
-    name, is inlined."""
+    """Returns a module with a new `main`, whose body is the text of `writer`. The `main` of the module `text` is renamed
+    to `callee` and inlined."""
     from repro_mlir import ir
 
     names = [each.kind.name for each in arguments]
@@ -193,7 +193,7 @@ def _join(
         called = next(op for op in module.body.operations if op.operation.name == "func.func")
         called.attributes["sym_name"] = ir.StringAttr.get(callee)
         called.attributes["sym_visibility"] = ir.StringAttr.get("private")
-        # Of `main` alone.
+        # Only `main` may have this attribute.
         del called.attributes["repro.num_state"]
         whole = str(called.get_asm(enable_debug_info=True, use_local_scope=True))
         return f"module {{\n{main}{whole}\n}}\n"

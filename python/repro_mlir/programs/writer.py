@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Writes imported programs: formulas on the elements of tensors, as MLIR text."""
+"""Writes programs as MLIR text, from formulas on the elements of tensors."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from repro_mlir.base.numerics.tensors import TensorType
 
 
 def text_of(kind: TensorType) -> str:
-    """The type of a tensor in MLIR."""
+    """Returns the MLIR type of a tensor."""
     return f"tensor<{'x'.join([*map(str, kind.shape), kind.element])}>"
 
 
 def quoted(name: str) -> str:
-    """A string as MLIR writes it."""
+    """Returns a string literal in MLIR syntax."""
     plain = (chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:02X}" for byte in name.encode())
     return f'"{"".join(plain)}"'
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """A value of the program.
+    """A tensor value of the program.
 
     Attributes:
-      name: that of MLIR, with its %.
-      kind: element type and shape.
+      name: the SSA name, with its %.
+      kind: the element type and shape.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Number:
-    """A number in the formula of an element; operators write operations on it, an f32."""
+    """A scalar in the formula of an element; Python operators write the f32 operations on it."""
 
     name: str
     writer: Writer = field(repr=False, compare=False)
@@ -63,7 +63,7 @@ class Number:
         return self.writer.number(other) - self
 
     def apply(self, operation: str) -> Number:
-        """An operation of one operand, such as `math.sqrt` or `repro.exp`."""
+        """Writes an operation with one operand, such as `math.sqrt` or `repro.exp`."""
         return Number(self.writer.write(f"{operation} {self.name} : f32"), self.writer)
 
     def _write(self, operation: str, other: Number | float) -> Number:
@@ -75,10 +75,10 @@ Formula = Callable[..., Number]
 
 
 class Writer:
-    """The body of a function.
+    """Writes the body of a function.
 
     Attributes:
-      lines: what was written.
+      lines: the written lines.
     """
 
     def __init__(self) -> None:
@@ -86,13 +86,13 @@ class Writer:
         self._names = (f"%v{i}" for i in itertools.count())
 
     def write(self, operation: str) -> str:
-        """Writes an operation of one result; returns the result's name."""
+        """Writes an operation with one result; returns the result's name."""
         name = next(self._names)
         self.lines.append(f"{name} = {operation}")
         return name
 
     def number(self, value: float) -> Number:
-        """The f32 nearest to a number, of a formula or outside."""
+        """Writes a constant, the f32 nearest to `value`, inside or outside a formula."""
         (bits,) = struct.unpack("<I", struct.pack("<f", value))
         return Number(self.write(f"arith.constant 0x{bits:08X} : f32"), self)
 
@@ -103,13 +103,13 @@ class Writer:
         dims: Sequence[Sequence[int]] | None = None,
         element: str = "f32",
     ) -> Tensor:
-        """The tensor whose elements are the formula of the elements of tensors.
+        """Applies a formula to the elements of tensors; returns the tensor of results.
 
         Args:
-          tensors: the first has the shape of the result. Those of shape [] are read for every element.
-          formula: takes a Number for each tensor, whose operators are those of f32.
-          dims: for each tensor the dimensions of the result that it has; by default all, or none where it has none.
-          element: the type of what the formula gives.
+          tensors: the operands; the first one has the shape of the result, and those of shape [] are broadcast.
+          formula: a function of one Number per tensor, whose operators are those of f32.
+          dims: for each tensor, the dimensions of the result that it has; by default all, or none for shape [].
+          element: the element type of the formula's result.
         """
         shape = tensors[0].kind.shape
         rank = len(shape)
@@ -119,7 +119,7 @@ class Writer:
         return self._generic(tensors, [*chosen, range(rank)], ["parallel"] * rank, kind, empty, formula)
 
     def fill(self, value: float, shape: tuple[int, ...]) -> Tensor:
-        """A tensor of f32 with this element everywhere."""
+        """Returns an f32 tensor whose elements are all `value`."""
         kind = TensorType("", "f32", shape)
         empty = Tensor(self.write(f"tensor.empty() : {text_of(kind)}"), kind)
         return self._generic(
@@ -127,7 +127,7 @@ class Writer:
         )
 
     def reduce(self, tensor: Tensor, dims: Sequence[int], initial: float, operation: str) -> Tensor:
-        """The fold of an f32 tensor over some dimensions by `arith.addf` or `arith.maximumf`."""
+        """Folds an f32 tensor over some dimensions with `arith.addf` or `arith.maximumf`."""
         shape = tensor.kind.shape
         kept = [dim for dim in range(len(shape)) if dim not in dims]
         start = self.fill(initial, tuple(shape[dim] for dim in kept))
@@ -139,8 +139,8 @@ class Writer:
         return self._generic([tensor], [range(len(shape)), kept], iterators, start.kind, start.name, fold, folds=True)
 
     def take(self, tensor: Tensor, indices: Tensor) -> Tensor:
-        """The elements of an f32 tensor [N, C, *] that an i64 tensor [N, *] names by their position in dimension 1.
-        (E1) a position out of range gives the step no result."""
+        """Gathers elements of an f32 tensor [N, C, *] by their indices in dimension 1, an i64 tensor [N, *]. With an
+        index out of range the step has no result (E1)."""
         rank = len(indices.kind.shape)
         kind = TensorType("", "f32", indices.kind.shape)
         empty = self.write(f"tensor.empty() : {text_of(kind)}")
@@ -153,7 +153,7 @@ class Writer:
         return self._generic([indices], [range(rank)] * 2, ["parallel"] * rank, kind, empty, read)
 
     def increment(self, count: Tensor) -> Tensor:
-        """An i64 tensor of shape [], one more."""
+        """Adds 1 to an i64 tensor of shape []."""
         empty = self.write("tensor.empty() : tensor<i64>")
 
         def add(number: Number) -> Number:
@@ -163,7 +163,7 @@ class Writer:
         return self._generic([count], [(), ()], [], count.kind, empty, add)
 
     def convert(self, count: Tensor) -> Tensor:
-        """An i64 tensor of shape [] as f32."""
+        """Converts an i64 tensor of shape [] to f32."""
         kind = TensorType("", "f32", ())
         empty = self.write(f"tensor.empty() : {text_of(kind)}")
 
