@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Writes bundles: everything that a GPU needs to train a program, in one file (docs/bundle.md)."""
+"""Writes bundles: one file with everything that is needed to train a program on a GPU (docs/bundle.md)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Steps = Sequence[Sequence[np.ndarray]]
 
 
 def expect(program: Program, steps: Steps, target: str = "cpu") -> Expected:
-    """What the steps give on the CPU: hashes of every step's outputs, and of the state after the first and the last."""
+    """Runs the steps on the CPU; returns hashes of each step's outputs, and of the state after the first and last step."""
     executable = compile(program, target)
     state: dict[str, Any] = dict(program.initial_state())
     states: dict[int, str] = {}
@@ -62,16 +62,17 @@ def expect(program: Program, steps: Steps, target: str = "cpu") -> Expected:
 
 
 def capture_steps(given: Training, count: int, skipped: int = 0) -> tuple[Program, list[list[np.ndarray]]]:
-    """The program of a script's training step, and the inputs of some of its steps.
+    """Captures the program of a script's training step, and the inputs of some of its steps.
 
     Args:
-      given: what the script gives; its batches are used up.
-      count: how many steps, at least 1.
-      skipped: how many steps come before them.
+      given: the training that the script defines; its batches are consumed.
+      count: the number of steps, at least 1.
+      skipped: the number of steps before them.
     Returns:
-      the program and, for each step, its inputs with the hyper-parameters that the optimizer has when the batch comes.
+      the program and, for each step, its inputs, with the optimizer's hyper-parameters at the time of the batch.
     Raises:
-      ReproError: the step cannot be captured, the batches end too early, or one needs another program than the first.
+      ReproError: the step cannot be captured, the batches end too early, or a batch needs another program than the
+        first one.
     """
     batches = iter(given.batches)
     steps: list[list[np.ndarray]] = []
@@ -92,7 +93,7 @@ def capture_steps(given: Training, count: int, skipped: int = 0) -> tuple[Progra
                 f"batch {number} of training() needs another program than the first: expected batches of one shape "
                 "and an unchanged model, as all inputs are of one program"
             )
-        # Copies: the script may use its arrays again.
+        # Copied, as the script may reuse its arrays.
         if number > skipped:
             steps.append([value.copy() for value in imported.read_inputs(batch)])
     if len(steps) < count:
@@ -113,18 +114,18 @@ def write_bundle(
     """Writes a bundle; equal arguments give equal bytes.
 
     Args:
-      path: the file.
-      program: the program, whose initial state goes along: parameters that `initialize` drew and constant tensors as
-        their description, the rest as they are.
+      path: the path of the new file.
+      program: the program with its initial state. Parameters that `initialize` drew and constant tensors are stored as
+        descriptions, the other tensors as their bytes.
       codes: device code for one or more architectures.
-      steps: inputs to record.
-      expected: what these steps give, which the runner then compares.
-      seed: the one that `initialize` was given.
-      sign: signs the bundle.
+      steps: the inputs to record.
+      expected: the expected results of these steps, with which the runner compares its results.
+      seed: the seed that was passed to `initialize`.
+      sign: the key that signs the bundle; None for no signature.
     Returns:
-      bytes of each member, before compression.
+      the size of each member in bytes, before compression.
     Raises:
-      ReproError: an input that does not fit, or a file that cannot be written.
+      ReproError: an input does not fit, or the file cannot be written.
     """
     states, members = _describe_state(program, seed)
     members[PROGRAMS[FORMAT]] = program.data
@@ -170,11 +171,11 @@ def check_signature(bundle: Bundle, expected: bytes | None) -> str | None:
     """Checks the signature of a bundle, if it has one.
 
     Args:
-      expected: the public key that must have signed, or None for any or none.
+      expected: the public key that must have signed the bundle; None to accept any key or no signature.
     Returns:
-      the public key that signed, in hexadecimal; None where nobody has.
+      the public key of the signature, in hexadecimal; None without a signature.
     Raises:
-      ReproError: no signature where one is expected, one by another key, or one that does not hold.
+      ReproError: an expected signature is missing, by another key, or not valid.
     """
     if bundle.signature is None:
         if expected is not None:
@@ -191,7 +192,7 @@ def check_signature(bundle: Bundle, expected: bytes | None) -> str | None:
 
 
 def _describe_state(program: Program, seed: int) -> tuple[list[dict[str, Any]], dict[str, bytes]]:
-    """The entries of the manifest, and the member with the tensors that must be stored, if any must."""
+    """Returns the state's entries of the manifest, and the member with the tensors that must be stored, if any."""
     entries, kinds, arrays = [], [], []
     for kind, array in zip(program.state, program.initial, strict=True):
         description = describe_initial(kind, array, seed, len(program.state))
@@ -203,7 +204,7 @@ def _describe_state(program: Program, seed: int) -> tuple[list[dict[str, Any]], 
 
 
 def _constants_member(members: dict[str, bytes], code: TargetCode) -> str:
-    """The name under which the constants are, or are to be: equal ones are stored once."""
+    """Adds the member with the constants of `code` unless an equal member exists; returns the member's name."""
     for name, data in members.items():
         if name.endswith(".constants") and data == code.constants:
             return name

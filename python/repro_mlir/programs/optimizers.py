@@ -30,8 +30,8 @@ class Optimizer:
 
 
 def sgd(*, momentum: float = 0.0, weight_decay: float = 0.0) -> Optimizer:
-    """Stochastic gradient descent like torch.optim.SGD: gradient += weight_decay * parameter; buffer = momentum * buffer
-    + gradient; parameter -= lr * buffer."""
+    """Stochastic gradient descent like torch.optim.SGD: gradient += weight_decay * parameter; buffer = momentum *
+    buffer + gradient; parameter -= lr * buffer."""
     _check(momentum=momentum, weight_decay=weight_decay)
 
     def write(

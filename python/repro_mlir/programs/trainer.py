@@ -139,9 +139,9 @@ class ProgramTrainer(ConstantAttributes):
         Returns:
           the outputs by name, such as `loss`.
         Raises:
-          ReproError: the state is unchanged after inputs or state of other types, other hyper-parameters than the
-            program has, or a failed check of the program (E1). If a record cannot be written, the trainer is closed and
-            the receipt can be resumed. The trainer is closed already.
+          ReproError: the trainer is closed; inputs or state have other types, the hyper-parameters are not those of the
+            program, or a check of the program failed (E1), and the state is unchanged; or the record cannot be written:
+            then the trainer is closed, and the receipt can be resumed.
         """
         if self._closed:
             raise ReproError("the trainer is closed")
@@ -175,7 +175,7 @@ class ProgramTrainer(ConstantAttributes):
         return outputs
 
     def state_hash(self) -> str:
-        """Returns the hash of the present state (H3) in hexadecimal, by which runs on different machines are compared."""
+        """Returns the hash of the present state (H3) in hexadecimal, by which machines compare their runs."""
         return state_hash([(self._state[kind.name], kind.element) for kind in self._program.state])
 
     def close(self) -> None:

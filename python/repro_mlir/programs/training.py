@@ -168,8 +168,8 @@ def _join(
     num_state: int,
     outputs: Sequence[str],
 ) -> str:
-    """Returns a module with a new `main`, whose body is the text of `writer`. The `main` of the module `text` is renamed
-    to `callee` and inlined."""
+    """Returns a module with a new `main`, whose body is the text of `writer`. The `main` of the module `text` is
+    renamed to `callee` and inlined."""
     from repro_mlir import ir
 
     names = [each.kind.name for each in arguments]

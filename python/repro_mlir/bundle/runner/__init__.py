@@ -1,14 +1,14 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Runs bundles on a GPU, with Python, NumPy and the CUDA driver alone.
+"""Runs bundles on a GPU; requires only Python, NumPy and the CUDA driver.
 
     session = repro_mlir.bundle.runner.Session("model.rmb")
 
     python -m repro_mlir.bundle.runner model.rmb --steps 10
 
-Neither the compiler nor PyTorch is needed, nor the rest of this package: `packing` gives the modules that are, and a
-bundle carries them, so that `python model.rmb --steps 10` works where nothing of ours is installed.
+The runner needs neither the compiler nor PyTorch, nor the rest of this package. `packing` lists the modules that it
+needs, and a bundle contains them, so that `python model.rmb --steps 10` works without an installation of repro-mlir.
 """
 
 from repro_mlir.bundle.runner.bundle import Bundle

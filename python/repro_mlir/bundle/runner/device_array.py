@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Arrays in device memory, ours for others and others' for us, without copies.
+"""Shares arrays in device memory with other libraries without copies.
 
-Other libraries' arrays are taken by __cuda_array_interface__ (version 3 of Numba's page on it) or by DLPack (dlpack.h
-of version 0.8 to 1.x), which also has the types that NumPy lacks.
+Arrays of other libraries are imported through __cuda_array_interface__ (version 3, as documented by Numba) or DLPack
+(dlpack.h of version 0.8 to 1.x), which also has the types that NumPy lacks.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from repro_mlir.base.errors import ReproError
 from repro_mlir.base.numerics.elements import ELEMENTS
 from repro_mlir.base.numerics.tensors import TensorType
 
-# Of dlpack.h.
+# Constants of dlpack.h.
 _CUDA, _CUDA_MANAGED = 2, 13
 _UINT = 1
 
 
 class DeviceArray:
-    """A buffer of a session as other libraries take it; bf16 and f8 are shown as unsigned integers, their bits."""
+    """A session's buffer for use by other libraries; bf16 and f8 appear as unsigned integers with the same bits."""
 
     def __init__(self, kind: TensorType, address: Callable[[], int], owner: Any) -> None:
         """
         Args:
-          kind: what it is.
-          address: tells where it lies, or that it is freed, by a ReproError.
-          owner: of the memory, which lives as long as somebody holds the array.
+          kind: the type of the array.
+          address: returns the device address; raises ReproError if the memory is freed.
+          owner: the owner of the memory, which the array keeps alive.
         """
         self.kind = kind
         self._address = address
@@ -40,7 +40,8 @@ class DeviceArray:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """Version 3; no stream, as a session returns when its work is done. ReproError: the session is closed."""
+        """Version 3 of the interface. It names no stream, as a session's calls return after their work has finished.
+        ReproError if the session is closed."""
         return {
             "shape": self.kind.shape,
             "typestr": self.kind.dtype.str,
@@ -55,7 +56,7 @@ class DeviceArray:
 
 
 def on_device(value: Any) -> bool:
-    """Whether the value is an array in GPU memory."""
+    """Returns whether the value is an array in GPU memory."""
     if isinstance(value, DeviceArray):
         return True
     if getattr(getattr(value, "device", None), "type", None) == "cpu":
@@ -66,14 +67,14 @@ def on_device(value: Any) -> bool:
 
 
 def device_pointer(value: Any, kind: TensorType, what: str, ordinal: int, *, is_written: bool) -> int:
-    """The address of another library's contiguous array on GPU number `ordinal`.
+    """Returns the address of another library's contiguous array on GPU number `ordinal`.
 
     Args:
-      what: state, input or output, for messages.
-      is_written: whether a step writes it.
+      what: "state", "input" or "output", for messages.
+      is_written: whether a step writes to the array.
     Raises:
-      ReproError: another shape, element type or device than expected, not contiguous, masked, read-only for what a step
-        writes, or no array on a GPU.
+      ReproError: `value` is not an array on this GPU, has another shape or element type than `kind`, is not contiguous,
+        is masked, or is read-only although a step writes to it.
     """
     interface = _interface(value)
     found: tuple[tuple[int, ...], bool, bool, int]
@@ -117,7 +118,7 @@ def _interface(value: Any) -> dict[str, Any] | None:
     except ReproError:
         raise
     except Exception:
-        # torch raises AttributeError, TypeError or RuntimeError for what it cannot show.
+        # PyTorch raises AttributeError, TypeError or RuntimeError for tensors without this interface.
         return None
     return found if isinstance(found, dict) else None
 
@@ -148,9 +149,9 @@ class _Tensor(ctypes.Structure):
 
 
 def _from_dlpack(value: Any, kind: TensorType) -> tuple[tuple[int, ...], bool, bool, int, str]:
-    """Shape, whether the elements fit, whether it is contiguous, address, and the element type in words."""
-    # Without a maximal version the capsule is the one of DLPack 0.x, which starts with the tensor itself. It stays
-    # ours and frees the exporter's handle, not the caller's array, when it goes.
+    """Returns the shape, whether the element type fits, whether it is contiguous, the address, and the type's name."""
+    # A call without max_version returns a capsule of DLPack 0.x, which starts with the tensor itself. This function
+    # owns the capsule; its destructor frees the exporter's handle, not the caller's array.
     try:
         capsule = value.__dlpack__()
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
@@ -163,7 +164,7 @@ def _from_dlpack(value: Any, kind: TensorType) -> tuple[tuple[int, ...], bool, b
     relevant = [(s, e) for s, e, n in zip(strides, _strides(shape, 1), shape, strict=True) if n != 1]
     known = ELEMENTS[kind.element]
     if known.format is not None and known.width < 8:
-        # A capsule without a version has no flag that they are not packed.
+        # A capsule without a version has no flag for elements that are padded to a byte.
         raise ReproError(f"{kind.name}: expected the codes of {kind.element} as uint8: DLPack packs its elements")
     code, bits = known.dlpack
     fits = (tensor.code, tensor.bits) == (_UINT if kind.unsigned else code, bits) and tensor.lanes == 1

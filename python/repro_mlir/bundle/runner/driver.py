@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The CUDA driver by ctypes: the entry points that the runner needs, and what their errors mean.
+"""The CUDA driver through ctypes: the entry points that the runner needs, and their errors.
 
-Numbers of attributes, options and errors are those of cuda.h of CUDA 12 and 13; all entry points exist since CUDA 12.
+The numbers of attributes, options and errors are from cuda.h of CUDA 12 and 13; all entry points exist since CUDA 12.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from repro_mlir.base.errors import ReproError
 
 LIBRARY_VARIABLE = "REPRO_LIBCUDA"
-"""The environment variable that names another library than libcuda.so.1."""
+"""The environment variable with the name of a library to load instead of libcuda.so.1."""
 
 _handle = POINTER(c_void_p)
 
@@ -64,11 +64,11 @@ _SIGNATURES: dict[str, list[Any]] = {
     "cuGetErrorString": [c_int, POINTER(c_char_p)],
 }
 
-# What older drivers lack and the runner can do without.
+# Optional entry points, which older drivers lack.
 _OPTIONAL: dict[str, list[Any]] = {
     # Since CUDA 12.4.
     "cuFuncLoad": [c_void_p],
-    # Of stand-ins for a driver.
+    # Only in substitutes for the driver, such as lib/StubDriver.
     "reproDriverGetBuild": [c_char_p, c_int],
 }
 
@@ -84,10 +84,10 @@ UNSUPPORTED_PTX_VERSION = 222
 
 
 class DriverError(ReproError):
-    """A call of the driver that failed.
+    """A failed call of the driver.
 
     Attributes:
-      function: the entry point.
+      function: the name of the entry point.
       code: the CUresult.
     """
 
@@ -98,13 +98,13 @@ class DriverError(ReproError):
 
 
 class Driver:
-    """The loaded driver: each entry point is a method that raises DriverError where the call fails."""
+    """The loaded driver: each entry point is a method that raises DriverError if the call fails."""
 
     def __init__(self) -> None:
-        """Loads libcuda.so.1, or the library that REPRO_LIBCUDA names, and initializes it.
+        """Loads and initializes libcuda.so.1, or the library that REPRO_LIBCUDA names.
 
         Raises:
-          ReproError: no such library, or one that is too old.
+          ReproError: the library is missing or too old, or there is no GPU.
           DriverError: the driver cannot be initialized.
         """
         name = os.environ.get(LIBRARY_VARIABLE) or "libcuda.so.1"
@@ -136,26 +136,26 @@ class Driver:
             if code := entry(*arguments):
                 raise DriverError(function, code, self.describe(code))
 
-        # Found without this method the next time.
+        # Cached as an attribute, so that later lookups do not reach `__getattr__`.
         setattr(self, function, call)
         return call
 
     def has(self, function: str) -> bool:
-        """Whether this driver has an entry point that not all have."""
+        """Returns whether this driver has an optional entry point."""
         return function in self._functions
 
     def describe(self, code: int) -> str:
-        """Name, number and meaning of a CUresult."""
+        """Returns the name, number and description of a CUresult."""
         name, meaning = c_char_p(), c_char_p()
         self._functions["cuGetErrorName"](code, ctypes.byref(name))
         self._functions["cuGetErrorString"](code, ctypes.byref(meaning))
         return f"{(name.value or b'an unknown error').decode()} {code}: {(meaning.value or b'no description').decode()}"
 
     def identity(self) -> str:
-        """`version` and the build of the driver, whose compiler makes code of PTX, such as "13.0 580.65.06".
+        """Returns `version` and the build of the driver, such as "13.0 580.65.06"; the build decides how PTX is compiled.
 
         Raises:
-          ReproError: the system does not tell the build.
+          ReproError: the build cannot be found.
         """
         return f"{self.version()} {self._build()}"
 
@@ -164,7 +164,7 @@ class Driver:
             build = ctypes.create_string_buffer(64)
             self.reproDriverGetBuild(build, len(build))
             return build.value.decode()
-        # The library itself first: a newer one may run on the kernel module of an older driver.
+        # The library has priority, as it may be newer than the kernel module.
         if named := _VERSIONED.fullmatch(os.path.basename(_file_of(self._functions["cuInit"]))):
             return named[1]
         try:
@@ -179,7 +179,7 @@ class Driver:
         return found
 
     def version(self) -> str:
-        """The version of CUDA that the driver is for, such as 13.0."""
+        """Returns the CUDA version of the driver, such as "13.0"."""
         value = c_int()
         self.cuDriverGetVersion(ctypes.byref(value))
         return f"{value.value // 1000}.{value.value % 1000 // 10}"
@@ -192,7 +192,7 @@ class _Symbol(ctypes.Structure):
 
 
 def _file_of(function: Any) -> str:
-    """The path, without links, of the library that a function is in; empty where that cannot be told."""
+    """Returns the resolved path of the library that contains a function; empty if it is unknown."""
     found = _Symbol()
     is_found = ctypes.CDLL(None).dladdr(ctypes.cast(function, c_void_p), ctypes.byref(found))
     return os.path.realpath(os.fsdecode(found.file)) if is_found and found.file else ""

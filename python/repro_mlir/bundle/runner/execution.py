@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Device code with its buffers, ready to run steps."""
+"""Loaded device code with its buffers, ready to run steps."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _WORD = np.dtype(np.int64)
 
 @dataclass(frozen=True)
 class TargetCode:
-    """What the compiler gives for one architecture, perhaps with TENSOR_CORES."""
+    """The compiled code for one architecture, whose name may end with TENSOR_CORES."""
 
     architecture: str
     cubin: bytes | None
@@ -40,18 +40,18 @@ class TargetCode:
 
     @property
     def digest(self) -> str:
-        """64 hexadecimal digits that tell PTX, plan and constants."""
+        """The SHA-256 digest of PTX, plan and constants, as 64 hexadecimal digits."""
         parts = (self.ptx, write_plan(self.plan), self.constants)
         return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
 
 
 def choose_architecture(names: Sequence[str], capability: tuple[int, int], what: str) -> str:
-    """The best of `names` that a GPU of that compute capability runs, with tensor cores before the same without.
+    """Returns the best of `names` for a GPU of this compute capability; prefers code with tensor cores.
 
-    PTX for an architecture runs on all later ones; with the suffix `a` it runs on that one alone.
+    PTX for an architecture runs on all later ones; with the suffix `a` or `f` it is used only on that one.
 
     Raises:
-      ReproError: none does.
+      ReproError: the GPU runs none of them.
     """
     number = 10 * capability[0] + capability[1]
 
@@ -73,10 +73,10 @@ def choose_architecture(names: Sequence[str], capability: tuple[int, int], what:
 
 
 def choose_runnable(names: Sequence[str], device: Device, what: str) -> str:
-    """As `choose_architecture`, of what a device may run: without tensor cores, or with a certificate.
+    """Like `choose_architecture`, but accepts code with tensor cores only if the device has a certificate for it.
 
     Raises:
-      ReproError: the device may run none; why its best needs a certificate that it does not have, if so.
+      ReproError: the device may run none; the message explains a missing certificate for the best of them.
     """
     left = list(names)
     refused: str | None = None
@@ -97,13 +97,13 @@ def choose_runnable(names: Sequence[str], device: Device, what: str) -> str:
 
 
 class Execution:
-    """Code on a device, its buffers in one allocation, and a graph of a whole step.
+    """Code on a device, its buffers in one allocation, and a CUDA graph of a whole step.
 
     Attributes:
       device: the GPU.
       plan: the launch plan.
-      image: "cubin" or "PTX", what the driver took.
-      allocated: bytes of device memory.
+      image: the loaded image, "cubin" or "PTX".
+      allocated: the size of the allocation in bytes.
     """
 
     def __init__(
@@ -118,12 +118,12 @@ class Execution:
         """
         Args:
           device: the GPU.
-          code: for it, see `choose_architecture`.
-          bound: addresses of device memory, by space and number, for buffers that the caller owns.
+          code: code for the GPU, see `choose_architecture`.
+          bound: device addresses, by space and number, of buffers that the caller owns.
           use_cubin: whether to try the cubin before the PTX; the bits are the same.
-          certifying: whether the run is to tell what the tensor cores of the device add.
+          certifying: whether the run tests the tensor cores for a certificate, and so needs none.
         Raises:
-          ReproError: the driver takes none of the code, it needs a certificate, or memory is short.
+          ReproError: the driver accepts none of the code, a certificate is missing, or memory is insufficient.
         """
         self.device = device
         self.plan = plan = code.plan
@@ -151,15 +151,15 @@ class Execution:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        # After some errors every call fails: the first error is the one to tell.
+        # After some errors every call of the driver fails; the first error is the one to report.
         with contextlib.suppress(*([DriverError] if kind else [])):
             self.close()
 
     def close(self) -> None:
-        """Frees memory, graph and code; nothing where that is done."""
+        """Frees memory, graph and code; a second call does nothing."""
         if not self._addresses:
             return
-        # What is freed may be another's from now on.
+        # Cleared first, as freed addresses may soon belong to another allocation.
         self._addresses = {}
         if self._graph is not None:
             self._graph.free()
@@ -168,24 +168,24 @@ class Execution:
         self._code.unload()
 
     def address(self, space: str, index: int) -> int:
-        """The address of a state, input or output in device memory. ReproError: it is freed."""
+        """Returns the device address of a state, input or output. ReproError if the memory is freed."""
         self.check_open()
         return self._addresses[space, index]
 
     def check_open(self) -> None:
-        """ReproError: memory is freed."""
+        """Raises ReproError if the memory is freed."""
         if not self._addresses:
             raise ReproError("expected an open session, got one whose memory is freed")
 
     def write(self, space: str, index: int, array: np.ndarray) -> None:
-        """Copies a C-contiguous array into a state or input; see `Device.write`. ReproError: one of another size."""
+        """Copies a C-contiguous array to a state or input, see `Device.write`. ReproError if the size differs."""
         kind = self.plan.tensors(space)[index]
         if array.nbytes != kind.nbytes:
             raise ReproError(f"{space} {kind.name}: expected {kind.nbytes} bytes, got {array.nbytes}")
         self.device.write(self.address(space, index), array)
 
     def read(self, space: str, index: int) -> np.ndarray:
-        """A copy of a state or output."""
+        """Returns a copy of a state or output."""
         kind = self.plan.tensors(space)[index]
         array = np.empty(kind.shape, kind.dtype)
         self.device.read(self.address(space, index), array)
@@ -193,7 +193,7 @@ class Execution:
         return array
 
     def start(self) -> None:
-        """Starts a step; the first one records the graph. ReproError: memory is freed."""
+        """Starts a step; the first step records the graph. ReproError if the memory is freed."""
         self.check_open()
         if self._graph is None:
             self._graph = self.device.record(self._enqueue)
@@ -227,6 +227,6 @@ def _load(device: Device, code: TargetCode, use_cubin: bool) -> tuple[Code, str]
         try:
             return device.load(code.cubin, f"the cubin for {code.architecture}"), "cubin"
         except ImageRejected:
-            # The driver is older than the assembler: it assembles the PTX itself.
+            # The driver is older than the assembler of the cubin, so it assembles the PTX itself.
             pass
     return device.load(code.ptx, f"the PTX for {code.architecture}"), "PTX"

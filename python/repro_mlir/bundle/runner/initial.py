@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""State tensors that need no storage: filled with one value, or drawn as `repro_mlir.initialize` draws.
+"""Initial state tensors that need no storage: filled with one value, or drawn as in `repro_mlir.initialize`.
 
-A bundle has their description in place of their bytes:
+A bundle contains their descriptions instead of their bytes:
 
     {"from": "fill", "bits": "0000803f"}                                  every element has these bytes (little-endian)
     {"from": "uniform", "seed": 0, "site": 3, "scale": "f304353e"}        (u - 0.5) * scale in f32, u by (R1), (R2)
@@ -23,12 +23,12 @@ from repro_mlir.base.numerics.philox import philox4x32_10
 from repro_mlir.base.numerics.tensors import TensorType, check_canonical, from_bytes
 
 _MASK = 0xFFFFFFFF
-# Philox blocks of four elements that are computed together; their words stay in a processor's cache.
+# The number of Philox blocks, of four elements each, that are computed together; their words fit in the L2 cache.
 _BLOCKS = 1 << 14
 
 
 def initial_array(kind: TensorType, description: Mapping[str, Any]) -> np.ndarray:
-    """A new array of `kind` by its description. KeyError or ValueError for a description that is none."""
+    """Returns a new array of type `kind` from its description. KeyError or ValueError for an invalid description."""
     if description["from"] == "fill":
         element = from_bytes(bytes.fromhex(description["bits"]), TensorType(kind.name, kind.element, ()))
         check_canonical(element, kind, "initial value")
@@ -40,7 +40,7 @@ def initial_array(kind: TensorType, description: Mapping[str, Any]) -> np.ndarra
 
 
 def centred_uniform(shape: tuple[int, ...], seed: int, site: int, scale: np.float32) -> np.ndarray:
-    """(u - 0.5) * scale, f32: u is uniform by (R1) and (R2) at that site in step 0; in threads."""
+    """Returns (u - 0.5) * scale in f32, with u uniform by (R1) and (R2) at `site` in step 0; runs on several threads."""
     size = int(np.prod(shape, dtype=np.int64))
     result = np.empty(-(-size // 4) * 4, np.float32)
     key = seed & _MASK, seed >> 32 & _MASK
@@ -61,13 +61,13 @@ def centred_uniform(shape: tuple[int, ...], seed: int, site: int, scale: np.floa
 
 
 def describe_initial(kind: TensorType, array: np.ndarray, seed: int, sites: int) -> dict[str, Any] | None:
-    """A description that gives exactly the bytes of `array`, if there is one.
+    """Returns a description that represents exactly the bytes of `array`; None if there is none.
 
     Args:
-      kind: of the array.
+      kind: the type of the array.
       array: the value.
-      seed: of `initialize`.
-      sites: sites below this number are tried.
+      seed: the seed of `initialize`.
+      sites: the number of sites to try, from 0.
     """
     raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8).reshape(array.size, kind.dtype.itemsize)
     if array.size and (raw == raw[0]).all():

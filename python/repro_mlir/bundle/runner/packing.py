@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The runner as files of its own, for machines without this package."""
+"""Packs the runner as separate files, for machines without this package."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from repro_mlir.base.files.archive import archive_of
 from repro_mlir.base.files.storage import write_file
 
 _PACKAGE = Path(__file__).resolve().parents[2]
-# What the runner imports of the package: NumPy and the standard library throughout, torch where the process has it.
+# The modules of the package that the runner imports. They need NumPy and the standard library; they use PyTorch only if
+# the process has imported it.
 _MODULES = (
     "base/__init__.py",
     "base/command_line.py",
@@ -56,10 +57,10 @@ sys.exit(main())
 
 
 def runner_members() -> dict[str, bytes]:
-    """The files, by path, with which a zip is a program: `python FILE` is `python -m repro_mlir.bundle.runner`."""
+    """Returns the files, by path, that make a zip executable: `python FILE` runs `repro_mlir.bundle.runner`."""
     members = {
         "__main__.py": (_LICENSE + _MAIN).encode(),
-        # Without the compiler, which the package's own imports.
+        # An empty package, as the real one imports the compiler.
         "repro_mlir/__init__.py": (_LICENSE + '\n"""The part of repro-mlir that runs bundles."""\n').encode(),
     }
     modules = [_PACKAGE / name for name in _MODULES] + sorted((_PACKAGE / "bundle" / "runner").glob("*.py"))
@@ -69,5 +70,5 @@ def runner_members() -> dict[str, bytes]:
 
 
 def write_runner(path: str | Path) -> None:
-    """Writes the runner as one file: `python PATH model.rmb --steps 10`."""
+    """Writes the runner as one file, for `python PATH model.rmb --steps 10`."""
     write_file(path, archive_of(runner_members()))

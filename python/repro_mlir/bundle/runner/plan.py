@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The launch plan of a compiled program, and its bytes (docs/plan.md): which kernels run on which buffers.
+"""The launch plan of a compiled program and its binary format (docs/plan.md): which kernels run on which buffers.
 
-lib/Runtime/Plan.cpp reads and writes the same form.
+lib/Runtime/Plan.cpp reads and writes the same format.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.base.printing import foreign
 
 PROCESSORS = ("cpu", "gpu")
-"""What runs the launches."""
+"""The types of processor that run launches."""
 
 SPACES = ("state", "input", "output", "arena", "constant")
-"""What a buffer of a launch is part of."""
+"""The memory spaces of the buffers of a launch."""
 
 _MAGIC = b"reproplan\0\0\0"
 _VERSION = 1
 _CHECK = 1
-# Of every size: what 48 bits of an address reach.
+# The limit of every size: the range of a 48-bit address.
 _MOST_BYTES = 1 << 48
 _MOST_THREADS = 1024
 
@@ -40,9 +40,9 @@ class Kernel:
     """An entry point of the code.
 
     Attributes:
-      items, grain, scratch: on a CPU, how many independent work items there are, how many of them are the smallest
-        sensible share, and bytes of scratch memory for each thread.
-      block, shared: on a GPU, the threads of a block in x, y and z, and bytes of dynamic shared memory.
+      items, grain, scratch: on a CPU, the number of independent work items, the number of items in the smallest
+        sensible share, and the bytes of scratch memory per thread.
+      block, shared: on a GPU, the threads of a block in x, y and z, and the bytes of dynamic shared memory.
     """
 
     name: str
@@ -55,13 +55,13 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Launch:
-    """One run of a kernel.
+    """One launch of a kernel.
 
     Attributes:
-      kernel: its number.
-      check: whether the step ends before this launch where a check has failed (E1).
+      kernel: the number of the kernel.
+      check: whether the step ends before this launch if a check has failed (E1).
       arguments: (space, number in the space, byte offset) of each buffer.
-      grid: on a GPU, blocks in x, y and z.
+      grid: on a GPU, the blocks in x, y and z.
     """
 
     kernel: int
@@ -74,8 +74,8 @@ class Launch:
 class Plan:
     """All launches of a step, in order.
 
-    A kernel that finds an error (E1) stores the number of its message + 1 in the error word, which is zero before the
-    step.
+    If a check in a kernel fails (E1), it stores the number of its message plus 1 in the error word, which is zero
+    before the step.
     """
 
     processor: str
@@ -89,16 +89,16 @@ class Plan:
     launches: tuple[Launch, ...]
 
     def tensors(self, space: str) -> tuple[TensorType, ...]:
-        """Those of "state", "input" or "output"."""
+        """Returns the tensors of the space "state", "input" or "output"."""
         return {"state": self.states, "input": self.inputs, "output": self.outputs}[space]
 
     def message(self, word: int) -> str:
-        """What an error word says that is not zero."""
+        """Returns the message for a nonzero error word."""
         known = 1 <= word <= len(self.messages)
         return self.messages[word - 1] if known else f"a check failed, of unknown number {word - 1}"
 
     def sizes(self) -> dict[tuple[str, int], int]:
-        """The bytes of all that buffers are part of, by space and number."""
+        """Returns the sizes of all memory of the plan in bytes, by space and number."""
         sizes = {("constant", 0): self.constant_size, ("arena", 0): self.arena_size}
         for space in ("state", "input", "output"):
             sizes |= {(space, i): kind.nbytes for i, kind in enumerate(self.tensors(space))}
@@ -106,14 +106,15 @@ class Plan:
 
 
 def read_plan(data: bytes, processor: str, where: str) -> Plan:
-    """The plan that these bytes are.
+    """Parses the bytes of a plan.
 
     Args:
-      data: as `write_plan` and the compiler write them.
-      processor: what is to run it, "cpu" or "gpu".
-      where: names the plan in messages.
+      data: bytes from `write_plan` or the compiler.
+      processor: the processor that will run the plan, "cpu" or "gpu".
+      where: the name of the plan in messages.
     Raises:
-      ReproError: other bytes, a plan for something else, or one with an index, an offset or a size out of range.
+      ReproError: the bytes are not a plan, the plan is for another processor, or an index, an offset or a size is out
+        of range.
     """
     try:
         plan = _Reader(data).plan()
@@ -126,7 +127,7 @@ def read_plan(data: bytes, processor: str, where: str) -> Plan:
 
 
 def write_plan(plan: Plan) -> bytes:
-    """The bytes of a plan."""
+    """Serializes a plan."""
     is_on_device = plan.processor == "gpu"
 
     def string(text: str) -> bytes:
@@ -160,7 +161,7 @@ def write_plan(plan: Plan) -> bytes:
 
 
 class _Reader:
-    """ValueError or struct.error for bytes that are no plan."""
+    """Parses a plan; raises ValueError or struct.error for invalid bytes."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -226,7 +227,7 @@ class _Reader:
         return self._data[self._at - length : self._at].decode()
 
     def _list(self, least: int, each: Callable[[], _T]) -> tuple[_T, ...]:
-        """As many as the bytes say, which are at least `least` for each."""
+        """Parses a list with its length; `least` is the minimum size of an element in bytes."""
         (count,) = self._numbers("<I")
         if count > (len(self._data) - self._at) // least:
             raise ValueError("cut short")
@@ -240,7 +241,7 @@ def _name(names: Sequence[str], number: int, what: str) -> str:
 
 
 def check_plan(plan: Plan) -> None:
-    """ValueError where an index, an offset or a size is out of range."""
+    """Raises ValueError if an index, an offset or a size is out of range."""
     if max(plan.arena_size, plan.constant_size) > _MOST_BYTES:
         raise ValueError("an arena or constants of more than 2^48 bytes")
     for kind in (*plan.states, *plan.inputs, *plan.outputs):
@@ -260,6 +261,6 @@ def check_plan(plan: Plan) -> None:
         if plan.processor == "gpu" and min(launch.grid) < 1:
             raise ValueError(f"launch {number} has a grid without blocks")
         for space, index, offset in launch.arguments:
-            # An empty tensor starts at the end of nothing.
+            # The offset may equal the size, as for an empty tensor.
             if offset > sizes.get((space, index), -1):
                 raise ValueError(f"launch {number} reads at {space} {index}, byte {offset}, which does not exist")
