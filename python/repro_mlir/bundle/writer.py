@@ -42,7 +42,7 @@ Steps = Sequence[Sequence[np.ndarray]]
 
 
 def expect(program: Program, steps: Steps, target: str = "cpu") -> Expected:
-    """Runs the steps on the CPU; returns hashes of each step's outputs, and of the state after the first and last step."""
+    """Runs the steps on the CPU; returns hashes of all outputs, and of the state after the first and the last step."""
     executable = compile(program, target)
     state: dict[str, Any] = dict(program.initial_state())
     states: dict[int, str] = {}

@@ -45,18 +45,18 @@ _SIGNATURE = shapes.record({"key": shapes.hexadecimal(64), "ed25519": shapes.hex
 
 
 def is_bundle(path: str | Path) -> bool:
-    """Whether the file is a zip with a manifest of ours; False too if it cannot be read."""
+    """Returns whether the file is a zip with a bundle's manifest; also False if the file cannot be read."""
     return MANIFEST in member_names(path)
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What a run must give, from the machine that made the bundle.
+    """The expected results of a run, computed on the machine that wrote the bundle.
 
     Attributes:
-      state: the hash of the state (H3) after so many steps.
-      tensors: the hash of each state tensor (H1) after so many steps, in the order of the program.
-      outputs: the hash of each output (H1) by name, of each step in turn.
+      state: the hash of the state (H3), by number of steps.
+      tensors: the hashes of the state tensors (H1) in the order of the program, by number of steps.
+      outputs: for each output by name, its hashes (H1) in the successive steps.
     """
 
     state: dict[int, str]
@@ -70,13 +70,13 @@ class Bundle(ConstantAttributes):
     Attributes:
       path: the file.
       program: the identity of the program (H2).
-      compiler: the version of the compiler that made the code.
-      state, inputs, outputs: as of `Program`.
-      num_hyper_parameters: how many of the inputs come from an optimizer.
-      architectures: for which GPUs there is code, such as "sm_90".
-      steps: for how many steps inputs are recorded.
-      expected: what these steps give, or None.
-      initial_state_hash: of the state before the first step (H3).
+      compiler: the version of the compiler that produced the code.
+      state, inputs, outputs: see `Program`.
+      num_hyper_parameters: the number of inputs that come from an optimizer.
+      architectures: the GPU architectures with code in the bundle, such as "sm_90".
+      steps: the number of steps with recorded inputs.
+      expected: the expected results of these steps, or None.
+      initial_state_hash: the hash of the state before the first step (H3).
     """
 
     path: Path
@@ -91,10 +91,10 @@ class Bundle(ConstantAttributes):
     expected: Expected | None
 
     def __init__(self, path: str | Path) -> None:
-        """Opens a bundle and checks every member against its checksum.
+        """Opens a bundle and checks every member against its digest.
 
         Raises:
-          ReproError: no bundle, one of another format or numerics, or a damaged one.
+          ReproError: the file is not a bundle, is damaged, or has an unsupported format or numerics.
         """
         self.path = Path(path)
         self._data = read_archive(path, is_member_name, "a bundle of repro-mlir")
@@ -122,6 +122,7 @@ class Bundle(ConstantAttributes):
 
     @property
     def architectures(self) -> list[str]:
+        """The GPU architectures with code in the bundle."""
         return list(self._manifest["targets"])
 
     def _check_members(self, manifest: Mapping[str, Any]) -> None:
@@ -146,7 +147,7 @@ class Bundle(ConstantAttributes):
 
     @cached_property
     def signature(self) -> tuple[bytes, bytes] | None:
-        """Public key and signature (ed25519) of `signed_bytes`, if the bundle has one; not checked here."""
+        """The public key and the signature (ed25519) of `signed_bytes`, not verified; None without a signature."""
         if SIGNATURE not in self._data:
             return None
         where = f"{self.path}: {SIGNATURE}"
@@ -155,7 +156,7 @@ class Bundle(ConstantAttributes):
         return bytes.fromhex(value["key"]), bytes.fromhex(value["ed25519"])
 
     def signed_bytes(self) -> bytes:
-        """What a signature is of: the manifest, which has the digest of every other member."""
+        """Returns the signed message, which covers the manifest and, by its digests, every other member."""
         return signed_bytes(self._data[MANIFEST])
 
     @property
@@ -164,19 +165,19 @@ class Bundle(ConstantAttributes):
         return self._manifest["format"] != FORMAT
 
     def module(self) -> bytes:
-        """The canonical module as the bundle has it: stored (docs/identity.md), or `has_text`."""
+        """Returns the canonical module in the stored format (docs/identity.md), or as text if `has_text`."""
         return self._data[PROGRAMS[self._manifest["format"]]]
 
     def member_sizes(self) -> dict[str, int]:
-        """Bytes of each member, not compressed."""
+        """Returns the uncompressed size of each member in bytes."""
         return {name: len(data) for name, data in self._data.items()}
 
     def has_cubin(self, architecture: str) -> bool:
-        """Whether there is machine code for one of `architectures`, beside PTX."""
+        """Returns whether the bundle has a cubin, in addition to PTX, for one of `architectures`."""
         return self._manifest["targets"][architecture]["cubin"] is not None
 
     def code(self, architecture: str) -> TargetCode:
-        """The code for one of `architectures`. ReproError where it does not fit the bundle."""
+        """Returns the code for one of `architectures`. ReproError if the code does not fit the bundle's program."""
         where = f"{self.path}: {architecture}"
         target = self._manifest["targets"][architecture]
         members = {key: self._data[name] for key, name in target.items() if name is not None}
@@ -196,7 +197,7 @@ class Bundle(ConstantAttributes):
         return plan
 
     def initial_state(self) -> list[np.ndarray]:
-        """New arrays with the state before the first step. ReproError where it is not the state that was bundled."""
+        """Returns new arrays with the state before the first step. ReproError if the stored state is damaged."""
         try:
             entries = [entry["initial"] for entry in self._manifest["state"]]
             stored = [kind for kind, entry in zip(self.state, entries, strict=True) if entry["from"] == "file"]
@@ -214,12 +215,12 @@ class Bundle(ConstantAttributes):
         return read_tensors(kinds, self._data[INPUTS], f"{self.path}: {INPUTS}") if self.steps and kinds else ()
 
     def recorded_inputs(self, step: int) -> list[np.ndarray]:
-        """The inputs of step 0, 1, ... ReproError where none are recorded."""
+        """Returns the recorded inputs of a step, counted from 0. ReproError if the step has none."""
         if self.inputs and not step < self.steps:
             raise ReproError(f"{self.path} has the inputs of {self.steps} steps, expected those of {step + 1}")
         return [array[step] for array in self._recorded]
 
 
 def signed_bytes(manifest: bytes) -> bytes:
-    """The bytes that a signature of a bundle is of, from its manifest.json."""
+    """Returns the signed message of a bundle, computed from its manifest.json."""
     return _SIGNED_MAGIC + blake3_of(manifest)

@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Which devices are known to add as the class of their code does (M3): certificates, each a file (docs/gpu.md).
+"""Certificates that a device's matrix instructions have the results of a class (M3), one file each (docs/gpu.md).
 
-Matrix instructions on floats run on no other device: what they add is told by no manual.
+Matrix instructions on floats run only on certified devices, as no manual specifies how they add.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from repro_mlir.bundle.runner.device import Device
 from repro_mlir.bundle.runner.manifest import parse_json
 
 TENSOR_CORES = "+tensor-cores"
-"""Behind an architecture: code with matrix instructions on floats."""
+"""The suffix of an architecture for code with matrix instructions on floats."""
 
 VARIABLE = "REPRO_CERTIFICATES"
-"""The environment variable that names the folder of certificates."""
+"""The environment variable with the path of the folder of certificates."""
 
 FORMAT = 2
 
 LEAST_RESULTS = 1 << 20
-"""Results of an instruction that a certificate must have compared."""
+"""The minimum number of compared results per instruction of a certificate."""
 
 _MATRIX = re.compile(r"\b(?:mma|wmma|wgmma|tcgen05)\b[\w.:]*")
-"""Of an opcode with blanks or comments inside only what is before them, which no certificate knows."""
+"""Matches opcodes. If an opcode contains blanks or comments, the match ends there, and no certificate has it."""
 _FLOAT8 = re.compile(r"\.e[45]m[32]\b")
 _EXACT = tuple(f".s32.{left}8.{right}8.s32" for left in "su" for right in "su")
-"""Products of bytes, whose sums are exact on every device."""
+"""Suffixes of products of bytes, whose sums are exact on every device."""
 _LARGEST = 1 << 16
 _MOST = (1 << 53) - 1
 
 IMAGES = "cubin", "PTX"
-"""The forms of code that a device loads."""
+"""The types of images that a device loads."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class Unit:
     """(M3) A class of matrix units.
 
     Attributes:
-      terms, fraction: how it adds products of f16 and bf16 to an f32.
-      float8: the class of its `mma.sync` of f8; None where none is known.
+      terms, fraction: the parameters of the addition of f16 and bf16 products to an f32.
+      float8: the class for `mma.sync` of f8; None if it is unknown.
     """
 
     name: str
@@ -71,18 +71,18 @@ UNITS = {
     "sm_100": Unit("blackwell", 16, 25, "blackwell_mma"),
     "sm_120": Unit("blackwell", 16, 25),
 }
-"""For which class the code of an architecture is."""
+"""The class of the code for each architecture."""
 
 
 @dataclass(frozen=True)
 class Instruction:
-    """What was compared of one instruction.
+    """The comparison of one instruction's results.
 
     Attributes:
-      images: "cubin" and "PTX", as far as they were run.
-      results: how many were compared, of each image.
-      vectors: BLAKE3 of the operands.
-      outcome: BLAKE3 of the results, NaNs being canonical (V4).
+      images: the images that ran, of "cubin" and "PTX".
+      results: the number of compared results per image.
+      vectors: the BLAKE3 digest of the operands.
+      outcome: the BLAKE3 digest of the results, with canonical NaNs (V4).
     """
 
     opcode: str
@@ -94,12 +94,13 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Certificate:
-    """A device whose matrix instructions gave the bits of a class.
+    """The certificate of a device whose matrix instructions returned the bits of a class.
 
     Attributes:
-      device: the name of the model.
-      driver: as `Driver.identity` has it.
+      device: the name of the GPU model.
+      driver: the driver's identity, see `Driver.identity`.
       unit: the class.
+      instructions: the compared instructions.
     """
 
     device: str
@@ -108,7 +109,7 @@ class Certificate:
     instructions: tuple[Instruction, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """The contents of its file."""
+        """Returns the contents of the certificate's file."""
         return {"format": FORMAT, **asdict(self)}
 
 
@@ -141,12 +142,12 @@ _SHAPE = shapes.record(
 
 
 def without_tensor_cores(architecture: str) -> str:
-    """The architecture itself, such as "sm_90"."""
+    """Returns the architecture without TENSOR_CORES, such as "sm_90"."""
     return architecture.removesuffix(TENSOR_CORES)
 
 
 def unit_of(architecture: str) -> Unit:
-    """The class that code for an architecture, with TENSOR_CORES or not, is for. ReproError: none is known."""
+    """Returns the class of code for an architecture, with or without TENSOR_CORES. ReproError if it is unknown."""
     name = without_tensor_cores(architecture)
     if name not in UNITS:
         raise ReproError(f"no class of matrix units is known for {name}")
@@ -154,7 +155,7 @@ def unit_of(architecture: str) -> Unit:
 
 
 def directory() -> Path:
-    """The folder of certificates: REPRO_CERTIFICATES, else one in the user's data directory."""
+    """Returns the folder of certificates: REPRO_CERTIFICATES, or by default a folder in the user's data directory."""
     if path := os.environ.get(VARIABLE):
         return Path(path)
     base = os.environ.get("XDG_DATA_HOME")
@@ -165,12 +166,12 @@ def directory() -> Path:
 
 
 def path_of(device: Device) -> Path:
-    """The file of the certificate for such a device with such a driver."""
+    """Returns the path of the certificate for this model of device with this driver."""
     return directory() / (re.sub(r"[^A-Za-z0-9.]+", "-", f"{device.name} {device.driver.identity()}") + ".json")
 
 
 def read_certificate(path: str | Path) -> Certificate:
-    """A certificate from its file. ReproError for a file that is none."""
+    """Reads a certificate. ReproError for any other file."""
     value = parse_json(read_regular(path, _LARGEST, follow=True), str(path))
     _SHAPE(value, str(path))
     if value["format"] != FORMAT:
@@ -183,7 +184,7 @@ def read_certificate(path: str | Path) -> Certificate:
 
 
 def write_certificate(certificate: Certificate, path: str | Path) -> None:
-    """Writes the file of a certificate, and its folder. ReproError where that cannot be."""
+    """Writes a certificate, and creates its folder. ReproError if the file cannot be written."""
     try:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -192,7 +193,7 @@ def write_certificate(certificate: Certificate, path: str | Path) -> None:
 
 
 def withdraw_certificate(device: Device) -> None:
-    """Removes the certificate for such a device with such a driver. ReproError where that cannot be."""
+    """Removes the certificate for this model of device with this driver. ReproError if it cannot be removed."""
     path = path_of(device)
     try:
         path.unlink(missing_ok=True)
@@ -201,10 +202,10 @@ def withdraw_certificate(device: Device) -> None:
 
 
 def certificate_for(device: Device, architecture: str) -> Certificate:
-    """The certificate by which a device runs code with tensor cores for an architecture.
+    """Returns the certificate that allows a device to run code with tensor cores for an architecture.
 
     Raises:
-      ReproError: there is none, or the device adds in another class than the code is for.
+      ReproError: there is no certificate, or the device's class differs from that of the code.
     """
     path, wanted = path_of(device), f"{device.name} with driver {device.driver.identity()}"
     if not path.is_file():
@@ -227,15 +228,16 @@ def certificate_for(device: Device, architecture: str) -> Certificate:
 
 
 def matrix_instructions(ptx: bytes) -> set[str]:
-    """The opcodes in a PTX module that multiply matrices of floats, comments counting as code."""
+    """Returns the opcodes in a PTX module that multiply matrices of floats, including those in comments."""
     return {opcode for opcode in _MATRIX.findall(ptx.decode(errors="replace")) if not opcode.endswith(_EXACT)}
 
 
 def certified_images(device: Device, architecture: str, ptx: bytes) -> tuple[str, ...]:
-    """Which forms of code a device may load: all without matrix instructions on floats, else those that were compared.
+    """Returns the images that a device may load: those that were compared, or all if the code has no matrix
+    instructions on floats.
 
     Raises:
-      ReproError: the code has such instructions, and the device no certificate for one of them.
+      ReproError: the device has no certificate for a matrix instruction of the code.
     """
     opcodes = matrix_instructions(ptx)
     if not opcodes:
@@ -244,7 +246,7 @@ def certified_images(device: Device, architecture: str, ptx: bytes) -> tuple[str
     known = {each.opcode: each.images for each in certificate.instructions if each.results >= LEAST_RESULTS}
     if missing := sorted(opcodes - known.keys()):
         raise ReproError(f"{path_of(device)}: expected {LEAST_RESULTS:,} results of {missing[0]}")
-    # How classes add f8 does not follow from how they add f16.
+    # Checked separately, as the addition of f16 products does not determine that of f8 products.
     if certificate.unit.float8 != unit.float8 and any(map(_FLOAT8.search, opcodes)):
         raise ReproError(
             f"{device.name} adds f8 in the class {certificate.unit.float8}, the code for {architecture} in "

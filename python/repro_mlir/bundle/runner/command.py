@@ -26,14 +26,14 @@ from repro_mlir.bundle.runner.session import Session
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a bundle; returns the exit status.
 
-    Status 1 is for results that are not the expected ones; for what goes wrong see `run_command`.
+    Status 1 means that results differ from the expected ones; see `run_command` for errors.
     """
     return run_command("runner", lambda: _options(sys.argv[1:] if arguments is None else arguments), _run)
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = Parser(prog="runner", description="Trains what a bundle holds on a GPU.")
-    # `python model.rmb` runs the runner that the bundle carries.
+    # `python model.rmb` runs the runner inside the bundle, and then needs no argument with the bundle's path.
     own = sys.argv[0] if is_bundle(sys.argv[0]) else None
     if own is None:
         parser.add_argument("bundle", metavar="BUNDLE", help="a file written by repro compile --target cuda")
@@ -50,7 +50,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of `run`, but the bundle itself and --json."""
+    """Adds the options of `run`, except the bundle itself and --json."""
     parser.add_argument(
         "--steps", type=positive, metavar="N", help="steps (as many as the bundle has inputs for, at least 1)"
     )
@@ -62,7 +62,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(bundle: Bundle, options: argparse.Namespace) -> int:
-    """Runs steps of a bundle and prints what they gave; 1 where that is not what the bundle expects."""
+    """Runs steps of a bundle and prints their results; returns 1 if they are not what the bundle expects, else 0."""
     steps = options.steps or max(bundle.steps, 1)
     inputs = load_inputs(options.inputs, bundle.inputs) if options.inputs else None
     if inputs is None:
@@ -124,7 +124,7 @@ def _print(report: dict[str, Any], as_json: bool) -> None:
 
 
 def _differences(session: Session, bundle: Bundle, steps: int, hashes: dict[str, list[str]]) -> list[str] | None:
-    """What differs from the bundle's expectation; None if it expects nothing of so many steps."""
+    """Returns the differences from the results that the bundle expects; None if it has no expected results."""
     expected = bundle.expected
     if expected is None:
         return None

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""One GPU: its properties, memory, code and a stream."""
+"""A GPU: its properties, memory, loaded code and stream."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ _REJECTED = {INVALID_IMAGE, NO_BINARY_FOR_GPU, INVALID_PTX, UNSUPPORTED_PTX_VERS
 
 
 class ImageRejected(ReproError):
-    """Code that the driver does not take: for another architecture, of a newer PTX version, or damaged."""
+    """Code that the driver rejects: it is for another architecture, of a newer PTX version, or damaged."""
 
 
 class Device:
-    """A GPU with its primary context, which it shares with other libraries of this process, and a stream of its own."""
+    """A GPU with its primary context, which other libraries in this process share, and its own stream."""
 
     def __init__(self, ordinal: int = 0) -> None:
         """
         Args:
-          ordinal: which of the GPUs that the driver sees.
+          ordinal: the number of the GPU in the driver's list.
         Raises:
-          ReproError: no driver, no such GPU.
+          ReproError: there is no driver, or no such GPU.
           DriverError: a call of the driver failed.
         """
         self.driver = driver = Driver()
@@ -68,7 +68,7 @@ class Device:
         self._stream = stream
 
     def close(self) -> None:
-        """Gives the stream and the context back."""
+        """Releases the stream and the context."""
         if self._stream is not None:
             self.driver.cuStreamDestroy_v2(self._stream)
             self.driver.cuDevicePrimaryCtxRelease_v2(self._handle)
@@ -81,26 +81,26 @@ class Device:
 
     @property
     def name(self) -> str:
-        """The name of the model."""
+        """The name of the GPU model."""
         text = ctypes.create_string_buffer(256)
         self.driver.cuDeviceGetName(text, len(text), self._handle)
         return text.value.decode()
 
     @property
     def architecture(self) -> str:
-        """The architecture as the compiler names it, such as sm_90."""
+        """The architecture as the compiler names it, such as "sm_90"."""
         return f"sm_{self.capability[0]}{self.capability[1]}"
 
     @property
     def memory_bytes(self) -> int:
-        """All of its memory, in bytes."""
+        """The size of the GPU's memory in bytes."""
         size = c_size_t()
         self.driver.cuDeviceTotalMem_v2(byref(size), self._handle)
         return size.value
 
     @property
     def processors(self) -> int:
-        """How many streaming multiprocessors it has."""
+        """The number of streaming multiprocessors."""
         return self._attribute(_PROCESSORS)
 
     @property
@@ -109,7 +109,7 @@ class Device:
         return self._attribute(_CLOCK_RATE)
 
     def allocate(self, size: int) -> int:
-        """The address of `size` new bytes, aligned to 256. ReproError where there are not as many."""
+        """Allocates `size` bytes, aligned to 256, and returns their address. ReproError if memory is insufficient."""
         pointer = c_uint64()
         try:
             self.driver.cuMemAlloc_v2(byref(pointer), max(size, 1))
@@ -122,35 +122,35 @@ class Device:
         return pointer.value
 
     def free(self, pointer: int) -> None:
-        """Frees what `allocate` gave."""
+        """Frees memory from `allocate`."""
         self.driver.cuMemFree_v2(pointer)
 
     def write(self, pointer: int, array: np.ndarray) -> None:
-        """Copies a C-contiguous array to the device; it may be changed when `synchronize` has returned."""
+        """Copies a C-contiguous array to the device; the array must not change before `synchronize` returns."""
         if array.nbytes:
             self.driver.cuMemcpyHtoDAsync_v2(pointer, array.ctypes.data, array.nbytes, self._stream)
 
     def read(self, pointer: int, array: np.ndarray) -> None:
-        """Copies from the device into a C-contiguous array; its contents are there when `synchronize` has returned."""
+        """Copies from the device to a C-contiguous array; the contents are valid after `synchronize` has returned."""
         if array.nbytes:
             self.driver.cuMemcpyDtoHAsync_v2(array.ctypes.data, pointer, array.nbytes, self._stream)
 
     def copy(self, target: int, source: int, size: int) -> None:
-        """Copies on the device."""
+        """Copies `size` bytes within the device's memory."""
         if size:
             self.driver.cuMemcpyDtoDAsync_v2(target, source, size, self._stream)
 
     def clear(self, pointer: int, size: int) -> None:
-        """Writes zeros."""
+        """Fills `size` bytes with zeros."""
         if size:
             self.driver.cuMemsetD8Async(pointer, 0, size, self._stream)
 
     def synchronize_all(self) -> None:
-        """Waits for everything in this process, such as another library that fills a buffer."""
+        """Waits for all work of this process on the device, such as another library's writes to a buffer."""
         self.driver.cuCtxSynchronize()
 
     def synchronize(self) -> None:
-        """Waits until all that was asked for is done. DriverError where any of it failed."""
+        """Waits for all work on this object's stream. DriverError if any of it failed."""
         self.driver.cuStreamSynchronize(self._stream)
 
     def load(self, image: bytes, what: str) -> Code:
@@ -158,9 +158,9 @@ class Device:
 
         Args:
           image: the contents.
-          what: its name, for messages.
+          what: the name of the image in messages.
         Raises:
-          ImageRejected: the driver does not take it.
+          ImageRejected: the driver rejects the image.
         """
         log = ctypes.create_string_buffer(_LOG_BYTES)
         options = (c_int * 2)(_ERROR_LOG, _ERROR_LOG_BYTES)
@@ -189,14 +189,14 @@ class Device:
         self.driver.cuLaunchKernel(function, *grid, *block, shared, self._stream, pointers, None)
 
     def record(self, work: Callable[[], None]) -> Graph:
-        """The graph of what the function `work` asks of this device; nothing of it runs yet."""
+        """Records the work that the function `work` enqueues on this device, without running it; returns its graph."""
         driver = self.driver
         driver.cuStreamBeginCapture_v2(self._stream, _CAPTURE_THREAD_LOCAL)
         graph = c_void_p()
         try:
             work()
         except BaseException:
-            # The stream leaves its recording; that this fails too would say nothing new.
+            # Ends the stream's capture; another failure would add no information.
             with contextlib.suppress(DriverError):
                 driver.cuStreamEndCapture(self._stream, byref(graph))
             raise
@@ -204,14 +204,14 @@ class Device:
         return Graph(self, graph)
 
     def event(self) -> Any:
-        """A point in time on the device, after all that was asked for so far."""
+        """Returns an event that marks the end of all work enqueued so far."""
         event = c_void_p()
         self.driver.cuEventCreate(byref(event), 0)
         self.driver.cuEventRecord(event, self._stream)
         return event
 
     def elapsed(self, start: Any, end: Any) -> float:
-        """Seconds between two events, which it frees; waits for the second."""
+        """Waits for `end`, frees both events and returns the seconds between them."""
         milliseconds = c_float()
         self.driver.cuEventSynchronize(end)
         self.driver.cuEventElapsedTime(byref(milliseconds), start, end)
@@ -228,25 +228,25 @@ class Code:
         self._module = module
 
     def function(self, name: str, shared: int) -> Any:
-        """The kernel of that name, for `Device.launch` with at most `shared` bytes of dynamic shared memory."""
+        """Returns a kernel by name, for `Device.launch` with at most `shared` bytes of dynamic shared memory."""
         driver = self._device.driver
         function = c_void_p()
         driver.cuModuleGetFunction(byref(function), self._module, name.encode())
         if shared > _STATIC_SHARED_LIMIT:
             driver.cuFuncSetAttribute(function, _MAX_DYNAMIC_SHARED, shared)
         if driver.has("cuFuncLoad"):
-            # Else the first launch may load the code, which a recording may not permit. Drivers without this entry
-            # point have loaded it above (CUDA C++ Programming Guide 12.2, Lazy Loading).
+            # Loaded now, as a lazy load at the first launch may fail within a graph capture. Drivers without this entry
+            # point have loaded the code above (CUDA C++ Programming Guide 12.2, Lazy Loading).
             driver.cuFuncLoad(function)
         return function
 
     def unload(self) -> None:
-        """Frees the module; its functions are gone."""
+        """Frees the module, whose functions become invalid."""
         self._device.driver.cuModuleUnload(self._module)
 
 
 class Graph:
-    """Recorded work that runs by one call."""
+    """Recorded work that one call launches."""
 
     def __init__(self, device: Device, graph: Any) -> None:
         self._device = device
@@ -256,7 +256,7 @@ class Graph:
         self._executable = executable
 
     def launch(self) -> None:
-        """Starts the recorded work; it runs after what was asked for before."""
+        """Starts the recorded work, which runs after all work enqueued before."""
         self._device.driver.cuGraphLaunch(self._executable, self._device._stream)
 
     def free(self) -> None:

@@ -152,7 +152,7 @@ class Driver:
         return f"{(name.value or b'an unknown error').decode()} {code}: {(meaning.value or b'no description').decode()}"
 
     def identity(self) -> str:
-        """Returns `version` and the build of the driver, such as "13.0 580.65.06"; the build decides how PTX is compiled.
+        """Returns `version` and the build of the driver, such as "13.0 580.65.06"; the build contains the PTX compiler.
 
         Raises:
           ReproError: the build cannot be found.

@@ -23,7 +23,7 @@ from repro_mlir.base.numerics.philox import philox4x32_10
 from repro_mlir.base.numerics.tensors import TensorType, check_canonical, from_bytes
 
 _MASK = 0xFFFFFFFF
-# The number of Philox blocks, of four elements each, that are computed together; their words fit in the L2 cache.
+# The number of Philox blocks, of four elements each, that are computed together; their words fit in a core's cache.
 _BLOCKS = 1 << 14
 
 
@@ -40,7 +40,7 @@ def initial_array(kind: TensorType, description: Mapping[str, Any]) -> np.ndarra
 
 
 def centred_uniform(shape: tuple[int, ...], seed: int, site: int, scale: np.float32) -> np.ndarray:
-    """Returns (u - 0.5) * scale in f32, with u uniform by (R1) and (R2) at `site` in step 0; runs on several threads."""
+    """Returns (u - 0.5) * scale in f32, with u uniform by (R1) and (R2) at `site` in step 0; uses several threads."""
     size = int(np.prod(shape, dtype=np.int64))
     result = np.empty(-(-size // 4) * 4, np.float32)
     key = seed & _MASK, seed >> 32 & _MASK

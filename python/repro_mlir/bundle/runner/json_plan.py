@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The launch plans of bundles of format 1, which are JSON (docs/bundle.md)."""
+"""Parses the launch plans of bundles of format 1, which are JSON (docs/bundle.md)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _text(value: Any, where: str) -> None:
 
 
 def _fixed(*parts: shapes.Shape) -> shapes.Shape:
-    """An array of these parts."""
+    """Returns a check for an array with exactly these parts."""
 
     def check(value: Any, where: str) -> None:
         if not isinstance(value, list) or len(value) != len(parts):
@@ -59,20 +59,20 @@ _SHAPE = shapes.record(
 
 
 def read_json_plan(value: Any, constant_size: int, where: str) -> Plan:
-    """The plan that a parsed JSON value is.
+    """Converts a parsed JSON value to a plan.
 
     Args:
-      value: as docs/bundle.md says.
-      constant_size: bytes of the constants beside it.
-      where: names the plan in messages.
+      value: a value of the format in docs/bundle.md.
+      constant_size: the size in bytes of the target's constants, which are not in the plan.
+      where: the name of the plan in messages.
     Raises:
-      ReproError: another value, or one with an index, an offset or a size out of range.
+      ReproError: the value has another format, or an index, an offset or a size is out of range.
     """
     _SHAPE(value, f"{where}: the launch plan")
     states, inputs, outputs = (tuple(map(_tensor, value[key])) for key in ("states", "inputs", "outputs"))
     kernels = tuple(Kernel(k["name"], block=_triple(k["block"]), shared=k["shared"]) for k in value["kernels"])
     launches = tuple(
-        # Format 1 does not say which launches look at the checks.
+        # Format 1 does not record which launches depend on the checks.
         Launch(each["kernel"], False, tuple(map(_triple, each["args"])), _triple(each["grid"]))
         for each in value["launches"]
     )

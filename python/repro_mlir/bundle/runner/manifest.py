@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The manifest of a bundle: its form, and which members follow from it (docs/bundle.md)."""
+"""The manifest of a bundle: its format, and the members that it requires (docs/bundle.md)."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ FORMAT = 2
 NUMERICS = 1
 MANIFEST, STATE, INPUTS, SIGNATURE = "manifest.json", "state.safetensors", "inputs.safetensors", "signature.json"
 PROGRAMS = {1: "program.mlir", FORMAT: "program.repro"}
-"""The member with the program, of each format that is read."""
+"""The name of the member with the program, by supported format."""
 PLANS = {1: "json", FORMAT: "plan"}
-"""The suffix of the members with launch plans, likewise."""
+"""The suffix of the members with launch plans, by supported format."""
 
 _ARCHITECTURE = r"sm_[0-9]{2,3}[af]?(\+tensor-cores)?"
 _RUNNER = re.compile(r"__main__\.py|repro_mlir(/[a-z0-9_]+)+\.py")
@@ -93,12 +93,12 @@ _SHAPE = shapes.record(
 
 
 def is_member_name(name: str) -> bool:
-    """Whether a member of a bundle may be called so."""
+    """Returns whether a member of a bundle may have this name."""
     return _MEMBER.fullmatch(name) is not None
 
 
 def parse_json(data: bytes, where: str) -> Any:
-    """A JSON value; ReproError for anything else, and for an object in which a key occurs twice."""
+    """Parses a JSON value. ReproError for invalid JSON, and for an object with a duplicate key."""
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
@@ -113,18 +113,18 @@ def parse_json(data: bytes, where: str) -> Any:
 
 
 def read_manifest(data: bytes, where: str) -> dict[str, Any]:
-    """The manifest, each part of the form that docs/bundle.md gives it.
+    """Parses and checks a manifest, whose structure docs/bundle.md describes.
 
     Args:
-      data: manifest.json.
-      where: names the bundle in messages.
+      data: the bytes of manifest.json.
+      where: the name of the bundle in messages.
     Raises:
-      ReproError: another form, another format or numerics, or parts that contradict each other.
+      ReproError: the structure is wrong, format or numerics are not supported, or parts contradict each other.
     """
     place = f"{where}: {MANIFEST}"
     manifest = parse_json(data, place)
     if isinstance(manifest, dict):
-        # Before the shape: another format may have another.
+        # Checked before the structure, which another format may change.
         found = manifest.get("format"), manifest.get("numerics")
         if all(isinstance(each, int) for each in found) and (found[0] not in PROGRAMS or found[1] != NUMERICS):
             raise ReproError(
@@ -160,7 +160,7 @@ def _check_expected(manifest: Mapping[str, Any], place: str) -> None:
 
 
 def needed_members(manifest: Mapping[str, Any]) -> set[str]:
-    """The members, beside the runner, that a bundle with this manifest must have, and it may have no others."""
+    """Returns the members that a bundle with this manifest must have; only the runner's members may be added."""
     needed = {PROGRAMS[manifest["format"]]}
     for target in manifest["targets"].values():
         needed |= {name for name in target.values() if name is not None}
@@ -172,5 +172,5 @@ def needed_members(manifest: Mapping[str, Any]) -> set[str]:
 
 
 def is_runner_member(name: str) -> bool:
-    """Whether a member is code of the runner that travels in the bundle."""
+    """Returns whether a member is code of the runner inside the bundle."""
     return _RUNNER.fullmatch(name) is not None

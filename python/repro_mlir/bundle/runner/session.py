@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A bundle on a GPU: state that stays there, and steps."""
+"""Runs the steps of a bundle on a GPU, which keeps the state."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from repro_mlir.bundle.runner.driver import DriverError
 from repro_mlir.bundle.runner.execution import Execution, choose_runnable
 
 _ALIGNMENT = 16
-"""Bytes: kernels access vectors of so many at once."""
+"""The size in bytes of the largest vectors that kernels access."""
 
 
 class Session(ConstantAttributes):
-    """Trains or runs what a bundle holds; every step is one launch of a CUDA graph.
+    """Trains or runs the program of a bundle; every step is one launch of a CUDA graph.
 
         session = Session("model.rmb")
         outputs = session.step(*session.bundle.recorded_inputs(0))
@@ -39,9 +39,9 @@ class Session(ConstantAttributes):
     Attributes:
       bundle: the bundle.
       device: the GPU.
-      architecture: whose code runs.
-      image: "cubin" or "PTX", what the driver took.
-      steps: how many steps have run.
+      architecture: the architecture of the code that runs.
+      image: the loaded image, "cubin" or "PTX".
+      steps: the number of steps that have run.
     """
 
     bundle: Bundle
@@ -64,14 +64,15 @@ class Session(ConstantAttributes):
         Args:
           bundle: the bundle, or its path.
           device: the GPU, or its number.
-          state, inputs, outputs: arrays on that GPU (with __cuda_array_interface__ or DLPack) by name that are to be
-            used in place: a state is trained where it is, from the value it has; an input is read and an output is
-            written there in every step. They must stay alive and where they are. Buffers without one are the session's.
-            Their addresses are multiples of 16, and only inputs may share memory with each other.
-          use_cubin: whether to try machine code before PTX; the bits are the same.
-          architecture: whose code to run; by default the best for the GPU, with tensor cores if it is certified.
+          state, inputs, outputs: arrays on that GPU (with __cuda_array_interface__ or DLPack) by name, to be used in
+            place: every step updates a state, reads an input and writes an output there; a state keeps its present
+            value. The arrays must stay alive and not move. The session allocates the other buffers. Addresses must be
+            multiples of 16, and only inputs may share memory with each other.
+          use_cubin: whether to try the cubin before the PTX; the bits are the same.
+          architecture: the architecture of the code to run; by default the best one for the GPU, with tensor cores if
+            they are certified.
         Raises:
-          ReproError: what cannot be read, loaded or allocated, or an array that does not fit.
+          ReproError: the bundle cannot be read or loaded, memory cannot be allocated, or an array does not fit.
         """
         self.bundle = bundle if isinstance(bundle, Bundle) else Bundle(bundle)
         self.device = device if isinstance(device, Device) else Device(device)
@@ -93,28 +94,28 @@ class Session(ConstantAttributes):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        # After some errors every call fails: the first error is the one to tell.
+        # After some errors every call of the driver fails; the first error is the one to report.
         with contextlib.suppress(*([DriverError] if kind else [])):
             self.close()
 
     def close(self) -> None:
-        """Frees everything on the GPU that is the session's; what needs it is an error from then on."""
+        """Frees everything that the session has allocated on the GPU; later uses raise ReproError."""
         self._execution.close()
         if self._owns_device:
             self.device.close()
 
     @property
     def steps(self) -> int:
-        """How many steps the state has seen."""
+        """The number of steps that have run since the last `reset`."""
         return self._steps
 
     @property
     def allocated(self) -> int:
-        """Bytes of device memory that the session has allocated."""
+        """The size in bytes of the device memory that the session has allocated."""
         return self._execution.allocated
 
     def reset(self) -> None:
-        """Sets the states that are the session's to those of the bundle, and `steps` to 0."""
+        """Sets the session's own states to the bundle's initial values, and `steps` to 0."""
         if all(("state", i) in self._bound for i in range(len(self.bundle.state))):
             self.device.synchronize_all()
         else:
@@ -128,7 +129,7 @@ class Session(ConstantAttributes):
         self._steps = 0
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Copies arrays on the CPU into the states of these names. ReproError for one that does not fit."""
+        """Copies arrays from the CPU to the states with these names. ReproError for an array that does not fit."""
         numbers = {kind.name: i for i, kind in enumerate(self.bundle.state)}
         for name, value in state.items():
             if name not in numbers:
@@ -136,22 +137,22 @@ class Session(ConstantAttributes):
             kind = self.bundle.state[numbers[name]]
             array = np.ascontiguousarray(as_array(value, kind, "state"))
             self._execution.write("state", numbers[name], array)
-            # The copy may be of a temporary array.
+            # The asynchronous copy may read from a temporary array, which must live until its end.
             self.device.synchronize()
 
     def state(self) -> dict[str, np.ndarray]:
-        """Copies of the states, by name."""
+        """Returns copies of the states, by name."""
         return {
             kind.name: self._execution.read("state", i).view(kind.dtype) for i, kind in enumerate(self.bundle.state)
         }
 
     def on_device(self, space: str = "state") -> dict[str, DeviceArray]:
-        """The states, inputs or outputs by name where they are on the GPU, without a copy.
+        """Returns the states, inputs or outputs in GPU memory by name, without a copy.
 
-        They are for torch.as_tensor(..., device="cuda"), cupy.asarray and the like, until the session is closed; the
-        next step changes them.
+        They can be passed to torch.as_tensor(..., device="cuda"), cupy.asarray and similar functions until the session
+        is closed; the next step changes them.
         """
-        # The plan does not know which integers are unsigned.
+        # The types are from the bundle, as the plan does not record which integers are unsigned.
         kinds = {"state": self.bundle.state, "input": self.bundle.inputs, "output": self.bundle.outputs}
         if space not in kinds:
             raise ReproError(f"expected {' or '.join(kinds)}, got {space!r}")
@@ -162,15 +163,15 @@ class Session(ConstantAttributes):
         }
 
     def step(self, *inputs: Any) -> dict[str, np.ndarray]:
-        """One step.
+        """Runs one step.
 
         Args:
-          inputs: an array for each input that is not bound, hyper-parameters first: on the CPU as for `Executable`, or
-            on this GPU.
+          inputs: an array for each input without a bound array, hyper-parameters first: on the CPU as for `Executable`,
+            or on this GPU.
         Returns:
           copies of the outputs, by name.
         Raises:
-          ReproError: a wrong number of inputs, or one that does not fit.
+          ReproError: a wrong number of inputs, or an input that does not fit.
           StepFailed: a check of the program failed; the state is unchanged.
         """
         free = [i for i in range(len(self.bundle.inputs)) if ("input", i) not in self._bound]
@@ -178,9 +179,9 @@ class Session(ConstantAttributes):
             wanted = ", ".join(str(self.bundle.inputs[i]) for i in free)
             raise ReproError(f"expected {len(free)} inputs ({wanted}), got {len(inputs)}")
         if self._bound:
-            # Whoever fills a buffer may use another stream.
+            # Another library may fill a bound array on another stream.
             self.device.synchronize_all()
-        # Held until the step is done: the copies to the device are asynchronous.
+        # The arrays are kept alive until the end of the step, as copies to the device are asynchronous.
         kept = [self._send(i, value) for i, value in zip(free, inputs, strict=True)]
         self._execution.start()
         self._execution.finish()
@@ -192,8 +193,8 @@ class Session(ConstantAttributes):
         }
 
     def replay(self, steps: int) -> float:
-        """Runs steps on the inputs that are there, without a look at their outputs or checks; returns seconds per step
-        by the clock of the GPU. For measurements. ReproError for fewer than one."""
+        """Measures steps: runs them on the present inputs, without reading outputs or checks in between, and returns the
+        seconds per step by the GPU's clock. ReproError for fewer than one step."""
         if steps < 1:
             raise ReproError(f"expected at least one step to measure, got {steps}")
         self._execution.start()
@@ -217,12 +218,12 @@ class Session(ConstantAttributes):
         return array
 
     def state_hash(self) -> str:
-        """The hash of the present state (H3), in hexadecimal."""
+        """Returns the hash of the present state (H3), in hexadecimal."""
         return combine_digests(self.tensor_digests())
 
     def tensor_digests(self) -> list[bytes]:
-        """The hash of each state tensor (H1), in the order of the program."""
-        # One after the other, so that no second copy of the whole state lies in the memory of the CPU.
+        """Returns the hash of each state tensor (H1), in the order of the program."""
+        # Reads one tensor at a time, so that the CPU's memory never contains a copy of the whole state.
         return [
             tensor_digest(self._execution.read("state", i), kind.element) for i, kind in enumerate(self.bundle.state)
         ]
@@ -249,7 +250,7 @@ def _bind(
 
 
 def _check_disjoint(bound: Mapping[tuple[str, int], int], kinds: Mapping[str, Sequence[TensorType]]) -> None:
-    """ReproError for arrays that share memory, one of which a step writes: what it reads is cached."""
+    """Raises ReproError if arrays share memory and a step writes to one of them, as kernels cache what they read."""
     keys = list(bound)
     overlap = find_overlap((bound[space, i], kinds[space][i].nbytes, space != "input") for space, i in keys)
     if overlap is not None:

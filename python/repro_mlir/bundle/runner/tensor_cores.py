@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Runs matrix instructions on a GPU and compares every result with what the class of the GPU gives (M3)."""
+"""Runs matrix instructions on a GPU and compares every result with that of the GPU's class (M3)."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from repro_mlir.bundle.runner.execution import Execution, TargetCode
 
 @dataclass(frozen=True)
 class Vectors:
-    """Operands of products of matrices, as codes.
+    """Operands of matrix products, as integers with the bits of the floats.
 
     Attributes:
-      x: rows, of shape [products, rows, K].
-      y: columns, of shape [products, columns, K].
-      c: to which a product is added, codes of f32 or f16 of shape [products, rows, columns].
-      kinds: the name of the kind of each product.
+      x: the rows, of shape [products, rows, K].
+      y: the columns, of shape [products, columns, K].
+      c: the addends of the products, f32 or f16, of shape [products, rows, columns].
+      kinds: for each product, the name of the type of test data.
     """
 
     x: np.ndarray
@@ -36,12 +36,13 @@ class Vectors:
 
 @dataclass(frozen=True)
 class Case:
-    """An instruction.
+    """A test of one matrix instruction.
 
     Attributes:
-      opcode: in PTX.
-      code: of a program of x, y and c, each of whose results is one instruction.
-      expected: codes of the results, of the shape of c.
+      opcode: the opcode in PTX.
+      code: the code of a program with the inputs x, y and c that computes each result by one instruction.
+      vectors: the operands.
+      expected: the bits of the expected results, of the shape of c.
     """
 
     opcode: str
@@ -53,24 +54,24 @@ class Case:
 def compare_tensor_cores(
     device: Device, unit: Unit, cases: Iterable[Case], compared: Callable[[str], None] = lambda opcode: None
 ) -> tuple[Certificate, list[str]]:
-    """What of a GPU is known afterwards.
+    """Runs the cases on a GPU and compares their results.
 
     Args:
-      unit: the class that the results are expected to have.
-      cases: the instructions, of as many results as a certificate needs.
-      compared: is told each opcode.
+      unit: the class whose results are expected.
+      cases: the instructions, each with at least the number of results that a certificate requires.
+      compared: a function that is called with each opcode after its comparison.
     Returns:
-      A certificate of the instructions whose results are all equal; and of each other one a line: that the driver takes
-      no code of it, or how many results differ, of which kind, and the first in hexadecimal.
+      A certificate for the instructions whose results are all equal, and a line for each other instruction: the driver
+      accepts no code for it, or the number and kinds of the differing results and the first of them in hexadecimal.
     Raises:
-      ReproError: the code cannot be run, or no certificate can say which driver it is of.
+      ReproError: the code cannot run, or the driver's identity for the certificate cannot be found.
     """
     driver = device.driver.identity()
     instructions, differing = [], []
     for case in cases:
         vectors = case.vectors
         images, differences, rejected = [], [], ""
-        # What the driver assembles may be other machine code.
+        # Both images are compared, as the driver may assemble other machine code from the PTX than the cubin has.
         for image in IMAGES:
             try:
                 got, ran = _run(device, case.code, vectors, image == "cubin")
@@ -93,7 +94,7 @@ def compare_tensor_cores(
 
 
 def _run(device: Device, code: TargetCode, vectors: Vectors, use_cubin: bool) -> tuple[np.ndarray, str]:
-    """The codes of the results, and which image ran."""
+    """Returns the bits of the results, and the image that ran."""
     with Execution(device, code, use_cubin=use_cubin, certifying=True) as execution:
         for i, array in enumerate((vectors.x, vectors.y, vectors.c)):
             execution.write("input", i, array)
