@@ -106,7 +106,7 @@ class ReplicatedState(AgreedState):
 
     def hash(self) -> bytes:
         if self._hash is None or not all(bool((array == copy).all()) for array, copy in self._pairs):
-            # The user has written to the arrays, or there is no hash yet.
+            # The user has written to the arrays, or there is no valid hash.
             self._executable.arguments.kept_states(self._state)
             for array, copy in self._pairs:
                 np.copyto(copy, array)

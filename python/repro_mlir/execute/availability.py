@@ -79,7 +79,7 @@ def _described(name: str, device: Device | ReproError) -> tuple[str, str, str]:
 
 def _on_gpu(variant: str, device: Device | ReproError) -> tuple[str, str]:
     if isinstance(device, ReproError):
-        # The loader's message about a missing driver follows the colon.
+        # Leaves out the loader's message about a missing driver, which follows the colon.
         return COMPILED, str(device).partition(": ")[0]
     names = [variant] if variant else [each.removeprefix("cuda:") for each in targets() if each.startswith("cuda:")]
     try:

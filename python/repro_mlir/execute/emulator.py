@@ -212,7 +212,7 @@ class Module:
           shared_bytes: the size of the dynamic shared memory.
           parameters: the parameter block; for a kernel of 8-byte pointers, the concatenated pointers.
           memory: the buffers that the kernel may access, in addition to variables of the module.
-          order: "lockstep" runs the threads of a warp together until they diverge. "ascending", "descending" or a
+          order: "lockstep" runs the threads of a warp together while they agree. "ascending", "descending" or a
             number (the seed of a shuffle) runs the threads one by one up to each barrier, and the blocks one by one.
             With a list, each order runs on the same contents of `memory`, and all must produce the same contents.
           checked: whether to detect data races and reads of uninitialized shared memory.

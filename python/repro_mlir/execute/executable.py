@@ -62,8 +62,7 @@ func.func @main(%x: tensor<1xf32>) -> tensor<1xf32> attributes {repro.num_state 
 
 @functools.cache
 def check_runs(target: str) -> None:
-    """Raises ReproError unless this machine runs code for `target`; tries a tiny program before a model's slow capture.
-    """
+    """Raises ReproError unless this machine runs code for `target`; called before the slow capture of a model."""
     check_target(target)
     if target not in ("cpu", "reference"):
         compile(read_signature(import_program(_SMALL)), target, 1)

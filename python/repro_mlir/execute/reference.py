@@ -27,6 +27,7 @@ class ReferenceBackend:
         self._to_bits = float_environment()(to_bits)
 
     def run(self, states: Sequence[np.ndarray], inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+        """See `Backend.run`."""
         results = self._interpreter.run(*states, *inputs)
         targets = (*states, *outputs)
         for i, (target, value) in enumerate(zip(targets, results, strict=True)):

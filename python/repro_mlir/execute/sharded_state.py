@@ -144,8 +144,7 @@ class ShardedState(AgreedState):
         return frozenset() if self._is_whole else frozenset(kinds[i].name for i in self._foreign)
 
     def _assign_memory(self) -> dict[int, np.ndarray]:
-        """Assigns buffers to the values that a step computes or receives: new states and outputs get their final ones.
-        """
+        """Assigns buffers to values that a step computes or receives; new states and outputs get their final ones."""
         plan = self._update.plan
         count = len(plan.program.state) + len(plan.program.inputs)
         wanted = [*((plan.results[i], self._copies[i]) for i in self._own)]

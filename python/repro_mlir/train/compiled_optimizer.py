@@ -51,8 +51,8 @@ def compile_optimizer(
         step()
 
     Such a loop has the bits of `Trainer(model, loss_fn, optimizer)` with any optimizer. `torch.compile` of
-    `optimizer.step` itself also gives a program, but of Dynamo's trace, which for Adam and other optimizers rounds at
-    other positions than the optimizer does in eager mode.
+    `optimizer.step` itself also produces a program, but from Dynamo's trace, which for Adam and other optimizers rounds
+    at other positions than the optimizer does in eager mode.
 
     A call reads the gradients of the parameters; parameters without a gradient do not change. Other changes of the
     optimizer between two calls (learning rates, parameter groups, its state) take effect as with `Trainer`.

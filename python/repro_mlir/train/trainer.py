@@ -809,7 +809,7 @@ class Trainer(ConstantAttributes):
             former = self._begun, self._step, self._broken
             divided = self._step is not None and self._step.is_divided
             # Buffers that are in no state_dict keep their newest values. A lost state is replaced, so its error is
-            # suppressed, unless other ranks take part.
+            # suppressed, unless the state is divided among ranks, which must continue together.
             with nullcontext() if divided else suppress(ReproError):
                 self.bring_back()
             try:

@@ -193,8 +193,8 @@ class Session(ConstantAttributes):
         }
 
     def replay(self, steps: int) -> float:
-        """Measures steps: runs them on the present inputs, without reading outputs or checks in between, and returns the
-        seconds per step by the GPU's clock. ReproError for fewer than one step."""
+        """Measures steps: runs them on the present inputs, without reading outputs or checks in between, and returns
+        the seconds per step by the GPU's clock. ReproError for fewer than one step."""
         if steps < 1:
             raise ReproError(f"expected at least one step to measure, got {steps}")
         self._execution.start()
