@@ -220,7 +220,7 @@ class KeptMicrobatches:
         arrays = [as_array(value, kind, "input") for value, kind in zip(inputs, program.inputs, strict=True)]
         shared = [array for i, array in enumerate(arrays) if i not in program.cut]
         if self._kept.ahead:
-            # Microbatches read the arrays.
+            # Microbatches read the arrays, so these must be up to date.
             self._kept.fetch()
         leaves = range(program.microbatches.leaves)
         self._committed = {}
