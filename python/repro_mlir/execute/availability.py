@@ -33,7 +33,7 @@ class Target:
 
     Attributes:
       name: the name, such as "cpu:x86-64-v3".
-      description: the hardware or interpreter behind the name.
+      description: the hardware or interpreter that runs the code.
       execution: "native", "emulated" or "compile only"; the last is code that this machine compiles but cannot execute.
       detail: what executes the code, or why nothing does.
     """
