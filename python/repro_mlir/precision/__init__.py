@@ -15,10 +15,11 @@ from repro_mlir.base.lazy_imports import load_on_first_use
 if TYPE_CHECKING:
     from repro_mlir.precision.apply import apply_precision
     from repro_mlir.precision.formats import Format, Hadamard, Rounding, Scale, blocks
-    from repro_mlir.precision.named import NAMED_RECIPES, by_blocks, named_recipe, nvfp4, qat
+    from repro_mlir.precision.named import NAMED_RECIPES, named_recipe, nvfp4
     from repro_mlir.precision.recipe import BlockAccumulator, Recipe, RolePrecision, Rule
     from repro_mlir.precision.recipe_json import recipe_from_json, recipe_of, recipe_to_json
     from repro_mlir.precision.summary import ContractionPrecision, PrecisionSummary, precision_summary
+    from repro_mlir.precision.variants import by_blocks, qat
 
 _HOMES = {
     "BlockAccumulator": "recipe",
@@ -34,11 +35,11 @@ _HOMES = {
     "Scale": "formats",
     "apply_precision": "apply",
     "blocks": "formats",
-    "by_blocks": "named",
+    "by_blocks": "variants",
     "named_recipe": "named",
     "nvfp4": "named",
     "precision_summary": "summary",
-    "qat": "named",
+    "qat": "variants",
     "recipe_from_json": "recipe_json",
     "recipe_of": "recipe_json",
     "recipe_to_json": "recipe_json",

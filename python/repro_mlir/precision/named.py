@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.field_checks import check_among
@@ -69,17 +68,8 @@ def _float8(name: str, tile: str, rule: str = "float8") -> Recipe:
     return _recipe(name, forward, forward, gradient)
 
 
-def qat(base: Recipe | str | Mapping[str, Any]) -> Recipe:
-    """Returns the recipe for quantization-aware training, which keeps only the forward pass of `base`. Gradients are
-    computed at the quantized values, as if quantization were the identity (straight-through).
-
-    Args:
-      base: as for `recipe_of`. If it has contractions in blocks (Q4), the forward pass multiplies codes, and gradients
-        read the values of these codes in f32.
-    Raises:
-      ReproError: not a recipe, or one that changes nothing in the forward pass.
-    """
-    base = _recipe_of(base)
+def quantized_in_training(base: Recipe) -> Recipe:
+    """`qat` of a recipe."""
     if not any(role in each.roles for each in (base, *base.rules) for role in _FORWARD):
         raise ReproError(f"the recipe {base.name} changes nothing in the forward pass")
     roles = {role: precision for role, precision in base.roles.items() if role in _FORWARD}
@@ -93,21 +83,10 @@ def qat(base: Recipe | str | Mapping[str, Any]) -> Recipe:
     return Recipe(f"qat_{base.name}", roles, tuple(rules))
 
 
-def by_blocks(
-    base: Recipe | str | Mapping[str, Any], accumulator: str | BlockAccumulator = "blocks", name: str | None = None
+def multiplied_by_blocks(
+    base: Recipe, accumulator: str | BlockAccumulator = "blocks", name: str | None = None
 ) -> Recipe:
-    """(Q4), (M5) Returns a recipe whose contractions multiply codes if both operands are in blocks.
-
-    Args:
-      base: as for `recipe_of`; all its operands are in blocks.
-      accumulator: `blocks`, exact dot products of blocks that are added with one rounding, or `blocks_split`, with two;
-        `blackwell_mx`, `blackwell_mxf4` or `blackwell_nvfp4`, whose scales are factors of the products; or a
-        `BlockAccumulator`.
-      name: the recipe's name; by default such as `blocks_mxfp8`, for a `BlockAccumulator` such as `split_ada_mxfp8`.
-    Raises:
-      ReproError: not a recipe, or an unknown accumulator.
-    """
-    base = _recipe_of(base)
+    """`by_blocks` of a recipe."""
     if not isinstance(accumulator, BlockAccumulator):
         check_among("an accumulator of blocks", accumulator, (*BLOCK_STEPS, *SCALED_CLASSES))
     chosen = RolePrecision(accumulator=accumulator)
@@ -122,13 +101,6 @@ def _short_name(accumulator: str | BlockAccumulator) -> str:
         return accumulator
     # A custom accumulator has too many parameters to include in the name.
     return f"{accumulator.step}_{accumulator.within}" if isinstance(accumulator.within, str) else accumulator.step
-
-
-def _recipe_of(given: Recipe | str | Mapping[str, Any]) -> Recipe:
-    # Imported here because recipe_json imports this module.
-    from repro_mlir.precision.recipe_json import recipe_of
-
-    return recipe_of(given)
 
 
 def _mx(name: str, element: str, rule: str) -> Callable[[], Recipe]:
@@ -175,10 +147,10 @@ def named_recipe(name: str) -> Recipe:
     """Returns the named recipe with its default parameters. Raises ReproError for an unknown name."""
     check_among("a recipe", name, NAMED_RECIPES)
     if name.startswith("qat_"):
-        return qat(_NAMED[name[4:]]())
+        return quantized_in_training(_NAMED[name[4:]]())
     if name.startswith("blocks_"):
-        return by_blocks(_NAMED[name[7:]]())
+        return multiplied_by_blocks(_NAMED[name[7:]]())
     if name in _IN_UNITS:
         base, accumulator = _IN_UNITS[name]
-        return by_blocks(_NAMED[base](), accumulator, name)
+        return multiplied_by_blocks(_NAMED[base](), accumulator, name)
     return _NAMED[name]()
