@@ -1,4 +1,4 @@
-//===- BlockScales.cpp - Scales of blocks in bodies -----------------------===//
+//===- BlockScales.cpp - Arithmetic of block scales in bodies -------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -26,11 +26,12 @@ static constexpr int kPowerBias = 127;
 namespace {
 /// A finite f32 above 0, as m * 2^(exponent - 23) with m of 24 bits.
 struct Normal {
-  Value exponent, fraction; ///< i32, the fraction without the first bit
+  Value exponent, fraction; ///< i32; `fraction` excludes the hidden bit
 };
 } // namespace
 
-/// Whatever for zeros, infinities and NaNs.
+/// Splits `x` into exponent and fraction; unspecified for zeros, infinities and
+/// NaNs.
 static Normal normalize(const FloatWords &w, Scalar x) {
   constexpr int kUp = 24;
   Value isSubnormal = w.compare(arith::CmpFPredicate::OLT, x, w.f32(0x1p-126));
@@ -42,12 +43,12 @@ static Normal normalize(const FloatWords &w, Scalar x) {
           w.both(bits, w.constant((1u << kSingleFraction) - 1))};
 }
 
-/// An i1 as 0 or 1.
+/// Converts an i1 to the i32 0 or 1.
 static Value count(const FloatWords &w, Value condition) {
   return w.select(condition, w.constant(1), w.constant(0));
 }
 
-/// The least integer n with 2^n >= x.
+/// Returns the least integer n with 2^n >= x.
 static Value ceilLog2(const FloatWords &w, Scalar x) {
   Normal normal = normalize(w, x);
   return w.add(normal.exponent,
@@ -55,8 +56,8 @@ static Value ceilLog2(const FloatWords &w, Scalar x) {
                                   w.constant(0))));
 }
 
-/// The exponent of the scale for a finite amax above 0, not yet clamped; for
-/// `even` also whether amax is rounded to 2^128.
+/// Returns the exponent of the scale, not yet clamped, for a finite positive
+/// amax. For `even`, sets `overflows` to whether amax rounds to 2^128.
 static Value powerExponent(const FloatWords &w, Scalar amax,
                            const ElementFormat &format, PowerRule rule,
                            Value &overflows) {
@@ -111,14 +112,14 @@ static BlockScale computePower(const FloatWords &w, Scalar amax,
   if (scale.getInfinity() == InfiniteAmax::power)
     infinity = std::min(128 - format.maxExponent + kPowerBias, 254);
   if (overflows) {
-    // Of numbers alone: a zero has no exponent.
+    // `overflows` is meaningless for zero, which has no exponent, and for NaN.
     Value isNumber = w.compare(arith::CmpFPredicate::OGT, amax, w.f32(0));
     isInfinite = w.either(isInfinite, w.both(overflows, isNumber));
   }
   byte = w.select(isInfinite, w.constant(infinity), byte);
   byte = w.select(w.isNaN(amax), w.constant(scale.getNan()), byte);
 
-  // 2^-X: of byte 254 it is subnormal.
+  // The reciprocal of the scale; it is subnormal for byte 254.
   Value bits = w.left(w.sub(w.constant(2 * kPowerBias), byte), kSingleFraction);
   auto isByte = [&](uint32_t value) {
     return w.compare(arith::CmpIPredicate::eq, byte, w.constant(value));
@@ -148,7 +149,7 @@ static Value roundScale(const FloatWords &w, Scalar scale) {
   return roundElement(w, scale, format, nearest);
 }
 
-/// (Q1) The sign of a scale is not read.
+/// (Q1) Decodes a scale; its sign is ignored.
 static Scalar readScale(const FloatWords &w, Value code) {
   ImplicitLocOpBuilder &b = w.getBuilder();
   Scalar value(b, arith::ExtFOp::create(b, b.getF32Type(), code));
@@ -186,8 +187,8 @@ static BlockScale computeQuotient(const FloatWords &w, Scalar amax,
 // Scales of f32
 //===----------------------------------------------------------------------===//
 
-/// The power of two at most x, or at least x, among normal numbers; zeros,
-/// infinities and NaNs stay.
+/// Rounds `x` down or up to a power of two in the normal range; zeros,
+/// infinities and NaNs are unchanged.
 static Scalar toPower(const FloatWords &w, Scalar x, bool down) {
   ImplicitLocOpBuilder &b = w.getBuilder();
   Value isAbove = w.compare(arith::CmpFPredicate::OGT, x, w.f32(0));
@@ -199,14 +200,14 @@ static Scalar toPower(const FloatWords &w, Scalar x, bool down) {
                       x.get())};
 }
 
-/// The quotient of two f64, rounded once to f32.
+/// Divides two f64 numbers and rounds the quotient once to f32.
 static float divideOnce(double dividend, double divisor) {
   bool loses;
   APFloat quotient(dividend), by(divisor);
   for (APFloat *number : {&quotient, &by})
     number->convert(APFloat::IEEEquad(), APFloat::rmNearestTiesToEven, &loses);
-  // Cut, with an odd last bit where that loses something: so the rounding that
-  // follows is the only one.
+  // Round to odd in f128: truncate and set the last bit if the quotient is
+  // inexact. The conversion to f32 below then rounds correctly.
   if (quotient.divide(by, APFloat::rmTowardZero) & APFloat::opInexact) {
     APInt bits = quotient.bitcastToAPInt();
     bits.setBit(0);
@@ -222,7 +223,8 @@ static BlockScale computeF32(const FloatWords &w, Scalar amax,
   Scalar largest = w.f32(format.largest);
   double least = scale.getLeast().getValueAsDouble();
   if (scale.getInverse()) {
-    // Floats below the f64 number are those below the next f32 from it on.
+    // An f32 is below the f64 `least` if and only if it is below the smallest
+    // f32 that is at least `least`.
     auto bound = float(least);
     if (double(bound) < least)
       bound = std::nextafter(bound, INFINITY);

@@ -1,4 +1,4 @@
-//===- BlockScales.h - Scales of blocks in bodies ---------------*- C++ -*-===//
+//===- BlockScales.h - Arithmetic of block scales in bodies -----*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -12,24 +12,26 @@
 
 namespace mlir::repro {
 
-/// (Q2) What a block is quantized with.
+/// (Q2) The scale of a block and the factor that quantizes its elements.
 struct BlockScale {
-  Value code;    ///< i8 for a byte format, else of the scale's own type
-  Scalar factor; ///< what elements are multiplied by, or divided by
+  Value code;    ///< i8 for a byte format, otherwise the scale's own type
+  Scalar factor; ///< multiplies the elements, or divides them
+                 ///< (`dividesByFactor`)
 };
 
-/// Whether elements are divided by the factor.
+/// Whether quantization divides elements by the factor instead of multiplying.
 bool dividesByFactor(BlockFormatAttr format);
 
-/// (Q2) The scale of a block with the amax, which is not negative or NaN.
-/// `tensor` is the operand of the operation, empty where it has none.
+/// (Q2) Computes the scale of a block from `amax`, its largest magnitude, which
+/// may be NaN but is not negative. `tensor` is the `tensor` operand of the
+/// operation, empty if the operation has none.
 BlockScale computeScale(const FloatWords &words, Scalar amax, Scalar tensor,
                         BlockFormatAttr format);
 
-/// The f32 that the code of a scale of the type stands for.
+/// Returns the f32 value of `scale`, a scale code of element type `type`.
 Scalar decodeScale(const FloatWords &words, Value scale, Type type);
 
-/// (Q2) The value of a code under the scale.
+/// (Q2) Returns the value that `code` represents under `scale`.
 Scalar computeValue(const FloatWords &words, Value code, Value scale,
                     Scalar tensor, BlockFormatAttr format);
 

@@ -4,6 +4,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// Pass repro-decompose-blocks (Passes.td), run by lib/Pipelines/Schedule.cpp:
+// rewrites tensors in blocks as f32 arithmetic and tensors of bytes, with the
+// bits that (Q1) to (Q4) define.
+//
+//===----------------------------------------------------------------------===//
 
 #include "Codegen/Schedule/Tensors/BlockScales.h"
 #include "Codegen/Schedule/Tensors/Passes.h"
@@ -41,7 +47,7 @@ struct ByteConverter : TypeConverter {
   }
 };
 
-/// Any operation that moves values, of whatever type.
+/// Converts the types of any operation that only moves values.
 struct ConvertOperation : ConversionPattern {
   ConvertOperation(const TypeConverter &converter, MLIRContext *context)
       : ConversionPattern(converter, MatchAnyOpTypeTag(), /*benefit=*/0,
@@ -91,7 +97,7 @@ struct ConvertConstant : OpConversionPattern<arith::ConstantOp> {
   }
 };
 
-/// Between i8 and a format of which the bytes are i8 already.
+/// Drops a bitcast between i8 and a format whose codes are i8 already.
 struct ConvertBitcast : OpConversionPattern<arith::BitcastOp> {
   using OpConversionPattern::OpConversionPattern;
 
@@ -107,7 +113,8 @@ struct ConvertBitcast : OpConversionPattern<arith::BitcastOp> {
 };
 } // namespace
 
-/// (S3) The code of the number, which is what (Q3) gives without saturating.
+/// (S3) Converts a number to `format`: the code that (Q3) yields without
+/// saturation.
 static Value convertNumber(const FloatWords &w, Scalar number, Type format) {
   ImplicitLocOpBuilder &b = w.getBuilder();
   auto rounding =
@@ -159,7 +166,8 @@ struct ConvertTruncation : OpConversionPattern<arith::TruncFOp> {
   }
 };
 
-/// An integer to a format: one of more than 12 bits is beyond all of them.
+/// Converts an integer to a format. Integers of more than 12 bits exceed the
+/// range of every format.
 template <typename Op>
 struct ConvertInteger : OpConversionPattern<Op> {
   using OpConversionPattern<Op>::OpConversionPattern;
@@ -199,9 +207,9 @@ struct ConvertInteger : OpConversionPattern<Op> {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A tensor whose dimensions of rows and of columns are divided into those of
-/// blocks and those in a block; a last block that is smaller is filled up with
-/// zeros. Rows and columns of [.., m, n] are the last dimensions.
+/// Divides the last two dimensions of a tensor [.., m, n], rows and columns,
+/// into dimensions that count blocks and dimensions within a block. An
+/// incomplete last block is padded with zeros.
 class Tiling {
 public:
   Tiling(ImplicitLocOpBuilder &builder, BlockFormatAttr format,
@@ -209,7 +217,7 @@ public:
       : Tiling(builder, format, shape,
                llvm::to_vector(llvm::seq<int64_t>(shape.size()))) {}
 
-  /// Of a tensor of which [.., m, n] has the dimensions `order`.
+  /// For a tensor whose dimension order[i] is dimension i of [.., m, n].
   Tiling(ImplicitLocOpBuilder &builder, BlockFormatAttr format,
          ArrayRef<int64_t> shape, ArrayRef<int64_t> order)
       : b(builder), shape(shape), whole(shape), blockShape(shape.size()),
@@ -220,7 +228,7 @@ public:
     for (auto [dim, blocks] :
          llvm::zip_equal(order, format.getScaleShape(ordered)))
       blockShape[dim] = blocks;
-    // A block that has more than there is has all.
+    // A block is never larger than the dimension.
     auto bound = [](int64_t size, int64_t extent) {
       return size ? std::min(size, extent) : extent;
     };
@@ -234,19 +242,22 @@ public:
   int64_t getNumDims() const { return shape.size() + 2; }
   ArrayRef<int64_t> getBlockShape() const { return blockShape; }
   Value divide(Value tensor) const;
-  /// (Q7) The bytes of a tensor of codes, to be read by `mapBytes`.
+  /// (Q7) Pads the bytes of a tensor of codes so that `mapBytes` can index
+  /// them.
   Value fillBytes(Value bytes) const;
   Value join(Value tiles) const;
   SmallVector<int64_t> getTileShape() const;
 
-  /// From the dimensions of tiles to those of one element for each block.
+  /// Maps the dimensions of tiles to those of a tensor with one element per
+  /// block.
   AffineMap mapBlocks() const;
-  /// (Q7) From the dimensions of tiles to the bytes of their codes.
+  /// (Q7) Maps the dimensions of tiles to the bytes of their codes.
   AffineMap mapBytes() const;
-  /// In a body over tiles, a number that is odd where that of the column is.
+  /// Returns, in a body over tiles, a number of the same parity as the column.
   Value createParity(ImplicitLocOpBuilder &inner) const;
-  /// From `numDims` dimensions, the leading ones of which are those of blocks
-  /// or of tiles, to those of a value of the whole tensor or of each row.
+  /// Maps `numDims` dimensions, whose leading ones are those of blocks or of
+  /// tiles, to those of `tensor`: one value for the whole tensor or one per
+  /// row.
   AffineMap mapTensor(Value tensor, int64_t numDims) const {
     SmallVector<AffineExpr> leading;
     for (int64_t i = 0; i < cast<ShapedType>(tensor.getType()).getRank(); ++i)
@@ -255,7 +266,8 @@ public:
   }
 
 private:
-  /// For each dimension those that it is divided into, the one of blocks first.
+  /// Returns, for each dimension, the dimensions that it is divided into: the
+  /// one that counts blocks first.
   SmallVector<ReassociationIndices> getGroups() const;
 
   ImplicitLocOpBuilder &b;
@@ -352,7 +364,8 @@ struct Permuted {
 };
 } // namespace
 
-/// What operations that only permute dimensions read in the end.
+/// Returns the tensor that `tensor` permutes, looking through all operations
+/// that only permute dimensions.
 static Permuted getPermuted(Value tensor) {
   int64_t rank = cast<RankedTensorType>(tensor.getType()).getRank();
   Permuted found{tensor, llvm::to_vector(llvm::seq<int64_t>(rank))};
@@ -373,7 +386,7 @@ static Permuted getPermuted(Value tensor) {
 using BodyFunction = function_ref<SmallVector<Value>(const FloatWords &words,
                                                      ValueRange elements)>;
 
-/// Tensors of `shape` with elements of `types`, which `body` computes.
+/// Creates tensors of `shape` with element types `types`, computed by `body`.
 static SmallVector<Value> computeElements(ImplicitLocOpBuilder &b,
                                           ArrayRef<int64_t> shape,
                                           TypeRange types, ValueRange inputs,
@@ -386,7 +399,8 @@ static SmallVector<Value> computeElements(ImplicitLocOpBuilder &b,
       });
 }
 
-/// (R1), (Q3) The random bits of each element, the first of them the highest.
+/// (R1), (Q3) Returns the random bits of each element, starting at the highest
+/// bit.
 static Value drawBits(ImplicitLocOpBuilder &b, QuantizeOp op) {
   ArrayRef<int64_t> shape = op.getInput().getType().getShape();
   Type i32 = b.getI32Type();
@@ -401,7 +415,7 @@ static Value drawBits(ImplicitLocOpBuilder &b, QuantizeOp op) {
   };
   if (op.getFormat().getRounding().getLayout() == RandomLayout::site)
     return draw(shape);
-  // `ptx`: a word for four elements.
+  // Layout `ptx`: one word serves four elements.
   int64_t count = ShapedType::getNumElements(shape);
   int64_t groups = llvm::divideCeil(count, 4);
   bool isF4 = isa<Float4E2M1FNType>(op.getFormat().getElement());
@@ -413,7 +427,7 @@ static Value drawBits(ImplicitLocOpBuilder &b, QuantizeOp op) {
           [&](const FloatWords &w, ValueRange elements) {
             Value word = elements[0], high = word, low = w.left(word, 16);
             if (isF4) {
-              // Bytes 3 and 1, and bytes 2 and 0.
+              // `high` has bytes 3 and 1 of the word, `low` bytes 2 and 0.
               high = w.either(w.both(word, w.constant(0xff000000)),
                               w.left(w.both(word, w.constant(0xff00)), 8));
               low = w.either(w.left(w.both(word, w.constant(0xff0000)), 8),
@@ -422,7 +436,7 @@ static Value drawBits(ImplicitLocOpBuilder &b, QuantizeOp op) {
             Value position = arith::IndexCastOp::create(
                 w.getBuilder(), w.getBuilder().getI32Type(),
                 linalg::IndexOp::create(w.getBuilder(), 1));
-            // Elements 4g to 4g + 3 have l, l reversed, h, h reversed.
+            // Elements 4g to 4g + 3 use low, reversed low, high, reversed high.
             Value isHigh =
                 w.compare(arith::CmpIPredicate::uge, position, w.constant(2));
             Value isReversed =
@@ -430,7 +444,8 @@ static Value drawBits(ImplicitLocOpBuilder &b, QuantizeOp op) {
                           w.both(position, w.constant(1)), w.constant(0));
             Value chunk =
                 w.both(w.select(isHigh, high, low), w.constant(0xffff0000));
-            // Swap ever smaller groups of bits.
+            // Reverse the upper 16 bits by swapping single bits, pairs,
+            // nibbles, bytes.
             auto swap = [&](Value x, unsigned by, uint32_t mask) {
               return w.either(w.both(w.right(x, by), w.constant(mask)),
                               w.left(w.both(x, w.constant(mask)), by));
@@ -462,7 +477,8 @@ static Value drawBits(ImplicitLocOpBuilder &b, QuantizeOp op) {
 // Two codes in a byte (Q7)
 //===----------------------------------------------------------------------===//
 
-/// The code at an index of its row: the low bits of a byte or its high ones.
+/// Extracts a code from its byte: the low bits for an even index in the row,
+/// the high bits for an odd one.
 static Value unpackCode(ImplicitLocOpBuilder &b, Value byte, Value index) {
   Type i8 = b.getI8Type();
   auto number = [&](Type type, int64_t value) -> Value {
@@ -539,7 +555,8 @@ struct DecomposeQuantize : OpConversionPattern<QuantizeOp> {
                   ConversionPatternRewriter &rewriter) const override {
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
     BlockFormatAttr format = op.getFormat();
-    // Neighbours in memory are quantized together, and their codes permuted.
+    // Quantize in memory order and permute the codes afterwards, so that reads
+    // of the input are contiguous.
     Permuted input = getPermuted(op.getInput());
     bool hasTensorOfRows =
         op.getTensor() &&
@@ -554,7 +571,7 @@ struct DecomposeQuantize : OpConversionPattern<QuantizeOp> {
     Type scaleType = getTypeConverter()->convertType(format.getScaleType());
     Tiling tiling(b, format, shape, input.order);
     if (tiling.isEmpty()) {
-      // (E1) The step has to be one of 32 bits all the same.
+      // (E1) The step must fit in 32 bits even if the tensor is empty.
       if (op.getSeed())
         drawBits(b, op);
       rewriter.replaceOp(
@@ -630,7 +647,7 @@ struct DecomposeDequantize : OpConversionPattern<DequantizeOp> {
     int64_t numDims = tiling.getNumDims();
     SmallVector<Value> inputs = {Value(), adaptor.getScales()};
     SmallVector<AffineMap> maps = {AffineMap(), tiling.mapBlocks()};
-    // Codes that share bytes are read from there.
+    // Read packed codes directly from their bytes.
     auto unpack = op.getCodes().getDefiningOp<UnpackCodesOp>();
     if (unpack) {
       inputs[0] =
@@ -665,7 +682,7 @@ struct DecomposeDequantize : OpConversionPattern<DequantizeOp> {
   }
 };
 
-/// Codes become integers in whole blocks, scales f32.
+/// Decodes codes to integers in whole blocks, or to f8, and scales to f32.
 struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
   DecodeContraction(const TypeConverter &converter, MLIRContext *context,
                     bool fillSteps)
@@ -679,20 +696,21 @@ struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
     return isInteger(0) && isInteger(2);
   }
 
-  /// (M5) Whether a scale stays as it is: those of products are significands
-  /// and exponents, which f32 has of f8E8M0FNU alone.
+  /// (M5) Whether a scale keeps its type: products of scales use significands
+  /// and exponents, and f32 only preserves these for f8E8M0FNU.
   static bool keepsScale(BlockContractionOp op, Type scale) {
     return op.getStep() == BlockStep::scaled && isa<Float8E4M3FNType>(scale);
   }
 
-  /// The length of K in whole blocks, and of one block in words of four
-  /// elements, or in steps of matrix instructions where these would serve.
+  /// Returns K padded to whole blocks. A single block is padded to words of
+  /// four elements, or to whole steps of matrix instructions if they apply.
   static int64_t getFilledLength(BlockContractionOp op, bool fillSteps) {
     constexpr int64_t kWord = 4;
     auto x = cast<ShapedType>(op.getInputs()[0].getType());
     auto output = cast<ShapedType>(op.getOutputs()[0].getType());
     int64_t k = x.getShape().back(), block = op.getBlock();
-    // (M5) A product of zeros cuts what an accumulator has.
+    // (M5) Padding would change the result: a product of zeros can truncate the
+    // accumulator.
     if (op.getAccumulator())
       return k;
     if (k > block)
@@ -747,7 +765,8 @@ struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
     ArrayAttr elements;
     if (op.getAccumulator())
       elements = b.getTypeArrayAttr(op.getCodeTypes());
-    // Two of f8 have no common integers; with another format neither has.
+    // f8 values have no common integer unit: if either factor is f8, neither is
+    // decoded to integers.
     if (!fractionBits && !op.getAccumulator() && areIntegers(op)) {
       int count = 0;
       SmallVector<int64_t> most;
@@ -765,7 +784,8 @@ struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
     } else if (!fractionBits) {
       for (unsigned input : {0, 2}) {
         ElementFormat format(elementOf(input));
-        if (isByteFormat(format.type)) // All of its values are in f8E4M3FN.
+        if (isByteFormat(format.type)) // f8E4M3FN represents all values of the
+                                       // format.
           map(input, b.getType<Float8E4M3FNType>(),
               [&](const FloatWords &w, Value code) {
                 return decodeElement(w, code, format)
@@ -781,7 +801,8 @@ struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
           return decodeScale(w, scale, type).get();
         });
     }
-    // Zeros behind the last block change no sum; a single one has them too.
+    // Pad K with zeros, which change no sum; a single block grows to include
+    // them.
     int64_t filled = getFilledLength(op, fillSteps), block = op.getBlock();
     for (unsigned input : {0, 2}) {
       SmallVector<int64_t> shape(
@@ -826,7 +847,7 @@ void DecomposeBlocks::runOnOperation() {
   ConversionTarget target(*context);
   target.addIllegalOp<QuantizeOp, DequantizeOp, PackCodesOp, UnpackCodesOp>();
   target.addDynamicallyLegalOp<BlockContractionOp>([&](BlockContractionOp op) {
-    // One on buffers is past this pass.
+    // An operation on buffers has passed through this pass already.
     return op.hasPureBufferSemantics() ||
            DecodeContraction::isDecoded(op, fillSteps);
   });

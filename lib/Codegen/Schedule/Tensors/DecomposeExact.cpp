@@ -5,9 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// (K4) multiplies integers of w = 8 * digits - 2 bits. An f64 holds every sum
-// of up to 2^18 products of 14 bits; of 22 bits it holds those of one factor
-// with the high or the low half of the other: the two sums are added in an i64.
+// Pass repro-decompose-exact (Passes.td), run by lib/Pipelines/Schedule.cpp:
+// rewrites (K4) contractions of integers of w = 8 * digits - 2 bits in f64 so
+// that every sum is exact and its order does not matter. f64 represents all
+// sums of up to 2^18 products of 14 bits. For 22 bits, one factor is split in
+// halves and the two sums are added in an i64.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,7 +27,7 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
-/// Bits of the low half of a factor that is split.
+/// The number of bits in the low half of a split factor.
 static constexpr int64_t kLowBits = 11;
 
 static constexpr int64_t kMantissaBits = 52;
@@ -39,7 +41,7 @@ struct DecomposeExact
   void runOnOperation() override;
 };
 
-/// Scalar arithmetic of bodies.
+/// Builds scalar arithmetic in bodies.
 struct Body {
   ImplicitLocOpBuilder b;
 
@@ -57,8 +59,8 @@ struct Body {
   }
   Value mul(Value x, Value y) { return arith::MulFOp::create(b, x, y); }
 
-  /// The least e with magnitude < 2^e, 0 for 0. `magnitude` is a finite f32
-  /// that is not negative; as an f64 it is not subnormal.
+  /// Returns the least e with magnitude < 2^e, or 0 for 0. `magnitude` is a
+  /// finite f32 that is not negative; it is normal as an f64.
   Value exponent(Value magnitude) {
     Value wide = extend(magnitude, b.getF64Type());
     Value bits = arith::BitcastOp::create(b, b.getI64Type(), wide);
@@ -69,14 +71,14 @@ struct Body {
     return arith::SelectOp::create(b, isZero, i64(0), value);
   }
 
-  /// 2^exponent as f64, which is not subnormal.
+  /// Returns 2^exponent as a normal f64.
   Value powerOfTwo(Value exponent) {
     Value biased = arith::AddIOp::create(b, exponent, i64(kExponentBias));
     Value bits = arith::ShLIOp::create(b, biased, i64(kMantissaBits));
     return arith::BitcastOp::create(b, b.getF64Type(), bits);
   }
 
-  /// q_t of (K4) as f64, whatever where the magnitude is not finite.
+  /// Returns q_t of (K4) as an f64; unspecified if the magnitude is not finite.
   Value toInteger(Value element, Value magnitude, int64_t bits) {
     Value scale =
         powerOfTwo(arith::SubIOp::create(b, i64(bits), exponent(magnitude)));
@@ -84,7 +86,7 @@ struct Body {
         b, mul(extend(element, b.getF64Type()), scale));
   }
 
-  /// The high (or low) part of an integer: integer = high * 2^kLowBits + low.
+  /// Returns the high or low part: integer = high * 2^kLowBits + low.
   Value getPart(Value integer, bool high) {
     Value shifted = math::RoundEvenOp::create(
         b, mul(integer, f64(1.0 / double(1 << kLowBits))));
@@ -95,19 +97,19 @@ struct Body {
   }
 };
 
-/// One of the two inputs that are multiplied.
+/// One of the two factors of the contraction.
 struct Factor {
   unsigned input;
   Value tensor;
   AffineMap map;
-  /// The largest magnitude that each result uses, f32, with one dimension per
-  /// parallel dimension that the factor depends on; and its map.
+  /// The largest magnitude that each result uses, an f32 tensor with one
+  /// dimension per parallel dimension that the factor depends on; and its map.
   Value magnitude;
   AffineMap magnitudeMap;
   SmallVector<unsigned> magnitudeDims;
 };
 
-/// One contraction (K4) on its way to f64.
+/// Decomposes one contraction (K4) into f64 operations.
 class Decomposition {
 public:
   explicit Decomposition(FoldOp fold)
@@ -124,9 +126,10 @@ private:
   }
   Value fill(ArrayRef<int64_t> shape, FloatAttr value);
   Factor getFactor(unsigned input);
-  /// The integers of a factor as an f64 tensor, where each element has one.
+  /// Returns the integers of a factor as an f64 tensor; requires that each
+  /// element has a single integer.
   Value getIntegers(const Factor &factor, std::optional<bool> high);
-  /// The contraction of x (one part of it) with y.
+  /// Contracts `x` (one part of it) with `y`.
   Value contract(const Factor &x, const Factor &y, std::optional<bool> high);
   Value finish(const Factor &x, const Factor &y, ValueRange totals);
 
@@ -158,7 +161,7 @@ Factor Decomposition::getFactor(unsigned input) {
   factor.input = input;
   factor.tensor = fold.getInputs()[input];
   factor.map = fold.getIndexingMapsArray()[input];
-  // The dimensions that the factor depends on, as dimensions of a new fold.
+  // Renumber the dimensions that the factor depends on for a new fold.
   SmallVector<unsigned> dims;
   SmallVector<AffineExpr> renumbered(extents.size(),
                                      b.getAffineConstantExpr(0));
@@ -186,7 +189,8 @@ Factor Decomposition::getFactor(unsigned input) {
   for (unsigned dim : factor.magnitudeDims)
     shape.push_back(extents[dim]);
   Value init = fill(shape, b.getF32FloatAttr(0));
-  // Extents that no operand shows alone come from an operand that nobody reads.
+  // If no operand has an extent as a dimension of its own, add an operand that
+  // the body does not read.
   SmallVector<Value> inputs = {factor.tensor};
   SmallVector<AffineMap> maps = {renumber(factor.map)};
   SmallVector<unsigned> hidden;
@@ -259,10 +263,11 @@ Value Decomposition::contract(const Factor &x, const Factor &y,
   for (auto [index, input, map] :
        llvm::enumerate(fold.getInputs(), ArrayRef(indexing).drop_back()))
     if (index != x.input && index != y.input) {
-      inputs.push_back(input); // It shows extents.
+      inputs.push_back(input); // unread, but defines extents
       maps.push_back(map);
     }
-  // A window's elements have an integer in each window.
+  // An element that several windows share has a different integer in each
+  // window.
   struct Use {
     unsigned position;
     bool isInteger;
@@ -390,9 +395,9 @@ Value Decomposition::build() {
   return finish(x, y, totals);
 }
 
-/// Whether it is a product of (batches of) matrices that matrix instructions
-/// serve: each factor has enough rows, and an i32 holds every sum of products
-/// of digits.
+/// Whether the fold is a (batched) matrix product that matrix instructions can
+/// compute: each factor has enough rows, and i32 represents every sum of
+/// products of digits.
 static bool isMatrixProduct(FoldOp fold) {
   constexpr int64_t fewestRows = repro_target::fewestByteMatrixRows,
                     mostElements = int64_t(1) << 15;

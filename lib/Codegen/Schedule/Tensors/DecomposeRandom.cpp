@@ -4,6 +4,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// Pass repro-decompose-random (Passes.td), run by lib/Pipelines/Schedule.cpp:
+// rewrites each `repro.random` as a `linalg.generic` of integer arithmetic with
+// the bits of (R1) and (R2).
+//
+//===----------------------------------------------------------------------===//
 
 #include "Codegen/Schedule/Tensors/Passes.h"
 #include "dialects/Repro/IR/Repro.h"
@@ -25,7 +31,7 @@ struct DecomposeRandom
   void runOnOperation() override;
 };
 
-/// Integer arithmetic on i32 and i64 in the body.
+/// Builds integer arithmetic on i32 and i64 in the body.
 struct Words {
   ImplicitLocOpBuilder &b;
 
@@ -51,14 +57,15 @@ struct Words {
 
 } // namespace
 
-/// (R1) the four words of Philox4x32-10.
+/// (R1) Returns the four words of Philox4x32-10.
 static SmallVector<Value, 4> philox(Words w, SmallVector<Value, 4> counter,
                                     Value key0, Value key1) {
   constexpr uint32_t multipliers[] = {0xD2511F53, 0xCD9E8D57};
   constexpr uint32_t bumps[] = {0x9E3779B9, 0xBB67AE85};
   constexpr int rounds = 10;
   for (int round = 0; round < rounds; ++round) {
-    // Both halves of a product apart: vectors of i64 would hold half as many.
+    // Compute the halves of each product separately: a vector of i64 has half
+    // as many lanes.
     auto low = [&](int which) -> Value {
       return arith::MulIOp::create(w.b, counter[2 * which],
                                    w.i32(multipliers[which]));
@@ -109,7 +116,7 @@ static void decompose(RandomOp op) {
                                              w.i32(i));
           bits = arith::SelectOp::create(b, isIt, words[i], bits);
         }
-        // (R2)
+        // (R2) Maps the bits to the distribution.
         if (op.getDistribution() == Distribution::uniform) {
           Value kept = arith::ShRUIOp::create(b, bits, w.i32(8));
           Value number = arith::UIToFPOp::create(b, b.getF32Type(), kept);

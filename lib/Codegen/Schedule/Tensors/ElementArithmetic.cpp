@@ -1,4 +1,4 @@
-//===- ElementArithmetic.cpp - Elements of blocks in bodies ---------------===//
+//===- ElementArithmetic.cpp - Arithmetic of block elements ---------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -17,10 +17,11 @@ using namespace mlir::repro;
 static constexpr uint32_t kSingleNaN = 0x7fc00000;
 static constexpr uint32_t kMagnitude = 0x7fffffff;
 
-/// An integer in an f32 that this is added to is in the low bits of the sum.
+/// Adding this to an f32 that is a small integer puts the integer in the low
+/// bits of the sum.
 static constexpr double kIntegers = 0x1p23;
 
-/// The place of the unit of `mxint8`, as a fraction of 1.
+/// The number of fraction bits of `mxint8`.
 static constexpr int kFixedFraction = 6;
 
 bool repro::isByteFormat(Type element) {
@@ -52,7 +53,7 @@ ElementFormat::ElementFormat(Type element, bool symmetric)
   largest = most.convertToDouble();
   if (APFloat::semanticsHasInf(semantics))
     infinityCode = codeOf(APFloat::getInf(semantics));
-  // (V4) The canonical one.
+  // (V4) The canonical NaN.
   if (APFloat::semanticsHasNaN(semantics))
     nanCode = infinityCode ? *infinityCode | 1u << (fractionBits - 1)
                            : largestCode + 1;
@@ -140,7 +141,8 @@ Scalar FloatWords::atMost(Scalar x, double most) const {
 Scalar repro::decodePower(const FloatWords &w, Value byte) {
   ImplicitLocOpBuilder &b = w.getBuilder();
   Value code = arith::ExtUIOp::create(b, b.getI32Type(), byte);
-  // 2^-127 is subnormal; the exponent of infinities stands for NaN here.
+  // 2^-127 is subnormal in f32; NaN (byte 255) maps to the exponent of
+  // infinities, which is replaced below.
   constexpr uint32_t kLeastPower = 1u << (kSingleFraction - 1);
   Value bits = w.left(code, kSingleFraction);
   bits = w.select(w.compare(arith::CmpIPredicate::eq, code, w.constant(0)),
@@ -161,8 +163,9 @@ Scalar repro::decodeElement(const FloatWords &w, Value code,
   }
   if (!isByteFormat(format.type))
     return {b, arith::ExtFOp::create(b, b.getF32Type(), code)};
-  // The fields as those of an f32 are the number, but for the bias: times a
-  // power of two it is exact, of subnormal codes too (V2).
+  // Interpreted as the fields of an f32, the code has the right value except
+  // for the bias. Multiplying by a power of two corrects the bias exactly, for
+  // subnormal codes too (V2).
   Value bits = arith::ExtUIOp::create(b, b.getI32Type(), code);
   uint32_t signBit = 1u << (format.width - 1);
   Value fields = w.left(w.both(bits, w.constant(signBit - 1)),
@@ -185,8 +188,8 @@ int repro::getUnitExponent(const ElementFormat &format) {
   return format.minExponent - format.fractionBits;
 }
 
-/// Of f4E2M1FN, whose integers are 0 to 4, 6, 8 and 12, in bytes alone: for a
-/// magnitude m the greatest of m, 2m - 4 and 4m - 16.
+/// Decodes f4E2M1FN (integers 0 to 4, 6, 8 and 12) in byte arithmetic only: a
+/// magnitude m decodes to max(m, 2m - 4, 4m - 16).
 static Value decodeHalves(ImplicitLocOpBuilder &b, Value code) {
   auto number = [&](int64_t value) -> Value {
     return arith::ConstantOp::create(b, b.getI8IntegerAttr(value));
@@ -209,7 +212,7 @@ Value repro::decodeInteger(const FloatWords &w, Value code,
                            const ElementFormat &format) {
   if (isa<Float4E2M1FNType>(format.type))
     return decodeHalves(w.getBuilder(), code);
-  // Such a sum has the integer, of either sign, in its low bits.
+  // The low bits of `units + kSigned` contain the integer, of either sign.
   constexpr double kSigned = 0x1.8p23;
   Scalar units = decodeElement(w, code, format) *
                  std::ldexp(1.0, -getUnitExponent(format));
@@ -223,13 +226,13 @@ Value repro::decodeInteger(const FloatWords &w, Value code,
 // Rounding (Q3)
 //===----------------------------------------------------------------------===//
 
-/// The integer that a small f32, which is one, is.
+/// Converts a small f32 to an integer, rounding to nearest even.
 static Value toInteger(const FloatWords &w, Scalar integer) {
   return w.sub(w.bitsOf(integer + kIntegers),
                w.constant(llvm::bit_cast<uint32_t>(float(kIntegers))));
 }
 
-/// floor(t * 2^bits) + random >= 2^bits, for 0 <= t < 1.
+/// Whether floor(rest * 2^bits) + random >= 2^bits, for 0 <= rest < 1.
 static Value isCarried(const FloatWords &w, Scalar rest, unsigned bits,
                        Value random) {
   ImplicitLocOpBuilder &b = w.getBuilder();
@@ -238,7 +241,7 @@ static Value isCarried(const FloatWords &w, Scalar rest, unsigned bits,
       bits < kSingleFraction
           ? toInteger(w, scaled)
           : Value(arith::FPToUIOp::create(b, b.getI32Type(), scaled.get()));
-  // 2^32 is 0 here, and wraps as it should.
+  // For 32 bits 2^bits wraps to 0, and so does the subtraction, as required.
   Value missing = w.sub(w.constant(bits < 32 ? 1u << bits : 0), cut);
   Value drawn = w.right(random, 32 - bits);
   return arith::AndIOp::create(
@@ -246,12 +249,12 @@ static Value isCarried(const FloatWords &w, Scalar rest, unsigned bits,
       w.compare(arith::CmpIPredicate::uge, drawn, missing));
 }
 
-/// `units`, not negative and small, as an integer.
+/// Rounds `units`, which is small and not negative, to an integer.
 static Value roundUnits(const FloatWords &w, Scalar units,
                         RoundingAttr rounding, Value random) {
   switch (rounding.getDirection()) {
   case RoundingDirection::rne:
-    return toInteger(w, units); // The addition rounds.
+    return toInteger(w, units); // the addition rounds to nearest even
   case RoundingDirection::away:
     return toInteger(w, apply<math::RoundOp>(units));
   case RoundingDirection::rz:
@@ -266,7 +269,7 @@ static Value roundUnits(const FloatWords &w, Scalar units,
   llvm_unreachable("unknown direction");
 }
 
-/// The code of a magnitude, without its sign, whatever for NaN.
+/// Returns the code of a magnitude without its sign; unspecified for NaN.
 static Value roundFixed(const FloatWords &w, Scalar magnitude, Value isNegative,
                         const ElementFormat &format, RoundingAttr rounding,
                         Value random) {
@@ -284,18 +287,18 @@ static Value roundFloat(const FloatWords &w, Scalar magnitude,
                         const ElementFormat &format, RoundingAttr rounding,
                         Value random) {
   bool saturates = rounding.getSaturate();
-  // What is larger still has this code, or what an overflow has.
+  // Larger magnitudes get this code, or the code of an overflow.
   magnitude =
       w.atMost(magnitude, saturates ? format.largest
                                     : std::ldexp(1.0, format.maxExponent + 1));
   Value field = w.right(w.bitsOf(magnitude), kSingleFraction);
   Value least = w.constant(format.minExponent + kSingleBias);
   field = arith::MaxUIOp::create(w.getBuilder(), field, least);
-  // In units of the place to which it is rounded: at most 2^(M+1).
+  // In units of the last bit that the rounding keeps; at most 2^(M+1).
   Value up = w.sub(w.constant(2 * kSingleBias + format.fractionBits), field);
   Scalar units = magnitude * w.floatOf(w.left(up, kSingleFraction));
   Value integer = roundUnits(w, units, rounding, random);
-  // The hidden bit, and a carry, count as one of the exponent field.
+  // The hidden bit (or a carry) adds one to the exponent field.
   Value code = w.add(w.left(w.sub(field, least), format.fractionBits), integer);
   if (saturates)
     return code;
@@ -306,7 +309,7 @@ static Value roundFloat(const FloatWords &w, Scalar magnitude,
   return w.select(exceeds, w.constant(beyond), code);
 }
 
-/// The code of NaN.
+/// Returns the code of NaN.
 static uint32_t codeOfNaN(const ElementFormat &format, NanCode nan) {
   if (format.nanCode)
     return *format.nanCode;
@@ -336,7 +339,7 @@ Value repro::roundElement(const FloatWords &w, Scalar number,
     Value signedCode = w.either(
         code, w.select(isNegative, w.constant(1u << (format.width - 1)),
                        w.constant(0)));
-    // An overflow to NaN has the canonical one (V4).
+    // An overflow to NaN yields the canonical NaN without a sign (V4).
     if (!rounding.getSaturate() && !format.infinityCode && format.nanCode)
       signedCode = w.select(w.compare(arith::CmpIPredicate::eq, code,
                                       w.constant(*format.nanCode)),

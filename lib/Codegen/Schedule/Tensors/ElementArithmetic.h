@@ -1,13 +1,14 @@
-//===- ElementArithmetic.h - Elements of blocks in bodies -------*- C++ -*-===//
+//===- ElementArithmetic.h - Arithmetic of block elements -------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// (Q1), (Q3) Codes of elements from f32 and back, as arithmetic of f32 and of
-// i32 on its bits. Targets have it for f8, f16 and bf16 (V1); here are the
-// formats that no target has, and the roundings beside to nearest even.
+// (Q1), (Q3) Converts f32 to element codes and back, in arithmetic on f32 and
+// on the bits of f32 as i32. Targets convert f8, f16 and bf16 themselves (V1);
+// this file covers the formats that no target supports and the roundings other
+// than to nearest even.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,21 +20,21 @@
 
 namespace mlir::repro {
 
-/// Of an f32.
+/// Number of fraction bits and exponent bias of f32.
 inline constexpr int kSingleFraction = 23;
 inline constexpr int kSingleBias = 127;
 
-/// Whether tensors of a program have elements of the type that no target has:
-/// their codes are bytes.
+/// Whether no target supports the element type, so that tensors of this type
+/// contain their codes as bytes.
 bool isByteFormat(Type element);
 
-/// (Q1) A format of elements as numbers.
+/// (Q1) The numeric properties of an element format.
 struct ElementFormat {
   explicit ElementFormat(Type element, bool symmetric = true);
 
   Type type;
   bool isFixed;     ///< integers in units of 2^-6
-  bool isSymmetric; ///< of integers: without the least one
+  bool isSymmetric; ///< for integers: excludes the least integer
   int width;
   int fractionBits; ///< M
   int minExponent;  ///< of normal numbers
@@ -43,7 +44,7 @@ struct ElementFormat {
   std::optional<uint32_t> infinityCode, nanCode;
 };
 
-/// Operations on i32 and on the bits of f32.
+/// Builds operations on i32 and on the bits of f32.
 class FloatWords {
 public:
   explicit FloatWords(ImplicitLocOpBuilder &builder) : builder(builder) {}
@@ -53,7 +54,7 @@ public:
   Scalar f32(double value) const;
   Value bitsOf(Scalar number) const;
   Scalar floatOf(Value bits) const;
-  /// 2^exponent for an i32 from -126 to 127.
+  /// Returns 2^exponent; `exponent` is an i32 from -126 to 127.
   Scalar powerOfTwo(Value exponent) const;
 
   Value add(Value x, Value y) const;
@@ -61,36 +62,37 @@ public:
   Value both(Value x, Value y) const;   ///< bitwise and
   Value either(Value x, Value y) const; ///< bitwise or
   Value left(Value x, unsigned by) const;
-  Value right(Value x, unsigned by) const; ///< without the sign
+  Value right(Value x, unsigned by) const; ///< logical shift: fills with zeros
   Value select(Value condition, Value x, Value y) const;
   Value compare(arith::CmpIPredicate predicate, Value x, Value y) const;
   Value compare(arith::CmpFPredicate predicate, Scalar x, Scalar y) const;
   Value isNaN(Scalar x) const;
-  /// The lesser of both; NaN stays.
+  /// Returns the minimum of `x` and `most`, or NaN if `x` is NaN.
   Scalar atMost(Scalar x, double most) const;
 
 private:
   ImplicitLocOpBuilder &builder;
 };
 
-/// (Q1) The f32 of a code: of i8 for a byte format and for integers, else of
-/// the type itself.
+/// (Q1) Decodes a code to f32. The code is an i8 for byte formats and integers,
+/// otherwise a value of the element type itself.
 Scalar decodeElement(const FloatWords &words, Value code,
                      const ElementFormat &format);
-/// (Q1) The f32 of a byte of f8E8M0FNU.
+/// (Q1) Decodes a byte of f8E8M0FNU to f32.
 Scalar decodePower(const FloatWords &words, Value byte);
 
-/// The integer type for the values of codes in units of the least one; null for
-/// f8, the values of which are too far apart.
+/// Returns the integer type that represents every value of the format in units
+/// of the least one; null for f8, whose values span too many binades.
 IntegerType getUnitType(Type element);
-/// The exponent of that unit.
+/// Returns the exponent of the unit that `getUnitType` assumes.
 int getUnitExponent(const ElementFormat &format);
-/// The value of a code in these units.
+/// Decodes a code to an integer in these units.
 Value decodeInteger(const FloatWords &words, Value code,
                     const ElementFormat &format);
 
-/// (Q3) The code of an f32, as decodeElement takes it. `random` are the bits of
-/// the element as an i32, null but for stochastic rounding.
+/// (Q3) Rounds an f32 to a code of the type that decodeElement accepts.
+/// `random` is an i32 with the random bits of the element; null unless rounding
+/// is stochastic.
 Value roundElement(const FloatWords &words, Scalar number,
                    const ElementFormat &format, RoundingAttr rounding,
                    Value random = {});

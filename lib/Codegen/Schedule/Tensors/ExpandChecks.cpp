@@ -1,7 +1,13 @@
-//===- ExpandChecks.cpp - What can fail becomes an assertion --------------===//
+//===- ExpandChecks.cpp - Turn operations that can fail into assertions ---===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Pass repro-expand-checks (Passes.td), run by lib/Pipelines/Schedule.cpp:
+// gives each operation that can fail (E1) an explicit `cf.assert`, so that
+// folding and fusion never drop or move a check.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,8 +43,8 @@ static std::string describe(StringRef what, RankedTensorType type) {
   return message;
 }
 
-/// (E1) an index out of range fails; what is read then is element 0, or zero
-/// where there is none.
+/// (E1) Asserts that the index is in range. An out-of-range index reads element
+/// 0, or zero if the tensor has no elements.
 static void expand(tensor::ExtractOp op) {
   RankedTensorType type = op.getTensor().getType();
   if (type.getRank() == 0)
@@ -63,7 +69,8 @@ static void expand(tensor::ExtractOp op) {
   }
 }
 
-/// (E1) an index out of range fails. Its update is left out then.
+/// (E1) Asserts that the indices are in range. The scatter skips updates with
+/// an out-of-range index.
 static void expand(ScatterOp op) {
   ImplicitLocOpBuilder b(op.getLoc(), op);
   auto type = cast<RankedTensorType>(op.getOutputs()[0].getType());
@@ -97,7 +104,7 @@ static void expand(ScatterOp op) {
 
 void ExpandChecks::runOnOperation() {
   llvm::SmallDenseSet<Value> checkedSteps;
-  // Indices, and the extents of the dimensions that they are of.
+  // Checked index tensors, with the extents of the dimensions that they index.
   llvm::SmallDenseSet<std::pair<Value, ArrayRef<int64_t>>> checkedIndices;
   getOperation().walk([&](Operation *op) {
     if (auto extract = dyn_cast<tensor::ExtractOp>(op)) {

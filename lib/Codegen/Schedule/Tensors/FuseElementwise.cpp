@@ -1,12 +1,14 @@
-//===- FuseElementwise.cpp - Fewer passes over memory ---------------------===//
+//===- FuseElementwise.cpp - Fuse element-wise operations -----------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The operations on each element stay the same, so no fusion changes a bit; it
-// only decides what is stored between them and what is computed again.
+// Pass repro-fuse-elementwise (Passes.td), run by lib/Pipelines/Schedule.cpp:
+// fuses element-wise operations to save memory traffic. Fusion changes which
+// values are stored or recomputed, never the operations on an element, so no
+// bit changes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,10 +33,10 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
-/// Bodies beyond these sizes gain nothing from more fusion: registers run out.
+/// Larger bodies gain nothing from fusion because registers run out.
 static constexpr unsigned maxOperands = 20;
 static constexpr int64_t maxBodyCost = 400;
-/// What is worth computing again rather than storing, in additions.
+/// Below this cost, in additions, recomputing is better than storing.
 static constexpr int64_t cheapCost = 4;
 
 namespace {
@@ -50,7 +52,7 @@ private:
 
 } // namespace
 
-/// The work of one element in additions.
+/// Returns the work per element, in additions.
 static int64_t getBodyCost(Operation *op) {
   int64_t cost = 0;
   op->getRegion(0).walk([&](Operation *nested) {
@@ -63,7 +65,7 @@ static int64_t getBodyCost(Operation *op) {
             arith::RemUIOp, arith::RemFOp, math::SqrtOp>(nested))
       cost += 8;
     else if (isa<tensor::ExtractOp>(nested))
-      cost += 2; // and as much for an index that is checked
+      cost += 2; // and the same for a checked index
     else if (isa<ReproDialect>(nested->getDialect()) &&
              !isa<repro::IndexOp>(nested))
       cost += 20;
@@ -73,7 +75,7 @@ static int64_t getBodyCost(Operation *op) {
   return cost;
 }
 
-/// Whether the body does more than arithmetic: it gathers or checks.
+/// Whether the body gathers or checks, in addition to arithmetic.
 static bool hasGatherOrCheck(Operation *op) {
   return op->getRegion(0)
       .walk([](Operation *nested) {
@@ -84,14 +86,14 @@ static bool hasGatherOrCheck(Operation *op) {
       .wasInterrupted();
 }
 
-/// (K4) digits are made of the factors as they are in memory, (M1) exponents by
-/// their types.
+/// Whether the fold depends on its factors as they are in memory: (K4) derives
+/// digits from them, (M1) exponents from their element types.
 static bool needsElements(FoldOp fold) {
   return isa_and_present<ExactAttr, FdpaAttr>(fold.getOrderAttr());
 }
 
-/// Whether the operation only moves elements, and all that read its result can
-/// read them from where they were.
+/// Whether the operation only moves elements and all users can read the
+/// elements from its input instead.
 static bool isReadThrough(Operation *op) {
   auto generic = dyn_cast<linalg::GenericOp>(op);
   return generic && generic->getNumResults() == 1 &&
@@ -111,7 +113,8 @@ static SmallVector<AffineMap> getMaps(Operation *op) {
   return cast<IndexingMapOpInterface>(op).getIndexingMapsArray();
 }
 
-/// Operands that are read once per element of the whole iteration space.
+/// The number of inputs that are read once per element of the whole iteration
+/// space.
 static unsigned countFullInputs(linalg::GenericOp op) {
   unsigned count = 0;
   for (OpOperand *input : op.getDpsInputOperands())
@@ -119,12 +122,12 @@ static unsigned countFullInputs(linalg::GenericOp op) {
   return count;
 }
 
-/// Whether to compute a result again costs less than to store it.
+/// Whether recomputing the result costs less than storing it.
 static bool isCheap(linalg::GenericOp op) {
   return getBodyCost(op) <= cheapCost && countFullInputs(op) <= 1;
 }
 
-/// Replaces inputs, maps and the body's arguments at once.
+/// Replaces the inputs, their maps and the body's arguments.
 static void setInputs(Operation *op, ValueRange inputs,
                       ArrayRef<AffineMap> maps) {
   Builder builder(op->getContext());
@@ -144,8 +147,8 @@ static void setInputs(Operation *op, ValueRange inputs,
     set(cast<FoldOp>(op));
 }
 
-/// Drops inputs that the body does not read, and all but one of equal ones, as
-/// far as the shapes of the rest still give the iteration space.
+/// Drops unread and duplicate inputs, as long as the remaining shapes still
+/// determine the iteration space.
 static void dropInputs(Operation *op) {
   auto dps = cast<DestinationStyleOpInterface>(op);
   SmallVector<AffineMap> maps = getMaps(op);
@@ -173,7 +176,7 @@ static void dropInputs(Operation *op) {
     setInputs(op, inputs, maps);
 }
 
-/// Drops results that nothing uses, but for one of an operation that checks.
+/// Drops unused results; an operation that checks keeps one.
 static void dropResults(linalg::GenericOp op) {
   SmallVector<unsigned> kept;
   for (OpResult result : op->getResults())
@@ -203,7 +206,7 @@ static void dropResults(linalg::GenericOp op) {
     types.push_back(op->getResult(i).getType());
   }
   if (!inversePermutation(concatAffineMaps(keptMaps, op.getContext())))
-    return; // only a dropped output gives the extent of some dimension
+    return; // a dropped output alone determines the extent of some dimension
   auto fewer =
       linalg::GenericOp::create(builder, op.getLoc(), types, op.getInputs(),
                                 outputs, keptMaps, op.getIteratorTypesArray());
@@ -220,8 +223,8 @@ static void dropResults(linalg::GenericOp op) {
   op.erase();
 }
 
-/// A generic whose `outs` is not read writes into new memory: nothing else may
-/// depend on what was there.
+/// Replaces `outs` operands that the body does not read with new empty tensors,
+/// which removes false dependencies on the old contents.
 static void dropUnreadInits(linalg::GenericOp op) {
   OpBuilder builder(op);
   for (OpOperand &init : op.getDpsInitsMutable()) {
@@ -235,11 +238,11 @@ static void dropUnreadInits(linalg::GenericOp op) {
 }
 
 //===----------------------------------------------------------------------===//
-// What bodies extract
+// Elements that bodies extract
 //===----------------------------------------------------------------------===//
 
-/// What a body extracts from a transposed tensor is extracted from where it
-/// was: a transposition of the whole for a few elements would be a waste.
+/// Makes a body extract from the source of a transposition, so that no whole
+/// tensor is transposed for a few elements.
 static void extractBeforeTransposition(linalg::GenericOp op) {
   op.getBody()->walk([](tensor::ExtractOp extract) {
     while (auto source =
@@ -253,7 +256,7 @@ static void extractBeforeTransposition(linalg::GenericOp op) {
                 written = source.getIndexingMapsArray()[1];
       if (!read.isPermutation() || !written.isPermutation())
         return;
-      // The index of each loop, then of each dimension of the input.
+      // The index per loop, then per dimension of the input.
       SmallVector<Value> loops =
           applyPermutationMap<Value>(inversePermutation(written),
                                      SmallVector<Value>(extract.getIndices()));
@@ -264,9 +267,9 @@ static void extractBeforeTransposition(linalg::GenericOp op) {
   });
 }
 
-/// An index of a generic's body that passes through all of an extent with one
-/// of the loops, in ascending or descending order, or is all there is; else
-/// null.
+/// Matches an index that traverses a whole extent with one of the loops, in
+/// ascending or descending order, or is the only index (extent 1). Returns its
+/// expression, else null.
 static AffineExpr getWholeLoop(Value index, ArrayRef<int64_t> loops,
                                int64_t extent) {
   MLIRContext *context = index.getContext();
@@ -289,8 +292,8 @@ static AffineExpr getWholeLoop(Value index, ArrayRef<int64_t> loops,
   return loop ? extent - 1 - loop : AffineExpr();
 }
 
-/// What a body extracts in the order of its loops or against it becomes an
-/// input, which can be read through.
+/// Turns extractions in loop order or reverse loop order into inputs, which
+/// fusion can read through.
 static void readFlips(linalg::GenericOp op) {
   SmallVector<int64_t> loops = op.getStaticLoopRanges();
   for (auto extract :
@@ -320,7 +323,8 @@ static void readFlips(linalg::GenericOp op) {
 // Fusion
 //===----------------------------------------------------------------------===//
 
-/// The dimensions whose extent no operand has as one of its own.
+/// Returns the dimensions whose extent no operand has as a dimension of its
+/// own.
 static SmallVector<unsigned> getUnboundDims(ArrayRef<AffineMap> maps) {
   llvm::SmallBitVector bound(maps.front().getNumDims());
   for (AffineMap map : maps)
@@ -331,10 +335,10 @@ static SmallVector<unsigned> getUnboundDims(ArrayRef<AffineMap> maps) {
   return llvm::to_vector_of<unsigned>(bound.set_bits());
 }
 
-/// The loops of a producer as expressions of those of the consumer that would
-/// compute it. None where a map of an input would break the rules of accesses
-/// (A1), (A2): a sum of two maps may be a loop alone of another extent, and
-/// intervals may know less of two maps in one than of each.
+/// Returns the producer's loops as expressions of the loops of the consumer
+/// that would compute it. Returns nothing if a composed map would break the
+/// rules of accesses (A1), (A2): it may reduce to a loop of another extent, and
+/// its interval analysis may be weaker than that of each map.
 static std::optional<AffineMap> getFusedLoops(OpOperand &operand,
                                               linalg::GenericOp producer) {
   Operation *consumer = operand.getOwner();
@@ -356,8 +360,8 @@ static std::optional<AffineMap> getFusedLoops(OpOperand &operand,
   return loops;
 }
 
-/// Fuses a generic, whose loops are `loops` of those of the fold, into its
-/// body; false where the body cannot be expressed.
+/// Fuses a generic into the fold's body; `loops` maps the fold's loops to the
+/// generic's. Returns false if the body cannot be expressed.
 static bool fuseIntoFold(FoldOp fold, OpOperand &operand,
                          linalg::GenericOp producer, AffineMap loops) {
   auto result = cast<OpResult>(operand.get());
@@ -412,7 +416,7 @@ static bool fuseIntoFold(FoldOp fold, OpOperand &operand,
       inner.getTerminator()->getOperand(result.getResultNumber()));
   body.getArgument(index).replaceAllUsesWith(yielded);
   body.eraseArgument(index);
-  // Nothing is read of inputs that are there for their extent.
+  // Add inputs that the body does not read, to determine the remaining extents.
   builder.setInsertionPoint(fold);
   Type element = getElementTypeOrSelf(result.getType());
   for (unsigned dim : getUnboundDims(maps)) {
@@ -428,7 +432,7 @@ static bool fuseIntoFold(FoldOp fold, OpOperand &operand,
   return true;
 }
 
-/// Whether the operand's value should be computed where it is used.
+/// Whether `operand` should be computed by its consumer.
 bool FuseElementwise::wants(linalg::GenericOp producer, OpOperand &operand) {
   Operation *consumer = operand.getOwner();
   int64_t cost = getBodyCost(producer);
@@ -439,14 +443,16 @@ bool FuseElementwise::wants(linalg::GenericOp producer, OpOperand &operand) {
   bool onlyUser = llvm::all_of(
       producer->getUsers(), [&](Operation *user) { return user == consumer; });
 
-  // What it reads of its output would be what an earlier element has written.
+  // Recomputation would read an output that an earlier iteration has
+  // overwritten.
   if (!once &&
       llvm::any_of(producer.getDpsInitsMutable(), [&](OpOperand &init) {
         return producer.payloadUsesValueFromOperand(&init);
       }))
     return false;
   if (hasGatherOrCheck(producer)) {
-    // Gathers are made element by element: do not draw much work into that.
+    // Gathers are computed element by element, so do not fuse much work into
+    // one.
     if (!once || !onlyUser || isa<FoldOp>(consumer) ||
         (getBodyCost(consumer) > 2 * cheapCost && !hasGatherOrCheck(consumer)))
       return false;
@@ -454,10 +460,10 @@ bool FuseElementwise::wants(linalg::GenericOp producer, OpOperand &operand) {
   }
   if (isMovement)
     return true;
-  // Else a result would be stored in another order, too.
+  // Otherwise the result would also be stored in another order.
   if (isReadThrough(consumer))
     return false;
-  // What is computed from scalars alone is computed once.
+  // A value that depends only on scalars is computed once.
   if (producer.getNumLoops() == 0 && map.getNumDims() != 0)
     return false;
   if (once && onlyUser)
@@ -467,7 +473,7 @@ bool FuseElementwise::wants(linalg::GenericOp producer, OpOperand &operand) {
   if (!once)
     return false;
   // The fused operation also stores the producer's result for its other users,
-  // so it has to be the first of them.
+  // so the consumer must be the first user.
   if (!isa<linalg::GenericOp>(consumer))
     return false;
   return llvm::all_of(producer->getUsers(), [&](Operation *user) {
@@ -476,8 +482,8 @@ bool FuseElementwise::wants(linalg::GenericOp producer, OpOperand &operand) {
   });
 }
 
-/// Fuses one producer into `consumer`; the operation that took the consumer's
-/// place, or null if there is nothing to fuse.
+/// Fuses one producer into `consumer`. Returns the operation that replaces the
+/// consumer, or null if nothing can be fused.
 Operation *FuseElementwise::fuseOnce(Operation *consumer) {
   auto dps = cast<DestinationStyleOpInterface>(consumer);
   if (auto fold = dyn_cast<FoldOp>(consumer); fold && needsElements(fold))
@@ -506,8 +512,8 @@ Operation *FuseElementwise::fuseOnce(Operation *consumer) {
       continue;
     IRRewriter rewriter(consumer->getContext());
     rewriter.setInsertionPoint(consumer);
-    // Where the consumer alone is to have it, or has it more than once, a copy
-    // of the producer is fused.
+    // Fuse a copy of the producer if other operations use it too, or if the
+    // consumer uses it more than once.
     bool isOnlyUse = producer->hasOneUse();
     bool usedTwice = llvm::count_if(consumer->getOperands(), [&](Value value) {
                        return value.getDefiningOp() == producer;
@@ -528,7 +534,8 @@ Operation *FuseElementwise::fuseOnce(Operation *consumer) {
     for (auto [from, to] : fused->replacements)
       rewriter.replaceAllUsesWith(from, to);
     rewriter.eraseOp(consumer);
-    // The consumer has every iteration of a producer with checks (`wants`).
+    // The consumer executes every iteration of a producer with checks
+    // (`wants`).
     if (producer.use_empty())
       rewriter.eraseOp(producer);
     dropInputs(result);
@@ -537,9 +544,9 @@ Operation *FuseElementwise::fuseOnce(Operation *consumer) {
   return nullptr;
 }
 
-/// (V5) What is cheap is computed again behind a barrier, not stored for it:
-/// its other users compute it from what it reads as well. Returns the first
-/// barrier of these, or null where the value is not cheap.
+/// (V5) Recomputes a cheap value after a barrier instead of storing it: moves
+/// the barrier to the inputs of the value, for all its users. Returns the first
+/// new barrier, or null if the value is not cheap.
 static Operation *moveBarrier(BarrierOp barrier) {
   auto producer = barrier.getOperand().getDefiningOp<linalg::GenericOp>();
   if (!producer || producer->getNumResults() != 1 ||
@@ -561,8 +568,8 @@ static Operation *moveBarrier(BarrierOp barrier) {
   return first;
 }
 
-/// Moves reshapes out from between element-wise operations, which then have one
-/// iteration space. Only the index of each element changes.
+/// Moves reshapes out of chains of element-wise operations, which then share
+/// one iteration space. Only the index of each element changes.
 static void moveReshapes(func::FuncOp function) {
   auto isElementwise = [](Operation *op) {
     auto generic = dyn_cast_or_null<linalg::GenericOp>(op);
@@ -591,7 +598,7 @@ static void moveReshapes(func::FuncOp function) {
   GreedyRewriteConfig config;
   config.enableFolding(false);
   config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
-  // Where it does not come to an end, some reshapes stay where they are.
+  // If the rewrite does not converge, some reshapes remain; this is harmless.
   (void)applyPatternsGreedily(function, std::move(patterns), config);
 }
 
@@ -615,7 +622,7 @@ void FuseElementwise::runOnOperation() {
     dropInputs(generic);
   }
   moveReshapes(function);
-  // Producers come before their consumers and are complete when one is reached.
+  // Producers precede their consumers, so each is complete when visited.
   for (Operation *op = &body.front(); op;) {
     if (auto barrier = dyn_cast<BarrierOp>(op))
       if (Operation *first = moveBarrier(barrier)) {
@@ -635,7 +642,7 @@ void FuseElementwise::runOnOperation() {
       op = fused;
     op = op->getNextNode();
   }
-  // Indices of producers in terms of the consumer's, as plain arithmetic.
+  // Express indices of producers in the consumer's loops as plain arithmetic.
   function.walk([](affine::AffineApplyOp apply) {
     OpBuilder builder(apply);
     std::optional<SmallVector<Value, 8>> values =
@@ -644,7 +651,7 @@ void FuseElementwise::runOnOperation() {
     apply.replaceAllUsesWith(values->front());
     apply.erase();
   });
-  // What fusion left over; consumers first, so that whole chains go.
+  // Remove leftovers of fusion, consumers first so that whole chains disappear.
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
     if (auto generic = dyn_cast<linalg::GenericOp>(op))
       dropResults(generic);

@@ -1,16 +1,16 @@
-//===- InsertSlices.cpp - Compute slices where they end up ----------------===//
+//===- InsertSlices.cpp - Compute slices in their destination -------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Concatenation and padding are chains of insertions into an empty tensor or
-// one of equal elements. Bufferization lets a source be computed in its slice
-// of the chain's buffer where nothing stands between: no reshape of the chain,
-// and no chain that is a source of another one. The stride phases of a
-// transposed convolution (K2), concats of concats and reshapes, are the case
-// that matters.
+// Pass repro-insert-slices (Passes.td), run by lib/Pipelines/Schedule.cpp:
+// turns concatenation and padding into flat chains of insertions, so that
+// bufferization can compute each source in its slice of the chain's buffer.
+// This requires that no reshape and no nested chain intervenes; the main case
+// is the stride phases of a transposed convolution (K2), which nest concats and
+// reshapes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,7 +42,7 @@ struct InsertSlices : public repro::impl::ReproInsertSlicesBase<InsertSlices> {
 
 } // namespace
 
-/// The element that fills the tensor, or null.
+/// Returns the element that fills the whole tensor, or null.
 static TypedAttr getSplat(Value tensor) {
   TypedAttr element;
   if (auto splat = tensor.getDefiningOp<tensor::SplatOp>()) {
@@ -55,7 +55,8 @@ static TypedAttr getSplat(Value tensor) {
   return {};
 }
 
-/// What the chain of insertions that ends with `tensor` starts from.
+/// Returns the tensor that the chain of insertions ending in `tensor` starts
+/// from.
 static Value getBase(Value tensor) {
   while (auto insertion = tensor.getDefiningOp<tensor::InsertSliceOp>())
     tensor = insertion.getDest();
@@ -179,8 +180,8 @@ struct DropEmptySlice : public OpRewritePattern<tensor::InsertSliceOp> {
   }
 };
 
-/// Equal elements that are half of the tensor and more fill all of it, before
-/// the other sources are inserted; a source of these elements is dropped.
+/// Fills the whole tensor with an element that makes up at least half of it
+/// before other sources are inserted; drops sources of that element.
 struct FillBase : public OpRewritePattern<tensor::InsertSliceOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -226,28 +227,30 @@ struct FillBase : public OpRewritePattern<tensor::InsertSliceOp> {
 namespace {
 
 /// A chain of insertions whose sources are all reshaped in the same way.
-/// Instead the whole is, so that each source can be computed where it goes:
-/// insert(insert(x, reshape(y)), reshape(z)) = reshape(insert(insert(x', y),
-/// z))
+/// Rewriting it to reshape the whole instead lets each source be computed in
+/// its slice:
+///   insert(insert(x, reshape(y)), reshape(z))
+///     = reshape(insert(insert(x', y), z))
 class ReshapedInsertions {
 public:
-  /// Of the chain that ends with `end`; nothing where it is no such chain.
+  /// Matches the chain that ends with `end`; nothing if it is not such a chain.
   static std::optional<ReshapedInsertions> match(tensor::InsertSliceOp end);
   void rewrite();
 
 private:
-  /// In the order of the program.
+  /// in program order
   SmallVector<tensor::InsertSliceOp> insertions;
-  SmallVector<Value> sources; ///< not reshaped
+  SmallVector<Value> sources; ///< before the reshape
   SmallVector<TensorSlice> slices;
   SmallVector<ReassociationIndices> groups;
-  SmallVector<int64_t> shape; ///< of the whole, not reshaped
-  bool isExpanded = false;    ///< the sources are expanded, else collapsed
+  SmallVector<int64_t> shape; ///< of the whole tensor before the reshape
+  bool isExpanded = false;    ///< whether the reshapes expand (else collapse)
 };
 
 } // namespace
 
-/// The tensor that is reshaped to `tensor`, and how; null where none is.
+/// Returns the source of the reshape that computes `tensor` and its structure;
+/// null if `tensor` is not a reshape.
 static Value getReshaped(Value tensor,
                          SmallVector<ReassociationIndices> &groups,
                          bool &isExpanded) {
@@ -263,8 +266,8 @@ static Value getReshaped(Value tensor,
   return {};
 }
 
-/// The shape that collapses to `collapsed` and has the inner dimensions of
-/// `source`, or nothing.
+/// Returns the shape that collapses to `collapsed` and has the inner dimensions
+/// of `source`; nothing if there is none.
 static std::optional<SmallVector<int64_t>>
 getExpandedShape(ArrayRef<int64_t> collapsed, ArrayRef<int64_t> source,
                  ArrayRef<ReassociationIndices> groups) {
@@ -369,7 +372,7 @@ void ReshapedInsertions::rewrite() {
   }
 }
 
-/// The chains of the block, each by its last insertion.
+/// Returns the last insertion of each chain in the block.
 static SmallVector<tensor::InsertSliceOp> getChains(Block &block) {
   SmallVector<tensor::InsertSliceOp> ends;
   for (auto op : block.getOps<tensor::InsertSliceOp>()) {
@@ -443,7 +446,8 @@ void InsertSlices::runOnOperation() {
   tensor::CollapseShapeOp::getCanonicalizationPatterns(patterns, &getContext());
   tensor::ExpandShapeOp::getCanonicalizationPatterns(patterns, &getContext());
   tensor::populateFoldTensorEmptyPatterns(patterns);
-  // Each pattern takes something away, however long a chain is.
+  // The iteration needs no limit: each pattern removes something, so the
+  // rewrite terminates for chains of any length.
   populateExactFolding(patterns);
   GreedyRewriteConfig config;
   config.enableFolding(false);

@@ -1,7 +1,12 @@
-//===- SinkScalars.cpp - No scalars between structured operations ---------===//
+//===- SinkScalars.cpp - Move scalar computations into ops ----------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Pass repro-sink-scalars (Passes.td), run by lib/Pipelines/Schedule.cpp:
+// afterwards structured operations depend only on tensors, not on scalars.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,10 +34,10 @@ struct SinkScalars : public repro::impl::ReproSinkScalarsBase<SinkScalars> {
   void runOnOperation() override;
 
 private:
-  /// The rank-0 tensor that holds a scalar of `main`'s block.
+  /// Returns the rank-0 tensor that contains a scalar of `main`'s block.
   Value getTensor(Value scalar);
-  /// Makes the rank-0 generic whose body computes `scalars` (from the results
-  /// of `getTensor` and constants) and then what `finish` adds.
+  /// Creates the rank-0 generic whose body computes `scalar` from constants and
+  /// the tensors of `getTensor`, followed by the operations that `finish` adds.
   Value
   createRankZero(OpBuilder &builder, Location loc, Value scalar, Type result,
                  function_ref<Value(ImplicitLocOpBuilder &, Value)> finish);
@@ -53,7 +58,7 @@ static bool isConstant(Value value) {
   return def && def->hasTrait<OpTrait::ConstantLike>();
 }
 
-/// A generic over `type` whose inputs are rank-0 tensors.
+/// Creates a generic over `type` whose inputs are rank-0 tensors.
 static linalg::GenericOp
 createBroadcast(OpBuilder &builder, Location loc, RankedTensorType type,
                 ValueRange inputs,
@@ -77,7 +82,8 @@ createBroadcast(OpBuilder &builder, Location loc, RankedTensorType type,
 Value SinkScalars::createRankZero(
     OpBuilder &builder, Location loc, Value scalar, Type result,
     function_ref<Value(ImplicitLocOpBuilder &, Value)> finish) {
-  // The operations between `scalar` and what is a tensor already.
+  // Collect the operations between `scalar` and values that are tensors
+  // already.
   SetVector<Operation *> slice;
   SetVector<Value> leaves;
   SmallVector<Value> work{scalar};
@@ -125,7 +131,8 @@ Value SinkScalars::getTensor(Value scalar) {
   Value &known = tensors[scalar];
   if (known)
     return known;
-  tensors.erase(scalar); // or it would be a leaf of itself
+  tensors.erase(scalar); // otherwise the scalar would be a leaf of its own
+                         // slice
   OpBuilder builder(scalar.getContext());
   builder.setInsertionPointAfterValue(scalar);
   Value tensor =
@@ -135,7 +142,7 @@ Value SinkScalars::getTensor(Value scalar) {
   return tensor;
 }
 
-/// Scalars that a generic or fold takes become rank-0 operands.
+/// Turns scalars that a generic or fold captures into rank-0 operands.
 void SinkScalars::sinkCaptures(Operation *op) {
   if (op->getNumRegions() != 1 || op->getRegion(0).empty())
     return;
@@ -174,7 +181,7 @@ void SinkScalars::sinkCaptures(Operation *op) {
     if (isScalar(input.getType())) {
       changed = true;
       if (isConstant(input)) {
-        // A constant input is a constant of the body.
+        // A constant input becomes a constant in the body.
         OpBuilder::InsertionGuard guard(builder);
         builder.setInsertionPoint(op);
         TypedAttr value =
@@ -238,7 +245,7 @@ void SinkScalars::replaceSplat(tensor::SplatOp op) {
 void SinkScalars::replaceFromElements(tensor::FromElementsOp op) {
   OpBuilder builder(op);
   auto type = cast<RankedTensorType>(op.getType());
-  // Constants stay scalars of the body.
+  // Constants remain scalars in the body.
   SmallVector<Value> inputs, elements(op.getElements());
   for (Value element : elements)
     if (!isConstant(element))
@@ -276,8 +283,8 @@ void SinkScalars::replaceFromElements(tensor::FromElementsOp op) {
   op.erase();
 }
 
-/// A constant that an operation writes over, or that is inserted, would be
-/// copied from the artifact; a splat is filled in instead.
+/// Replaces splat constants that an operation overwrites, or inserts, with a
+/// fill: a constant would be stored in the artifact and copied.
 void SinkScalars::fillConstants(Operation *op) {
   auto dps = dyn_cast<DestinationStyleOpInterface>(op);
   if (!dps)

@@ -17,7 +17,7 @@ bool StridedRange::overlaps(const StridedRange &other) const {
     return other.overlaps(*this);
   if (offset + (size - 1) * stride < other.offset)
     return false;
-  // Those of both, were they endless.
+  // Checks whether the two ranges would meet if both were infinite.
   return (other.offset - offset) % std::gcd(stride, other.stride) == 0;
 }
 
@@ -62,7 +62,8 @@ bool repro::overlap(const TensorSlice &one, const TensorSlice &other) {
   });
 }
 
-/// The range of a collapsed dimension, or nothing where it is not one.
+/// Returns the range in a collapsed dimension; nothing if the elements do not
+/// form a range.
 static std::optional<StridedRange> collapseGroup(ArrayRef<StridedRange> ranges,
                                                  ArrayRef<int64_t> extents) {
   StridedRange result{0, 1, 1};
@@ -83,7 +84,8 @@ static std::optional<StridedRange> collapseGroup(ArrayRef<StridedRange> ranges,
   return result;
 }
 
-/// The ranges of the dimensions that one is expanded to, or nothing.
+/// Returns the ranges of the dimensions that one dimension is expanded to;
+/// nothing if the elements do not form ranges.
 static std::optional<TensorSlice> expandDimension(const StridedRange &range,
                                                   ArrayRef<int64_t> extents) {
   TensorSlice result;
@@ -93,7 +95,7 @@ static std::optional<TensorSlice> expandDimension(const StridedRange &range,
     offset /= extent;
   }
   std::reverse(result.begin(), result.end());
-  // All of the inner dimensions that are passed, of the next one a range.
+  // A range covers whole inner dimensions and a range of the next one.
   StridedRange rest = range;
   for (int64_t i = extents.size() - 1; i >= 0 && rest.size > 1; --i) {
     if (result[i].offset + (rest.size - 1) * rest.stride < extents[i]) {

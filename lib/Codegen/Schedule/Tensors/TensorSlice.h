@@ -12,7 +12,7 @@
 
 namespace mlir::repro {
 
-/// Elements offset + i * stride for i < size, along one dimension.
+/// The elements offset + i * stride for 0 <= i < size, along one dimension.
 struct StridedRange {
   int64_t offset, size, stride;
 
@@ -22,11 +22,11 @@ struct StridedRange {
 /// One range per dimension.
 using TensorSlice = SmallVector<StridedRange>;
 
-/// All of a tensor of static shape.
+/// Returns the slice that covers a whole tensor of static shape.
 TensorSlice getWhole(RankedTensorType type);
 
-/// The slice that the source replaces; nothing where it is dynamic or of rank 0
-/// or the source has fewer dimensions.
+/// Returns the slice that the insertion replaces, or nothing if the slice is
+/// dynamic or of rank 0, or if the source has fewer dimensions than the target.
 std::optional<TensorSlice> getSlice(tensor::InsertSliceOp op);
 
 Value createInsertion(OpBuilder &builder, Location loc, Value source,
@@ -35,14 +35,14 @@ Value createInsertion(OpBuilder &builder, Location loc, Value source,
 /// Whether the slices may have an element in common.
 bool overlap(const TensorSlice &one, const TensorSlice &other);
 
-/// The slice in a tensor of `extents` whose dimensions are collapsed by
-/// `groups`, or nothing where it is not one.
+/// Maps a slice through collapsing the dimensions of a tensor of shape
+/// `extents` by `groups`; nothing if the result is not a slice.
 std::optional<TensorSlice> collapse(const TensorSlice &slice,
                                     ArrayRef<int64_t> extents,
                                     ArrayRef<ReassociationIndices> groups);
 
-/// The slice in a tensor whose dimensions are expanded by `groups` to
-/// `extents`, or nothing where it is not one.
+/// Maps a slice through expanding a tensor by `groups` to the shape `extents`;
+/// nothing if the result is not a slice.
 std::optional<TensorSlice> expand(const TensorSlice &slice,
                                   ArrayRef<int64_t> extents,
                                   ArrayRef<ReassociationIndices> groups);
