@@ -1,7 +1,12 @@
-//===- Bufferize.cpp - From tensors to buffers ----------------------------===//
+//===- Bufferize.cpp - Convert tensors to buffers -------------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Pass repro-bufferize (Passes.td), run by lib/Pipelines/Schedule.cpp: one-shot
+// bufferization to identity layouts that never writes an argument.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,8 +37,8 @@ struct Bufferize : public repro::impl::ReproBufferizeBase<Bufferize> {
 };
 } // namespace
 
-/// One tensor.empty for each operation that writes into it: nothing ties the
-/// buffers of unrelated operations then.
+/// Clones tensor.empty for each operation that writes into it, so that
+/// unrelated operations do not share a buffer.
 static void separateEmptyTensors(func::FuncOp function) {
   SmallVector<tensor::EmptyOp> empties(function.getOps<tensor::EmptyOp>());
   for (tensor::EmptyOp empty : empties) {
@@ -46,7 +51,7 @@ static void separateEmptyTensors(func::FuncOp function) {
   }
 }
 
-/// The constant that fills a tensor, or null.
+/// Returns the constant that fills a tensor, or null.
 static TypedAttr getFillValue(Value tensor) {
   auto fill = tensor.getDefiningOp<linalg::GenericOp>();
   if (!fill || fill.getNumDpsInputs() != 0 || fill->getNumResults() != 1 ||
@@ -60,8 +65,8 @@ static TypedAttr getFillValue(Value tensor) {
   return value;
 }
 
-/// A fold that starts from constants takes them as an attribute: its result is
-/// not filled in first.
+/// Replaces constant initial values of a fold by an attribute, which saves a
+/// fill.
 static void takeConstantInits(FoldOp fold) {
   SmallVector<Attribute> values;
   for (Value init : fold.getOutputs()) {
@@ -70,7 +75,7 @@ static void takeConstantInits(FoldOp fold) {
       return;
     values.push_back(value);
   }
-  // (F3) without elements the result is init, so it has to be there.
+  // (F3) Without elements the result is the initial value, so keep it.
   SmallVector<int64_t> sizes = fold.getStaticLoopRanges();
   if (values.empty() || llvm::is_contained(sizes, 0))
     return;
@@ -84,8 +89,8 @@ static void takeConstantInits(FoldOp fold) {
       .setAttr(fold, builder.getArrayAttr(values));
 }
 
-/// Operations that write over the same constant each get a fill of their own:
-/// filling costs less than copying what another one filled.
+/// Duplicates the fill for each operation that overwrites it, because filling
+/// costs less than copying.
 static void separateFills(func::FuncOp function) {
   function.walk([&](DestinationStyleOpInterface op) {
     if (auto fold = dyn_cast<FoldOp>(*op))
@@ -108,8 +113,8 @@ static void separateFills(func::FuncOp function) {
       op.erase();
 }
 
-/// A slice that an operation reads and the equal one that it writes become one
-/// value: an element-wise operation then works in place.
+/// Merges a slice that an operation reads with an equal slice that it writes,
+/// so that element-wise operations work in place.
 static void mergeSlices(func::FuncOp function) {
   function.walk([](DestinationStyleOpInterface op) {
     for (OpOperand &init : op.getDpsInitsMutable()) {
@@ -134,11 +139,11 @@ void Bufferize::runOnOperation() {
       continue;
     separateFills(function);
     separateEmptyTensors(function);
-    // What is written in place is repro-plan-buffers' decision.
+    // repro-plan-buffers decides which states are updated in place.
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
       function.setArgAttr(i, writable, no);
   }
-  // What is computed to be inserted somewhere is computed there.
+  // Compute values that are inserted somewhere directly in their destination.
   IRRewriter rewriter(&getContext());
   if (failed(eliminateEmptyTensors(rewriter, module)))
     return signalPassFailure();

@@ -1,14 +1,16 @@
-//===- FuseEpilogues.cpp - Results of products used at once ---------------===//
+//===- FuseEpilogues.cpp - Fuse contractions with their readers -----------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The element-wise op goes through the elements of the results in its own loops
-// and the contraction in its parallel dimensions: both count addresses, in
-// mixed radices. Where each dimension of the contraction is a part of one loop,
-// all that the op touches is linear in those dimensions too.
+// Pass repro-fuse-epilogues (Passes.td), run by lib/Pipelines/Schedule.cpp:
+// fuses a contraction with the element-wise op that reads its results, without
+// changing the operations on an element. The op's loops and the contraction's
+// parallel dimensions both enumerate addresses in mixed radices. If each
+// dimension is a part of one loop, all accesses of the op are linear in the
+// dimensions too.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,19 +36,20 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
-/// How many ops away the one that reads the results may be: until then the
-/// factors stay in memory.
+/// The largest number of ops between the contraction and the reader: the
+/// factors stay in memory until then.
 static constexpr size_t mostBetween = 8;
-/// Operations on each result at most, and other buffers that they read. With
-/// more the time is that of the arithmetic, and a kernel repeats it for each of
-/// its tiles' shapes.
+/// Limits on the operations on each result and on the other buffers that they
+/// read. Beyond them arithmetic dominates the time, and a kernel repeats it for
+/// each of its tile shapes.
 static constexpr size_t mostOperations = 16, mostInputs = 5;
-/// Numbers of a vector on any target.
+/// The most elements of a vector on any target.
 static constexpr int64_t widestVector = 16;
 
 namespace {
 
-/// A loop, or several that follow each other in all accesses.
+/// A loop, or several loops merged because every access is contiguous across
+/// them.
 struct Loop {
   int64_t size;
   SmallVector<int64_t> steps; ///< per access
@@ -55,7 +58,8 @@ struct Loop {
 /// A contraction and the op on its results.
 class EpilogueFusion {
 public:
-  /// Nothing where the op that reads the results has to stay apart.
+  /// Returns nothing if the op that reads the results must stay a kernel of its
+  /// own.
   static std::optional<EpilogueFusion> match(FoldOp fold);
   void write();
 
@@ -77,7 +81,7 @@ private:
 
 } // namespace
 
-/// Whether the body is arithmetic on its arguments alone.
+/// Whether the body computes only arithmetic on its arguments.
 static bool isArithmetic(Block &body) {
   return llvm::all_of(body.without_terminator(), [](Operation &op) {
     return isa_and_nonnull<arith::ArithDialect, math::MathDialect>(
@@ -102,8 +106,8 @@ static bool isLinear(AffineMap map) {
   return linear;
 }
 
-/// Whether the kernel of contractions is sure to take the fold. Not those with
-/// a batch, which are for runs of ops on the same rows.
+/// Whether the contraction kernel is certain to accept the fold. Folds with a
+/// batch are excluded, because FuseRows handles them.
 static bool isPlainContraction(FoldOp fold) {
   std::optional<ContractionBody> contraction = getContraction(fold);
   if (!contraction || contraction->isInLanes || !fold.getConstantInits() ||
@@ -128,7 +132,8 @@ static bool isPlainContraction(FoldOp fold) {
   return hasDimension;
 }
 
-/// Finds the element-wise op that alone reads the results, and once.
+/// Finds the element-wise op that is the only reader of the results and reads
+/// them once.
 bool EpilogueFusion::findReader() {
   for (OpOperand *use : getBufferUses(getRootBuffer(fold.getOutputs()[0]))) {
     if (use->getOwner() == fold)
@@ -145,7 +150,7 @@ bool EpilogueFusion::findReader() {
   return generic && generic.getNumParallelLoops() == generic.getNumLoops();
 }
 
-/// Whether the op is little arithmetic.
+/// Whether the op does little arithmetic.
 bool EpilogueFusion::isLight() {
   return isArithmetic(*generic.getBody()) &&
          generic.getBody()->getOperations().size() <= mostOperations + 1 &&
@@ -156,7 +161,7 @@ bool EpilogueFusion::isLight() {
              getElementTypeOrSelf(generic.getDpsInits()[0].getType()));
 }
 
-/// Whether few ops lie between.
+/// Whether few ops lie between the contraction and the op.
 bool EpilogueFusion::isNear() {
   size_t between = 0;
   for (Operation *op = fold->getNextNode();
@@ -176,8 +181,8 @@ bool EpilogueFusion::findAccesses() {
   return true;
 }
 
-/// Whether the fold may come as late as the op, and each of its results after
-/// another as the op's.
+/// Whether the fold can move to the op, and whether interleaving the results of
+/// the fold with those of the op overwrites nothing that is still to be read.
 bool EpilogueFusion::mayMove() {
   const LinearAccess &output = accesses.back();
   Block *block = fold->getBlock();
@@ -199,9 +204,9 @@ bool EpilogueFusion::mayMove() {
   });
 }
 
-/// Gives the accesses the fold's parallel dimensions instead of loops.
+/// Rewrites the accesses as functions of the fold's parallel dimensions.
 bool EpilogueFusion::followDimensions() {
-  // Loops in the order of the results' addresses, merged where all follow.
+  // Sort loops by the addresses of the results; merge contiguous ones.
   SmallVector<Loop> loops;
   for (auto [loop, size] : llvm::enumerate(generic.getStaticLoopRanges())) {
     if (size == 1)
@@ -217,7 +222,7 @@ bool EpilogueFusion::followDimensions() {
   int64_t count = 1;
   for (Loop &loop : llvm::reverse(loops)) {
     if (loop.steps[result] != count)
-      return false; // not all of the results, each once
+      return false; // the op does not read each result exactly once
     count *= loop.size;
     bool follows =
         !merged.empty() &&
@@ -232,7 +237,7 @@ bool EpilogueFusion::followDimensions() {
       merged.push_back(std::move(loop));
   }
 
-  // The same of the fold's dimensions.
+  // Do the same for the fold's dimensions.
   std::optional<LinearAccess> written =
       getLinearAccess(fold.getOutputs()[0], getMaps(fold).back());
   auto root = dyn_cast_or_null<memref::AllocOp>(
@@ -272,16 +277,16 @@ bool EpilogueFusion::followDimensions() {
   return true;
 }
 
-/// Whether the op suits the vectors of results. These are to stay as long as
-/// they are: neighbouring dimensions are one to a contraction if all accesses
-/// follow, and the rows of an image seldom fill vectors. And as vectors may go
-/// along the channels of images, an input of all their pixels would be
-/// gathered.
+/// Whether the op suits the vectors of results. The op must not shorten
+/// vectors: a contraction merges neighbouring dimensions if all accesses are
+/// contiguous, and the rows of an image seldom fill vectors. Because vectors
+/// may run along the channels of images, an input that covers all pixels would
+/// be gathered.
 bool EpilogueFusion::suitsVectors() {
   SmallVector<AffineMap> maps = getMaps(fold);
   const LinearAccess written =
       *getLinearAccess(fold.getOutputs()[0], maps.back());
-  SmallVector<unsigned> dims; // parallel, from the innermost on
+  SmallVector<unsigned> dims; // parallel, innermost first
   SmallVector<int64_t> extents = getSizes(fold);
   SmallVector<unsigned> positions(extents.size());
   unsigned position = 0;
@@ -332,7 +337,8 @@ void EpilogueFusion::write() {
   Location loc =
       FusedLoc::get(b.getContext(), {fold.getLoc(), generic.getLoc()});
   unsigned numDims = sizes.size();
-  // The other operands as linear views: a dimension for each that they follow.
+  // View the other operands with one dimension per dimension that they depend
+  // on.
   SmallVector<Value> operands;
   SmallVector<AffineMap> maps;
   for (auto [number, access] : llvm::enumerate(accesses)) {

@@ -1,15 +1,16 @@
-//===- FuseRows.cpp - Operations on the same rows in one loop -------------===//
+//===- FuseRows.cpp - Fuse operations on the same rows --------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The rows of an op are the points of its first dimensions. An access is *by
-// rows* if row i of the op touches nothing but the i-th of as many equal slices
-// of the buffer. Where all accesses of what a run of ops writes are by rows,
-// the run may go block by block: each op reads the elements that it read
-// before.
+// Pass repro-fuse-rows (Passes.td), run by lib/Pipelines/Schedule.cpp: fuses
+// neighbouring ops on the same rows into a loop over blocks of rows in which
+// each op reads the same elements as before. The rows of an op are the points
+// of its first dimensions. An access is *by rows* if row i of the op touches
+// only the i-th of equal slices of the buffer. A run of ops may execute block
+// by block if all accesses to the buffers that it writes are by rows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,24 +36,24 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
-/// What a block of several rows may touch of what is by rows: half of a small
-/// first-level cache.
+/// The most bytes that a block of several rows may access by rows: half of a
+/// small L1 cache.
 static constexpr int64_t blockBytes = 16 << 10;
-/// What a block should touch, so that a loop is worth the while.
+/// The fewest bytes that a block should access, so that a loop pays off.
 static constexpr int64_t leastBlockBytes = 4 << 10;
-/// What one row may touch: a share of a third-level cache,
+/// The most bytes that one row may access: a share of an L3 cache.
 static constexpr int64_t rowBytesLimit = 4 << 20;
-/// and what where there are fewer rows than threads may want: one op alone
-/// would be shared by all of them.
+/// The limit with fewer than `leastRows` rows, which may be fewer than threads:
+/// a single op could use all threads instead.
 static constexpr int64_t fewRowsBytesLimit = 512 << 10;
 static constexpr int64_t leastRows = 16;
-/// Ops of a run at most: the time of compiling a kernel grows faster than it.
+/// The most ops in a run: compile time grows superlinearly with it.
 static constexpr size_t mostOps = 64;
-/// How many ops away a run looks for one that touches its rows.
+/// How many ops away a run searches for an op that shares its rows.
 static constexpr size_t reach = 4;
 
-/// Whether the op is a fold that a run of ops may grow from: a contraction, or
-/// one whose elements do not come one after the other.
+/// Whether a run may start from the op: a contraction, or a fold whose order
+/// allows several elements at once.
 static bool isRowFold(Operation *op) {
   auto fold = dyn_cast_or_null<FoldOp>(op);
   if (!fold)
@@ -63,9 +64,9 @@ static bool isRowFold(Operation *op) {
          (order && order.getLanes() > 1);
 }
 
-/// Extents of the parallel dimensions before the first other one. Those of a
-/// contraction are its batch: a factor that rows share would be packed again
-/// for each block of them.
+/// Returns the extents of the leading parallel dimensions. For a contraction
+/// these are its batch: a factor that rows share would be packed again for each
+/// block.
 static SmallVector<int64_t> getLeadingSizes(Operation *op) {
   SmallVector<utils::IteratorType> types =
       isa<FoldOp>(op) ? cast<FoldOp>(op).getIteratorTypesArray()
@@ -86,7 +87,7 @@ static SmallVector<int64_t> getLeadingSizes(Operation *op) {
   return sizes;
 }
 
-/// Finds out whether the access is by rows.
+/// Sets the row stride of the access if the access is by rows.
 static void findRowStride(RowAccess &access, ArrayRef<int64_t> rowSizes,
                           int64_t rows) {
   SmallVector<int64_t> steps(rowSizes.size(), 0);
@@ -116,7 +117,7 @@ static void findRowStride(RowAccess &access, ArrayRef<int64_t> rowSizes,
     access.rowStride = rowStride;
 }
 
-/// The op as one on `rows` rows, if it is one.
+/// Returns the op viewed on `rows` rows; nothing if it has no such view.
 static std::optional<RowOp> getRowOp(Operation *op, int64_t rows) {
   if (!isRowFold(op) && !isa_and_nonnull<linalg::GenericOp>(op))
     return std::nullopt;
@@ -168,7 +169,7 @@ static std::optional<RowOp> getRowOp(Operation *op, int64_t rows) {
     }
     addAccess(use, writesOperand(use), rowDims);
   }
-  // In a body the number of a row may do nothing but say what is loaded.
+  // A body may use the number of a row only to index loads.
   auto getRowIndex = [&](Operation *index) -> int64_t {
     int64_t dim = -1;
     if (auto generic = dyn_cast_or_null<linalg::IndexOp>(index))
@@ -195,20 +196,22 @@ static std::optional<RowOp> getRowOp(Operation *op, int64_t rows) {
 
 namespace {
 
-/// Neighbouring ops and what they touch together. Ops are tried, then kept or
-/// dropped; each looks at its own accesses only, however long the run is.
+/// Neighbouring ops and the buffers that they access. Ops are tried, then kept
+/// or dropped; the cost of each step depends only on the accesses of that op,
+/// not on the length of the run.
 class RowRun {
 public:
   explicit RowRun(int64_t rows) : rows(rows) {}
   void tryOp(RowOp op, bool atEnd);
   void keep();
   void drop();
-  /// Whether the op and those that are kept touch rows of one buffer.
+  /// Whether the op and the kept ops access rows of a common buffer.
   bool sharesRows(const RowOp &op) const;
-  /// Whether all that the ops write is touched by rows, and by equal ones.
+  /// Whether all accesses to buffers that the ops write are by rows of equal
+  /// stride.
   bool canFuse() const { return state.fits; }
-  /// How many rows a block has; 0 if the ops touch too little for a loop, none
-  /// if they touch too much for one.
+  /// Returns the number of rows in a block; 0 if the ops access too little for
+  /// a loop, nothing if they access too much.
   std::optional<int64_t> chooseBlock() const;
   size_t size() const { return ops.size(); }
   void write(int64_t block) const {
@@ -218,10 +221,10 @@ public:
 private:
   struct Buffer {
     int64_t rowStride;      ///< of the first access
-    int64_t rowBytes = 0;   ///< the most that an access of one row spans
-    bool isEven = true;     ///< all accesses have that stride
+    int64_t rowBytes = 0;   ///< the largest span of an access within one row
+    bool isEven = true;     ///< all accesses have `rowStride`
     bool isWritten = false; ///< by any op
-    bool isShared = false;  ///< kept ops touch rows of it
+    bool isShared = false;  ///< kept ops access rows of it
   };
   struct State {
     int64_t rowBytes = 0;
@@ -232,9 +235,9 @@ private:
   int64_t rows;
   std::deque<RowOp> ops;
   llvm::DenseMap<Value, Buffer> buffers;    // by root
-  SmallVector<SmallVector<int64_t>> shapes; // of the ops' rows, each once
+  SmallVector<SmallVector<int64_t>> shapes; // distinct shapes of the rows
   State state, kept;
-  // Of the ops that are tried.
+  // State of the ops that are tried but not kept yet.
   size_t front = 0, back = 0;
   SmallVector<std::pair<Value, std::optional<Buffer>>> undo;
 };
@@ -248,7 +251,7 @@ private:
   void grow(size_t position, int64_t rows);
 
   func::FuncOp main;
-  /// The structured ops of `main`; null where a run or a scope is.
+  /// The structured ops of `main`; null for a run or a scope.
   SmallVector<Operation *> ops;
 };
 
@@ -319,7 +322,7 @@ bool RowRun::sharesRows(const RowOp &op) const {
 
 std::optional<int64_t> RowRun::chooseBlock() const {
   int64_t limit = rowBytesLimit;
-  if (rows < leastRows) // more threads than that share the row of a product
+  if (rows < leastRows) // several threads share the row of a product
     limit = state.hasProducts ? blockBytes : fewRowsBytesLimit;
   if (state.rowBytes > limit)
     return std::nullopt;
@@ -336,8 +339,7 @@ std::optional<int64_t> RowRun::chooseBlock() const {
   return isWorthIt ? block : 0;
 }
 
-/// Makes a loop of the op at `position` and all neighbours that work on the
-/// same rows.
+/// Builds a loop from the op at `position` and all neighbours on the same rows.
 void RowFuser::grow(size_t position, int64_t rows) {
   std::optional<RowOp> seed = getRowOp(ops[position], rows);
   if (!seed)
@@ -349,8 +351,8 @@ void RowFuser::grow(size_t position, int64_t rows) {
     return;
   run.keep();
   size_t begin = position, end = position + 1;
-  // Adds the ops from `next` on, up to the first that touches rows of the run;
-  // those between come along.
+  // Adds the ops from `next` up to the first that accesses rows of the run,
+  // including the ops between. Returns the number of ops added.
   auto extend = [&](size_t next, bool atEnd) -> size_t {
     for (size_t added = 1;
          added <= reach && next < ops.size() && run.size() < mostOps;

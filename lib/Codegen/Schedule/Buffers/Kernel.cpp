@@ -1,4 +1,4 @@
-//===- Kernel.cpp - Kernel functions and their calls ----------------------===//
+//===- Kernel.cpp - Kernel functions and their launches -------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -90,7 +90,7 @@ FailureOr<SmallVector<int64_t>> mlir::repro::getStaticStrides(MemRefType type,
   SmallVector<int64_t> strides(type.getRank());
   offset = 0;
   if (type.getLayout().isIdentity()) {
-    // getStridesAndOffset has no answer for an extent of 0.
+    // getStridesAndOffset does not handle extents of 0.
     int64_t stride = 1;
     for (int64_t i = type.getRank(); i > 0; --i) {
       strides[i - 1] = stride;
@@ -98,7 +98,7 @@ FailureOr<SmallVector<int64_t>> mlir::repro::getStaticStrides(MemRefType type,
     }
     return strides;
   }
-  strides.clear(); // getStridesAndOffset appends.
+  strides.clear(); // getStridesAndOffset appends
   if (failed(type.getStridesAndOffset(strides, offset)) ||
       llvm::any_of(strides, ShapedType::isDynamic))
     return failure();
@@ -117,8 +117,8 @@ AffineMap mlir::repro::getResultMap(FoldOp fold) {
   return map.replaceDimsAndSymbols(dims, {}, count, 0);
 }
 
-/// The type of a kernel's argument for a buffer of this type: static strides
-/// (also where there is no element) and offset 0; null for dynamic ones.
+/// Returns the argument type of a kernel for a buffer of this type: static
+/// strides (even without elements) and offset 0; null for dynamic types.
 static MemRefType getArgumentType(MemRefType type) {
   if (!type.hasStaticShape())
     return {};
@@ -151,8 +151,8 @@ Operation *mlir::repro::getKernelBody(func::FuncOp kernel) {
   return result;
 }
 
-/// The bytes from the first one of its root to that of a buffer of static shape
-/// and offset; nothing where they are too many or no type says them.
+/// Returns the byte offset of a buffer of static shape and offset in its root;
+/// nothing if the offset overflows or a memref.view hides it.
 static std::optional<int64_t> getByteOffset(Value buffer) {
   auto type = cast<MemRefType>(buffer.getType());
   int64_t offset = 0;
@@ -170,8 +170,9 @@ static std::optional<int64_t> getByteOffset(Value buffer) {
   return offset;
 }
 
-/// The buffer, whose kernel takes this type, as a view of a whole buffer: the
-/// offset goes from the type to the launch, so that slices share kernels.
+/// Returns the buffer as a view of its root with the type that the kernel
+/// accepts. The launch rather than the type contains the offset, so that slices
+/// share kernels.
 static Value createView(OpBuilder &builder, Location loc, Value buffer,
                         MemRefType argument) {
   Value root = getRootBuffer(buffer);
@@ -181,7 +182,7 @@ static Value createView(OpBuilder &builder, Location loc, Value buffer,
   return launch::ViewOp::create(builder, loc, argument, root, offset);
 }
 
-/// What is done with a buffer and views of it.
+/// Returns the accesses to a buffer and its views.
 static launch::Access findAccess(Value buffer) {
   launch::Access access{};
   for (OpOperand *use : getBufferUses(buffer)) {
@@ -193,7 +194,7 @@ static launch::Access findAccess(Value buffer) {
   return access == launch::Access{} ? launch::Access::Read : access;
 }
 
-/// Equal for equal kernels.
+/// A hash that is equal for equal kernels.
 static size_t hashKernel(func::FuncOp kernel) {
   llvm::hash_code hash =
       llvm::hash_combine(kernel.getFunctionType(), kernel.getArgAttrsAttr());
@@ -204,11 +205,12 @@ static size_t hashKernel(func::FuncOp kernel) {
                                      OperationEquivalence::ignoreHashValue,
                                      OperationEquivalence::IgnoreLocations));
   });
-  return size_t(hash) >> 1; // the largest keys are DenseMap's own
+  return size_t(hash) >> 1; // DenseMap reserves the largest keys
 }
 
-/// Whether the kernels differ in names and locations alone. Operands of
-/// commutative operations are compared in order: a NaN may be either's.
+/// Whether the kernels differ only in names and locations. The order of
+/// operands of commutative operations matters: it determines which NaN
+/// propagates.
 static bool areEqual(func::FuncOp a, func::FuncOp b) {
   if (a.getFunctionType() != b.getFunctionType() ||
       a.getArgAttrsAttr() != b.getArgAttrsAttr())
@@ -225,7 +227,7 @@ FailureOr<launch::DispatchOp> KernelOutliner::outline(Operation *op) {
   MLIRContext *context = op->getContext();
   OpBuilder builder(context);
 
-  // The buffers: operands and whatever the body captures.
+  // Collect the buffers: operands and values that the body captures.
   llvm::SetVector<Value> buffers;
   SmallVector<Operation *> constants;
   bool failedCapture = false;

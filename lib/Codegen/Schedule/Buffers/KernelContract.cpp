@@ -1,4 +1,4 @@
-//===- KernelContract.cpp - What a kernel function may be -----------------===//
+//===- KernelContract.cpp - The contract of kernel functions --------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -13,8 +13,8 @@
 using namespace mlir;
 using namespace mlir::repro;
 
-/// The structured operation of a kernel function, its loop over blocks or its
-/// scope.
+/// Returns the structured operation, loop over blocks or scope of a kernel
+/// function; null if there is none.
 static FailureOr<Operation *> findOnlyOp(func::FuncOp function) {
   Operation *found = nullptr;
   for (Operation &op : function.getBody().front()) {
@@ -29,7 +29,7 @@ static FailureOr<Operation *> findOnlyOp(func::FuncOp function) {
   return found;
 }
 
-/// The contract of docs/architecture.md on the signature.
+/// Verifies the signature against the contract of docs/architecture.md.
 static LogicalResult verifySignature(func::FuncOp function) {
   if (!function.getBody().hasOneBlock())
     return function.emitError("expected a kernel function of one block");

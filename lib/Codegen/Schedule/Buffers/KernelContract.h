@@ -1,4 +1,4 @@
-//===- KernelContract.h - What a kernel function may be ---------*- C++ -*-===//
+//===- KernelContract.h - The contract of kernel functions ------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -12,9 +12,9 @@
 
 namespace mlir::repro {
 
-/// The structured operation of a kernel function, or the `scf.forall` over
-/// blocks of rows that holds several; null if there is none. An error where it
-/// violates the contract of docs/architecture.md.
+/// Returns the structured operation of a kernel function, or the `scf.forall`
+/// over blocks of rows that contains several; null if there is none. Emits an
+/// error if the function violates the contract of docs/architecture.md.
 FailureOr<Operation *> findKernelBody(func::FuncOp function);
 
 } // namespace mlir::repro

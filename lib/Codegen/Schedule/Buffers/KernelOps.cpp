@@ -19,7 +19,8 @@ using namespace mlir::repro;
 
 #include "lib/Codegen/Schedule/Buffers/KernelOpInterface.cpp.inc"
 
-/// The contract of docs/architecture.md on a structured operation.
+/// Verifies a structured operation against the contract of
+/// docs/architecture.md.
 static LogicalResult verifyOperands(Operation *op) {
   for (Value operand : op->getOperands()) {
     auto memref = dyn_cast<MemRefType>(operand.getType());
@@ -30,7 +31,7 @@ static LogicalResult verifyOperands(Operation *op) {
       continue;
     }
     int64_t offset;
-    // The part of a buffer that belongs to a block begins anywhere.
+    // The part of a buffer that belongs to a block may have any offset.
     bool isPart = operand.getDefiningOp<memref::ReinterpretCastOp>() &&
                   isa<scf::ForallOp>(op->getParentOp());
     if (failed(getStaticStrides(memref, offset)) ||
@@ -41,7 +42,8 @@ static LogicalResult verifyOperands(Operation *op) {
   return success();
 }
 
-/// The contract of docs/architecture.md on a loop over blocks of rows.
+/// Verifies a loop over blocks of rows against the contract of
+/// docs/architecture.md.
 static LogicalResult verifyBlocks(scf::ForallOp loop) {
   if (!loop.isNormalized() || loop.getRank() != 1 ||
       !getConstantIntValue(loop.getMixedUpperBound()[0]) ||
@@ -67,8 +69,8 @@ static LogicalResult verifyBlocks(scf::ForallOp loop) {
   return success();
 }
 
-/// The contract of docs/architecture.md on a contraction and the operation on
-/// its results.
+/// Verifies a contraction and the operation on its results against the contract
+/// of docs/architecture.md.
 static LogicalResult verifyScope(memref::AllocaScopeOp scope) {
   SmallVector<Operation *> ops =
       llvm::map_to_vector(scope.getBodyRegion().front().without_terminator(),
@@ -112,7 +114,7 @@ static LogicalResult verifyScope(memref::AllocaScopeOp scope) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Of an operation in destination style that only writes its destinations.
+/// A model for destination-style operations that only write their destinations.
 template <typename Model, typename OpTy>
 struct DestinationModel : KernelOpInterface::ExternalModel<Model, OpTy> {
   bool readsOperand(Operation *op, OpOperand &operand) const {
@@ -130,12 +132,12 @@ struct SortModel : DestinationModel<SortModel, SortOp> {};
 
 struct BlockContractionModel
     : DestinationModel<BlockContractionModel, BlockContractionOp> {
-  /// It adds to the initial value.
+  /// The contraction adds to the initial value, so it reads it.
   bool readsOperand(Operation *, OpOperand &) const { return true; }
 };
 
 struct FoldModel : DestinationModel<FoldModel, FoldOp> {
-  /// It continues from the initial value.
+  /// The fold continues from the initial value, unless that is constant.
   bool readsOperand(Operation *op, OpOperand &operand) const {
     return !cast<FoldOp>(op).isDpsInit(&operand) ||
            !cast<FoldOp>(op).getConstantInits();
@@ -143,7 +145,7 @@ struct FoldModel : DestinationModel<FoldModel, FoldOp> {
 };
 
 struct ScatterModel : DestinationModel<ScatterModel, ScatterOp> {
-  /// It continues from the initial value.
+  /// The scatter updates the initial value, so it reads it.
   bool readsOperand(Operation *, OpOperand &) const { return true; }
 };
 
@@ -171,7 +173,8 @@ struct CopyModel : KernelOpInterface::ExternalModel<CopyModel, memref::CopyOp> {
   LogicalResult verifyKernel(Operation *op) const { return verifyOperands(op); }
 };
 
-/// Of an operation that holds others and has no buffer of its own.
+/// A model for operations that contain other operations and have no buffer of
+/// their own.
 template <typename Model, typename OpTy, LogicalResult (*verify)(OpTy)>
 struct HolderModel : KernelOpInterface::ExternalModel<Model, OpTy> {
   bool readsOperand(Operation *, OpOperand &) const { return false; }

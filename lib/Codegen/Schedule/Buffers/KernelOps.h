@@ -17,8 +17,8 @@ class DialectRegistry;
 
 namespace repro {
 
-/// Attaches KernelOpInterface to the operations that become kernels, those of
-/// upstream's dialects included.
+/// Attaches KernelOpInterface to the operations that become kernels, including
+/// operations of upstream dialects.
 void registerKernelOps(DialectRegistry &registry);
 
 } // namespace repro

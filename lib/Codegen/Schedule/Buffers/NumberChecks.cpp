@@ -1,7 +1,12 @@
-//===- NumberChecks.cpp - The messages of a program's checks --------------===//
+//===- NumberChecks.cpp - Number the checks of a program ------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Pass repro-number-checks (Passes.td), run by lib/Pipelines/Schedule.cpp:
+// numbers each check (E1) in program order and lists its message in the module.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,8 +31,8 @@ struct NumberChecks : public repro::impl::ReproNumberChecksBase<NumberChecks> {
 };
 } // namespace
 
-/// "file.py:3: " of the innermost file of the location; without a file,
-/// "loss function: " of its outermost name.
+/// Returns "file.py:3: " for the innermost file of the location; without a
+/// file, "loss function: " for its outermost name.
 static std::string describe(Location loc) {
   std::string line, name;
   loc->walk([&](Location inner) {
@@ -43,7 +48,7 @@ static std::string describe(Location loc) {
   return line.empty() ? name : line;
 }
 
-/// What the user reads where the check fails.
+/// Returns the message that the user sees if the check fails.
 static std::string getMessage(cf::AssertOp check) {
   return describe(check.getLoc()) + check.getMsg().str();
 }

@@ -4,6 +4,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// Pass repro-outline-kernels (Passes.td), run by lib/Pipelines/Schedule.cpp:
+// moves each structured op of `main` into a kernel function that `main`
+// launches; equal kernels share one function.
+//
+//===----------------------------------------------------------------------===//
 
 #include "Kernel.h"
 #include "KernelOps.h"
@@ -31,7 +37,7 @@ struct OutlineKernels
 };
 } // namespace
 
-/// (E1) each check in a kernel has a message.
+/// (E1) Requires that each check in a kernel has a message.
 static LogicalResult verifyChecks(Operation *op) {
   launch::LaunchDialect::MessageAttrHelper message(op->getContext());
   return failure(
@@ -44,7 +50,7 @@ static LogicalResult verifyChecks(Operation *op) {
         }).wasInterrupted());
 }
 
-/// Erases buffers and views that nobody uses any more.
+/// Erases unused buffers and views.
 static void eraseDeadOps(func::FuncOp main) {
   for (Operation &op :
        llvm::make_early_inc_range(llvm::reverse(main.getBody().front())))
@@ -52,9 +58,9 @@ static void eraseDeadOps(func::FuncOp main) {
       op.erase();
 }
 
-/// Where a fold reads at a constant index, such as one tap of a kernel, its
-/// operand becomes the slice there: folds that differ in constants alone, as
-/// the phases of a strided convolution do, are one kernel at several offsets.
+/// Replaces an operand that a fold reads at a constant index, such as one tap
+/// of a kernel, by the slice at that index. Folds that differ only in such
+/// constants, as the phases of a strided convolution do, then share a kernel.
 static void sliceAtConstants(FoldOp fold, Operation *before) {
   OpBuilder builder(before);
   SmallVector<AffineMap> maps = fold.getIndexingMapsArray();

@@ -1,4 +1,4 @@
-//===- PackArena.cpp - Places of buffers in one arena ---------------------===//
+//===- PackArena.cpp - Packing of buffers into one arena ------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Packing is NP-hard. Buffers are placed one after another, each in the
-// smallest gap that takes it; several orders are tried, and the buffers that
-// end up on top of the best packing move to the front as long as that helps.
+// smallest gap that fits. Several orders are tried, and the buffers that are on
+// top of the best packing are placed earlier as long as that helps.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,7 +22,7 @@
 using namespace mlir;
 using namespace mlir::repro;
 
-/// Pairs of items that a search for a better packing may compare.
+/// Limits the pairs of items that the search for a better packing compares.
 static constexpr int64_t maxComparisons = 100'000'000;
 
 using Order = SmallVector<unsigned>;
@@ -31,23 +31,23 @@ int64_t mlir::repro::getMaxLiveBytes(ArrayRef<ArenaItem> items) {
   SmallVector<std::pair<int64_t, int64_t>> changes; // position, bytes
   for (const ArenaItem &item : items) {
     if (item.life.last < item.life.first)
-      continue; // nobody uses it
+      continue; // unused
     changes.emplace_back(item.life.first, item.bytes);
     changes.emplace_back(item.life.last + 1, -item.bytes);
   }
-  llvm::sort(changes); // at one position what ends comes first
+  llvm::sort(changes); // at one position, ends sort before begins
   int64_t live = 0, most = 0;
   for (auto [position, bytes] : changes)
     most = std::max(most, live += bytes);
   return most;
 }
 
-/// Places the items in this order; returns the size of the arena.
+/// Places the items in the given order; returns the size of the arena.
 static int64_t place(ArrayRef<ArenaItem> items, ArrayRef<unsigned> order,
                      SmallVectorImpl<int64_t> &offsets) {
   offsets.assign(items.size(), 0);
   int64_t arenaBytes = 0;
-  SmallVector<unsigned> placed; // by offset
+  SmallVector<unsigned> placed; // sorted by offset
   for (unsigned index : order) {
     const ArenaItem &item = items[index];
     int64_t best = -1, bestGap = std::numeric_limits<int64_t>::max();
@@ -80,7 +80,7 @@ int64_t mlir::repro::packArena(MutableArrayRef<ArenaItem> items) {
   int64_t best = std::numeric_limits<int64_t>::max();
   Order bestOrder;
   SmallVector<int64_t> offsets, bestOffsets;
-  // Whether the order gives a smaller arena than all before.
+  // Packs in the given order; returns whether the arena is the smallest so far.
   auto attempt = [&](const Order &order) {
     --tries;
     int64_t bytes = place(items, order, offsets);
@@ -113,7 +113,7 @@ int64_t mlir::repro::packArena(MutableArrayRef<ArenaItem> items) {
     return items[a].life.first < items[b].life.first;
   });
 
-  // What lies on top was placed too late.
+  // The items on top of the arena were placed too late, so place them earlier.
   for (bool better = true; better && best > leastPossible && tries > 0;) {
     better = false;
     Order front, rest;

@@ -1,4 +1,4 @@
-//===- PackArena.h - Places of buffers in one arena -------------*- C++ -*-===//
+//===- PackArena.h - Packing of buffers into one arena ----------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -15,7 +15,7 @@
 
 namespace mlir::repro {
 
-/// The positions that use a buffer, first and last.
+/// The first and the last position that use a buffer.
 struct Lifetime {
   int64_t first = std::numeric_limits<int64_t>::max();
   int64_t last = -1;
@@ -28,18 +28,19 @@ struct Lifetime {
   }
 };
 
-/// A buffer in the arena.
+/// A buffer to be placed in the arena.
 struct ArenaItem {
   int64_t bytes; ///< a multiple of the alignment
   Lifetime life;
   int64_t offset = 0;
 };
 
-/// The most bytes that live at one position: no arena is smaller.
+/// Returns the most bytes that are live at one position, a lower bound for the
+/// arena.
 int64_t getMaxLiveBytes(llvm::ArrayRef<ArenaItem> items);
 
-/// Sets the offsets so that items that live together lie apart; returns the
-/// size of the arena. The same items give the same offsets.
+/// Sets offsets such that items with overlapping lifetimes do not overlap in
+/// the arena; returns the size of the arena. The result is deterministic.
 int64_t packArena(llvm::MutableArrayRef<ArenaItem> items);
 
 } // namespace mlir::repro

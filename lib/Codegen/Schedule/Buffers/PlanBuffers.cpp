@@ -1,12 +1,15 @@
-//===- PlanBuffers.cpp - Where every buffer lies --------------------------===//
+//===- PlanBuffers.cpp - Assign a location to every buffer ----------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// `main` is a straight line of launches: a position is the number of one, and
-// the lifetime of a buffer is the range of positions that use it.
+// Pass repro-plan-buffers (Passes.td), run by lib/Pipelines/Schedule.cpp:
+// assigns a location to every buffer of `main`, which becomes a plan, without
+// changing a result. `main` is a straight line of launches, so a position is
+// the number of a launch and a lifetime is the range of positions that use a
+// buffer.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,8 +35,8 @@ using namespace mlir::repro;
 using namespace mlir::repro::launch;
 
 static constexpr int64_t bufferAlignment = 64;
-/// Tensors have at most 2^50 bytes together (A4); what the schedule adds to
-/// them leaves room for every sum of sizes and offsets.
+/// Tensors have at most 2^50 bytes in total (A4). With the buffers that the
+/// schedule adds, this bound leaves room for sums of sizes and offsets.
 static constexpr int64_t maxArenaBytes = int64_t(1) << 60;
 
 namespace {
@@ -55,11 +58,11 @@ private:
   }
   bool mayOverwrite(Value state, Value value);
   bool isSameIndex(DispatchOp dispatch, Value source, Value target);
-  /// Whether each kernel says what it does with its buffers.
+  /// Whether each kernel declares its accesses to its buffers.
   LogicalResult verifyAccesses();
   LogicalResult placeResults();
   LogicalResult copyInto(Value source, Value target);
-  /// Erases copies of buffers to themselves.
+  /// Erases copies of a buffer to itself.
   void dropCopies();
   void replaceBuffer(memref::AllocOp alloc, Value place, int64_t offset = 0);
   void reuseOperands();
@@ -123,7 +126,7 @@ void PlanBuffers::collectUses() {
   }
 }
 
-/// Whether all of one buffer is copied to all of another one.
+/// Whether one whole buffer is copied to another whole buffer.
 static bool isPlainCopy(DispatchOp dispatch) {
   Value source = dispatch.getBuffers()[0], target = dispatch.getBuffers()[1];
   auto type = cast<MemRefType>(source.getType());
@@ -136,7 +139,7 @@ static bool isPlainCopy(DispatchOp dispatch) {
 }
 
 /// Whether the kernel reads each element of `source` only to compute the
-/// element of `target` at the same address, so that both may be one buffer.
+/// element of `target` at the same address, so that they can share a buffer.
 bool PlanBuffers::isSameIndex(DispatchOp dispatch, Value source, Value target) {
   auto getActual = [&](Value memref) -> Value {
     auto argument = dyn_cast<BlockArgument>(memref);
@@ -152,7 +155,7 @@ bool PlanBuffers::isSameIndex(DispatchOp dispatch, Value source, Value target) {
   auto generic = dyn_cast<linalg::GenericOp>(body);
   if (auto scope = dyn_cast<memref::AllocaScopeOp>(body)) {
     generic = *scope.getBodyRegion().getOps<linalg::GenericOp>().begin();
-    // What a product reads of either is read at any time.
+    // A product may read its factors at any time.
     for (FoldOp fold : scope.getBodyRegion().getOps<FoldOp>())
       if (llvm::any_of(fold.getInputs(), getActual))
         return false;
@@ -168,14 +171,14 @@ bool PlanBuffers::isSameIndex(DispatchOp dispatch, Value source, Value target) {
     if (!actual)
       continue;
     std::optional<LinearAccess> access = getLinearAccess(actual, map);
-    // What shifts addresses is in the view, in bytes.
+    // An offset is stored in the view, in bytes.
     if (auto view = actual.getDefiningOp<ViewOp>(); view && access)
       access->offset += int64_t(view.getOffset()) /
                         getElementBytes(getElementTypeOrSelf(actual.getType()));
     if (!first)
       first = access;
     same &= access && access->offset == first->offset;
-    // A loop of one iteration may take any step.
+    // The step of a loop with one iteration is irrelevant.
     for (auto [loop, size] : llvm::enumerate(generic.getStaticLoopRanges()))
       same &=
           access && (size == 1 || (access->steps[loop] != 0 &&
@@ -187,8 +190,8 @@ bool PlanBuffers::isSameIndex(DispatchOp dispatch, Value source, Value target) {
   return same && first;
 }
 
-/// Whether `value` can live where the old `state` lies: nothing reads the old
-/// one after the first write, and no check can fail after it (E1).
+/// Whether `value` can live in the buffer of the old `state`: nothing reads the
+/// old state after the first write, and no check can fail after it (E1).
 bool PlanBuffers::mayOverwrite(Value state, Value value) {
   int64_t firstWrite = std::numeric_limits<int64_t>::max();
   for (const Use &use : uses[value])
@@ -218,8 +221,8 @@ LogicalResult PlanBuffers::placeResults() {
   OpBuilder builder(terminator);
 
   // A result that is (part of) an argument or a constant, or that occurs twice,
-  // becomes a buffer of its own. These copies read old states, so they come
-  // before any copy that writes one.
+  // is copied to a buffer of its own. These copies read old states, so they
+  // precede any copy that writes a state.
   llvm::SmallDenseSet<Value> taken;
   for (OpOperand &result : terminator->getOpOperands()) {
     Value value = result.get();
@@ -244,7 +247,7 @@ LogicalResult PlanBuffers::placeResults() {
   }
   collectUses();
 
-  // New arguments for the outputs.
+  // Add arguments for the outputs.
   SmallVector<Value> places;
   for (auto [index, result] : llvm::enumerate(terminator.getOperands())) {
     if (int64_t(index) < numStates) {
@@ -262,17 +265,18 @@ LogicalResult PlanBuffers::placeResults() {
       return failure();
     places.push_back(main.getArgument(position));
   }
-  // What the arguments are from now on; results there are none.
+  // From here on `main` has no results; record which arguments are inputs and
+  // outputs.
   main->removeAttr("repro.num_state");
   numInputs = numArguments - numStates;
   numOutputs = places.size() - numStates;
 
-  SmallVector<std::pair<Value, Value>> late; // from, to
+  SmallVector<std::pair<Value, Value>> late; // source, target
   for (auto [index, pair] :
        llvm::enumerate(llvm::zip_equal(terminator.getOperands(), places))) {
     auto [value, place] = pair;
     if (value == place)
-      continue; // a state that stays
+      continue; // the state is unchanged
     Value root = getRootBuffer(value);
     if (int64_t(index) < numStates && !mayOverwrite(place, root)) {
       late.emplace_back(value, place);
@@ -292,7 +296,7 @@ LogicalResult PlanBuffers::placeResults() {
   return success();
 }
 
-/// The allocation becomes `place` at byte `offset`, perhaps in another shape.
+/// Replaces the allocation by a view of `place` at byte `offset`.
 void PlanBuffers::replaceBuffer(memref::AllocOp alloc, Value place,
                                 int64_t offset) {
   OpBuilder builder(alloc);
@@ -313,12 +317,12 @@ void PlanBuffers::replaceBuffer(memref::AllocOp alloc, Value place,
   alloc.erase();
 }
 
-/// An element-wise result takes the place of an operand that nobody reads
-/// afterwards: less memory, and less traffic to it.
+/// Lets an element-wise result share the buffer of an operand that is not read
+/// afterwards, which saves memory and memory traffic.
 void PlanBuffers::reuseOperands() {
   for (auto [number, dispatch] : llvm::enumerate(dispatches)) {
     int64_t position = number;
-    // The allocations that it uses last, and those that it uses first.
+    // The allocations whose last and first use is this launch.
     SmallVector<memref::AllocOp> dying, born;
     llvm::SmallDenseSet<Value> seen;
     for (Value operand : dispatch.getBuffers()) {
@@ -348,7 +352,7 @@ void PlanBuffers::reuseOperands() {
         continue;
       memref::AllocOp operand = *found;
       dying.erase(found);
-      // The allocation has to stand before both.
+      // The shared allocation must precede the uses of both buffers.
       if (result->isBeforeInBlock(operand))
         operand->moveBefore(result);
       SmallVector<Use> moved = std::move(uses[result]);
@@ -376,7 +380,7 @@ void PlanBuffers::dropCopies() {
 LogicalResult PlanBuffers::placeArena() {
   SmallVector<memref::AllocOp> allocs(main.getOps<memref::AllocOp>());
   SmallVector<ArenaItem> items;
-  int64_t sum = 0; // no arena is larger
+  int64_t sum = 0; // an upper bound on the arena
   for (memref::AllocOp alloc : allocs) {
     ArenaItem item{
         llvm::alignTo(getBufferBytes(alloc.getType()), bufferAlignment), {}};
@@ -400,7 +404,8 @@ LogicalResult PlanBuffers::placeArena() {
   return success();
 }
 
-/// The executor looks at the error before the first write to a state.
+/// Marks the first launch that writes a state, before which the executor checks
+/// for errors, as checked.
 void PlanBuffers::markChecks() {
   if (lastCheck < 0)
     return;
@@ -417,7 +422,7 @@ void PlanBuffers::markChecks() {
   }
 }
 
-/// Arguments of a kernel that share no buffer in any launch are `noalias`.
+/// Marks kernel arguments as `noalias` if they share no buffer in any launch.
 void PlanBuffers::markAliases() {
   DenseMap<Operation *, llvm::SmallBitVector> aliased;
   for (DispatchOp dispatch : dispatches) {
@@ -447,7 +452,8 @@ void PlanBuffers::markAliases() {
   }
 }
 
-/// `main` becomes a plan, the constants that it reads go from the module to it.
+/// Turns `main` into a plan and moves the constants that it reads into the
+/// plan.
 LogicalResult PlanBuffers::makePlan() {
   auto module = main->getParentOfType<ModuleOp>();
   SymbolTable symbols(module);
@@ -473,7 +479,7 @@ LogicalResult PlanBuffers::makePlan() {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
     if (isOpTriviallyDead(&op))
       op.erase();
-  DenseMap<Attribute, Value> constants; // by the name of the global
+  DenseMap<Attribute, Value> constants; // by global name
   for (auto get :
        llvm::make_early_inc_range(body.getOps<memref::GetGlobalOp>())) {
     Value &constant = constants[get.getNameAttr()];
@@ -498,8 +504,8 @@ LogicalResult PlanBuffers::makePlan() {
   return success();
 }
 
-/// Whether a buffer of numbers has a static shape, and bytes that can be
-/// counted, also of the strides of empty ones.
+/// Whether the buffer contains numbers and has a static shape whose byte size
+/// and strides do not overflow, even if an extent is 0.
 static bool isPlannable(Type type) {
   auto buffer = dyn_cast<MemRefType>(type);
   if (!buffer || !buffer.hasStaticShape() ||
@@ -546,7 +552,8 @@ void PlanBuffers::runOnOperation() {
   reuseOperands();
   dropCopies();
   markChecks();
-  // Before there is an arena: its buffers are disjoint while they live.
+  // Must run before the arena exists: disjoint buffers then have distinct
+  // roots.
   markAliases();
   if (failed(placeArena()))
     return signalPassFailure();

@@ -1,4 +1,4 @@
-//===- PlanReader.cpp - What a plan says ----------------------------------===//
+//===- PlanReader.cpp - Translation of plans ------------------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -13,7 +13,7 @@ using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::launch;
 
-/// Appends the elements as they lie in memory: little-endian, an i1 as a byte.
+/// Appends the elements in memory format: little-endian, an i1 as a byte.
 static LogicalResult appendElements(Location loc, ElementsAttr attr,
                                     std::string &bytes) {
   auto dense = dyn_cast<DenseElementsAttr>(attr);
@@ -56,7 +56,7 @@ static ::repro_runtime::Tensor describe(Value buffer, Attribute name) {
   return tensor;
 }
 
-/// States, inputs, outputs, the arena's size and the messages.
+/// Translates states, inputs, outputs, the size of the arena and the messages.
 static void translateTensors(PlanOp plan, ::repro_runtime::Plan &result) {
   const Attribute *name = plan.getNames().begin();
   auto translate = [&](ArrayRef<BlockArgument> buffers,
@@ -73,7 +73,7 @@ static void translateTensors(PlanOp plan, ::repro_runtime::Plan &result) {
     result.messages.push_back(llvm::json::fixUTF8(message.getValue()));
 }
 
-/// Whether a plan has room for the sizes of a launch on a GPU.
+/// Whether the plan format can represent the sizes of a launch on a GPU.
 static bool fitsDevice(DispatchOp dispatch) {
   return llvm::all_of(*dispatch.getGrid(), llvm::isInt<32>) &&
          llvm::all_of(*dispatch.getBlock(), llvm::isInt<32>) &&

@@ -1,4 +1,4 @@
-//===- PlanReader.h - What a plan says --------------------------*- C++ -*-===//
+//===- PlanReader.h - Translation of plans ----------------------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -15,16 +15,16 @@
 
 namespace mlir::repro {
 
-/// The plan of a module; an error if it has none.
+/// Returns the plan of a module; emits an error if there is none.
 FailureOr<launch::PlanOp> findPlan(ModuleOp module);
 
-/// A plan with the bytes of the constants that its kernels read.
+/// A plan and the bytes of the constants that its kernels read.
 struct TranslatedPlan {
   ::repro_runtime::Plan plan;
   std::string constants;
 };
 
-/// Sets what only the target knows of a kernel, from its first launch.
+/// Sets the target-specific fields of a kernel, from its first launch.
 using DescribeKernel =
     function_ref<LogicalResult(launch::DispatchOp, ::repro_runtime::Kernel &)>;
 
@@ -33,16 +33,16 @@ FailureOr<TranslatedPlan> translatePlan(ModuleOp module,
                                         ::repro_runtime::Processor processor,
                                         DescribeKernel describe);
 
-/// Finds where the buffers of a plan lie.
+/// Locates the buffers of a plan.
 class PlanReader {
 public:
   explicit PlanReader(launch::PlanOp plan) : plan(plan) {}
 
-  /// The place of a buffer that a launch passes to its kernel; a constant gets
-  /// one at the first use.
+  /// Returns the location of a buffer that a launch passes to its kernel; a
+  /// constant is assigned a location at its first use.
   FailureOr<::repro_runtime::BufferRef> locate(Value buffer);
 
-  /// The bytes of the constants that have a place.
+  /// Returns the bytes of all constants that have a location.
   std::string takeConstants() { return std::move(constants); }
 
 private:

@@ -20,7 +20,7 @@
 using namespace mlir;
 using namespace mlir::repro;
 
-/// Operations that an elementary function counts as.
+/// The number of operations that one elementary function counts as.
 static constexpr int64_t functionWork = 20;
 
 SmallVector<int64_t> repro::getSizes(Operation *op) {
@@ -41,7 +41,7 @@ SmallVector<int64_t> repro::getTile(ArrayRef<int64_t> sizes, int64_t block) {
 
 namespace {
 
-/// Writes the ops of a run for one block.
+/// Writes the loop over blocks with the ops of a run.
 class BlockWriter {
 public:
   BlockWriter(ArrayRef<RowOp> run, int64_t rows, int64_t block);
@@ -64,7 +64,8 @@ private:
   OpBuilder b;
   Location loc;
   scf::ForallOp loop;
-  /// A buffer as one of rank 1, or the part of it that a block needs.
+  /// Each buffer viewed with rank 1, and the scratch buffer that replaces it in
+  /// a block.
   DenseMap<Value, Value> flat, scratch;
 };
 
@@ -73,14 +74,14 @@ private:
 BlockWriter::BlockWriter(ArrayRef<RowOp> run, int64_t rows, int64_t block)
     : run(run), rows(rows), block(block), b(run.back().op->getContext()),
       loc(run.back().op->getLoc()) {
-  // All that the run reads is there before its last op.
+  // Everything that the run reads is available before its last op.
   b.setInsertionPointAfter(run.back().op);
   SmallVector<OpFoldResult> blocks = {b.getIndexAttr(rows / block)};
   loop = scf::ForallOp::create(b, loc, blocks, /*outputs=*/ValueRange(),
                                /*mapping=*/std::nullopt);
 }
 
-/// Whether nobody but the run uses the buffer.
+/// Whether only the run uses the buffer.
 bool BlockWriter::isPrivate(Value root) {
   if (!root.getDefiningOp<memref::AllocOp>())
     return false;
@@ -104,7 +105,7 @@ Value BlockWriter::getFlat(Value root) {
              /*strides=*/ArrayRef<int64_t>{1});
 }
 
-/// Where the part of a buffer of others begins that the block touches.
+/// Returns the offset at which the block's part of a buffer starts.
 Value BlockWriter::getOffset(const RowOp &op, const RowAccess &access,
                              ArrayRef<int64_t> tile) {
   Value number = loop.getInductionVar(0);
@@ -114,7 +115,7 @@ Value BlockWriter::getOffset(const RowOp &op, const RowAccess &access,
   if (access.rowStride)
     return b.createOrFold<arith::AddIOp>(
         loc, scale(number, block * access.rowStride), index(access.offset));
-  // The block's number as a position in the space of the rows.
+  // Express the block's number as a position in the row space.
   SmallVector<Value> origin(tile.size());
   for (size_t dim = tile.size(); dim > 0; --dim) {
     Value count = index(op.sizes[dim - 1] / tile[dim - 1]);
@@ -130,7 +131,7 @@ Value BlockWriter::getOffset(const RowOp &op, const RowAccess &access,
   return offset;
 }
 
-/// What the op sees instead of the whole memref.
+/// Returns the part of the memref that the op accesses in one block.
 Value BlockWriter::getPart(const RowOp &op, const RowAccess &access) {
   if (llvm::all_of(access.rowDims, [](int64_t dim) { return dim < 0; }))
     return access.use->get();
@@ -158,8 +159,8 @@ Value BlockWriter::getPart(const RowOp &op, const RowAccess &access) {
       getAsIndexOpFoldResult(b.getContext(), access.strides));
 }
 
-/// The element-wise op with the most arithmetic, in which memory is idle; null
-/// where products need the caches themselves.
+/// Returns the element-wise op with the most arithmetic, during which memory is
+/// idle; null if the run contains products, which need the caches themselves.
 linalg::GenericOp BlockWriter::findBusiest() {
   linalg::GenericOp busiest;
   int64_t mostWork = 0;
@@ -181,10 +182,10 @@ linalg::GenericOp BlockWriter::findBusiest() {
   return busiest;
 }
 
-/// Lets `during`, the run's op at `position`, prefetch the cache lines that are
-/// accessed next: in this block by the ops after it, in the next block by the
-/// others. A block is too short for hardware to prefetch the next one, and
-/// lines to write are awaited as well.
+/// Makes `during`, the op at `position`, prefetch the cache lines of this block
+/// that later ops access, and those of the next block that the other ops
+/// access. The hardware prefetcher does not help because a block is too short,
+/// and stores wait for their lines too.
 void BlockWriter::fetchRows(linalg::GenericOp during, size_t position) {
   SmallVector<int64_t> sizes = getSizes(during);
   SmallVector<int64_t> strides = computeSuffixProduct(sizes);
@@ -195,7 +196,7 @@ void BlockWriter::fetchRows(linalg::GenericOp during, size_t position) {
   b.setInsertionPoint(during);
   Value number = loop.getInductionVar(0);
   Value current = b.createOrFold<arith::MulIOp>(loc, number, index(elements));
-  Value following = b.createOrFold<arith::MinUIOp>( // nothing is after the last
+  Value following = b.createOrFold<arith::MinUIOp>( // clamped to the last block
       loc, b.createOrFold<arith::AddIOp>(loc, number, index(1)),
       index(rows / block - 1));
   Value next = b.createOrFold<arith::MulIOp>(loc, following, index(elements));
@@ -242,7 +243,7 @@ void BlockWriter::write() {
     copy->getRegion(0).walk([&](memref::LoadOp load) {
       load.getMemrefMutable().set(rest.consume_front());
     });
-    // The only block has no next one.
+    // A single block has no next one.
     if (busiest && op.op == busiest && block < rows)
       fetchRows(cast<linalg::GenericOp>(copy), position);
   }

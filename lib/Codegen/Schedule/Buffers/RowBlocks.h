@@ -13,40 +13,40 @@
 
 namespace mlir::repro {
 
-/// How an op touches a buffer, by an operand or by a load in its body.
+/// An access of an op to a buffer, by an operand or by a load in its body.
 struct RowAccess {
   OpOperand *use;
   Value root;
   bool writes;
   SmallVector<int64_t> strides;
   int64_t offset;
-  /// For each dimension of the memref the dimension among those of the rows
-  /// that it follows, or -1.
+  /// For each dimension of the memref, the dimension of the rows that indexes
+  /// it, or -1.
   SmallVector<int64_t> rowDims;
-  /// Elements from one row to the next; 0: not by rows.
+  /// The distance between rows in elements; 0 if the access is not by rows.
   int64_t rowStride = 0;
 
   MemRefType getType() const { return cast<MemRefType>(use->get().getType()); }
 };
 
-/// A structured op as one on rows, the points of its first dimensions.
+/// A structured op whose first dimensions are viewed as rows.
 struct RowOp {
   Operation *op;
-  /// Extents of the dimensions of the rows.
+  /// Extents of the row dimensions.
   SmallVector<int64_t> sizes;
-  /// Of its operands, then of the loads in its body as one walks it.
+  /// Accesses of the operands, then of loads in the body in walk order.
   SmallVector<RowAccess> accesses;
 };
 
-/// Extents of the iteration space of a structured op.
+/// Returns the extents of the iteration space of a structured op.
 SmallVector<int64_t> getSizes(Operation *op);
 
-/// The extents of a block of `block` neighbouring rows among `sizes`; empty if
-/// they are no box.
+/// Returns the extents of `block` neighbouring rows as a box in `sizes`; empty
+/// if these rows do not form a box.
 SmallVector<int64_t> getTile(ArrayRef<int64_t> sizes, int64_t block);
 
-/// Replaces the ops, neighbours of one block that work on the same `rows`, by
-/// an `scf.forall` over blocks of `block` rows.
+/// Replaces neighbouring ops of one block, all on the same number of `rows`,
+/// with an `scf.forall` over blocks of `block` rows.
 void writeRowBlocks(ArrayRef<RowOp> run, int64_t rows, int64_t block);
 
 } // namespace mlir::repro
