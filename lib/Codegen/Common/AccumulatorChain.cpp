@@ -1,4 +1,4 @@
-//===- AccumulatorChain.cpp - Sums of matrix units, in integers -----------===//
+//===- AccumulatorChain.cpp - Integer sums of matrix units ----------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -17,12 +17,12 @@ using namespace mlir::repro;
 using namespace mlir::repro::kernels;
 
 static constexpr int64_t kF32Fraction = 23, kF32Bias = 127;
-/// Below every exponent of a product.
+/// Below the exponent of every product.
 static constexpr int64_t kNoExponent = -10000;
-/// Digits of an exact sum hold bits from this exponent on: the products of f32
-/// begin at 2^-298, and two digits before are zeros.
+/// The digits of an exact sum start at this bit. Products of f32 start at
+/// 2^-298, and two further zero digits precede them.
 static constexpr int64_t kDigitBits = 32, kDigits = 20, kFirstBit = -298 - 64;
-/// Bits of an exact sum that rounding looks at; the others are one sticky bit.
+/// The bits of an exact sum that rounding inspects; the rest is one sticky bit.
 static constexpr int64_t kKeptBits = 50;
 
 int64_t kernels::getLeastExponent(Type element) {
@@ -47,7 +47,8 @@ SmallVector<BlockPart> kernels::getBlockParts(KernelBuilder &b, FdpaAttr rule,
   Value count = b.min(b.sub(end, first), b.index(rule.getBlock()));
   if (!rule.getLate())
     return {{first, count}};
-  // Of a last group of four, the first half has two before the other has any.
+  // In an incomplete last group of four, the first half gets its two products
+  // first.
   Value whole = b.mul(b.div(count, 4), 2), rest = b.rem(count, 4);
   Value ofFirst = b.add(whole, b.min(rest, b.index(2)));
   return {{first, ofFirst, 0}, {first, b.sub(count, ofFirst), 1}};
@@ -100,14 +101,14 @@ Value AccumulatorChain::negateIf(Value condition, Value value) {
   return b.select(condition, negated, value);
 }
 
-/// 2^exponent, which is a normal f32.
+/// Returns 2^exponent, which must be a normal f32.
 Value AccumulatorChain::powerOfTwo(Value exponent) {
   Value biased = arith::AddIOp::create(b, exponent, i32(kF32Bias));
   Value bits = arith::ShLIOp::create(b, biased, i32(kF32Fraction));
   return arith::BitcastOp::create(b, b.getF32Type(), bits);
 }
 
-/// (M1) Sig and Exp.
+/// (M1) Splits `value` into Sig and Exp.
 AccumulatorChain::Number AccumulatorChain::split(Value value,
                                                  int64_t leastExponent) {
   Value bits = arith::BitcastOp::create(b, b.getI32Type(), value);
@@ -119,7 +120,7 @@ AccumulatorChain::Number AccumulatorChain::split(Value value,
   Value exponent = arith::SubIOp::create(
       b, arith::MaxSIOp::create(b, field, i32(1)), i32(kF32Bias));
   if (leastExponent > 1 - kF32Bias) {
-    // A subnormal of its own type has so few bits that none is lost.
+    // A subnormal of the element type has few bits, so the shift loses none.
     Value places = arith::SubIOp::create(b, i32(leastExponent), exponent);
     significand = arith::ShRUIOp::create(b, significand, clamp(places, 0, 31));
     exponent = arith::MaxSIOp::create(b, exponent, i32(leastExponent));
@@ -127,7 +128,7 @@ AccumulatorChain::Number AccumulatorChain::split(Value value,
   return {isLess(b, bits, i32(0)), significand, exponent, kF32Fraction};
 }
 
-/// The value if it is special, else +0.
+/// Returns `value` if `condition` is true, otherwise +0.
 Value AccumulatorChain::whereSpecial(Value condition, Value value) {
   return b.select(condition, value, f32(0));
 }
@@ -141,7 +142,8 @@ static Value isSpecial(KernelBuilder &b, Value value) {
 
 AccumulatorChain::Product AccumulatorChain::multiply(Value x, Value y) {
   Number p = split(x, leastX), q = split(y, leastY);
-  // inf * 0 is a NaN; what overflows is not looked at.
+  // inf * 0 is a NaN. Overflow of finite factors does not matter: their product
+  // is discarded.
   Value special =
       whereSpecial(arith::OrIOp::create(b, isSpecial(b, x), isSpecial(b, y)),
                    arith::MulFOp::create(b, x, y));
@@ -154,7 +156,7 @@ AccumulatorChain::Product AccumulatorChain::multiply(Value x, Value y) {
           special};
 }
 
-/// Binary places of the smallest value above 0.
+/// Returns the number of binary places of the smallest positive value.
 static int64_t getUnitPlaces(Type type) {
   const llvm::fltSemantics &of = cast<FloatType>(type).getFloatSemantics();
   return int64_t(APFloat::semanticsPrecision(of)) - 1 -
@@ -187,10 +189,10 @@ AccumulatorChain::Product AccumulatorChain::addGroup(Value start, Value end,
 
 AccumulatorChain::Product AccumulatorChain::scale(const Product &product,
                                                   const Scale &by, Value k) {
-  // (Q1) The sign is not read.
+  // (Q1) The sign of a scale is ignored.
   Value value = math::AbsFOp::create(b, by.load(k));
   bool isPower = by.type.isF32();
-  // A power of two has the significand 1, also where it is a subnormal f32.
+  // A power of two has significand 1, even where it is a subnormal f32.
   Number factor =
       split(value, isPower ? 1 - kF32Bias : getLeastExponent(by.type));
   Product scaled = product;
@@ -232,7 +234,7 @@ AccumulatorChain::Sum AccumulatorChain::addAligned(Value count, Value top,
     Value places =
         arith::AddIOp::create(b, arith::SubIOp::create(b, top, number.exponent),
                               i32(number.fraction - fraction));
-    // Of zeros the exponent may be above the greatest.
+    // A zero may have an exponent above the greatest, so clamp the shift.
     Value cut = arith::ShRUIOp::create(b, number.significand,
                                        extend(clamp(places, 0, 63)));
     return negateIf(number.negative, cut);
@@ -252,7 +254,7 @@ AccumulatorChain::Sum AccumulatorChain::addAligned(Value count, Value top,
           arith::SubIOp::create(b, top, i32(fraction))};
 }
 
-/// Adds magnitude * 2^place, of at most 48 bits, without carries.
+/// Adds magnitude * 2^place (at most 48 bits) without propagating carries.
 void AccumulatorChain::addToDigits(Value negative, Value magnitude,
                                    Value place) {
   Value bit = arith::SubIOp::create(b, place, i32(kFirstBit));
@@ -295,11 +297,11 @@ AccumulatorChain::Sum AccumulatorChain::takeDigits() {
   };
   Value negative =
       isLess(b, carryOver(i64(0), [](Value digit) { return digit; }), i64(0));
-  // Of a negative sum the magnitude is the complement.
+  // Take the two's complement of a negative sum.
   (void)carryOver(b.select(negative, i64(1), i64(0)), [&](Value digit) {
     return b.select(negative, arith::XOrIOp::create(b, digit, mask), digit);
   });
-  // The last digit that is not 0, and what is below the two before it.
+  // Find the highest nonzero digit and combine all digits below the next two.
   Value zero = b.index(2);
   Value last = b.loop(
       b.index(2), b.index(kDigits), 1, {zero}, [&](Value i, ValueRange found) {
@@ -317,7 +319,7 @@ AccumulatorChain::Sum AccumulatorChain::takeDigits() {
       arith::ShLIOp::create(b, b.load(digits, type, b.sub(last, b.index(1))),
                             i64(kDigitBits)),
       b.load(digits, type, b.sub(last, b.index(2))));
-  // The first bits, from the exponent of the last digit as an f64.
+  // Find the leading bit of the highest digit from the exponent of an f64.
   Value asFloat = arith::BitcastOp::create(
       b, type, arith::SIToFPOp::create(b, b.getF64Type(), high));
   Value width = arith::SubIOp::create(
@@ -361,8 +363,9 @@ Value AccumulatorChain::round(const Sum &sum) {
   bool isF16 = rounding == SumRounding::rne_f16;
   int64_t precision = isF16 ? 11 : rounding == SumRounding::rz_e8m13 ? 14 : 24;
   int64_t leastExponent = isF16 ? -14 : 1 - kF32Bias;
-  // The place of the first bit: the magnitude is exact in f64, but of groups,
-  // where a magnitude without neighbouring bits never rounds beyond it.
+  // Find the highest set bit from the exponent of an f64. Group sums may be
+  // inexact in f64; clearing the bit below each set bit prevents rounding up to
+  // the next power of two.
   Value first = sum.magnitude;
   if (rule.getGroup() > 1)
     first = arith::AndIOp::create(
@@ -388,14 +391,15 @@ Value AccumulatorChain::round(const Sum &sum) {
     Value rest = arith::SubIOp::create(b, sum.magnitude,
                                        arith::ShLIOp::create(b, kept, wideCut));
     Value twice = arith::AddIOp::create(b, rest, rest);
-    // Odd results have half of a unit rounded up.
+    // Round to nearest even: odd results round half up.
     Value odd = arith::AndIOp::create(b, kept, i64(1));
     Value unit = arith::ShLIOp::create(b, i64(1), wideCut);
     Value isUp = isLess(b, unit, arith::AddIOp::create(b, twice, odd));
     kept = arith::AddIOp::create(
         b, kept, arith::ExtUIOp::create(b, b.getI64Type(), isUp));
   }
-  // Two factors, as one alone may be no f32; beyond 2^250 all is infinite.
+  // Scale by two factors, since a single factor may exceed f32. Beyond 2^250
+  // every result is infinite.
   Value place = arith::MinSIOp::create(
       b, arith::AddIOp::create(b, sum.place, cut), i32(250));
   Value half = arith::ShRSIOp::create(b, place, i32(1));
@@ -414,7 +418,7 @@ Value AccumulatorChain::round(const Sum &sum) {
   Value bits = arith::OrIOp::create(
       b, arith::BitcastOp::create(b, b.getI32Type(), value), sign);
   Value signedValue = arith::BitcastOp::create(b, b.getF32Type(), bits);
-  // (M1) Toward zero, what becomes zero is +0.
+  // (M1) When rounding toward zero, a result that becomes zero is +0.
   Value isSigned = isNonzero(isNearest ? sum.magnitude : kept);
   return b.select(isSigned, signedValue, f32(0));
 }
@@ -438,7 +442,7 @@ Value AccumulatorChain::addBlock(Value count, Value c, GetProduct getProduct) {
   Value top = arith::MaxSIOp::create(b, found[0], i32(rule.getFloor()));
   Sum sum = rule.getFraction() ? addAligned(count, top, number, getProduct)
                                : addExactly(count, number, getProduct);
-  // (M1) Infinities and NaNs are those of the sum.
+  // (M1) Infinities and NaNs come from the f32 sum of the specials.
   Value isFinite =
       arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, found[1], f32(0));
   return b.select(isFinite, round(sum), found[1]);
@@ -471,7 +475,7 @@ Value AccumulatorChain::addChunks(int64_t n, int64_t chunk, Value init,
     return add(b.index(0), b.index(n), init, loadX, loadY);
   Value zero = f32(0);
   Value total = add(b.index(0), b.index(chunk), zero, loadX, loadY);
-  // (F3)
+  // (F3) Add the remaining chunks.
   total = b.loop(b.index(chunk), b.index(n), chunk, {total},
                  [&](Value start, ValueRange totals) {
                    Value end = b.min(b.add(start, chunk), b.index(n));

@@ -1,13 +1,14 @@
-//===- AccumulatorChain.h - Sums of matrix units, in integers ---*- C++ -*-===//
+//===- AccumulatorChain.h - Integer sums of matrix units --------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// (M1) to (M5) by the letter, for one result: a significand is an integer,
-// a block is passed twice, first for the greatest exponent. Faster kernels fall
-// back on it for what they cannot do.
+// Implements (M1) to (M5) directly for one result: a significand is an integer,
+// and each block is traversed twice, first to find the greatest exponent.
+// Faster kernels fall back on this implementation for cases that they do not
+// support.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,71 +20,74 @@
 
 namespace mlir::repro::kernels {
 
-/// (M1) The exponent of the smallest normal value of elements of a type.
+/// (M1) Returns the exponent of the smallest normal value of an element type.
 int64_t getLeastExponent(Type element);
 
-/// The work of a product in a chain, in that of a fused multiply-add.
+/// The cost of a product in a chain, relative to a fused multiply-add.
 constexpr int64_t kChainWork = 8;
 
-/// Which products a block, or half of a late one, adds: number j is the product
-/// `first` + j, or the one that j is of those with k mod 4 in {0, 1} or {2, 3}.
+/// The products that a block, or half of a late block, adds. Number j is
+/// product `first` + j or, in a half, the j-th product with k mod 4 in {0, 1}
+/// (or {2, 3}).
 struct BlockPart {
   Value first, count;
-  int64_t half = -1; ///< of a late block; -1: it has no halves
+  int64_t half = -1; ///< the half of a late block; -1: not divided
 
   Value getProduct(KernelBuilder &b, Value j) const;
 };
 
-/// The parts of the block of `rule` that begins with product `first` and has no
-/// product from `end` on.
+/// Returns the parts of the block of `rule` that starts at product `first`,
+/// without products from `end` on.
 SmallVector<BlockPart> getBlockParts(KernelBuilder &b, FdpaAttr rule,
                                      Value first, Value end);
 
-/// (M1) A chain of blocks of products whose factors are elements of two types.
+/// (M1) A chain of blocks of products with factors of element types `x` and
+/// `y`.
 class AccumulatorChain {
 public:
-  using Load = function_ref<Value(Value k)>; ///< an element, extended to f32
+  using Load = function_ref<Value(Value k)>; ///< loads an f32
 
   AccumulatorChain(KernelBuilder &b, FdpaAttr rule, Type x, Type y);
 
-  /// The value c after the products [start, end); a NaN may be any NaN.
+  /// Returns c plus the products [start, end); a NaN result may have any bits.
   Value add(Value start, Value end, Value c, Load loadX, Load loadY);
-  /// (M4) The result, not rounded to its type, of `n` products, at least one,
-  /// in chunks, of which the last one may be shorter.
+  /// (M4) Returns the sum of `n` >= 1 products in chunks, not rounded to the
+  /// result type. The last chunk may be shorter.
   Value addChunks(int64_t n, int64_t chunk, Value init, Load loadX, Load loadY);
 
-  /// The scale of product k: of f8E4M3FN, or an f32 that is one of f8E8M0FNU.
+  /// The scale of product k: of f8E4M3FN, or an f32 with the value of an
+  /// f8E8M0FNU.
   struct Scale {
     Type type;
     Load load;
   };
-  /// (M2) The value c after `n` products with scales, from +0; those of a group
-  /// have the same.
+  /// (M2) Returns the sum of `n` scaled products, starting from +0. The
+  /// products of a group share their scales.
   Value addScaled(int64_t n, Load loadX, Load loadY, const Scale &scaleX,
                   const Scale &scaleY);
 
 private:
-  /// (-1)^negative * significand * 2^(exponent - fraction).
+  /// The number (-1)^negative * significand * 2^(exponent - fraction).
   struct Number {
     Value negative, significand, exponent;
     int64_t fraction;
   };
-  /// A significand of 64 bits.
+  /// A product with a significand of 64 bits.
   struct Product {
     Number number;
-    Value special; ///< an infinity or a NaN, else a zero
+    Value special; ///< an infinity or a NaN, otherwise zero
   };
-  /// The product or group of products with a number in its block.
+  /// Returns product (or group of products) j of the block.
   using GetProduct = function_ref<Product(Value j)>;
 
   Value addBlock(Value count, Value c, GetProduct getProduct);
-  /// (M1) T as a magnitude times 2^place.
+  /// (M1) The sum T = magnitude * 2^place.
   struct Sum {
     Value negative, magnitude, place;
   };
   Sum addAligned(Value count, Value top, const Number &c,
                  GetProduct getProduct);
-  /// Without a fraction, in digits of 32 bits.
+  /// For rules without a fraction: adds exactly, in digits of 32 bits.
   Sum addExactly(Value count, const Number &c, GetProduct getProduct);
   void addToDigits(Value negative, Value magnitude, Value place);
   Sum takeDigits();
@@ -91,9 +95,9 @@ private:
 
   Number split(Value value, int64_t leastExponent);
   Product multiply(Value x, Value y);
-  /// (M2) The exact sum of the products [start, end), of Exp 0.
+  /// (M2) Returns the exact sum of the products [start, end) with Exp 0.
   Product addGroup(Value start, Value end, Load loadX, Load loadY);
-  /// (M2) A product times the scale of product k.
+  /// (M2) Multiplies a product by the scale of product k.
   Product scale(const Product &product, const Scale &by, Value k);
   Value isNonzero(Value integer);
   Value whereSpecial(Value condition, Value value);
@@ -110,7 +114,7 @@ private:
   FdpaAttr rule;
   Type x, y;
   int64_t leastX, leastY;
-  Value digits; ///< null with a fraction
+  Value digits; ///< digits of an exact sum; null for rules with a fraction
 };
 
 } // namespace mlir::repro::kernels

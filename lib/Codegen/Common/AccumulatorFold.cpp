@@ -1,4 +1,4 @@
-//===- AccumulatorFold.cpp - Contractions of matrix units -----------------===//
+//===- AccumulatorFold.cpp - Contractions with matrix-unit sums -----------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -17,7 +17,7 @@ using namespace mlir::repro;
 using namespace mlir::repro::kernels;
 
 namespace {
-/// The best element so far and its position (i32), scalars or vectors.
+/// The best element found and its position (i32), scalars or vectors.
 struct Candidate {
   Value value, position;
 };
@@ -31,9 +31,9 @@ private:
   Value load(Value offset, int64_t stride, int64_t lanes, LaneMask mask);
   Value getPosition(Value index, int64_t lanes);
   Candidate pick(Value wins, Candidate a, Candidate c);
-  /// Lanes along the dimension, each with its own candidate.
+  /// Reduces with lanes along the dimension; each lane has its own candidate.
   Candidate reduceAlong(Value base);
-  /// Lanes along another dimension, `lanes` = 0 for one result.
+  /// Reduces with lanes along another dimension; `lanes` = 0 means one result.
   Candidate reduceAcross(Value base, int64_t stride, int64_t lanes,
                          LaneMask mask);
   void store(Candidate result, ValueRange at, int64_t lanes, LaneMask mask);
@@ -41,7 +41,7 @@ private:
   KernelBuilder &b;
   KeyOrder order;
   Access input, value, position;
-  SmallVector<int64_t> sizes; ///< of the input, 1 along the dimension
+  SmallVector<int64_t> sizes; ///< of the input; 1 for the reduced dimension
   int64_t n, dimension, step;
 };
 } // namespace
@@ -126,7 +126,8 @@ Candidate ArgReduceKernel::reduceAlong(Value base) {
   best = {state[0], state[1]};
   if (full < n)
     best = advance(b.index(full), best, b.getMask(b.index(n - full), lanes));
-  // Each lane has the first of its equals; the lanes are not in order.
+  // Each lane has its first best element, but lanes are not ordered by
+  // position.
   auto extract = [&](int64_t lane) -> Candidate {
     return {vector::ExtractOp::create(b, best.value, lane),
             vector::ExtractOp::create(b, best.position, lane)};
@@ -138,7 +139,7 @@ Candidate ArgReduceKernel::reduceAlong(Value base) {
     Value isWorse = comesBefore(b, order, result.value, next.value);
     Value isEarlier = arith::CmpIOp::create(b, arith::CmpIPredicate::slt,
                                             next.position, result.position);
-    // A tie goes to the earlier one.
+    // For equal values, the earlier position wins.
     Value wins = arith::SelectOp::create(b, isWorse, isBetter, isEarlier);
     result = pick(arith::OrIOp::create(b, isBetter, wins), next, result);
   }

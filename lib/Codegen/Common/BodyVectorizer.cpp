@@ -1,4 +1,4 @@
-//===- BodyVectorizer.cpp - A scalar body on vectors ----------------------===//
+//===- BodyVectorizer.cpp - Vectorize scalar bodies -----------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -54,7 +54,7 @@ LaneValue BodyVectorizer::get(Value value) {
   if (auto it = values.find(value); it != values.end())
     return it->second;
   Operation *op = value.getDefiningOp();
-  // What is defined outside of the body is available as it is.
+  // Values defined outside of the body are available as they are.
   if (!op || !op->getParentOp() ||
       !isa<linalg::GenericOp, FoldOp>(op->getParentOp()))
     return {value};
@@ -98,8 +98,8 @@ SmallVector<Value> BodyVectorizer::inlineBody(Block &block) {
   return results;
 }
 
-/// Whether an operation casts to a type of no more bits, which keeps
-/// differences; a wider type has others where the numbers have wrapped.
+/// Whether an operation casts to a type of no more bits, which preserves
+/// differences. In a wider type, differences change if the values have wrapped.
 static bool isNarrowing(Operation *op) {
   auto getWidth = [](Type type) {
     return type.isIndex() ? IndexType::kInternalStorageBitWidth
@@ -135,7 +135,7 @@ LaneValue BodyVectorizer::compute(Operation *op) {
       return {affine::expandAffineExpr(b, b.getLoc(), map.getResult(0),
                                        all.take_front(map.getNumDims()),
                                        all.drop_front(map.getNumDims()))};
-    // On several lanes, one after the other.
+    // Evaluate the map lane by lane.
     SmallVector<Value> elements;
     for (int64_t lane = 0; lane < lanes; ++lane) {
       SmallVector<Value> at;
@@ -150,7 +150,7 @@ LaneValue BodyVectorizer::compute(Operation *op) {
                 b, VectorType::get({lanes}, b.getIndexType()), elements),
             LaneValue::Vector};
   }
-  // Consecutive numbers stay so when one adds a constant or narrows the type.
+  // Adding a constant or narrowing preserves consecutive values.
   if (lanes && !uniform) {
     auto isScalar = [](LaneValue v) { return v.kind != LaneValue::Vector; };
     bool consecutive = llvm::all_of(operands, isScalar) &&
@@ -196,7 +196,7 @@ LaneValue BodyVectorizer::computeLoad(Operation *op) {
     }
     Value at = index.kind == LaneValue::Uniform ? index.value : spread(index);
     bool isVector = isa<VectorType>(at.getType());
-    // Lanes without an element have indices out of range.
+    // The indices of inactive lanes may be out of range.
     if (isVector && mask)
       at = arith::SelectOp::create(b, mask.mask, at,
                                    b.broadcast(b.index(0), lanes));
@@ -280,7 +280,7 @@ Value BodyVectorizer::computeElementwise(Operation *op, ValueRange operands,
   SmallVector<Value> converted(operands);
   if (isa<arith::BitcastOp>(op) && isStorageFloat(op->getOperand(0).getType()))
     converted[0] = b.convertFloat(operands[0], op->getOperand(0).getType());
-  // These give one of their operands, any of which may be held in f32.
+  // These operations return one of their operands, which may be kept in f32.
   if (isa<arith::MaximumFOp, arith::MinimumFOp, arith::SelectOp>(op) &&
       isStorageFloat(resultType)) {
     for (Value &operand : converted)
@@ -298,13 +298,13 @@ Value BodyVectorizer::computeElementwise(Operation *op, ValueRange operands,
   return b.create(state)->getResult(0);
 }
 
-/// (S3) toward zero, saturating, NaN to 0.
+/// (S3) Converts toward zero, saturating; NaN becomes 0.
 Value BodyVectorizer::computeConversion(Operation *op, Value value, Type type) {
   auto floatType = cast<FloatType>(getElementTypeOrSelf(value.getType()));
   Type integer = getElementTypeOrSelf(type);
   unsigned width = integer.getIntOrFloatBitWidth();
   bool isSigned = isa<arith::FPToSIOp>(op);
-  // 2^(bits of magnitude) and, for signed types, its negative: both exact.
+  // 2^(magnitude bits) and, for signed types, its negative; both are exact.
   APFloat upper(floatType.getFloatSemantics(), 1);
   upper =
       scalbn(upper, isSigned ? width - 1 : width, APFloat::rmNearestTiesToEven);
@@ -368,7 +368,7 @@ Value BodyVectorizer::computeDivision(Operation *op, Value lhs, Value rhs) {
         arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lhs, least);
     Value isMinusOne =
         arith::CmpIOp::create(b, arith::CmpIPredicate::eq, rhs, ones);
-    // MIN divided by 1 is what (I1) says of MIN divided by -1.
+    // By (I1), MIN / -1 and MIN % -1 equal MIN / 1 and MIN % 1.
     unsafe = arith::OrIOp::create(
         b, byZero, arith::AndIOp::create(b, isLeast, isMinusOne));
   }
@@ -376,7 +376,8 @@ Value BodyVectorizer::computeDivision(Operation *op, Value lhs, Value rhs) {
   return arith::SelectOp::create(b, byZero, isRemainder ? lhs : ones, result);
 }
 
-/// (I1) a shift by the width or more gives 0, an arithmetic one the sign.
+/// (I1) A shift by the width or more yields 0, or the sign for an arithmetic
+/// shift.
 Value BodyVectorizer::computeShift(Operation *op, Value lhs, Value rhs) {
   Type type = lhs.getType();
   Type integer = getElementTypeOrSelf(type);

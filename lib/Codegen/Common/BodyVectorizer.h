@@ -1,4 +1,4 @@
-//===- BodyVectorizer.h - A scalar body on vectors --------------*- C++ -*-===//
+//===- BodyVectorizer.h - Vectorize scalar bodies ---------------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -15,8 +15,8 @@ namespace mlir::repro::kernels {
 /// The value of a scalar of the body in all lanes.
 struct LaneValue {
   enum Kind {
-    Uniform, ///< `value` is a scalar, the same in all lanes
-    Iota,    ///< `value` is a scalar, lane l holds value + l
+    Uniform, ///< `value` is a scalar, equal in all lanes
+    Iota,    ///< `value` is a scalar, lane l has `value` + l
     Vector,  ///< `value` is a vector
   };
   Value value;
@@ -24,9 +24,9 @@ struct LaneValue {
 };
 
 /// Writes the operations of a structured op's body for `lanes` iterations at
-/// once, or for one if `lanes` is 0. What numerics.md defines beyond arith's
-/// semantics is written out: (S2), (S3), (I1), (E1). Values of bf16, f16 and f8
-/// may be held in f32, which is exact.
+/// once, or for one iteration if `lanes` is 0. Expands the semantics that
+/// numerics.md defines beyond arith: (S2), (S3), (I1), (E1). Keeps bf16, f16
+/// and f8 values in f32 where convenient, which is exact.
 class BodyVectorizer {
 public:
   BodyVectorizer(KernelBuilder &b, int64_t lanes, LaneMask mask = {})
@@ -35,7 +35,7 @@ public:
   /// Whether all operations of `body` can be written for several lanes.
   static bool canVectorize(Block &body);
 
-  /// The position along dimension `dim`.
+  /// Returns the position along dimension `dim`.
   std::function<LaneValue(int64_t dim)> index;
 
   void map(Value from, LaneValue to) { values[from] = to; }
@@ -44,16 +44,16 @@ public:
                                                       : LaneValue::Uniform};
   }
 
-  /// The value of `value` of the body, computed where it has not been yet.
+  /// Returns a value of the body and computes it if necessary.
   LaneValue get(Value value);
-  /// The same as a scalar (lanes = 0) or vector.
+  /// Returns `value` as a scalar (lanes = 0) or as a vector.
   Value getLanes(Value value) { return spread(get(value)); }
 
-  /// The same, a float in the type `element`.
+  /// Returns `value`, a float, converted to `element`.
   Value getLanes(Value value, Type element);
 
-  /// Writes all operations but the terminator, those for effect included, and
-  /// but prefetches; returns the terminator's operands.
+  /// Writes all operations including those with side effects, except the
+  /// terminator and prefetches. Returns the operands of the terminator.
   SmallVector<Value> inlineBody(Block &body);
 
 private:

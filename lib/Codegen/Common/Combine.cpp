@@ -1,4 +1,4 @@
-//===- Combine.cpp - The combination of scatter and scan ------------------===//
+//===- Combine.cpp - Combine functions of scatter and scan ----------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Combine.h - The combination of scatter and scan ----------*- C++ -*-===//
+//===- Combine.h - Combine functions of scatter and scan --------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -13,15 +13,15 @@
 
 namespace mlir::repro::kernels {
 
-/// (F7) the type in which elements of `element` accumulate; maximum and minimum
-/// are the same in f32.
+/// (F7) Returns the type in which elements of `element` accumulate. Maximum and
+/// minimum yield the same result in f32.
 Type getCombineType(Type element);
 
-/// op(lhs, rhs) for scalars or vectors; not for `replace`. Integers are
-/// signed, i1 false is less than true (D2).
+/// Returns op(lhs, rhs) for scalars or vectors; does not support `replace`.
+/// Integers are signed, and i1 false is less than true (D2).
 Value createCombine(KernelBuilder &b, Combine combine, Value lhs, Value rhs);
 
-/// (F4) the start value.
+/// (F4) Returns the start value.
 TypedAttr getCombineStart(Combine combine, Type type);
 
 } // namespace mlir::repro::kernels

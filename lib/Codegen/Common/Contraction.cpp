@@ -1,4 +1,4 @@
-//===- Contraction.cpp - fma folds over two factors -----------------------===//
+//===- Contraction.cpp - Fused multiply-add folds over two factors --------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -21,7 +21,7 @@ using namespace mlir::repro::kernels;
 
 Epilogue::Epilogue(KernelBuilder &b, FoldOp fold, linalg::GenericOp op)
     : op(op) {
-  // From the loops of the op to the dimensions of the fold.
+  // Map the loops of the op to the dimensions of the fold.
   SmallVector<AffineExpr> dims;
   SmallVector<utils::IteratorType> types = fold.getIteratorTypesArray();
   for (auto [dim, type] : llvm::enumerate(types))

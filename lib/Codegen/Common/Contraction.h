@@ -1,14 +1,15 @@
-//===- Contraction.h - fma folds over two factors ---------------*- C++ -*-===//
+//===- Contraction.h - Fused multiply-add folds over two factors *- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// (K1) fma(f(A..), g(B..), acc) with lanes = 1. The parallel dimensions that
-// only f reads are M, those that only g reads are N, the others are the batch;
-// all reduction dimensions are K. Every access is linear, hence the position
-// of an element is a sum of a part of M (or N), one of K and one of the batch.
+// (K1) Contractions fma(f(A..), g(B..), acc) with lanes = 1. M denotes the
+// parallel dimensions that only f reads, N those that only g reads; the other
+// parallel dimensions are the batch, and all reduction dimensions are K.
+// Accesses are linear, so an element's position is a sum of an M (or N), a K
+// and a batch part.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,47 +24,50 @@ namespace mlir::repro::kernels {
 
 /// One factor of the product.
 struct Factor : ContractionBody::Factor {
-  SmallVector<unsigned> ownDims; ///< the parallel ones that the other has not
-  /// Loops over `ownDims`; access i is input i, then the inputs of the epilogue
-  /// follow, the last one is the output.
+  SmallVector<unsigned> ownDims; ///< parallel dimensions of this factor only
+  /// Loops over `ownDims`. Access i is input i; then follow the inputs of the
+  /// epilogue and, last, the output.
   SmallVector<CollapsedDim> loops;
-  /// Loops over K; access i is input i.
+  /// Loops over K. Access i is input i.
   SmallVector<CollapsedDim> reduction;
   int64_t size = 1; ///< product of the extents of `ownDims`
 };
 
-/// The element-wise op on the results of a contraction, which it stores in
-/// place of them. Its loops are the fold's parallel dimensions.
+/// The element-wise op on the results of a contraction, which stores its own
+/// results instead. Its loops are the fold's parallel dimensions.
 struct Epilogue {
   Epilogue() = default;
   Epilogue(KernelBuilder &b, FoldOp fold, linalg::GenericOp op);
 
-  linalg::GenericOp op;                 ///< null: none
-  BlockArgument result;                 ///< in the body
-  SmallVector<BlockArgument> arguments; ///< the others that are read
-  // In terms of the fold's dimensions.
+  linalg::GenericOp op; ///< null if there is no epilogue
+  BlockArgument result; ///< the body argument of the contraction's result
+  SmallVector<BlockArgument> arguments; ///< other arguments that are read
+  // As functions of the fold's dimensions.
   SmallVector<Access> inputs; ///< of `arguments`
   Access output;
 };
 
-/// A fold as a contraction of the factors of rows (M) and columns (N).
+/// A fold viewed as a contraction of the factors rows (M) and columns (N).
 class Contraction {
 public:
   Contraction(KernelBuilder &b, FoldOp op) : b(b), fold(b, op) {}
   Contraction(KernelBuilder &b, FoldOp op, linalg::GenericOp epilogue)
       : b(b), epilogue(b, op, epilogue), fold(b, op, this->epilogue.output) {}
 
-  /// Finds the factors; failure where the fold is no such contraction.
+  /// Finds the factors; fails if the fold is not a contraction of this
+  /// structure.
   LogicalResult matchFactors();
-  /// What the choice of tiles sees, before `settleFactors`.
+  /// Returns the properties that the choice of tiles depends on; call it
+  /// before `settleFactors`.
   ContractionShape getShape() const;
-  /// Settles which factor is rows: the other one where they are swapped.
+  /// Decides which factor is rows; `swap` exchanges the factors.
   void settleFactors(bool swap);
-  /// Adds to `launch.tiles` of the kernel, which is for readers alone.
+  /// Appends to the kernel's attribute `launch.tiles`, which only informs
+  /// readers.
   void noteTiles(StringRef description);
 
 protected:
-  /// The factor's value from those of its inputs.
+  /// Computes the factor's value from the values of its inputs.
   Value computeFactor(const Factor &factor, int64_t lanes,
                       function_ref<Value(unsigned leaf)> load);
 
@@ -71,7 +75,7 @@ protected:
   Epilogue epilogue;
   FoldInfo fold;
   Factor rows, columns;
-  /// Loops over the batch; the accesses are the inputs of rows, those of
+  /// Loops over the batch. The accesses are the inputs of rows, those of
   /// columns, the inputs of the epilogue, and the output.
   SmallVector<CollapsedDim> batch;
   Type type; ///< of the accumulator

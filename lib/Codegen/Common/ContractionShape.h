@@ -1,4 +1,4 @@
-//===- ContractionShape.h - What tiles depend on ----------------*- C++ -*-===//
+//===- ContractionShape.h - Contraction properties for tiling ---*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -12,22 +12,23 @@
 
 namespace mlir::repro::kernels {
 
-/// What the choice of tiles sees of a contraction.
+/// The properties of a contraction that the choice of tiles depends on.
 struct ContractionShape {
   struct Factor {
-    /// As those of a contraction's factor: access i is input i, in `loops` the
-    /// last one is the output.
+    /// As in the contraction's factor: access i is input i; in `loops` the last
+    /// access is the output.
     ArrayRef<CollapsedDim> loops, reduction;
-    int64_t size;        ///< of M or N
-    bool isPlain;        ///< an element of memory as it is
-    unsigned operations; ///< that compute it
+    int64_t size;        ///< extent of M or N
+    bool isPlain;        ///< each value is an unmodified element of memory
+    unsigned operations; ///< number of operations that compute a value
     unsigned inputs;
   };
   Factor rows, columns;
   int64_t batchSize;
-  int64_t n, chunk; ///< elements of K, and of a chunk
+  int64_t n, chunk; ///< extents of K and of a chunk
   int64_t elementBytes;
-  /// Products that an accumulator of matrix units adds together; 0: none does.
+  /// The number of products that an accumulator of matrix units adds at once; 0
+  /// if the order has no such accumulator.
   int64_t block = 0;
 };
 

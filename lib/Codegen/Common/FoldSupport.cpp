@@ -1,4 +1,4 @@
-//===- FoldSupport.cpp - What all expansions of folds share ---------------===//
+//===- FoldSupport.cpp - Shared parts of fold expansions ------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

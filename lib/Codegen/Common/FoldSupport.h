@@ -1,4 +1,4 @@
-//===- FoldSupport.h - What all expansions of folds share -------*- C++ -*-===//
+//===- FoldSupport.h - Shared parts of fold expansions ----------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -13,12 +13,14 @@
 
 namespace mlir::repro::kernels {
 
-/// Elements whose folding is worth a thread of the CPU, which has to be woken.
+/// The fewest elements whose folding pays for waking a CPU thread.
 constexpr int64_t kFoldGrainElements = 16384;
 
-/// Extents of the iteration space of an operation with static shapes.
+/// Returns the extents of the iteration space of an operation with static
+/// shapes.
 SmallVector<int64_t> getLoopSizes(IndexingMapOpInterface op);
 
+/// Returns the product of the extents.
 inline int64_t getProduct(ArrayRef<int64_t> sizes) {
   int64_t product = 1;
   for (int64_t size : sizes)
@@ -26,39 +28,41 @@ inline int64_t getProduct(ArrayRef<int64_t> sizes) {
   return product;
 }
 
-/// A fold as the numerics see it, with its operands' accesses.
+/// A fold in terms of the numerics, with the accesses of its operands.
 struct FoldInfo {
-  /// `outputs`: where results go instead of the op's.
+  /// `outputs`, if present, replace the op's outputs as destination of the
+  /// results.
   FoldInfo(KernelBuilder &b, FoldOp op, ArrayRef<Access> outputs = {});
 
   FoldOp op;
-  Operation *step; ///< null: (F6)
+  Operation *step; ///< null for the order of (F6)
   SmallVector<int64_t> sizes;
   SmallVector<unsigned> parallel, reduction;
   SmallVector<int64_t> parallelSizes, reductionSizes;
-  int64_t results; ///< number of points of the parallel dimensions
-  int64_t n;       ///< number of reduction elements of each result
+  int64_t results; ///< the number of points of the parallel dimensions
+  int64_t n;       ///< the number of reduction elements per result
   SmallVector<Access> inputs, outputs;
-  /// (F1) as they act on n elements: chunk and run are at most n, lanes may
-  /// exceed it. Any order counts as lanes = 1 in one chunk.
+  /// (F1) The order limited to n elements: chunk and run are at most n, lanes
+  /// may exceed n. AnyOrder counts as lanes = 1 in one chunk.
   int64_t chunk, lanes, run;
   bool refold;
   bool anyOrder;
 
-  /// (F7) the type in which output `i` accumulates; where the body does so in
-  /// a storage type, its values are held in f32.
+  /// (F7) Returns the type in which output `i` accumulates. If the body
+  /// accumulates in a storage type, its values are kept in f32.
   Type getAccumulatorType(unsigned i = 0);
-  /// (F2), (F3) op of two accumulators, scalars or vectors.
+  /// (F2), (F3) Combines two accumulators, scalars or vectors, with the fold's
+  /// step.
   Value combine(KernelBuilder &b, Value lhs, Value rhs);
-  /// (F4) start value as a scalar (lanes = 0) or vector.
+  /// (F4) Returns the start value as a scalar (lanes = 0) or as a vector.
   Value getStart(KernelBuilder &b, int64_t lanes);
-  /// The initial value of output `i` where it is a constant, as
-  /// a scalar (lanes = 0) or vector of the accumulator's type; null where it is
+  /// Returns the constant initial value of output `i` in the accumulator's
+  /// type, as a scalar (lanes = 0) or as a vector; null if the initial value is
   /// in the output's buffer.
   Value getConstantInit(KernelBuilder &b, unsigned i, int64_t lanes);
 };
 
-/// The start value of (F4) for folding by `step`.
+/// Returns the start value of (F4) for folds that combine by `step`.
 TypedAttr getStartValue(Operation *step, Type type);
 
 } // namespace mlir::repro::kernels

@@ -1,4 +1,4 @@
-//===- KernelBuilder.cpp - Loops over the work items of a kernel ----------===//
+//===- KernelBuilder.cpp - Builder for kernel bodies ----------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -23,7 +23,7 @@ using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::kernels;
 
-/// Of scratch memory and what is in it: the executor's, for all machines.
+/// Alignment of scratch memory and its parts; all executors provide it.
 static constexpr int64_t kScratchAlignment = 64;
 
 Type repro::kernels::getLaneType(Type type, int64_t lanes) {
@@ -41,7 +41,7 @@ Type repro::kernels::getStorageType(Type element) {
 
 KernelBuilder::KernelBuilder(FunctionOpInterface kernel, Operation *op)
     : ImplicitLocOpBuilder(op->getLoc(), op), kernel(kernel) {
-  // An anchor between the prologue and the loops; erased with `op`.
+  // `op` is an anchor between the prologue and the loops; it is erased later.
   prologueEnd = op;
   setInsertionPointAfter(op);
 }
@@ -118,7 +118,7 @@ Value KernelBuilder::select(Value condition, Value a, Value b) {
 SmallVector<Value> KernelBuilder::delinearize(Value linear,
                                               ArrayRef<int64_t> sizes) {
   SmallVector<Value> coordinates(sizes.size());
-  // The outermost dimension that is not 1 needs no remainder.
+  // The outermost dimension with an extent other than 1 needs no remainder.
   size_t outermost = 0;
   while (outermost < sizes.size() && sizes[outermost] == 1)
     coordinates[outermost++] = index(0);
@@ -226,7 +226,7 @@ Value KernelBuilder::flatten(Value memref) {
       ArrayRef<OpFoldResult>{getIndexAttr(1)});
   Type storage = getStorageType(type.getElementType());
   if (storage != type.getElementType()) {
-    // Both types become the same LLVM type, so that this cast disappears.
+    // Both types lower to the same LLVM type, so the cast vanishes.
     auto raw = MemRefType::get({last + 1}, storage, flatType.getLayout());
     result = UnrealizedConversionCastOp::create(*this, TypeRange(raw),
                                                 ValueRange(result))
@@ -326,7 +326,7 @@ Value KernelBuilder::loadVector(Value flat, Type element, Value offset,
     return fromStorage(loadDescending(flat, type, offset, mask), element);
   if (stride == 2 && lanes >= 4)
     return fromStorage(loadEverySecond(flat, type, offset, mask), element);
-  // Lanes that take no part repeat the last one that does.
+  // Inactive lanes repeat the last active lane.
   SmallVector<Value> offsets;
   Value last = mask ? sub(mask.count, index(1)) : Value();
   for (int64_t lane = 0; lane < lanes; ++lane) {
@@ -364,7 +364,7 @@ void KernelBuilder::storeVector(Value vector, Value flat, Value offset,
     return;
   }
   if (mask) {
-    // By way of memory: a branch for each lane would be far more code.
+    // Go through memory, since a branch per lane would be far more code.
     Value slot = getLaneSlot(cast<VectorType>(vector.getType()));
     vector::StoreOp::create(*this, vector, slot, index(0));
     loop(index(0), mask.count, 1, [&](Value lane) {
@@ -393,7 +393,7 @@ Value KernelBuilder::loadDescending(Value flat, VectorType type, Value offset,
   Value first = sub(offset, index(lanes - 1));
   Value loaded;
   if (mask) {
-    // The last lanes instead of the first ones.
+    // Memory order is reversed, so mask the last lanes instead of the first.
     Value others = getMask(sub(index(lanes), mask.count), lanes).mask;
     Value all = constant(
         DenseElementsAttr::get(cast<ShapedType>(others.getType()), true));
@@ -412,7 +412,8 @@ Value KernelBuilder::loadDescending(Value flat, VectorType type, Value offset,
 Value KernelBuilder::loadEverySecond(Value flat, VectorType type, Value offset,
                                      LaneMask mask) {
   int64_t lanes = type.getDimSize(0);
-  // The second half ends with the last element, as nothing may lie behind it.
+  // The second half ends at the last element, because the memory after it may
+  // not exist.
   auto loadHalf = [&](int64_t begin) -> Value {
     Value at = add(offset, begin);
     if (!mask)
@@ -495,13 +496,13 @@ Value KernelBuilder::canonicalizeNaN(Value value) {
   auto element = dyn_cast<FloatType>(getElementTypeOrSelf(value.getType()));
   if (!element)
     return value;
-  // (S3) An integer that is too large for E4M3FN is a NaN; a folded one has a
-  // sign.
+  // (S3) An integer that is too large for E4M3FN becomes a NaN, to which
+  // constant folding gives a sign.
   if ((value.getDefiningOp<arith::SIToFPOp>() ||
        value.getDefiningOp<arith::UIToFPOp>()) &&
       !isa<Float8E4M3FNType>(element))
     return value;
-  // Storage types only move and convert: not all targets select among them.
+  // Convert to f32: not all targets select among storage types.
   if (auto rounded = value.getDefiningOp<arith::TruncFOp>();
       rounded && element.getWidth() < 32)
     return convertFloat(canonicalizeNaN(rounded.getIn()), element);
@@ -512,9 +513,8 @@ Value KernelBuilder::canonicalizeNaN(Value value) {
       arith::CmpFOp::create(*this, arith::CmpFPredicate::UNO, value, value);
   APFloat canonical = APFloat::getQNaN(element.getFloatSemantics(), false);
   TypedAttr nan = getFloatAttr(element, canonical);
-  // LLVM leaves the sign of an operation's NaN open, and knows that the square
-  // root of what compares as no number is a NaN anyway: choose among bits
-  // there.
+  // LLVM leaves the sign of a NaN open and knows that the square root of an
+  // operand that compares unordered is a NaN: select among the bits instead.
   if (value.getDefiningOp<math::SqrtOp>()) {
     Type type = getIntegerType(element.getWidth());
     nan = getIntegerAttr(type, canonical.bitcastToAPInt());
@@ -561,7 +561,8 @@ Value KernelBuilder::createExtremum(bool maximum, Value a, Value c) {
   else if (!matchPattern(c, m_Constant(&bound)))
     bound = nullptr;
   if (bound && !bound.getValue().isNaN()) {
-    // A zero of the other sign is decided by whether equality picks `a`.
+    // For zeros of different signs, the result depends on whether equality
+    // picks `a`.
     bool negative = bound.getValue().isNegative();
     using P = arith::CmpFPredicate;
     P predicate =
@@ -575,7 +576,7 @@ Value KernelBuilder::createExtremum(bool maximum, Value a, Value c) {
     bits = vector.clone(bits);
   Value aBits = arith::BitcastOp::create(*this, bits, a);
   Value cBits = arith::BitcastOp::create(*this, bits, c);
-  // Equal values have equal bits, but for zeros of different signs.
+  // Equal values have equal bits, except zeros of different signs.
   Value both = maximum ? arith::AndIOp::create(*this, aBits, cBits).getResult()
                        : arith::OrIOp::create(*this, aBits, cBits).getResult();
   Value equalValue = arith::BitcastOp::create(*this, type, both);

@@ -1,4 +1,4 @@
-//===- LiteralBlockContraction.cpp - (Q4), (M5) result after result -------===//
+//===- LiteralBlockContraction.cpp - Reference block contractions ---------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -34,7 +34,7 @@ void repro::kernels::expandLiteralBlockContraction(KernelBuilder &b,
   Access y = b.getAccess(op.getInputs()[2], identity);
   Access yScales = b.getAccess(op.getInputs()[3], identity);
   Access output = b.getAccess(op.getOutputs()[0], identity);
-  // Sums of products of integers fit into an i32, those of f8 into an f64.
+  // i32 represents sums of products of integers, f64 those of f8.
   bool isInteger = op.getFractionBits().has_value();
   Type f32 = b.getF32Type();
   Type sumType = isInteger ? Type(b.getI32Type()) : Type(b.getF64Type());

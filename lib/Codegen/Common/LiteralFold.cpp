@@ -1,4 +1,4 @@
-//===- LiteralFold.cpp - Any fold by the letter ---------------------------===//
+//===- LiteralFold.cpp - Reference expansion of folds ---------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -23,10 +23,10 @@ public:
   void expand();
 
 private:
-  /// The accumulators after element `t`.
+  /// Returns the accumulators after element `t`.
   SmallVector<Value> applyBody(Value t, ValueRange accumulators);
-  /// (F1), (F2) the result of the chunk [start, end) of a list whose elements
-  /// `next` adds to an accumulator, element t in lane (t mod run) mod lanes.
+  /// (F1), (F2) Folds the chunk [start, end) of a list; `next` adds element t
+  /// to an accumulator. Element t is in lane (t mod run) mod lanes.
   Value foldChunk(Value start, Value end, int64_t run,
                   function_ref<Value(Value t, Value accumulator)> next);
   Value foldElements();
@@ -109,7 +109,7 @@ Value LiteralFold::foldElements() {
     Value result = foldChunk(start, chunkEnd(start, fold.n), fold.run, element);
     b.store(result, chunkBuffer, b.div(start, fold.chunk));
   });
-  // (F3) refold: each pass overwrites the front of the list it has read.
+  // (F3) Refold: each pass overwrites the front of the list it has read.
   for (int64_t n = chunks; n > 1; n = llvm::divideCeil(n, fold.chunk))
     b.loop(b.index(0), b.index(n), fold.chunk, [&](Value start) {
       Value result =

@@ -1,4 +1,4 @@
-//===- ParallelLoops.cpp - Parallel dimensions as few loops ---------------===//
+//===- ParallelLoops.cpp - Merge parallel dimensions into loops -----------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -55,7 +55,7 @@ llvm::SmallBitVector repro::kernels::getIndexedDims(Block &body,
                                                     unsigned numDims) {
   llvm::SmallBitVector dims(numDims);
   for (Operation &op : body) {
-    // Where a prefetch goes can be said by any loops.
+    // Addresses of prefetches can be computed from any loops.
     if (llvm::all_of(op.getUsers(), llvm::IsaPred<memref::PrefetchOp>))
       continue;
     if (auto index = dyn_cast<linalg::IndexOp>(op))

@@ -1,4 +1,4 @@
-//===- ParallelLoops.h - Parallel dimensions as few loops -------*- C++ -*-===//
+//===- ParallelLoops.h - Merge parallel dimensions into loops ---*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -12,7 +12,7 @@
 
 namespace mlir::repro::kernels {
 
-/// Neighbouring dimensions of an iteration space run through as one loop.
+/// Neighbouring dimensions of an iteration space, traversed by one loop.
 struct CollapsedDim {
   SmallVector<unsigned> dims;
   int64_t size;
@@ -20,23 +20,24 @@ struct CollapsedDim {
   SmallVector<int64_t> coefficients;
 };
 
-/// Merges those of `dims` (outermost first, extents `sizes`) that follow each
-/// other in every access, none of which is in `fixed`; drops extents of 1.
+/// Merges the dimensions `dims` (outermost first, extents `sizes`) that are
+/// contiguous in every access and not in `fixed`; drops extents of 1.
 SmallVector<CollapsedDim> collapseDims(ArrayRef<unsigned> dims,
                                        ArrayRef<int64_t> sizes,
                                        ArrayRef<const Access *> accesses,
                                        const llvm::SmallBitVector &fixed);
 
-/// Runs through the elements [begin, end) of the row-major space of `loops`,
-/// part by part: `body` gets the coordinates along all loops but the last and
-/// the range along the last, which begins at element `first`.
+/// Iterates over the elements [begin, end) of the row-major space of `loops` in
+/// parts that share all coordinates but the last. `body` receives the
+/// coordinates along the outer loops and the range along the last loop, which
+/// starts with element `first`.
 void forEachRun(KernelBuilder &b, ArrayRef<CollapsedDim> loops, Value begin,
                 Value end,
                 function_ref<void(ArrayRef<Value> outer, Value lower,
                                   Value upper, Value first)>
                     body);
 
-/// The same with values that are carried from part to part.
+/// Like forEachRun, with values carried between parts.
 SmallVector<Value>
 foldRuns(KernelBuilder &b, ArrayRef<CollapsedDim> loops, Value begin, Value end,
          ValueRange inits,
@@ -44,14 +45,14 @@ foldRuns(KernelBuilder &b, ArrayRef<CollapsedDim> loops, Value begin, Value end,
                                          Value upper, ValueRange carried)>
              body);
 
-/// Sum of the loops' steps of access `access` at `coordinates`.
+/// Returns the sum of the steps of access `access` at `coordinates`.
 Value getLoopOffset(KernelBuilder &b, ArrayRef<CollapsedDim> loops,
                     ArrayRef<Value> coordinates, unsigned access);
 
-/// Extents of the loops.
+/// Returns the extents of the loops.
 SmallVector<int64_t> getSizes(ArrayRef<CollapsedDim> loops);
 
-/// The dimensions that `linalg.index` or `repro.index` of `body` name.
+/// Returns the dimensions that `linalg.index` or `repro.index` of `body` reads.
 llvm::SmallBitVector getIndexedDims(Block &body, unsigned numDims);
 
 } // namespace mlir::repro::kernels

@@ -28,7 +28,7 @@ ScatterFold::ScatterFold(KernelBuilder &b, ScatterOp op)
   rows = getProduct(rowSizes);
   int64_t rank = type.getRank(), sliceRank = rank - depth;
   MLIRContext *context = b.getContext();
-  // Dimensions: the original's, then the position of the update.
+  // Dimensions of the original, then the position of the update.
   SmallVector<AffineExpr> updateExprs{getAffineDimExpr(rank, context)};
   SmallVector<AffineExpr> originalExprs;
   for (int64_t dim = 0; dim < rank; ++dim)
@@ -121,7 +121,8 @@ void ScatterFold::foldColumns(Value first, Value originalBase, Value updateBase,
   auto chunkEnd = [&](Value p) {
     return b.mul(b.add(b.div(p, kChunk), 1), kChunk);
   };
-  // position, end of its chunk, whether there is a total; chunks, totals.
+  // The loop state: position, end of its chunk, whether totals exist; then the
+  // chunk accumulators and the totals.
   SmallVector<Value> state{b.load(next, b.getIndexType(), first),
                            chunkEnd(first), isFalse};
   for (int64_t v = 0; v < vectors; ++v)

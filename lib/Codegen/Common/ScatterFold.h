@@ -13,18 +13,19 @@
 
 namespace mlir::repro::kernels {
 
-/// repro.scatter as slices ("rows") of the destination that updates write. The
-/// updates of a row are chained in ascending position by `next`.
+/// Views repro.scatter as folds of slices ("rows") of the destination. `next`
+/// chains the updates of a row by ascending position.
 class ScatterFold {
 public:
   ScatterFold(KernelBuilder &b, ScatterOp op);
 
-  /// The row that update `p` writes; `isValid` (i1) is whether there is one.
+  /// Returns the row that update `p` writes and sets `isValid` (i1) to whether
+  /// the row exists.
   Value getRow(Value p, Value &isValid);
-  /// Where the row's slice begins in the destination.
+  /// Returns the position of the row's slice in the destination.
   Value getBase(Value row);
-  /// (D1) folds the chain that begins at update `first` into the columns from
-  /// `column` of the last loop of `slice` on, `lanes` = 0 for one column.
+  /// (D1) Folds the chain that starts at update `first` into the columns from
+  /// `column` of the last loop of `slice`; `lanes` = 0 means a single column.
   void foldColumns(Value first, Value originalBase, Value updateBase,
                    Value column, int64_t vectors, int64_t lanes, LaneMask mask);
 
@@ -35,9 +36,10 @@ public:
   SmallVector<int64_t> rowSizes;
   Access original, update, indices;
   Type accumulator; ///< (F7)
-  /// Loops over the elements of a row, with the steps of original and update.
+  /// Loops over the elements of a row, with the steps of `original` and
+  /// `update`.
   SmallVector<CollapsedDim> slice;
-  /// The successor of each update in its chain, -1 for none.
+  /// The successor of each update in its chain; -1 if there is none.
   Value next;
 };
 

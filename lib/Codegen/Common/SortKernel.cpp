@@ -16,8 +16,8 @@ using namespace mlir::repro;
 using namespace mlir::repro::kernels;
 
 namespace {
-/// Elements whose sorting is worth a thread of the CPU: fewer than of a fold,
-/// as each is moved in every round of merging.
+/// The fewest elements whose sorting pays for a CPU thread: fewer than for a
+/// fold, as every round of merging moves each element.
 constexpr int64_t kGrainElements = 4096;
 
 class SortKernel {
@@ -26,8 +26,8 @@ public:
   void expand();
 
 private:
-  /// Merges the sorted runs [low, middle) and [middle, high) of the
-  /// permutation at `source` into that at `target`.
+  /// Merges the sorted runs [low, middle) and [middle, high) of the permutation
+  /// at `source` into `target`.
   void mergeRuns(Value source, Value target, Value low, Value middle,
                  Value high);
   Value loadPosition(Value offset) {
@@ -40,7 +40,8 @@ private:
   int64_t n;
   SmallVector<int64_t> sizes;
   SmallVector<Access> inputs, outputs;
-  /// The keys of a row; its permutation before and after a round of merging.
+  /// The keys of a row, and its permutation before and after a round of
+  /// merging.
   Value keys, permutation;
   Type keyType;
 };
@@ -71,7 +72,7 @@ void SortKernel::mergeRuns(Value source, Value target, Value low, Value middle,
     Value right = loadPosition(b.add(source, b.min(at[1], lastRight)));
     Value leftKey = b.load(keys, keyType, left);
     Value rightKey = b.load(keys, keyType, right);
-    // A tie takes the left: the sort is stable.
+    // A tie takes the left element, so the sort is stable.
     Value rightWins = arith::AndIOp::create(
         b, b.less(at[1], high), comesBefore(b, order, rightKey, leftKey));
     Value leftIsEmpty =

@@ -13,14 +13,14 @@
 namespace mlir::repro::kernels {
 
 enum class KeyOrder {
-  Greatest,   ///< arg-max: NaN before all
-  Least,      ///< arg-min: NaN before all
-  Ascending,  ///< sort: NaN after all
-  Descending, ///< sort: NaN before all
+  Greatest,   ///< arg-max: NaN first
+  Least,      ///< arg-min: NaN first
+  Ascending,  ///< sort: NaN last
+  Descending, ///< sort: NaN first
 };
 
-/// (D2) whether key `a` comes strictly before key `b`, for scalars or vectors;
-/// -0 equals +0, integers are signed, i1 false is less than true.
+/// (D2) Whether key `a` precedes key `b` strictly, for scalars or vectors: -0
+/// equals +0, integers are signed, and i1 false is less than true.
 Value comesBefore(KernelBuilder &builder, KeyOrder order, Value a, Value b);
 
 } // namespace mlir::repro::kernels

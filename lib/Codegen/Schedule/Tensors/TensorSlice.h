@@ -29,6 +29,7 @@ TensorSlice getWhole(RankedTensorType type);
 /// dynamic or of rank 0, or if the source has fewer dimensions than the target.
 std::optional<TensorSlice> getSlice(tensor::InsertSliceOp op);
 
+/// Creates the insertion of `source` into `slice` of `target`.
 Value createInsertion(OpBuilder &builder, Location loc, Value source,
                       Value target, const TensorSlice &slice);
 
