@@ -23,10 +23,9 @@ struct LaneValue {
   Kind kind = Uniform;
 };
 
-/// Writes the operations of a structured op's body for `lanes` iterations at
-/// once, or for one iteration if `lanes` is 0. Expands the semantics that
-/// numerics.md defines beyond arith: (S2), (S3), (I1), (E1). Keeps bf16, f16
-/// and f8 values in f32 where convenient, which is exact.
+/// Writes a structured op's body for `lanes` iterations at once, or for one if
+/// `lanes` is 0. Expands what numerics.md defines beyond arith: (S2), (S3),
+/// (I1), (E1). May keep bf16, f16 and f8 values in f32, which is exact.
 class BodyVectorizer {
 public:
   BodyVectorizer(KernelBuilder &b, int64_t lanes, LaneMask mask = {})

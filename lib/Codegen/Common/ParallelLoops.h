@@ -28,9 +28,8 @@ SmallVector<CollapsedDim> collapseDims(ArrayRef<unsigned> dims,
                                        const llvm::SmallBitVector &fixed);
 
 /// Iterates over the elements [begin, end) of the row-major space of `loops` in
-/// parts that share all coordinates but the last. `body` receives the
-/// coordinates along the outer loops and the range along the last loop, which
-/// starts with element `first`.
+/// parts along the last loop. `body` receives the coordinates along the outer
+/// loops and the range along the last one, which starts with element `first`.
 void forEachRun(KernelBuilder &b, ArrayRef<CollapsedDim> loops, Value begin,
                 Value end,
                 function_ref<void(ArrayRef<Value> outer, Value lower,

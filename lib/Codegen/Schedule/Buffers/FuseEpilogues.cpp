@@ -277,11 +277,9 @@ bool EpilogueFusion::followDimensions() {
   return true;
 }
 
-/// Whether the op suits the vectors of results. The op must not shorten
-/// vectors: a contraction merges neighbouring dimensions if all accesses are
-/// contiguous, and the rows of an image seldom fill vectors. Because vectors
-/// may run along the channels of images, an input that covers all pixels would
-/// be gathered.
+/// Whether the op keeps the vectors of results as long as they are (rows of
+/// images fill vectors only when merged, which needs contiguous accesses) and
+/// needs no gathers (vectors along channels gather an input of all pixels).
 bool EpilogueFusion::suitsVectors() {
   SmallVector<AffineMap> maps = getMaps(fold);
   const LinearAccess written =

@@ -182,10 +182,9 @@ linalg::GenericOp BlockWriter::findBusiest() {
   return busiest;
 }
 
-/// Makes `during`, the op at `position`, prefetch the cache lines of this block
-/// that later ops access, and those of the next block that the other ops
-/// access. The hardware prefetcher does not help because a block is too short,
-/// and stores wait for their lines too.
+/// Makes `during`, the op at `position`, prefetch what later ops access in this
+/// block and what the other ops access in the next block, stores included. A
+/// block is too short for the hardware prefetcher.
 void BlockWriter::fetchRows(linalg::GenericOp during, size_t position) {
   SmallVector<int64_t> sizes = getSizes(during);
   SmallVector<int64_t> strides = computeSuffixProduct(sizes);

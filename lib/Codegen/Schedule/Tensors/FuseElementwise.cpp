@@ -335,10 +335,9 @@ static SmallVector<unsigned> getUnboundDims(ArrayRef<AffineMap> maps) {
   return llvm::to_vector_of<unsigned>(bound.set_bits());
 }
 
-/// Returns the producer's loops as expressions of the loops of the consumer
-/// that would compute it. Returns nothing if a composed map would break the
-/// rules of accesses (A1), (A2): it may reduce to a loop of another extent, and
-/// its interval analysis may be weaker than that of each map.
+/// Returns the producer's loops as expressions of the consumer's loops; nothing
+/// if a composed map would violate (A1) or (A2). It may reduce to a loop of
+/// another extent, or its interval analysis may be weaker.
 static std::optional<AffineMap> getFusedLoops(OpOperand &operand,
                                               linalg::GenericOp producer) {
   Operation *consumer = operand.getOwner();

@@ -226,11 +226,9 @@ struct FillBase : public OpRewritePattern<tensor::InsertSliceOp> {
 
 namespace {
 
-/// A chain of insertions whose sources are all reshaped in the same way.
-/// Rewriting it to reshape the whole instead lets each source be computed in
-/// its slice:
-///   insert(insert(x, reshape(y)), reshape(z))
-///     = reshape(insert(insert(x', y), z))
+/// A chain whose sources are all reshaped in the same way. Reshaping the whole
+/// instead lets each source be computed in its slice: insert(insert(x,
+/// reshape(y)), reshape(z)) = reshape(insert(insert(x', y), z))
 class ReshapedInsertions {
 public:
   /// Matches the chain that ends with `end`; nothing if it is not such a chain.
