@@ -17,14 +17,15 @@ using namespace mlir::repro;
 
 static constexpr char countsName[] = "repro_counts";
 
-/// Dead code first, then loops that count become their numbers.
+/// Removes dead code first; the loop passes then replace loops that only count
+/// by their trip counts.
 static constexpr char passes[] =
     "ipsccp,function(adce,simplifycfg,instcombine<no-verify-fixpoint>,"
     "loop-mssa(loop-rotate,licm,indvars,loop-deletion),"
     "simplifycfg,instcombine<no-verify-fixpoint>)";
 
-/// Adds to an element of the counts at the beginning of each block. Counts
-/// outside of loops and of pairs of loops are volatile: in registers they would
+/// Increments one element of the counts at the start of each block. Counters
+/// outside loops and pairs of loops are volatile: kept in registers, they would
 /// be phis of every block.
 static void addCounters(Function &function, GlobalVariable &counts,
                         unsigned &next) {
@@ -46,7 +47,7 @@ static void addCounters(Function &function, GlobalVariable &counts,
   }
 }
 
-/// How often each block of the kernels in `module` runs.
+/// Returns the number of times each block of the kernels in `module` runs.
 static Expected<SmallVector<uint64_t>>
 countRuns(const Module &module, const StringMap<KernelWork> &work) {
   KernelCopy copy(module);
@@ -74,8 +75,8 @@ countRuns(const Module &module, const StringMap<KernelWork> &work) {
   return SmallVector<uint64_t>(begin, begin + count);
 }
 
-/// Gives loops the blocks before and behind them that code generation would
-/// add, without a count of their own.
+/// Adds the preheaders and exit blocks that code generation would add, so that
+/// they exist before blocks are named.
 static void simplifyLoops(Function &function) {
   DominatorTree dominators(function);
   LoopInfo loops(dominators);

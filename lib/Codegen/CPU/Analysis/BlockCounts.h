@@ -14,9 +14,9 @@
 
 namespace mlir::repro {
 
-/// Names each block of the kernels in `module` `runs.N.`, for a block that runs
-/// N times in one call with all work items of its kernel, and with
-/// `missed.N.scattered.N.` behind that one that has `LineAccesses`. Gives the
+/// Names each block of the kernels in `module` `runs.N.`, where N is the number
+/// of times the block runs in one call with all work items of its kernel.
+/// Appends `missed.N.scattered.N.` if the block has `LineAccesses`. Returns an
 /// empty string or an error.
 std::string nameBlocksByCount(llvm::Module &module,
                               const llvm::StringMap<KernelWork> &work,

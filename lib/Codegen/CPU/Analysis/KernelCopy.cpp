@@ -26,7 +26,7 @@ using namespace llvm;
 using mlir::repro::KernelCopy;
 using mlir::repro::KernelWork;
 
-/// What a kernel is given behind its buffers.
+/// The arguments of a kernel after its buffers.
 enum Other { Scratch, ErrorWord, Begin, End, NumOthers };
 static_assert(NumOthers == mlir::repro::launch::KernelSignature::numOthers);
 
@@ -34,19 +34,21 @@ static unsigned getIndex(const Function &kernel, Other other) {
   return kernel.arg_size() - NumOthers + other;
 }
 
-/// Of a kernel that runs here. Sorts and scatters have lists in it.
+/// The maximum scratch size of a kernel that runs here. Sorts and scatters keep
+/// lists in scratch memory.
 static constexpr uint64_t kMostScratch = uint64_t(1) << 30;
 
-/// Iterations of all loops that are left after optimization: about ten seconds.
+/// The maximum number of loop iterations after optimization, summed over all
+/// loops: about ten seconds.
 static constexpr uint64_t kMostIterations = uint64_t(1) << 32;
 static constexpr char leftName[] = "repro_iterations_left";
 
-/// Calls all kernels and gives how many finish; behind one that does not, none
-/// does.
+/// Calls all kernels and returns the number that finish; no kernel runs after
+/// one that does not finish.
 static constexpr char runName[] = "run";
 
-/// Whether an access may decide the course: one to memory of the call itself,
-/// and a number in scratch memory, as the lists of a scatter have.
+/// Whether an access may affect control flow: an access to the call's own
+/// memory, or to an integer in scratch memory, such as the lists of a scatter.
 static bool isKept(const Function &kernel, const llvm::Value *pointer,
                    const llvm::Type *type) {
   const llvm::Value *base = getUnderlyingObject(pointer, /*MaxLookup=*/0);
@@ -65,7 +67,7 @@ KernelCopy::KernelCopy(const llvm::Module &original)
     }
 }
 
-/// See `KernelCopy::removeEffects`.
+/// Implements `KernelCopy::removeEffects` for one kernel.
 static void removeEffectsOf(Function &kernel) {
   for (Instruction &instruction : make_early_inc_range(instructions(kernel))) {
     bool isRemoved = false;
@@ -117,7 +119,7 @@ void KernelCopy::addRun(const StringMap<KernelWork> &work,
       ConstantInt::get(number, kMostIterations), leftName);
   auto *run = Function::Create(llvm::FunctionType::get(number, false),
                                Function::ExternalLinkage, runName, *module);
-  // As the entries of kernels: their callers align the stack.
+  // Like kernel entries, whose callers align the stack.
   run->addFnAttr("stackrealign");
   IRBuilder<> builder(BasicBlock::Create(context, "", run));
   llvm::Value *finished = builder.getInt64(0);
@@ -133,19 +135,20 @@ void KernelCopy::addRun(const StringMap<KernelWork> &work,
     arguments[getIndex(*kernel, End)] =
         builder.getInt64(work.lookup(kernel->getName()).items);
     builder.CreateCall(kernel, arguments);
-    // Volatile, as loops that change it get it after optimization.
+    // Volatile because the loops that decrement the counter are changed after
+    // optimization.
     llvm::Value *isFinished = builder.CreateIsNotNull(
         builder.CreateLoad(number, left, /*isVolatile=*/true));
     finished =
         builder.CreateAdd(finished, builder.CreateZExt(isFinished, number));
     kernel->setLinkage(Function::InternalLinkage);
-    // Inlined, they would be one function that takes long to optimize.
+    // Inlining would make one large function that takes long to optimize.
     kernel->addFnAttr(llvm::Attribute::NoInline);
   }
   builder.CreateRet(finished);
 }
 
-/// Has a function return where its loops run too long.
+/// Makes a function return when its loops run too long.
 static void limitLoops(Function &function, const LoopInfo &loops,
                        GlobalVariable &left) {
   SmallVector<BasicBlock *> headers;
@@ -180,7 +183,7 @@ static Error optimize(llvm::Module &module, TargetMachine &machine,
   if (Error failed = builder.parsePassPipeline(pipeline, passes))
     return failed;
   pipeline.run(module, modules);
-  // With zeros for what is loaded, what decides a loop may never end it.
+  // Loads yield zero here, so the exit condition of a loop may never hold.
   GlobalVariable &left = *module.getGlobalVariable(leftName, true);
   for (Function &function : module) {
     if (function.isDeclaration())

@@ -22,44 +22,45 @@ class Function;
 
 namespace mlir::repro {
 
-/// What one call of a kernel has.
+/// The number of work items and the scratch size of one call of a kernel.
 struct KernelWork {
   uint64_t items, scratchBytes;
 };
 
-/// A copy of kernels for any machine that runs on this one, for what the code
-/// does and not for what it computes: all that is loaded from buffers is zero.
-/// The control flow of kernels hardly depends on data.
+/// A copy of the kernels of any target that runs on this machine. The copy
+/// reproduces what the code executes, not its results: every load from a buffer
+/// yields zero. The control flow of kernels hardly depends on data.
 class KernelCopy {
 public:
   explicit KernelCopy(const llvm::Module &original);
 
   llvm::Module &getModule() { return *module; }
-  /// The kernels in the order of the module.
+  /// Returns the kernels in module order.
   llvm::ArrayRef<llvm::Function *> getKernels() const { return kernels; }
 
-  /// The scratch memory, one for all kernels.
+  /// The name of the scratch memory that all kernels share.
   static constexpr char scratchName[] = "repro_scratch";
   static uint64_t getScratchBytes(const llvm::StringMap<KernelWork> &work);
 
-  /// Leaves nothing but control flow, what decides it, and calls of addresses;
-  /// what instructions of a processor compute is zero, too.
+  /// Removes everything except control flow, the values it depends on, and
+  /// calls of addresses. Target-specific intrinsics yield zero as well.
   void removeEffects();
 
-  /// Compiles it for this machine. Nothing is at the addresses of buffers. A
-  /// loop that never ends and scratch memory of more than 1 GiB are errors.
-  /// `level` is that of code generation.
+  /// Compiles the copy for this machine; the buffer addresses are not backed by
+  /// memory. Returns an error for a loop that never ends and for more than 1
+  /// GiB of scratch memory. `level` is the optimization level of code
+  /// generation.
   llvm::Error load(const llvm::StringMap<KernelWork> &work,
                    llvm::function_ref<uint64_t(unsigned)> getBuffer,
                    llvm::StringRef passes, llvm::CodeGenOptLevel level);
 
-  /// Where a variable of the loaded copy is.
+  /// Returns the address of a variable of the loaded copy.
   llvm::Expected<llvm::orc::ExecutorAddr> lookup(llvm::StringRef name) {
     return jit->lookup(name);
   }
 
-  /// Calls each kernel of the loaded copy with all its work items. Loops that
-  /// take too long are an error.
+  /// Calls each kernel of the loaded copy with all its work items. Returns an
+  /// error if loops run too long.
   llvm::Error run();
 
 private:

@@ -13,7 +13,7 @@
 
 using namespace mlir;
 
-/// The bytes from the first to the last element.
+/// Returns the number of bytes from the first to the last element.
 static int64_t getBytes(MemRefType type) {
   int64_t offset;
   SmallVector<int64_t> strides;

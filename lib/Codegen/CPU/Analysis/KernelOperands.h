@@ -12,9 +12,9 @@
 
 namespace mlir::repro {
 
-/// A line of text for each kernel of the kernel contract
+/// Returns one line of text for each kernel of the kernel contract
 /// (docs/architecture.md): its name, then `read:BYTES`, `write:BYTES` or
-/// `read|write:BYTES` of each buffer.
+/// `read|write:BYTES` for each buffer.
 std::string describeOperands(ModuleOp module);
 
 } // namespace mlir::repro

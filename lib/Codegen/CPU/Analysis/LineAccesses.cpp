@@ -18,29 +18,30 @@
 using namespace llvm;
 using namespace mlir::repro;
 
-/// Accesses of a kernel that are followed.
+/// The number of accesses of one kernel that are traced.
 static constexpr uint64_t kMostAccesses = 1 << 17;
 static constexpr unsigned kWays = 8;
-/// Runs of neighbouring lines that are known at a time, and the lines at the
-/// beginning of one that nothing fetches ahead: about a page of 4 KB, at whose
-/// end prefetchers stop.
+/// The number of runs of neighbouring lines tracked at a time, and the number
+/// of lines at the start of a run that no prefetcher has loaded: about one 4 KB
+/// page, because prefetchers stop at page boundaries.
 static constexpr unsigned kRuns = 32, kRunBegin = 64;
-/// Between two buffers; they begin in different sets of a cache.
+/// The distance between two buffers, chosen so that they begin in different
+/// sets of a cache.
 static constexpr uint64_t kBufferReach = uint64_t(1) << 40,
                           kBufferShift = 4096 + 64;
-/// Where scratch memory is taken to be: below all buffers, in other sets than
-/// the first of them begin in.
+/// The assumed address of scratch memory: below all buffers, and in other cache
+/// sets than the start of the first buffers.
 static constexpr uint64_t kScratchBegin = (uint64_t(1) << 32) + (1 << 16);
 
 namespace {
-/// A cache that drops the line of a set that was used least recently.
+/// A set-associative cache with least-recently-used replacement.
 class Cache {
 public:
   Cache(uint64_t lines) : sets(std::max<uint64_t>(lines / kWays, 1)) {
     clear();
   }
   void clear() { numbers.assign(sets * kWays, ~uint64_t(0)); }
-  /// Uses a line; gives whether it was there.
+  /// Accesses a line; returns whether the cache contained it.
   bool use(uint64_t line) {
     uint64_t *set = &numbers[line % sets * kWays];
     unsigned at = std::find(set, set + kWays - 1, line) - set;
@@ -52,14 +53,14 @@ public:
 
 private:
   uint64_t sets;
-  std::vector<uint64_t> numbers; // the latest of a set first
+  std::vector<uint64_t> numbers; // most recently used of a set first
 };
 
-/// Lines that follow each other, in either direction.
+/// Tracks runs of consecutive lines in either direction.
 class Runs {
 public:
   void clear() { runs.fill({}); }
-  /// How many lines have led to this one, itself included.
+  /// Returns the length of the run that ends with this line.
   unsigned follow(uint64_t line) {
     auto *found = std::find_if(runs.begin(), runs.end() - 1, [&](Run run) {
       return run.length && line - run.last + 2 <= 4;
@@ -76,10 +77,10 @@ private:
     uint64_t last = 0;
     unsigned length = 0;
   };
-  std::array<Run, kRuns> runs; // the latest first
+  std::array<Run, kRuns> runs; // most recently used first
 };
 
-/// What is known while the copy runs.
+/// The state of the trace while the copy runs.
 class Trace {
 public:
   Trace(const Level &level, std::vector<unsigned> kernels)
@@ -87,15 +88,16 @@ public:
         kernels(std::move(kernels)), accesses(this->kernels.size()),
         runs(this->kernels.size()) {}
 
-  /// Where scratch memory is in this process. For the caches it is always in
-  /// one place.
+  /// Sets the address of scratch memory in this process. The simulated cache
+  /// sees scratch memory at a fixed address.
   void setScratch(uint64_t address, uint64_t bytes) {
     scratch = address;
     scratchBytes = bytes;
   }
 
-  /// An access to `size` bytes in a block, the first one of a run of it or not.
-  /// Gives whether its kernel has had enough.
+  /// Records an access to `size` bytes in a block; `isFirst` marks the first
+  /// access of one run of the block. Returns whether the limit of accesses for
+  /// the kernel is reached.
   bool add(uint64_t address, uint64_t size, unsigned block, bool isStore,
            bool isFirst) {
     if (kernel != kernels[block]) {
@@ -121,7 +123,7 @@ public:
     return left == 0;
   }
 
-  /// The accesses of blocks that run so often.
+  /// Returns the accesses scaled to the number of runs of each block.
   std::vector<LineAccesses> scale(ArrayRef<uint64_t> all) const {
     std::vector<LineAccesses> scaled = accesses;
     for (auto [each, some, many] : zip_equal(scaled, runs, all))
@@ -134,7 +136,7 @@ private:
   uint64_t lineBytes;
   Cache cache;
   Runs misses;
-  std::vector<unsigned> kernels; // of each block
+  std::vector<unsigned> kernels; // for each block
   std::vector<LineAccesses> accesses;
   std::vector<uint64_t> runs;
   uint64_t scratch = 0, scratchBytes = 0;
@@ -150,13 +152,14 @@ struct Access {
 };
 } // namespace
 
-/// What the copy calls; as numbers, which all ABIs pass alike.
+/// The callback of the copy. Its arguments are integers, which all ABIs pass
+/// alike.
 static uint64_t addAccess(Trace *trace, uint64_t address, uint64_t size,
                           uint64_t block, uint64_t isStore, uint64_t isFirst) {
   return trace->add(address, size, block, isStore, isFirst);
 }
 
-/// The accesses of a block to memory other than the stack.
+/// Returns the accesses of a block to memory other than the stack.
 static SmallVector<Access> findAccesses(BasicBlock &block,
                                         const llvm::DataLayout &layout) {
   SmallVector<Access> found;
@@ -189,8 +192,8 @@ static SmallVector<Access> findAccesses(BasicBlock &block,
   return found;
 }
 
-/// Has each access of a block tell its address, and the kernel end if that is
-/// enough.
+/// Inserts a call that reports each access of a block, and a return from the
+/// kernel once enough accesses are recorded.
 static void tellAccesses(BasicBlock &block, unsigned number, Trace &trace) {
   LLVMContext &context = block.getContext();
   llvm::Type *i64 = llvm::Type::getInt64Ty(context);
@@ -210,7 +213,7 @@ static void tellAccesses(BasicBlock &block, unsigned number, Trace &trace) {
         {getAddress(&trace), builder.CreatePtrToInt(address, i64),
          builder.getInt64(size), builder.getInt64(number),
          builder.getInt64(isStore), builder.getInt64(isFirst)});
-    // Once in a block, as branches take long to compile.
+    // One check for each block, because branches take long to compile.
     if (!std::exchange(isFirst, false))
       return;
     Instruction *branch = SplitBlockAndInsertIfThen(
@@ -253,7 +256,7 @@ mlir::repro::traceLines(const llvm::Module &module,
   auto getBuffer = [](unsigned number) {
     return (number + 1) * kBufferReach + number * kBufferShift;
   };
-  // Few of the accesses run, so that compiling takes longest.
+  // Few of the accesses run, so compilation dominates the time.
   if (Error failed = copy.load(work, getBuffer,
                                "function(adce,simplifycfg,loop(loop-deletion))",
                                CodeGenOptLevel::None))

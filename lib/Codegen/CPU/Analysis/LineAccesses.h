@@ -15,20 +15,21 @@
 
 namespace mlir::repro {
 
-/// Of a block of code, in all its runs.
+/// The cache misses of one block of code, over all its runs.
 struct LineAccesses {
-  /// Lines from beyond the L2 cache, and those among them that no long run of
-  /// neighbouring lines led to, so that no prefetcher has them. Those of a
-  /// store count twice: they are fetched, and written back.
+  /// Lines loaded from beyond the L2 cache, and the number of them outside long
+  /// runs of neighbouring lines, which no prefetcher loads. A line that a store
+  /// misses counts twice: it is loaded and written back.
   uint64_t missed = 0, scattered = 0;
 };
 
-/// Follows the addresses of the kernels in `module` through an L2 cache of the
-/// level, which begins empty. Of a kernel with many accesses the first ones
-/// stand for the others of the same blocks.
+/// Simulates the accesses of the kernels in `module` in an initially empty L2
+/// cache of the CPU level. For a kernel with many accesses, the first ones
+/// represent the others of the same blocks.
 ///
-/// Arguments:
-///   runs: how often each block runs, in the order of the module.
+/// Args:
+///
+/// runs: how often each block runs, in module order.
 llvm::Expected<std::vector<LineAccesses>>
 traceLines(const llvm::Module &module, const llvm::StringMap<KernelWork> &work,
            const Level &level, llvm::ArrayRef<uint64_t> runs);

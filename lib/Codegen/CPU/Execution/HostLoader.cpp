@@ -30,7 +30,7 @@ static constexpr ::repro_runtime::Machine hostMachine =
 
 LoadedArtifact::LoadedArtifact() = default;
 LoadedArtifact::~LoadedArtifact() {
-  // The worker threads end before the code that they ran goes away.
+  // The worker threads must end before the code that they run is unloaded.
   executor.reset();
 }
 
@@ -38,7 +38,8 @@ std::unique_ptr<LoadedArtifact> LoadedArtifact::create(StringRef artifactBytes,
                                                        unsigned threads,
                                                        std::string &error) {
   std::unique_ptr<LoadedArtifact> result(new LoadedArtifact);
-  // Constants are aligned to 64 within the artifact, so must be its copy.
+  // Constants are aligned to 64 bytes within the artifact, so the copy must be
+  // aligned too.
   constexpr size_t alignment = 64;
   result->bytes.resize(artifactBytes.size() + alignment);
   char *start = reinterpret_cast<char *>(

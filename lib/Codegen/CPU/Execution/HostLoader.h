@@ -18,11 +18,11 @@ class LLJIT;
 
 namespace mlir::repro {
 
-/// An artifact whose code is in this process, ready to run.
+/// An artifact whose code is loaded into this process, ready to run.
 class LoadedArtifact {
 public:
-  /// Reads an artifact and loads its code; null and a message in `error` if it
-  /// is damaged or made for another machine. The bytes are copied.
+  /// Reads an artifact, copies its bytes and loads its code. Returns null and
+  /// sets `error` if the artifact is damaged or was made for another machine.
   static std::unique_ptr<LoadedArtifact>
   create(llvm::StringRef artifact, unsigned threads, std::string &error);
   ~LoadedArtifact();

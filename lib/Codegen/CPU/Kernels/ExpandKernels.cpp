@@ -4,6 +4,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// Implements `repro-expand-kernels`. `runOnOperation` expands the structured
+// operation of each private function through `HostKernelOpInterface`, so that
+// the loops compute the same bits at every CPU level.
+//
+//===----------------------------------------------------------------------===//
 
 #include "Codegen/CPU/Kernels/HostKernels.h"
 #include "Codegen/CPU/Passes.h"

@@ -28,23 +28,22 @@
 using namespace mlir;
 using namespace mlir::repro;
 
-/// Operations of an object at most, but for one kernel with more. Fixed, so
-/// that the bytes are a function of the program alone; small enough to occupy
-/// the threads of a compilation.
+/// The maximum number of operations of an object, unless a single kernel has
+/// more. Fixed, so that the bytes are a function of the program alone; small
+/// enough to occupy the threads of a compilation.
 static constexpr size_t opsPerObject = 8192;
 
-/// What optimizes here. The kernels are loops over vectors already: no loop is
-/// vectorized or unrolled again, and nothing here may touch floating point
-/// beyond its bits (V3). Induction variables are as wide as addresses already,
-/// and no store is dead: passes for both took a fifth and a quarter of the time
-/// and gained nothing.
+/// The optimization pipeline. Kernels are vectorized loops already, so no pass
+/// vectorizes or unrolls, and no pass may change floating-point bits (V3).
+/// Induction-variable widening and dead-store elimination took a fifth and a
+/// quarter of the time and gained nothing.
 static constexpr char passes[] =
     "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,"
     "simplifycfg,loop-mssa(licm),gvn,loop-mssa(loop-rotate,licm),"
     "instcombine<no-verify-fixpoint>,simplifycfg)";
 
-/// What an object may need from outside: nothing that computes, except the
-/// exact routines of lib/Runtime.
+/// Whether an object may refer to this external symbol: no symbol that computes
+/// is allowed, except the exact routines of lib/Runtime.
 static bool isKnownExternal(StringRef symbol) {
   return symbol == "memcpy" || symbol == "memset" || symbol == "memmove" ||
          symbol.starts_with("repro_");
@@ -73,7 +72,7 @@ createTargetMachine(const Level &level, std::string &error) {
   if (!target)
     return nullptr;
   llvm::TargetOptions options;
-  // (V3) never form an fma that the program does not name.
+  // (V3) never form a fused multiply-add that the program does not name.
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
   return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
       triple, level.cpu, level.features, options, llvm::Reloc::PIC_,
@@ -84,16 +83,16 @@ static std::string getEntryName(StringRef kernel) {
   return ("repro_entry_" + kernel).str();
 }
 
-/// Has all functions take the stack as aligned to a vector, so that no spilled
-/// vector lies across two cache lines. By itself LLVM aligns no stack once
-/// registers are allocated.
+/// Assumes for all functions a stack aligned to a vector, so that no spilled
+/// vector crosses a cache line. LLVM does not realign the stack by itself after
+/// register allocation.
 static void alignStack(llvm::Module &module, const Level &level) {
   constexpr int64_t abiBits = 128;
   if (level.vectorWidth > abiBits)
     module.setOverrideStackAlignment(level.vectorWidth / 8);
 }
 
-/// Defines the uniform entry of a kernel, which takes its buffers apart.
+/// Defines the uniform entry of a kernel, which unpacks the array of buffers.
 static void addEntry(llvm::Module &module, llvm::Function &kernel) {
   llvm::LLVMContext &context = module.getContext();
   llvm::IRBuilder<> builder(context);
@@ -104,7 +103,7 @@ static void addEntry(llvm::Module &module, llvm::Function &kernel) {
   auto *entry = llvm::Function::Create(type, llvm::Function::ExternalLinkage,
                                        getEntryName(kernel.getName()), module);
   entry->setVisibility(llvm::GlobalValue::HiddenVisibility);
-  // Its callers align the stack as the ABI says: see alignStack.
+  // Callers align the stack as the ABI requires; see alignStack.
   entry->addFnAttr("stackrealign");
   builder.SetInsertPoint(llvm::BasicBlock::Create(context, "", entry));
   constexpr unsigned others = launch::KernelSignature::numOthers;
@@ -122,7 +121,7 @@ static void addEntry(llvm::Module &module, llvm::Function &kernel) {
   kernel.setLinkage(llvm::GlobalValue::InternalLinkage);
 }
 
-/// Defines `repro_kernels`.
+/// Defines the table `repro_kernels`.
 static void addTable(llvm::Module &module, ArrayRef<std::string> kernels) {
   llvm::LLVMContext &context = module.getContext();
   auto *pointer = llvm::PointerType::get(context, 0);
@@ -136,7 +135,7 @@ static void addTable(llvm::Module &module, ArrayRef<std::string> kernels) {
     entry->setVisibility(llvm::GlobalValue::HiddenVisibility);
     entries.push_back(entry);
   }
-  // A program without kernels has a table, too: loaders refuse empty ones.
+  // A program without kernels needs a table too: loaders reject empty ones.
   if (entries.empty())
     entries.push_back(llvm::ConstantPointerNull::get(pointer));
   auto *type = llvm::ArrayType::get(pointer, entries.size());
@@ -145,7 +144,8 @@ static void addTable(llvm::Module &module, ArrayRef<std::string> kernels) {
       llvm::ConstantArray::get(type, entries), "repro_kernels");
 }
 
-/// Checks that an object needs nothing that is not defined in a bit-exact way.
+/// Returns the first external symbol that is not known to be bit-exact; empty
+/// if there is none.
 static std::string findUnknownExternal(StringRef object) {
   auto file = llvm::object::ObjectFile::createObjectFile(
       llvm::MemoryBufferRef(object, "object"));
@@ -166,8 +166,8 @@ static std::string findUnknownExternal(StringRef object) {
   return {};
 }
 
-/// Optimizes `module` and makes its object code or, of what `prepare` leaves,
-/// its assembly.
+/// Optimizes `module` and returns its object code, or the assembly of the code
+/// that `prepare` leaves.
 static std::string compile(llvm::Module &module, const Level &level,
                            PrepareAssembly prepare, std::string &error) {
   std::unique_ptr<llvm::TargetMachine> machine =
@@ -203,7 +203,7 @@ static std::string compile(llvm::Module &module, const Level &level,
     return {};
   }
   pipeline.run(module, modules);
-  // Last, as masks become constants on the way.
+  // Last, because masks become constants in the passes above.
   replaceSingleLaneStores(module);
   if (prepare) {
     error = prepare(module);
@@ -225,7 +225,7 @@ static std::string compile(llvm::Module &module, const Level &level,
   return std::string(bytes.begin(), bytes.end());
 }
 
-/// The functions of the kernels, those of one object together.
+/// Returns the functions of the kernels, grouped by object.
 static FailureOr<SmallVector<SmallVector<LLVM::LLVMFuncOp>>>
 divide(ModuleOp module, ArrayRef<std::string> kernels) {
   SymbolTable symbols(module);
@@ -248,7 +248,8 @@ divide(ModuleOp module, ArrayRef<std::string> kernels) {
   return parts;
 }
 
-/// Each object has an MLIR module and an LLVM context of its own.
+/// Splits `module` into one MLIR module for each object, each with its own LLVM
+/// context.
 static SmallVector<OwningOpRef<ModuleOp>>
 separate(ModuleOp module, ArrayRef<SmallVector<LLVM::LLVMFuncOp>> divided) {
   SmallVector<OwningOpRef<ModuleOp>> parts;
@@ -265,7 +266,7 @@ separate(ModuleOp module, ArrayRef<SmallVector<LLVM::LLVMFuncOp>> divided) {
   return parts;
 }
 
-/// Calls `emit` with each index below `count` and the place of its error.
+/// Calls `emit` with each index below `count` and the location of its error.
 static LogicalResult
 emitAll(ModuleOp module, size_t count, unsigned jobs,
         llvm::function_ref<void(size_t, std::string &)> emit) {

@@ -18,21 +18,22 @@ class Module;
 
 namespace mlir::repro {
 
-/// Object code of a module whose kernels are `llvm.func`s of the kernel
-/// contract with bare pointers. The objects together define `repro_kernels`,
-/// the entries (KernelEntry of lib/Runtime) in the order of `kernels`. Code is
-/// made in up to `jobs` threads; the bytes do not depend on their number.
+/// Returns the object code of a module whose kernels are `llvm.func`s of the
+/// kernel contract with bare pointers. The objects together define
+/// `repro_kernels`, the entries (KernelEntry of lib/Runtime) in the order of
+/// `kernels`. Up to `jobs` threads compile; the bytes do not depend on their
+/// number.
 FailureOr<SmallVector<std::string>> emitObjects(ModuleOp module,
                                                 ArrayRef<std::string> kernels,
                                                 const Level &level,
                                                 unsigned jobs);
 
-/// What is done to optimized code before its assembly is made; gives the empty
-/// string or an error.
+/// A hook that runs on optimized code before its assembly is emitted; returns
+/// an empty string or an error.
 using PrepareAssembly = llvm::function_ref<std::string(llvm::Module &)>;
 
-/// Assembly of the same code without entries, for readers of it. Comments have
-/// the names of blocks.
+/// Returns the assembly of the same code without entries, for human readers.
+/// Comments contain the names of blocks.
 FailureOr<SmallVector<std::string>>
 emitAssembly(ModuleOp module, ArrayRef<std::string> kernels, const Level &level,
              unsigned jobs, PrepareAssembly prepare);

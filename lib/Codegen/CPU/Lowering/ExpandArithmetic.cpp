@@ -4,6 +4,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// Implements `repro-expand-arithmetic`. `runOnOperation` rewrites each `arith`
+// operation whose result LLVM leaves undefined or to a library, so that every
+// operand has one defined result (I1), (S3), (S4).
+//
+//===----------------------------------------------------------------------===//
 
 #include "RuntimeCalls.h"
 
@@ -53,7 +59,7 @@ static Value createConstant(ImplicitLocOpBuilder &b, Type type,
   return arith::ConstantOp::create(b, attr);
 }
 
-/// The constant that `value` is in every element.
+/// Returns the constant that every element of `value` equals.
 static std::optional<APInt> getConstant(Value value) {
   APInt constant;
   if (matchPattern(value, m_ConstantInt(&constant)))
@@ -92,7 +98,7 @@ static void expandDivision(Op op, bool isSigned, bool isRemainder) {
   op.erase();
 }
 
-/// (I1) a shift by the width or more gives 0, an arithmetic one the sign.
+/// (I1) a shift by the width or more yields 0, an arithmetic one the sign.
 template <typename Op>
 static void expandShift(Op op, bool isArithmetic) {
   Type type = op.getType();
@@ -112,7 +118,8 @@ static void expandShift(Op op, bool isArithmetic) {
   op.erase();
 }
 
-/// floor(x/y) and ceil(x/y): the quotient toward zero and a correction.
+/// Computes floor(x/y) and ceil(x/y) as the quotient toward zero and a
+/// correction.
 template <typename Op, typename Div, typename Rem>
 static void expandRoundedDivision(Op op, bool isSigned, bool isFloor,
                                   SmallVectorImpl<Operation *> &work) {
@@ -136,7 +143,7 @@ static void expandRoundedDivision(Op op, bool isSigned, bool isFloor,
         compare(isFloor ? arith::CmpIPredicate::slt : arith::CmpIPredicate::sge,
                 signs, zero));
   }
-  // (I1) x/0 stays as it is, though x%0 is x.
+  // (I1) x/0 is not corrected, even though x%0 is x.
   corrects = arith::AndIOp::create(b, corrects,
                                    compare(arith::CmpIPredicate::ne, y, zero));
   Value one = createConstant(b, type, APInt(getWidth(type), 1));
@@ -154,7 +161,7 @@ static void expandRoundedDivision(Op op, bool isSigned, bool isFloor,
 
 namespace {
 
-/// bf16, f16, f8E5M2 and f8E4M3FN in terms of their bits, for scalars or
+/// Converts bf16, f16, f8E5M2 and f8E4M3FN through their bits, for scalars or
 /// vectors.
 class StorageConverter {
 public:
@@ -168,7 +175,7 @@ public:
     hasInfinity = llvm::APFloat::semanticsHasInf(semantics);
   }
 
-  /// The exact f32.
+  /// Returns the exact f32.
   Value extend(Value value);
   /// (S3) rounds an f32 once.
   Value truncate(Value value);
@@ -258,14 +265,14 @@ Value StorageConverter::truncate(Value value) {
   Value magnitude = mask(bits, 0x7fffffff);
   Value sign = right(mask(bits, 0x80000000), 32 - width);
   unsigned drop = singleMantissa - mantissa;
-  // To nearest even by a carry out of the dropped bits.
+  // A carry out of the dropped bits rounds to nearest even.
   Value isOdd = mask(right(magnitude, drop), 1);
   Value rounded = right(
       add(add(magnitude, i32(bits, (1u << (drop - 1)) - 1)), isOdd), drop);
   Value result = sub(rounded, i32(bits, (singleBias - bias) << mantissa));
   if (unsigned(bias) != singleBias) {
     // Below the least normal number, adding a power of two rounds at the right
-    // place, and leaves the result in the low bits of the sum.
+    // bit and leaves the result in the low bits of the sum.
     float magic =
         std::ldexp(1.0f, 1 - bias - int(mantissa) + int(singleMantissa));
     Value sum = arith::AddFOp::create(b, bitcast(magnitude, b.getF32Type()),
@@ -278,11 +285,11 @@ Value StorageConverter::truncate(Value value) {
     result = select(isSubnormal, subnormal, result);
   }
   uint32_t greatest = (1u << (width - 1)) - 1;
-  // What overflows becomes infinity, in f8E4M3FN NaN.
+  // Overflow becomes infinity, or NaN in f8E4M3FN.
   uint32_t limit = hasInfinity ? greatest & ~((1u << mantissa) - 1) : greatest;
   Value tooLarge = compare(arith::CmpIPredicate::ugt, result, i32(bits, limit));
   result = merge(select(tooLarge, i32(bits, limit), result), sign);
-  // (V4) one NaN.
+  // (V4) there is one NaN.
   uint32_t nan = hasInfinity ? limit | 1u << (mantissa - 1) : greatest;
   Value isNaN =
       compare(arith::CmpIPredicate::ugt, magnitude, i32(bits, singleInfinity));
@@ -297,8 +304,9 @@ Value StorageConverter::truncate(Value value) {
   return bitcast(result, type);
 }
 
-/// An integer as an f32, where that holds it, or as an f64 that rounds to fewer
-/// bits as the integer does: bits below the 48th leave a mark only.
+/// Converts an integer to an f32 if it is exactly representable, or else to an
+/// f64 that rounds to fewer bits as the integer does: the bits below the 48th
+/// are reduced to one sticky bit.
 static Value squeeze(ImplicitLocOpBuilder &b, Value integer, bool isSigned) {
   auto like = [&](Type element) -> Type {
     auto vector = dyn_cast<VectorType>(integer.getType());
@@ -344,7 +352,7 @@ static bool isStorage(Type type) {
 }
 
 namespace {
-/// Conversions from and to storage types.
+/// Rewrites conversions from and to storage types.
 struct Conversions {
   bool hasF16;
 
@@ -406,7 +414,7 @@ struct Conversions {
 };
 } // namespace
 
-/// (S3) toward zero, saturating, NaN to 0: LLVM's saturating intrinsic.
+/// (S3) toward zero, saturating, NaN to 0: uses LLVM's saturating intrinsic.
 template <typename Op>
 static void expandToInteger(Op op, StringRef intrinsic) {
   ImplicitLocOpBuilder b(op.getLoc(), op);
@@ -418,7 +426,7 @@ static void expandToInteger(Op op, StringRef intrinsic) {
 
 static constexpr StringRef remainderRoutine = "repro_fmod";
 
-/// (S4) the remainder is exact, also when it is computed in f64.
+/// (S4) the remainder is exact, even when it is computed in f64.
 static void expandRemainder(arith::RemFOp op) {
   ImplicitLocOpBuilder b(op.getLoc(), op);
   Type type = op.getType();
@@ -437,7 +445,7 @@ static void expandRemainder(arith::RemFOp op) {
   op.erase();
 }
 
-/// (V4) copysign reads a NaN's sign as plus.
+/// (V4) copysign treats a NaN's sign as plus.
 static void expandCopySign(math::CopySignOp op) {
   ImplicitLocOpBuilder b(op.getLoc(), op);
   Value sign = op.getRhs();
@@ -458,7 +466,7 @@ void ExpandArithmetic::runOnOperation() {
   if (hasRemainder)
     declareRoutine(getOperation(), remainderRoutine, 2);
   Conversions conversions{hasF16};
-  // Expansions may append operations that need one themselves.
+  // Expansions may append operations that need expansion themselves.
   for (size_t i = 0; i < work.size(); ++i) {
     TypeSwitch<Operation *>(work[i])
         .Case([&](arith::CeilDivSIOp o) {

@@ -4,6 +4,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// Implements `repro-expand-fma`. `runOnOperation` replaces each `math.fma`, and
+// the result keeps the bits of a correctly rounded fused multiply-add (S1).
+//
+//===----------------------------------------------------------------------===//
 
 #include "RuntimeCalls.h"
 
@@ -30,7 +35,7 @@ struct ExpandFma : public repro::impl::ReproExpandFmaBase<ExpandFma> {
 };
 } // namespace
 
-/// `type` with other elements.
+/// Returns `type` with another element type.
 static Type withElement(Type type, Type element) {
   if (auto vector = dyn_cast<VectorType>(type))
     return vector.clone(element);
@@ -45,9 +50,9 @@ static Value createConstant(ImplicitLocOpBuilder &b, Type type,
   return arith::ConstantOp::create(b, element);
 }
 
-/// The product of two f32 is exact in f64. Their sum with the third operand,
-/// rounded to odd, has more than twice the bits of an f32 and two more, so that
-/// rounding it once again gives the correctly rounded result (S1).
+/// Expands an f32 fma to f64 arithmetic. The product is exact in f64. The sum
+/// with the third operand, rounded to odd, has more than two bits beyond twice
+/// those of an f32, so that rounding it again is correct (S1).
 static Value expandSingle(math::FmaOp op) {
   ImplicitLocOpBuilder b(op.getLoc(), op);
   Type wide = withElement(op.getType(), b.getF64Type());
@@ -63,17 +68,17 @@ static Value expandSingle(math::FmaOp op) {
   };
   Value p = arith::MulFOp::create(b, extend(op.getA()), extend(op.getB()));
   Value c = extend(op.getC());
-  // The sum and its exact error. Nothing overflows; where an operand is
-  // infinite or NaN, the error is NaN and the sum stays.
+  // The sum and its exact error. Nothing overflows; if an operand is infinite
+  // or NaN, the error is NaN and the sum is kept.
   Value sum = add(p, c);
   Value t = sub(sum, p);
   Value error = add(sub(p, sub(sum, t)), sub(c, t));
   Value zero = createConstant(b, wide, b.getF64FloatAttr(0));
   Value inexact =
       arith::CmpFOp::create(b, arith::CmpFPredicate::ONE, error, zero);
-  // Of the two neighbours of the exact value the odd one: where the sum is
-  // even, one step toward the error, that is one up in its bits if both have
-  // one sign and one down otherwise.
+  // Selects the odd one of the two neighbours of the exact value: if the sum is
+  // even, its bits move one step toward the error, up if sum and error have the
+  // same sign and down otherwise.
   Value sumBits = arith::BitcastOp::create(b, bits, sum);
   Value one = createConstant(b, bits, b.getI64IntegerAttr(1));
   Value minusOne = createConstant(b, bits, b.getI64IntegerAttr(-1));

@@ -4,6 +4,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// Implements `repro-finalize-kernels`. `runOnOperation` gives the scratch
+// buffer of each kernel a static size, so that every argument can be a bare
+// pointer.
+//
+//===----------------------------------------------------------------------===//
 
 #include "Codegen/CPU/Passes.h"
 #include "dialects/Launch/IR/KernelSignature.h"
@@ -41,7 +47,7 @@ void FinalizeKernels::runOnOperation() {
     scratch.replaceAllUsesExcept(cast, cast);
     kernel.setFunctionType(builder.getFunctionType(
         kernel.getBody().getArgumentTypes(), kernel.getResultTypes()));
-    // The plan needs it no more, and LLVM IR has no word for it.
+    // The plan no longer needs the attribute, and LLVM IR has no equivalent.
     StringRef access = launch::LaunchDialect::AccessAttrHelper::getNameStr();
     for (unsigned i = 0; i < kernel.getNumArguments(); ++i)
       kernel.removeArgAttr(i, access);

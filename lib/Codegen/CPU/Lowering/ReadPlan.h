@@ -12,7 +12,7 @@
 
 namespace mlir::repro {
 
-/// Translates the `launch.plan`, with the work and scratch that
+/// Translates the `launch.plan`, including the work and scratch attributes that
 /// `repro-expand-kernels` set on the kernels.
 FailureOr<TranslatedPlan> readPlan(ModuleOp module);
 

@@ -14,11 +14,11 @@
 namespace mlir::repro {
 
 /// Calls `routine` (double, ..., double) -> double on f64 operands, or on each
-/// element of vectors of them.
+/// element of f64 vectors.
 Value callRoutine(ImplicitLocOpBuilder &b, StringRef routine,
                   ValueRange operands);
 
-/// Declares the routine in the module if it is not declared yet.
+/// Declares the routine in the module unless it is declared already.
 void declareRoutine(ModuleOp module, StringRef routine, unsigned numOperands);
 
 } // namespace mlir::repro

@@ -15,8 +15,8 @@
 
 #include <optional>
 
-/// The lane that alone is set; none where there are others, or the mask is not
-/// a constant.
+/// Returns the only lane that is set; none if other lanes are set or the mask
+/// is not a constant.
 static std::optional<unsigned> getSingleLane(const llvm::Value *mask) {
   const auto *constant = llvm::dyn_cast<llvm::Constant>(mask);
   const auto *type = llvm::dyn_cast<llvm::FixedVectorType>(mask->getType());

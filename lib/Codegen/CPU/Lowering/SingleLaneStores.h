@@ -14,10 +14,10 @@ class Module;
 
 namespace mlir::repro {
 
-/// Makes masked stores whose mask is known to have one lane stores of that
-/// element. Code generation for AVX-512 (LLVM 22.1.8; llvm/llvm-project#179489)
-/// merges a truncation into such a store and then writes an element of the
-/// wider type: what lies behind it in memory is lost.
+/// Replaces masked stores whose mask has exactly one known lane by stores of
+/// that element. LLVM 22.1.8 (llvm/llvm-project#179489) merges a truncation
+/// into such a store for AVX-512 and writes an element of the wider type, which
+/// overwrites the memory after the element.
 void replaceSingleLaneStores(llvm::Module &module);
 
 } // namespace mlir::repro

@@ -4,6 +4,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// Implements `repro-verify-lowered`. `runOnOperation` reports each operation
+// for which `findFault` finds a reason, so that every bit that LLVM emits is
+// defined (V3).
+//
+//===----------------------------------------------------------------------===//
 
 #include "Codegen/CPU/Passes.h"
 
@@ -26,7 +32,7 @@ struct VerifyLowered
 };
 } // namespace
 
-/// Why the bits of `op` are not defined; empty where they are.
+/// Returns why the bits of `op` are not defined; empty if they are.
 static std::string findFault(Operation *op) {
   // The plan computes nothing.
   if (!isa<LLVM::LLVMDialect, launch::LaunchDialect>(op->getDialect()) &&
@@ -47,7 +53,7 @@ static std::string findFault(Operation *op) {
     return "calls a library";
   if (isa<LLVM::vector_reduce_fmax, LLVM::vector_reduce_fmin>(op))
     return "leaves NaNs and the sign of zero open";
-  // Intrinsics that code generation may hand to the C library.
+  // Intrinsics that code generation may lower to C library calls.
   StringRef name = op->getName().stripDialect();
   static constexpr StringRef libraryIntrinsics[] = {
       "intr.acos", "intr.asin",   "intr.atan",  "intr.atan2", "intr.cos",
@@ -66,7 +72,7 @@ static std::string findFault(Operation *op) {
       return "calls '" + callee->str() +
              "', which is no exact routine of the runtime";
   }
-  // (V1) bf16, f16 and f8 are storage: LLVM's arithmetic on them differs
+  // (V1) bf16, f16 and f8 are storage types: LLVM's arithmetic on them differs
   // between targets.
   auto isStorage = [](Type type) {
     Type element = getElementTypeOrSelf(type);
