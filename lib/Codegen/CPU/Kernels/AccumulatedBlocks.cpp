@@ -5,15 +5,15 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// (M5) in f64, where all of it is exact. A lane is a result along N. Elements
-// of rows and columns are packed as f64, times their scale where that is a
-// factor of the product, and beside them 2^Exp, 0 of what is 0. So the greatest
-// product of these is 2^E, which a first pass through a block finds; a second
-// one cuts the products times 2^(F - E) to integers and adds them. Groups have
-// one scale: their sums of products of codes are exact, and are kept between
-// both passes.
+// Computes (M5) in f64, where every step is exact. A lane is a result along N.
+// Row and column elements are packed as f64, multiplied by their scale if the
+// scale is a factor of the product, next to 2^Exp (0 for zeros). A first pass
+// through a block finds 2^E as the greatest product of these powers; a second
+// pass cuts the products times 2^(F - E) to integers and adds them. A group has
+// one scale: its sum of code products is exact and is kept from the first pass
+// to the second.
 //
-// Codes and scales have no infinities, and a NaN makes one of its results.
+// Codes and scales have no infinities; a NaN makes the result a NaN.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,20 +31,20 @@ using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
-/// Elements of K that are packed at a time.
+/// The number of elements of K that are packed at a time.
 static constexpr int64_t kSegment = 128;
-/// Rows and columns of an item, at most.
+/// The maximum number of rows and columns of a work item.
 static constexpr int64_t kItemRows = 64, kItemColumns = 64;
-/// Vectors of results of a row in a tile.
+/// The number of result vectors of one row of a tile.
 static constexpr int64_t kPanelVectors = 2;
-/// Groups of a block, which wait in registers.
+/// The maximum number of groups of a block; their sums stay in registers.
 static constexpr int64_t kMostGroups = 8;
-/// Bits of an integer that an f64 has.
+/// The width of the integers that an f64 represents exactly.
 static constexpr int64_t kExactBits = 53;
 static constexpr int64_t kF64Exponent = 0x7ff0000000000000;
 
 namespace {
-/// The kernel of one operation.
+/// Builds the kernel of one operation.
 class AccumulatedBlocks {
 public:
   AccumulatedBlocks(HostBuilder &b, BlockContractionOp op);
@@ -52,19 +52,20 @@ public:
   void expand();
 
 private:
-  /// Values times their scale where it is a factor, and 2^Exp of both.
+  /// Values, multiplied by their scale if the scale is a factor of the product,
+  /// and the power 2^Exp of both.
   struct Factor {
     Value value, power;
   };
-  /// What is packed of rows, or of a panel of columns.
+  /// The packed buffers of the rows, or of a panel of columns.
   struct Packed {
     Value values, powers, scaleValues, scalePowers;
   };
-  /// Results of a tile; its rows begin with row `local` of the item.
+  /// The results of a tile, whose rows begin with row `local` of the work item.
   struct Tile {
     Value local;
     int64_t rowCount;
-    Value column; ///< the first one of its panel in the item
+    Value column; ///< first column of the panel within the item
   };
 
   bool isScaled() { return op.getStep() == BlockStep::scaled; }
@@ -77,11 +78,13 @@ private:
   Value getOffset(const Access &access, Value row, Value column);
 
   void beginSegment(Value first);
-  /// Scales of the segment, with the places in it that they have.
+  /// Iterates over the scales of the segment and the elements that each scale
+  /// covers.
   void forBlocks(function_ref<void(Value number, Value from, Value to)> body);
   Value loadCodes(const Access &codes, Value offset, int64_t count);
   Factor getScale(Value scale);
-  /// Of codes; of `scale`, where it is a factor of each product.
+  /// Returns the factor of `codes`, multiplied by `scale` if that is a factor
+  /// of each product.
   Factor getFactor(Value codes, int64_t leastExponent,
                    std::optional<Factor> scale);
   Value larger(Value x, Value y);
@@ -90,13 +93,13 @@ private:
   void packPanel(Value firstColumn);
 
   void emitTile(const Tile &tile);
-  /// The values c, as f64, after the blocks of products [from, to).
+  /// Returns the values c, as f64, after the blocks of products [from, to).
   SmallVector<Value> addChain(const Tile &tile, Value from, Value to,
                               ValueRange c);
   SmallVector<Value> addBlock(const Tile &tile, Value from, Value to,
                               ValueRange c);
   Value multiplyAdd(Value x, Value y, Value sum);
-  /// (M1) As f64.
+  /// (M1) Rounds an exact sum; the result is an f64.
   Value round(Value exact);
   Value loadRow(Value packed, const Tile &tile, int64_t row, Value k);
   Value loadColumn(Value packed, Value k, int64_t vector);
@@ -113,11 +116,11 @@ private:
   int64_t tileRows, itemRows, itemColumns;
   int64_t leastX, leastY;
   Access x, xScales, y, yScales, output;
-  SmallVector<Value> batch;    ///< coordinates of the present item
-  Value firstK, length;        ///< of the present segment
-  Value firstBlock, numBlocks; ///< of its scales
+  SmallVector<Value> batch;    ///< coordinates of the current item
+  Value firstK, length;        ///< of the current segment
+  Value firstBlock, numBlocks; ///< of the scales of the segment
   Packed rows, columns;
-  Value sums; ///< of the item between segments
+  Value sums; ///< of the item, between segments
 };
 } // namespace
 
@@ -147,8 +150,8 @@ LogicalResult AccumulatedBlocks::match() {
       rule.getRound() == SumRounding::rne_f16 ||
       terms / rule.getGroup() > (isGrouped() ? kMostGroups : terms))
     return failure();
-  // Products of codes are below 4, of scales too; of groups with their
-  // exponent.
+  // Products of code significands are below 4, and so are those of scales;
+  // group sums also span the exponents of the codes.
   int64_t most = *rule.getFraction() + 4;
   if (isGrouped())
     for (Type type : op.getCodeTypes())
@@ -210,7 +213,7 @@ Value AccumulatedBlocks::larger(Value x, Value y) {
   return arith::SelectOp::create(b, isLarger, x, y);
 }
 
-/// 2^Exp of values.
+/// Returns 2^Exp of the values.
 Value AccumulatedBlocks::getPower(Value value, int64_t leastExponent) {
   int64_t count = cast<VectorType>(value.getType()).getNumElements();
   auto integers = VectorType::get({count}, b.getI64Type());
@@ -222,7 +225,7 @@ Value AccumulatedBlocks::getPower(Value value, int64_t leastExponent) {
   return larger(power, splat(std::ldexp(1.0, int(leastExponent)), count));
 }
 
-/// (Q1) Of scales that are factors: f32 are powers of two.
+/// (Q1) Returns scales as factors; f32 scales are powers of two.
 AccumulatedBlocks::Factor AccumulatedBlocks::getScale(Value scale) {
   bool isPower = getElementTypeOrSelf(scale.getType()).isF32();
   constexpr int64_t kLeast = -6; // of f8E4M3FN
@@ -353,7 +356,7 @@ Value AccumulatedBlocks::loadColumn(Value packed, Value k, int64_t vector) {
 }
 
 Value AccumulatedBlocks::multiplyAdd(Value x, Value y, Value sum) {
-  // Exact either way.
+  // Both variants are exact.
   if (b.getLevel().hasFma)
     return math::FmaOp::create(b, x, y, sum);
   return arith::AddFOp::create(b, sum, arith::MulFOp::create(b, x, y));
@@ -364,7 +367,8 @@ Value AccumulatedBlocks::round(Value exact) {
   Value rounded = arith::TruncFOp::create(b, floats, exact);
   if (rule.getRound() == SumRounding::rne_f32)
     return arith::ExtFOp::create(b, exact.getType(), rounded);
-  // What was rounded away from zero is one too far; from 2^128 on is infinity.
+  // A value that was rounded away from zero is one unit too large; 2^128 and
+  // above is infinity.
   auto integers = VectorType::get({lanes}, b.getI32Type());
   auto constant = [&](int32_t value) {
     return b.constant(
@@ -384,7 +388,7 @@ Value AccumulatedBlocks::round(Value exact) {
   if (rule.getRound() == SumRounding::rz_e8m13)
     bits = arith::AndIOp::create(b, bits, constant(~0x3ff));
   Value cut = arith::BitcastOp::create(b, floats, bits);
-  // What becomes zero is +0.
+  // A result that is zero is +0.
   cut = arith::AddFOp::create(b, cut, b.zero(floats));
   return arith::ExtFOp::create(b, exact.getType(), cut);
 }
@@ -400,14 +404,14 @@ SmallVector<Value> AccumulatedBlocks::addBlock(const Tile &tile, Value from,
       };
   Value zero = b.zero(getDoubles(lanes));
 
-  // (M1) 2^E
+  // (M1) computes 2^E.
   SmallVector<Value> powers(
       count, splat(std::ldexp(1.0, int(rule.getFloor())), lanes));
   forTile([&](int64_t, int64_t, int64_t i) {
     Value isZero =
         arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, c[i], zero);
     Value power = getPower(c[i], -126);
-    // An infinity times 2^(F - E) is one.
+    // 2^128 represents infinity, because infinity times 2^(F - E) is infinity.
     Value most = splat(std::ldexp(1.0, 128), lanes);
     Value isFinite =
         arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, power, most);
@@ -431,7 +435,7 @@ SmallVector<Value> AccumulatedBlocks::addBlock(const Tile &tile, Value from,
                    });
                    return next;
                  });
-      // The last one may be empty.
+      // The last group may be empty.
       Value place = b.add(firstK, b.min(first, b.sub(to, b.index(1))));
       Value number = b.sub(b.div(place, block), firstBlock);
       forTile([&](int64_t row, int64_t vector, int64_t i) {
@@ -463,7 +467,7 @@ SmallVector<Value> AccumulatedBlocks::addBlock(const Tile &tile, Value from,
     });
   }
 
-  // T, an integer
+  // T, an integer.
   int fraction = int(*rule.getFraction());
   SmallVector<Value> inverse(count), totals(count);
   auto cut = [&](Value value, int64_t i) -> Value {
@@ -530,7 +534,7 @@ void AccumulatedBlocks::emitTile(const Tile &tile) {
     for (Value end : addChain(tile, b.index(0), length, starts))
       ends.push_back(arith::TruncFOp::create(b, floats, end));
   } else {
-    // Segments have whole blocks.
+    // Segments contain whole blocks.
     auto addDots = [&](Value number, ValueRange carried) {
       Value from = b.mul(number, block);
       Value to = b.min(b.add(from, block), length);

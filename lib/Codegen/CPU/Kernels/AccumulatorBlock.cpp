@@ -14,7 +14,7 @@ using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
-/// Products in a straight line.
+/// The maximum number of products in one unrolled loop body.
 static constexpr int64_t kStraight = 4;
 
 SmallVector<Value> AccumulatorState::pack() const {
@@ -54,7 +54,7 @@ SmallVector<Value> AccumulatorKernel::forEachProduct(
     const BlockPart &part, ValueRange starts,
     function_ref<SmallVector<Value>(Value, ValueRange)> body) {
   std::optional<int64_t> count = getConstantIntValue(part.count);
-  // Some products in a straight line, so many that they divide all.
+  // Unrolls by the largest factor that divides the number of products.
   int64_t step = 1;
   if (count)
     for (int64_t i = 1; i <= kStraight; ++i)
@@ -102,7 +102,7 @@ Value AccumulatorKernel::getExponentOf(Value c) {
   return arith::SelectOp::create(b, isZero, splat(0), most);
 }
 
-/// c of the next block: the sum times 2^-scale.
+/// Returns c of the next block: the sum times 2^-scale.
 Value AccumulatorKernel::round(Value sum, Value scale) {
   Type floats = VectorType::get({lanes}, b.getF32Type());
   Value rounded;
@@ -118,7 +118,8 @@ Value AccumulatorKernel::round(Value sum, Value scale) {
         b, toBits(b.convertTowardZero(sum)), splat(~int64_t(0x3ff))));
     break;
   case SumRounding::rne_f16: {
-    // A last bit that is odd where bits were lost rounds like all of them.
+    // If bits were lost, an odd last bit makes the sum round as the full sum
+    // would.
     Value cut = b.convertTowardZero(sum);
     Value isInexact = arith::CmpIOp::create(b, arith::CmpIPredicate::ne,
                                             b.truncate(cut), sum);
@@ -135,15 +136,15 @@ Value AccumulatorKernel::round(Value sum, Value scale) {
   return rounded;
 }
 
-/// `sums` plus `more`, and in the sign of `overflow` whether one of them
-/// overflows.
+/// Returns `sums` plus `more`; the sign bit of `overflow` records whether an
+/// addition overflows.
 SmallVector<Value> AccumulatorKernel::addSums(ArrayRef<Value> sums,
                                               ArrayRef<Value> more,
                                               Value &overflow) {
   SmallVector<Value> added;
   for (auto [x, y] : llvm::zip_equal(sums, more)) {
     Value sum = arith::AddIOp::create(b, x, y);
-    if (overflow) // The sign is that of neither.
+    if (overflow) // the sum's sign differs from both operands' signs
       overflow = arith::OrIOp::create(
           b, overflow,
           arith::AndIOp::create(b, arith::XOrIOp::create(b, x, sum),
@@ -174,7 +175,7 @@ SmallVector<Value> AccumulatorKernel::addProducts(const Tile &tile,
   int64_t safe = limits.getSafeProducts();
   if (safe >= rule.getTerms())
     return forEachProduct(part, zeros, multiply);
-  // So many at a time as surely add up.
+  // Adds only as many products at a time as cannot overflow.
   SmallVector<Value> carried = zeros;
   carried.push_back(overflow);
   carried =
@@ -209,8 +210,8 @@ AccumulatorState AccumulatorKernel::addPart(const Tile &tile,
     top = arith::MaxSIOp::create(b, top, splat(least, 16));
   }
   Type narrow = VectorType::get({lanes}, b.getI32Type());
-  // One vector of columns after the other: few values wait in registers, and
-  // each element of a row has one use, as an operand in memory.
+  // Processes one vector of columns after another, so that few values stay in
+  // registers and each row element has one use, as a memory operand.
   for (int64_t v = 0; v < count; ++v) {
     SmallVector<Value> scales, ofC;
     for (int64_t x = 0; x < tile.rowCount; ++x) {
@@ -220,7 +221,7 @@ AccumulatorState AccumulatorKernel::addPart(const Tile &tile,
       Value top = arith::MaxSIOp::create(
           b, arith::ExtSIOp::create(b, narrow, ofProducts), getExponentOf(c));
       next.greatest = arith::MaxSIOp::create(b, next.greatest, top);
-      // 2^(F - E)
+      // 2^(F - E).
       Value field = arith::SubIOp::create(
           b, splat(2 * kF32Bias + limits.getFraction()), top);
       Value scale = arith::ShLIOp::create(b, field, splat(kF32Fraction));

@@ -16,23 +16,23 @@ using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
-/// The exponent of what the vectors cannot do, and one between those of zeros
-/// and of numbers.
+/// The exponent of elements that the vectors cannot process, and a threshold
+/// between the exponents of zeros and of numbers.
 static constexpr int64_t kSpecial = 16000, kZeroLimit = -4000;
-/// Products are below 2^(E + 2), which has to be an f32.
+/// Products are below 2^(E + 2), which must be representable in f32.
 static constexpr int64_t kGreatest = 126;
-/// What is computed again.
+/// Marks results that are recomputed.
 static constexpr int64_t kNaN = 0x7fc00000;
-/// Elements of K after which the values c go to memory.
+/// The number of elements of K after which the values c are stored to memory.
 static constexpr int64_t kSpan = 1024;
-/// Largest chunk whose rows are packed together.
+/// The largest chunk whose rows are packed together.
 static constexpr int64_t kLongestChunk = 4096;
-/// Bits of f32 that vectors multiply, those of tf32: products of more are not
-/// exact in f32.
+/// The significand bits of f32 elements that vectors multiply, which are those
+/// of tf32: products of wider significands are not exact in f32.
 static constexpr int64_t kFactorBits = 11;
 
 namespace {
-/// One whose chunks are those of the tiles.
+/// A contraction whose chunks are those of the tiles.
 class AccumulatorContraction : public Contraction {
 public:
   AccumulatorContraction(HostBuilder &b, FoldOp op) : Contraction(b, op) {}
@@ -78,7 +78,7 @@ LogicalResult AccumulatorContraction::match(FdpaAttr rule) {
     return failure();
   if (rule.getChunk() && rule.getChunk() < fold.n)
     return success(rule.getChunk() <= kLongestChunk);
-  // Without chunks of the rule, c waits in the place of totals.
+  // If the rule has no chunks, c is stored where totals would be.
   fold.chunk = std::min<int64_t>(fold.n, llvm::alignTo(kSpan, rule.getBlock()));
   return success();
 }
@@ -112,7 +112,7 @@ Value AccumulatorKernel::getExponents(Value elements, int64_t least,
 
 void AccumulatorKernel::packRowExponents(Value first, Value count) {
   Value low = splat(0xffff), places = splat(16);
-  // Whole vectors: what lies behind the rows is slack, or packed later.
+  // Whole vectors: elements after the rows are slack or are packed later.
   b.loop(first, b.add(first, count), lanes, [&](Value at) {
     Value exponents = getExponents(b.loadVector(block, type, at, 1, lanes),
                                    limits.leastX, limits.bitsX, -kF32Bias);
@@ -183,11 +183,11 @@ SmallVector<Value> AccumulatorKernel::getStarts(const Tile &tile) {
       if (vector.count)
         mask = b.getMask(b.max(vector.count, b.index(1)), lanes);
       Value init = loadInit(b.add(output, vector.outputOffset), mask);
-      // Where c is added late, it decides no E.
+      // If c is added late, it does not affect E.
       if (limits.checksLeast() && !rule.getLate()) {
         Value magnitude =
             arith::AndIOp::create(b, toBits(init), splat(INT32_MAX));
-        // Below the least exponent, but no zero.
+        // Below the least exponent, but not zero.
         Value isLow = arith::CmpIOp::create(
             b, arith::CmpIPredicate::ult,
             arith::SubIOp::create(b, magnitude, splat(1)),

@@ -5,21 +5,21 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// (M4) on a tile of results, (M1) without a branch. Beside the packed elements,
-// as f32, lie their exponents: those of the rows as two equal halves of an i32,
-// those of the columns as i16. A block takes two passes. The first finds the
-// greatest exponent E of each result, in i16. In the second a product, which is
-// exact in f32, times 2^(F - E), which is exact too, is converted to i32 toward
-// zero: that is the rule's cut. The sum in i32 is converted to f32 toward zero.
+// Computes (M4) on a tile of results and (M1) without a branch. The exponents
+// are stored next to the packed f32 elements: a row's exponent as two equal
+// halves of an i32, a column's as an i16. A block takes two passes. The first
+// finds the greatest exponent E of each result, in i16. The second multiplies
+// each product, which is exact in f32, by 2^(F - E), which is also exact, and
+// converts it to i32 toward zero, which is the cut of the rule. The sum in i32
+// is converted to f32 toward zero.
 //
-// Exponents are fields of f32, with 127 more. Zeros have one below all,
-// elements that are not finite or too long one above all. E is at least F -
-// 125, so that products below 2^-126, which f32 rounds, are cut to 0. The E of
-// the rule may be less: then products that are no zeros make the result a NaN,
-// and so does an initial c below; another c is a multiple of 2^-125, of which
-// no E cuts a bit. What else was out of range, an E above 126 or a sum too
-// large, ends as a NaN, too, and all NaNs are computed again by
-// AccumulatorChain.
+// Exponents are biased by 127 like f32 fields. Zeros have an exponent below all
+// others; elements that are not finite or too long have one above all. E is at
+// least F - 125, so that products below 2^-126, which f32 rounds, are cut to 0.
+// The rule's E may be less: nonzero products then make the result a NaN, as
+// does an initial c below the limit; any other c is a multiple of 2^-125, which
+// no E cuts. An E above 126 or a sum that is too large also ends as a NaN, and
+// AccumulatorChain recomputes all NaNs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,29 +34,29 @@
 namespace mlir::repro::cpu {
 
 constexpr int64_t kF32Fraction = 23, kF32Bias = 127;
-/// An exponent of zeros: the sum of two, as those of special values, stays in
-/// i16 and far from those of numbers.
+/// The exponent of zeros. The sum of two, like that of special values, stays in
+/// i16 and far from the exponents of numbers.
 constexpr int64_t kZeroExponent = -8000;
 
-/// What the sums of a rule need.
+/// The numeric limits that the sums of a rule must respect.
 struct SumLimits {
   FdpaAttr rule;
   int64_t leastX, leastY; ///< exponents of normal elements
-  int64_t bitsX, bitsY;   ///< of significands
+  int64_t bitsX, bitsY;   ///< widths of significands
 
   static std::optional<SumLimits> get(FdpaAttr rule, Type x, Type y);
 
   int64_t getFraction() const { return *rule.getFraction(); }
   bool isF16() const { return rule.getRound() == SumRounding::rne_f16; }
-  /// The least E.
+  /// Returns the least E.
   int64_t getLeast() const {
     return std::max(rule.getFloor(), getFraction() - kF32Bias + 2);
   }
-  /// Whether a number below it could decide the E of the rule.
+  /// Whether a number below the least E could decide the rule's E.
   bool checksLeast() const { return getLeast() > rule.getFloor(); }
-  /// How many products of a block surely add up in an i32.
+  /// Returns the number of products of a block that cannot overflow an i32 sum.
   int64_t getSafeProducts() const;
-  /// Whether those of a block, and c, do.
+  /// Whether the sum of a block and c may overflow an i32.
   bool checksOverflow() const;
 
 private:
@@ -66,12 +66,13 @@ private:
   }
 };
 
-/// What a tile carries from block to block.
+/// The values that a tile carries from block to block.
 struct AccumulatorState {
   SmallVector<Value> sums; ///< c, row by row
-  /// Over all blocks and rows: the greatest E, as the field of an f32; of those
-  /// of products less the least one, in i16, the greatest as an unsigned number
-  /// (null: not needed); and sums that overflowed in their sign (likewise).
+  /// Taken over all blocks and rows: `greatest` is the largest E as an f32
+  /// exponent field; `low` is the largest unsigned i16 difference between a
+  /// product's E and the least one; the sign of `overflow` marks sums that
+  /// overflowed. Null if not needed.
   Value greatest, low, overflow;
 
   SmallVector<Value> pack() const;
@@ -104,12 +105,12 @@ private:
   void packColumns(Value first, const KBlock &kBlock) override;
   Value getResult(Value total, Value offset, LaneMask mask) override;
 
-  /// Whether totals of several chains add up (F3).
+  /// Whether the totals of several chains are added (F3).
   bool hasChunks() const { return rule.getChunk() && rule.getChunk() < fold.n; }
   bool startsFromInit() const { return rule.getStart() == SumStart::init; }
-  /// The values c with which a chain of blocks begins.
+  /// Returns the values c with which a chain of blocks begins.
   SmallVector<Value> getStarts(const Tile &tile);
-  /// (M1) The exponents of elements, relative to `base`, as i32.
+  /// (M1) Returns the exponents of elements, relative to `base`, as i32.
   Value getExponents(Value elements, int64_t least, int64_t bits, int64_t base);
   void packRowExponents(Value first, Value count);
 
@@ -118,16 +119,17 @@ private:
                             const AccumulatorState &state);
   AccumulatorState addPart(const Tile &tile, const BlockPart &part,
                            const AccumulatorState &state);
-  /// Through the products of a part.
+  /// Calls `body` for each product of a part.
   SmallVector<Value>
   forEachProduct(const BlockPart &part, ValueRange starts,
                  function_ref<SmallVector<Value>(Value, ValueRange)> body);
   Value getRowPlace(const Tile &tile, int64_t x, Value k);
   Value getColumnPlace(const Tile &tile, Value k);
   SmallVector<Value> getGreatest(const Tile &tile, const BlockPart &part);
-  /// Exp(c) as the field of an f32; of a zero, or a subnormal f32, 0.
+  /// Returns Exp(c) as an f32 exponent field; 0 for a zero or a subnormal f32.
   Value getExponentOf(Value c);
-  /// The cut products of the part with vector `v` of the columns.
+  /// Returns the sums of the cut products of the part with vector `v` of the
+  /// columns.
   SmallVector<Value> addProducts(const Tile &tile, const BlockPart &part,
                                  int64_t v, ArrayRef<Value> scales,
                                  Value &overflow);
@@ -136,7 +138,7 @@ private:
   Value round(Value sum, Value scale);
 
   void finishChain(const Tile &tile, SmallVector<Value> sums);
-  /// Computes results that are NaNs again.
+  /// Recomputes the results that are NaNs.
   SmallVector<Value> redoNaNs(const Tile &tile, ArrayRef<Value> sums);
   Value redo(const Tile &tile, Value row, const PanelVector &vector,
              Value lane);

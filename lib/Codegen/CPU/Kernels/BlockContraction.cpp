@@ -5,16 +5,16 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// (Q4) The dot product of a block is exact, as an i32 of integers and as an f64
-// of f8, whatever the order. A lane of a vector is a result along N; a word
-// holds 4, 2 or 1 neighbouring elements of K, which are multiplied together.
-// Words of a panel of columns are packed so that those of neighbouring results
-// are a vector, words of rows are broadcast. A long K is taken segment by
+// Computes the dot product of a block (Q4), which is exact in any order: an i32
+// for integers and an f64 for f8. A vector lane is a result along N; a word
+// contains 4, 2 or 1 neighbouring elements of K, which are multiplied together.
+// The words of a column panel are packed so that words of neighbouring results
+// form a vector; words of rows are broadcast. A long K is processed segment by
 // segment.
 //
-// Sums of products of bytes have i16 where the instruction gives that: of a
-// group of words, as long as no product of a word and no sum of a group can be
-// beyond. What is added in between may wrap.
+// Sums of byte products are i16 where an instruction produces i16: the sum of a
+// group of words, provided that neither the product of a word nor the sum of a
+// group can exceed i16. Intermediate additions may wrap.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,20 +32,20 @@ using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
-/// Words of K that are packed at a time.
+/// The maximum number of words of K that are packed at a time.
 static constexpr int64_t kMostWords = 1024;
-/// The share of the second cache that the packed rows of an item have: there
-/// are items for many threads. Columns of f8 take longer to unpack, so that
-/// more rows have to use them.
+/// The packed rows of an item take 1/kRowsOfCache of the L2 cache, so that
+/// there are items for many threads. Unpacking columns of f8 takes longer, so
+/// more rows must share them.
 static constexpr int64_t kRowsOfCache = 16;
 static constexpr int64_t kFloatRowsOfCache = 2;
-/// Items that keep threads busy.
+/// The number of items that keep threads busy.
 static constexpr int64_t kManyItems = 16;
-/// Panels of an item for which packing its rows pays.
+/// The number of panels of an item from which packing its rows pays.
 static constexpr int64_t kManyPanels = 8;
-/// Vectors of results of a row in a tile.
+/// The number of result vectors of one row of a tile.
 static constexpr int64_t kTileVectors = 2;
-/// Words of a block that are taken in one piece of code.
+/// The maximum number of words of a block in one unrolled loop body.
 static constexpr int64_t kUnrolledWords = 16;
 
 bool repro::cpu::isInRows(Value memref) {
@@ -55,7 +55,7 @@ bool repro::cpu::isInRows(Value memref) {
 }
 
 namespace {
-/// What a word holds: bytes, added up as i32 or, in groups of words, as i16;
+/// The contents of a word: bytes, added as i32 or, in groups of words, as i16;
 /// halves or all of an i32; or an f64.
 enum class Product { bytes, groupedBytes, halves, words, floats };
 
@@ -82,8 +82,8 @@ private:
   bool isArm() const {
     return b.getLevel().machine == repro_runtime::Machine::AArch64;
   }
-  /// Whether bytes of rows are unsigned, with 128 more, as instructions of x86
-  /// multiply them; corrections take away what that adds.
+  /// Whether bytes of rows are stored as unsigned with an offset of 128, as x86
+  /// instructions require; corrections subtract what the offset adds.
   bool hasUnsignedRows() const {
     return (product == Product::bytes || isGrouped()) && !isArm();
   }
@@ -93,7 +93,7 @@ private:
   VectorType getWordsType(int64_t count) const {
     return VectorType::get({count}, getWordType());
   }
-  /// Sums of products of a group of words, before `widen`.
+  /// Returns the type of the sums of a group of words, before `widen`.
   VectorType getSumsType() const {
     if (!isGrouped())
       return getWordsType(lanes);
@@ -101,31 +101,31 @@ private:
   }
   int64_t panelWidth() const { return kTileVectors * lanes; }
 
-  /// `count` words from an element on, of elements that lie next to each other.
+  /// Loads `count` words of contiguous elements, starting at an element.
   Value loadWords(const Access &codes, Value offset, int64_t count);
   bool hasSegments() const { return segmentBlocks < blocks; }
-  /// Sets the segment of K that is packed next, from a block on.
+  /// Starts the segment of K that is packed next, at `block`.
   void beginSegment(Value block);
-  /// Calls `body` with a first word and a count, for all words of the segment:
-  /// as many as a vector has, then one after the other.
+  /// Calls `body` with a first word and a count for all words of the segment:
+  /// first one vector of words at a time, then single words.
   void forWords(function_ref<void(Value word, int64_t count)> body);
   void packRows(Value begin, Value count);
   void packPanel(Value panel);
   void packCodes(ArrayRef<Value> columns, Value vector);
-  /// All tiles of the panel, in the segment.
+  /// Emits all tiles of the panel for the segment.
   void emitPanel(Value begin, Value count, Value panel);
   void emitTile(Value row, Value local, int64_t rowCount, Value panel);
-  /// The dot products of a block.
+  /// Returns the dot products of a block.
   SmallVector<Value> emitDots(Value local, int64_t rowCount, Value block);
-  /// The sums of the products of a group of words.
+  /// Returns the sums of the products of a group of words.
   SmallVector<Value> emitGroup(Value local, int64_t rowCount, Value group);
-  /// Those sums after word `word`.
+  /// Returns the sums after adding the products of word `word`.
   SmallVector<Value> multiplyAdd(Value local, int64_t rowCount, Value word,
                                  ValueRange sums);
   Value multiplyAdd(Value row, Value column, Value sum);
-  /// The sums of a group as words.
+  /// Returns the sums of a group as words.
   Value widen(Value sums);
-  /// Sums of two neighbouring products of i16.
+  /// Returns the sums of two neighbouring i16 products.
   Value addNeighbours(Value x, Value y);
   Value call(StringRef intrinsic, Type result, ValueRange operands);
   void writeResults(Value row, int64_t rowCount, Value panel,
@@ -136,21 +136,22 @@ private:
   BlockContractionOp op;
   MemRefType results;
   int64_t rank, m, n, k;
-  int64_t block; ///< elements of one
+  int64_t block; ///< elements of a block
   Product product;
   int64_t lanes;
-  int64_t groupWords; ///< which divide those of a block
+  int64_t groupWords; ///< a divisor of the words of a block
   int64_t blockWords, blocks, tileRows, blockRows, rowBlocks, panels, shares;
-  int64_t segmentBlocks; ///< at most
+  int64_t segmentBlocks; ///< maximum
   Access x, xScales, y, yScales, output;
-  SmallVector<Value> batch;              ///< coordinates of the present item
-  Value firstBlock, numBlocks, numWords; ///< of the present segment
+  SmallVector<Value> batch;              ///< coordinates of the current item
+  Value firstBlock, numBlocks, numWords; ///< of the current segment
   Value rows, columns, columnScales, corrections;
-  Value totals; ///< of a panel between segments; null: not needed
+  Value totals; ///< of a panel, between segments; null: not needed
 };
 } // namespace
 
-/// Words of bytes of which i16 has the products and their sums; 0: of none.
+/// Returns the maximum number of byte words whose products and sums fit in i16;
+/// 0 if not even one word fits.
 static int64_t getMostGroupedWords(const Level &level, BlockContractionOp op) {
   auto magnitudes = op.getMagnitudes();
   if (!magnitudes)
@@ -159,7 +160,8 @@ static int64_t getMostGroupedWords(const Level &level, BlockContractionOp op) {
   constexpr int64_t kMost = INT16_MAX;
   if (level.machine == repro_runtime::Machine::AArch64)
     return kMost / (x * y);
-  // Two products at a time, of x with 128 more; what exceeds i16 saturates.
+  // Two products are added at a time, with x offset by 128; sums beyond i16
+  // saturate.
   return 2 * (128 + x) * y > kMost ? 0 : kMost / (2 * x * y);
 }
 
@@ -349,7 +351,7 @@ Value BlockContraction::call(StringRef intrinsic, Type result,
 
 Value BlockContraction::multiplyAdd(Value row, Value column, Value sum) {
   if (isFloat()) {
-    // Exact either way.
+    // Both variants are exact.
     if (b.getLevel().hasFma)
       return math::FmaOp::create(b, row, column, sum);
     return arith::AddFOp::create(b, sum, arith::MulFOp::create(b, row, column));

@@ -19,10 +19,10 @@ using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
 namespace {
-/// A block's part of a buffer in scratch memory.
+/// The part of a buffer for one block, in scratch memory.
 struct BlockBuffer {
   int64_t bytes;
-  Operation *first, *last; ///< that use it
+  Operation *first, *last; ///< first and last use
   int64_t offset = 0;
 };
 } // namespace
@@ -43,8 +43,8 @@ static BlockBuffer getBlockBuffer(memref::AllocOp alloc) {
   return buffer;
 }
 
-/// Puts the buffer at the first place where none is that is in use at the same
-/// time.
+/// Assigns the buffer the lowest offset that does not overlap a buffer in use
+/// at the same time.
 static void place(BlockBuffer &buffer, ArrayRef<BlockBuffer> placed) {
   auto isInTheWay = [&](const BlockBuffer &other) {
     return !buffer.last->isBeforeInBlock(other.first) &&
@@ -96,7 +96,7 @@ Value BlockBuilder::getEnd() {
 
 void BlockBuilder::setWork(int64_t items, int64_t) {
   numItems = items;
-  // A loop may be there before the number of its items.
+  // A loop may be built before the number of its items is known.
   if (end)
     end.setValueAttr(getIndexAttr(items));
 }
@@ -118,7 +118,7 @@ LogicalResult repro::cpu::expandBlocks(HostBuilder &b, scf::ForallOp blocks) {
       return failure();
     block.finish();
   }
-  // A block is large enough for a thread.
+  // One block is enough work for a thread.
   b.setWork(loop.getNumBlocks(), /*grain=*/1);
   return success();
 }

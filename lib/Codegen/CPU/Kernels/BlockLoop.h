@@ -15,18 +15,19 @@
 
 namespace mlir::repro::cpu {
 
-/// The loop of a kernel over its blocks of rows: a work item is a block.
+/// The loop of a kernel over its blocks of rows; a work item is a block.
 class BlockLoop {
 public:
-  /// Makes of the body of `blocks` a loop over the blocks that are this
-  /// thread's, and of the allocations in it scratch memory.
+  /// Turns the body of `blocks` into a loop over the blocks of the current
+  /// thread, and its allocations into scratch memory.
   BlockLoop(FunctionOpInterface kernel, scf::ForallOp blocks);
 
   Block *getBody() { return loop.getBody(); }
   int64_t getNumBlocks() const { return numBlocks; }
 
-  /// Scratch memory that the blocks of buffers take; what an operation of the
-  /// loop needs for itself lies behind, in the same place for each.
+  /// Returns the scratch size of the blocks' buffers. The scratch memory of
+  /// each operation in the loop follows the buffers, at the same offset for
+  /// all.
   int64_t getBufferBytes() const { return bufferBytes; }
 
 private:
@@ -34,11 +35,11 @@ private:
   int64_t numBlocks, bufferBytes = 0;
 };
 
-/// Builds the loops of one operation for one block: all its work items are
-/// those of the thread that has the block.
+/// Builds the loops of one operation for one block; the thread that processes
+/// the block computes all its work items.
 class BlockBuilder : public HostBuilder {
 public:
-  /// `kernel` builds the kernel that the loop is in.
+  /// `kernel` builds the kernel that contains the loop.
   BlockBuilder(HostBuilder &kernel, Operation *op, const BlockLoop &loop)
       : HostBuilder(kernel.getKernel(), op, kernel.getLevel()),
         kernelBuilder(kernel) {
@@ -49,7 +50,8 @@ public:
   Value getBegin() override;
   Value getEnd() override;
   void setWork(int64_t items, int64_t grain) override;
-  /// The kernel's builder sets the attributes.
+  /// Reserves the scratch memory and erases the operation; the kernel's builder
+  /// sets the attributes.
   void finish() override;
 
 private:

@@ -4,9 +4,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A work item is a panel: a few vectors of results along the output's last
-// dimension in memory, whose accumulators stay in registers. Where rows are
-// longer than that, a thread takes its panels together: their accumulators are
-// in memory, and rows are read in the order in which they lie there.
+// dimension in memory, with accumulators in registers. If rows are longer than
+// a panel, a thread processes its panels together: their accumulators are in
+// memory, and rows are read in memory order.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,24 +23,27 @@ using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
 namespace {
-/// Most elements of a fold with lanes that are written out one by one, and
-/// operations that this may give: code has to stay in the instruction cache.
+/// The maximum number of elements of a fold with lanes that are unrolled, and
+/// the maximum number of operations that result: code must stay in the
+/// instruction cache.
 constexpr int64_t kUnrolledElements = 32, kUnrolledOperations = 256;
-/// Vectors of a panel: independent accumulators hide the latency of a step.
+/// The number of vectors of a panel: independent accumulators hide the latency
+/// of a step.
 constexpr int64_t kPanelVectors = 4;
-/// Most operations of a body of which several vectors or rows are under way
-/// together; values of more would not stay in registers.
+/// The maximum number of operations of a body for which several vectors or rows
+/// are processed together; larger bodies would spill registers.
 constexpr int64_t kBodyOperations = 16;
-/// Panels that a few threads share, and elements of a fold beyond which panels
-/// become narrower until there are so many.
+/// The minimum number of panels, so that a few threads can share them, and the
+/// number of elements of a fold from which panels are narrowed to reach that
+/// number.
 constexpr int64_t kLeastPanels = 4, kThreadElements = 65536;
-/// Accumulators in memory at most: a small part of a first-level cache.
+/// The maximum number of accumulators in memory: a small part of an L1 cache.
 constexpr int64_t kRowElements = 1024;
-/// Rows that are folded into accumulators in memory at once, so that these are
-/// not loaded and stored for each; more would be more streams than a processor
-/// reads ahead.
+/// The number of rows folded into accumulators in memory at once, so that the
+/// accumulators are not loaded and stored for each row. More rows would be more
+/// streams than a processor prefetches.
 constexpr int64_t kRowsAtOnce = 4;
-/// Fewest rows that are worth accumulators in memory.
+/// The minimum number of rows for which accumulators in memory pay.
 constexpr int64_t kLeastRows = 64;
 
 class ColumnFold {
@@ -56,19 +59,20 @@ private:
   Accumulators foldRange(Value begin, Value end, ValueRange starts);
   Accumulators foldElements();
   Accumulators foldUnrolled();
-  /// Finds coordinates and bases of what the loops before the last say.
+  /// Sets the coordinates and base offsets of all loops but the last.
   void setOuter(ArrayRef<Value> at);
   void emitVectors(Value inner, int64_t count, LaneMask lanesMask);
   void expandPanels();
-  /// Whether rows are long, and lie in memory one after the other.
+  /// Whether rows are long and contiguous in memory.
   bool hasLongRows();
-  /// `body` for each vector of [firstColumn, endColumn).
+  /// Calls `body` for each vector of [firstColumn, endColumn).
   void forEachVector(function_ref<void()> body);
   Value loadSums(Value buffer);
   void storeSums(Value sums, Value buffer);
-  /// Asks for the present columns of `count` rows from `row` on.
+  /// Prefetches the current columns of `count` rows starting at `row`.
   void fetchRows(Value row, int64_t count);
-  /// (F1) rows [begin, end) of [firstColumn, endColumn) into a buffer.
+  /// (F1) Folds rows [begin, end) of columns [firstColumn, endColumn) into a
+  /// buffer.
   void foldRows(Value buffer, Value begin, Value end);
   void expandByRows();
   Value loadOutput(unsigned i, int64_t v);
@@ -80,12 +84,13 @@ private:
   SmallVector<CollapsedDim> reduction; ///< accesses: inputs
   int64_t width, vectors = kPanelVectors;
   bool unrolled = false, byRows = false;
-  // Of the vectors being written.
+  // State of the vectors being written.
   SmallVector<Value> coordinates, bases;
   Value innerStart;
   int64_t vectorCount = 0;
   LaneMask mask;
-  // Of the panels whose sums are in memory, which begin with a vector.
+  // State of the panels whose sums are in memory; the first begins with a
+  // vector.
   Value firstColumn, endColumn;
 };
 } // namespace
@@ -129,7 +134,7 @@ LogicalResult ColumnFold::match() {
     return failure();
   int64_t size = parallel.back().size;
   vectors = std::min<int64_t>(vectors, llvm::divideCeil(size, width));
-  // A long fold of few results is better spread over a few threads.
+  // A long fold of few results is better distributed over a few threads.
   auto countPanels = [&] {
     return fold.results / size * llvm::divideCeil(size, vectors * width);
   };
@@ -208,7 +213,7 @@ ColumnFold::Accumulators ColumnFold::foldRange(Value begin, Value end,
       });
 }
 
-/// (F1), (F2) of few elements, each known by its number.
+/// (F1), (F2) for few elements, each with a constant index.
 ColumnFold::Accumulators ColumnFold::foldUnrolled() {
   SmallVector<Value> lanes(std::min(fold.lanes, fold.n));
   int64_t taken = 0;
@@ -234,7 +239,8 @@ ColumnFold::Accumulators ColumnFold::foldUnrolled() {
         lower = upper;
     }
   Value result = lanes[0];
-  // The lanes left out were +0: among them no sum is -0. Only fma can make one.
+  // The omitted lanes are +0, so the full sum is never -0. Only an fma step can
+  // produce -0.
   if (taken < fold.lanes && isa<math::FmaOp>(fold.step))
     result = fold.combine(b, result, fold.getStart(b, width));
   return {result};
@@ -384,7 +390,7 @@ void ColumnFold::fetchRows(Value row, int64_t count) {
   Block *block = fold.op.getBody();
   for (auto [i, access] : llvm::enumerate(fold.inputs)) {
     int64_t stride = reduction[0].coefficients[i];
-    // Narrower vectors would ask for each line several times.
+    // Narrower vectors would prefetch each line several times.
     if (block->getArgument(i).use_empty() || !access.isMemory() || !stride ||
         !parallel[0].coefficients[i] ||
         width * 2 < b.getLineElements(access.element))
