@@ -13,7 +13,8 @@ using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
-/// Most elements of K whose offsets a table holds where it can be done without.
+/// The maximum number of elements of K in an offset table where a table is
+/// optional.
 static constexpr int64_t kMostTable = 16384;
 //===----------------------------------------------------------------------===//
 // Addresses
@@ -112,7 +113,7 @@ void ContractionKernel::emitKBlock(Value panel, ArrayRef<PanelVector> vectors,
                                    const KBlock &kBlock) {
   int64_t restRows = rows.size % config.tileRows,
           last = config.vectorCount % config.tileVectors;
-  // Masks slow down what is bound by loads.
+  // Masks slow down tiles whose time is bound by loads.
   bool masksLast =
       config.masked && config.kBlocksOutside && columns.loops.size() == 1;
   SmallVector<PanelVector> whole(vectors);
@@ -125,7 +126,7 @@ void ContractionKernel::emitKBlock(Value panel, ArrayRef<PanelVector> vectors,
     };
     if (last == 0 && !masksLast)
       emit(vectors);
-    else // Nothing is computed beyond the last vector.
+    else // compute no vectors beyond the last one
       b.when(
           b.equal(panel, b.index(config.panels - 1)),
           [&] { emit(last ? vectors.take_front(last) : vectors); },
@@ -241,7 +242,7 @@ void ContractionKernel::emitStrips() {
   Value endBlock = b.div(b.add(end, config.groups - 1), config.groups);
   b.loop(b.div(begin, config.groups), endBlock, config.stripBlocks,
          [&](Value rowBlock) {
-           // Several blocks only where each has one group.
+           // A strip has several row blocks only if each block has one group.
            Value endRowBlock =
                b.min(b.add(rowBlock, config.stripBlocks), endBlock);
            Value first = b.mul(rowBlock, config.groups);

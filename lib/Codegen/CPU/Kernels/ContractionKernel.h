@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// How tiles, panels, K-blocks, blocks, groups and strips make a contraction is
-// told in TileConfig.h; this is the emission of one that was chosen.
+// Emits a contraction in the tiling that a TileConfig describes. TileConfig.h
+// defines tiles, panels, K-blocks, blocks, groups and strips.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,13 +19,13 @@
 
 namespace mlir::repro::cpu {
 
-/// A vector of results along N, or its place beyond the end.
+/// A vector of results along N, possibly beyond the last result.
 struct PanelVector {
   SmallVector<Value> leafOffsets;
   SmallVector<Value> inputOffsets; ///< of the epilogue's inputs
   Value outputOffset;
-  Value count;  ///< lanes that are results; null: all
-  Value packed; ///< where its first element is in the packed columns
+  Value count;  ///< number of lanes that are results; null: all
+  Value packed; ///< offset of its first element in the packed columns
 };
 
 /// Elements [start, end) of K.
@@ -39,27 +39,28 @@ struct NextKBlock {
   SmallVector<PanelVector> vectors;
 };
 
-/// Elements [start, end) of K, of one chunk.
+/// Elements [start, end) of K, within one chunk.
 struct KBlock {
   Chunk chunk;
   Value start, end;
   NextKBlock next = {};
 };
 
-/// Results in registers: rows from `row` on times the vectors of a panel.
+/// Results in registers: the rows starting at `row`, times the vectors of a
+/// panel.
 struct Tile {
   Value row;
   int64_t rowCount;
   Value panel;
   ArrayRef<PanelVector> vectors;
   const KBlock &kBlock;
-  Value number = {};     ///< in a strip's rows
+  Value number = {};     ///< index within the tiles of a strip
   Value packedRows = {}; ///< where those begin, if the rows are packed
-  SmallVector<Value> rowOffsets = {}; ///< else where each begins
+  SmallVector<Value> rowOffsets = {}; ///< else offset of each row
   SmallVector<LaneMask> masks = {};   ///< of columns that are not packed
 };
 
-/// Where the results of a row begin, and what the epilogue reads for them.
+/// The offsets of a row's first result and of the epilogue inputs that it uses.
 struct ResultRow {
   SmallVector<Value> inputs;
   Value output;
@@ -67,7 +68,7 @@ struct ResultRow {
 
 class ContractionKernel : public Contraction {
 public:
-  /// `contraction` has its factors settled as `config` says.
+  /// The factors of `contraction` must already match `config`.
   ContractionKernel(HostBuilder &b, Contraction contraction,
                     const TileConfig &config)
       : Contraction(std::move(contraction)), b(b), config(config),
@@ -76,7 +77,7 @@ public:
   void expand();
 
 protected:
-  /// Through this thread's items.
+  /// Emits the loops over this thread's items.
   void emitStrips();
   void emitStrip(Value rowBlock, Value endRowBlock, Value firstGroup,
                  Value endGroup);
@@ -86,113 +87,118 @@ protected:
                   const KBlock &kBlock);
   SmallVector<PanelVector> getPanelVectors(Value panel);
   PanelVector getPanelVector(Value vectorIndex);
-  /// Whether stretches of K of half a vector and more lie next to each other.
+  /// Whether K consists of contiguous runs of at least half a vector.
   bool hasLongRuns(const Factor &factor) const;
-  /// Whether offsets along K are looked up; `packsRuns`: packing does without.
+  /// Whether offsets along K are looked up in a table; `packsRuns`: packing
+  /// works without a table.
   bool needsTable(const Factor &factor, bool isPacked, bool packsRuns) const;
-  /// The offset of each element of K.
+  /// Fills a table with the offset of each element of K.
   Value fillTable(const Factor &factor);
-  /// The offset of each row of the strip, in one of its accesses.
+  /// Fills a table with the offset of each row of the strip for one access.
   void fillPositions(Value table, unsigned access);
-  /// `table`: null where it takes a multiplication.
+  /// Returns the offset of a row; `table` is null if a multiplication computes
+  /// it.
   Value getRowOffset(Value row, Value table, unsigned access);
-  /// Where element `k` of a factor that is not packed lies.
+  /// Returns the offset of element `k` in a factor that is not packed.
   Value getReductionOffset(const Factor &factor, Value table, Value k);
 
   // ContractionTile.cpp
   virtual void emitTile(Value row, int64_t rowCount, Value panel,
                         ArrayRef<PanelVector> vectors, const KBlock &kBlock);
-  /// Where the tile's rows, and sums that wait for the next K-block, are.
+  /// Returns the tile with the locations of its rows and of sums that are kept
+  /// for the next K-block.
   Tile locateTile(Value row, int64_t rowCount, Value panel,
                   ArrayRef<PanelVector> vectors, const KBlock &kBlock);
   Value getSumsOffset(const Tile &tile);
-  /// The accumulators after the K-block.
+  /// Returns the accumulators after the K-block.
   SmallVector<Value> emitSums(const Tile &tile, ValueRange starts);
-  /// The accumulators after element `k`.
+  /// Returns the accumulators after element `k`.
   SmallVector<Value> multiplyAdd(const Tile &tile, Value k, ValueRange sums);
-  /// Row `x` of the tile; `offset` is that of `k` in rows that are not packed.
+  /// Loads row `x` of the tile; `offset` is the offset of `k` in rows that are
+  /// not packed.
   Value loadRow(const Tile &tile, int64_t x, Value k, Value offset);
   SmallVector<Value> loadColumns(const Tile &tile, Value k);
-  /// Of the next tile, one line of elements from `k` on.
+  /// Prefetches one line of row elements of the next tile, starting at `k`.
   void prefetchRows(const Tile &tile, Value k);
-  /// Of the next tile's accumulators, the share of a line of elements.
+  /// Prefetches the next tile's share of accumulators for one line of elements.
   void prefetchSums(const Tile &tile, Value k);
-  /// Of the columns, one of so many shares.
+  /// Prefetches the share `share` of `shares` of the next columns.
   void prefetchColumns(Value share, int64_t shares, const NextKBlock &next);
-  /// From tile to tile of packed rows, or of rows in place.
+  /// Returns the distance between tiles of rows, packed or in place.
   int64_t getTileStride() const;
 
   // ContractionPacking.cpp
-  /// Where the rows of the K-block that holds element `k` are packed.
+  /// Returns the location of the packed rows of the K-block that contains `k`.
   Value getPackedRows(Value k, const Chunk &chunk);
-  /// What the K-block needs of rows [first, end), row after row.
+  /// Packs the part of rows [first, end) that the K-block reads, row after row.
   virtual void packRowsAlongReduction(Value first, Value end,
                                       const KBlock &kBlock);
-  /// All rows, tile after tile, in each one element of all rows after the
-  /// other.
+  /// Packs all rows, tile after tile; within a tile, the elements of all rows
+  /// for one k are contiguous.
   virtual void packRowsAlongRows(const Chunk &chunk);
   void packElementsAlongRows(Value first, int64_t count, const Chunk &chunk);
-  /// Of the group of panels that begins with `first`.
+  /// Packs the group of panels that begins with panel `first`.
   virtual void packColumns(Value first, const KBlock &kBlock);
   void packVectors(ArrayRef<PanelVector> vectors, const KBlock &kBlock);
-  /// Of columns whose elements lie along K.
+  /// Packs columns whose elements are contiguous along K.
   void packVectorTransposed(const PanelVector &vector, const KBlock &kBlock);
   Value loadLeaf(const Factor &factor, unsigned leaf, Value offset,
                  int64_t stride, int64_t lanes, LaneMask mask);
 
   // ContractionResults.cpp
-  /// What finishTile will touch.
+  /// Prefetches the results that finishTile accesses.
   void prefetchResults(const Tile &tile);
-  /// (F3) adds the chunk to the totals, or after the last one init to the
-  /// total.
+  /// (F3) adds the chunk to the totals, or after the last chunk adds init to
+  /// the total.
   void finishTile(const Tile &tile, ArrayRef<Value> sums);
   void writeResults(const Tile &tile, ArrayRef<Value> totals);
-  /// How far the results of neighbouring rows lie apart where they lie next to
-  /// each other or are every second there, those of neighbouring columns far
-  /// apart; else 0.
+  /// Returns the distance between results of neighbouring rows if they are
+  /// contiguous or every second element and the results of neighbouring columns
+  /// are far apart; else 0.
   int64_t getStepAlongRows(const Tile &tile) const;
-  /// How the results of one column lie: those of rows [0, neighbours) and
-  /// [neighbours, end) `step` apart.
+  /// The layout of the results of one column: the results of rows [0,
+  /// neighbours) and of rows [neighbours, end) are `step` apart.
   struct RowPlaces {
-    int64_t step = 0;      ///< 0: nothing is known
+    int64_t step = 0;      ///< 0: unknown
     Value neighbours = {}; ///< null: all rows
-    Value condition = {};  ///< whether they do; null: always, or where those of
-                           ///< the place before do not
+    Value condition = {};  ///< whether `step` applies; null: always, or if the
+                           ///< condition of the previous entry fails
   };
-  /// One, or two by the condition of the first.
+  /// Returns one layout, or two that are selected by the condition of the
+  /// first.
   SmallVector<RowPlaces> getRowPlaces(const Tile &tile,
                                       ArrayRef<ResultRow> resultRows);
-  /// The totals of one vector, or what the epilogue made of them, row by row or
-  /// along the rows; without places with less code.
+  /// Writes the totals of one vector, or the results of the epilogue, row by
+  /// row or along the rows. An empty `places` needs less code.
   void writeVector(ArrayRef<Value> values, ArrayRef<ResultRow> resultRows,
                    const PanelVector &vector, ArrayRef<RowPlaces> places);
   void writeAlongRows(ArrayRef<Value> values, ArrayRef<ResultRow> resultRows,
                       const PanelVector &vector, ArrayRef<RowPlaces> places);
-  /// One lane of the results, which begin at `first` and end with `last`.
+  /// Writes one lane of the results, from offset `first` to `last`.
   void writeRowsOfLane(Value rows, int64_t rowCount, Value first, Value last,
                        const RowPlaces &place);
-  /// What the fold stores at `offset` and the lanes after it, not yet rounded
-  /// to the output's type.
+  /// Returns the value that the fold stores at `offset` and the following
+  /// lanes, before rounding to the element type of the output.
   virtual Value getResult(Value total, Value offset, LaneMask mask);
-  /// What it folds into.
+  /// Returns the initial value of the fold.
   Value loadInit(Value offset, LaneMask mask);
-  /// What the epilogue stores instead.
+  /// Returns the value that the epilogue stores instead.
   Value applyEpilogue(Value total, const ResultRow &row,
                       const PanelVector &vector, LaneMask mask);
-  /// The same of a vector of each row, at an edge of the results with less
-  /// code.
+  /// The same for one vector of each row; `isEdge` selects shorter code at an
+  /// edge of the results.
   SmallVector<Value> applyEpilogue(ArrayRef<Value> totals,
                                    ArrayRef<ResultRow> resultRows,
                                    const PanelVector &vector, bool isEdge);
-  /// Where the totals of the tile are.
+  /// Returns the offset of the totals of the tile.
   Value getTotalsOffset(const Tile &tile);
   ResultRow getResultRow(Value row);
-  /// Among the accesses of a factor's loops: of the epilogue's inputs, then the
-  /// output's.
+  /// Returns the index of the output's first access among the accesses of a
+  /// factor's loops: the epilogue's inputs precede the output.
   static unsigned getResultAccess(const Factor &factor) {
     return factor.inputs.size();
   }
-  /// How far apart the lanes of an epilogue's input are.
+  /// Returns the distance between lanes of an epilogue input.
   int64_t getInputStep(unsigned input) const {
     return columns.loops.back().coefficients[getResultAccess(columns) + input];
   }
@@ -203,12 +209,12 @@ protected:
 
   Value rowTable, columnTable; ///< null: not needed
   Value block, panelBuffer, kBlockSums, totals;
-  // Of the current strip.
+  // State of the current strip.
   SmallVector<Value> rowBase, columnBase;
   SmallVector<Value> inputBase; ///< of the epilogue's inputs
   Value outputBase, firstRow, endRow, firstPanel, endPanel;
   Value firstPacked; ///< of the group of panels that is packed
-  // Of its rows; null: not needed.
+  // Tables for the rows of the strip; null: not needed.
   Value rowPositions, outputPositions;
   SmallVector<Value> inputPositions;
 };

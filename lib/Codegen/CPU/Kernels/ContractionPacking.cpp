@@ -33,7 +33,7 @@ Value ContractionKernel::getPackedRows(Value k, const Chunk &chunk) {
 }
 
 void ContractionKernel::packRowsAlongRows(const Chunk &chunk) {
-  // Several k at a time: what is written of a tile then fills lines.
+  // Several k at a time, so that stores to a tile fill whole lines.
   Value rest = b.rem(b.sub(chunk.end, chunk.start), kPackedTogether);
   Value full = b.sub(chunk.end, rest);
   b.loop(chunk.start, full, kPackedTogether,
@@ -52,7 +52,7 @@ void ContractionKernel::packElementsAlongRows(Value first, int64_t count,
           b.add(rowBase[leaf], getLoopOffset(b, rows.reduction, at, leaf)));
     return bases;
   };
-  // Meanwhile what is copied together next is fetched.
+  // The data of the next copy is prefetched in the meantime.
   SmallVector<SmallVector<Value>> bases, nextBases;
   for (int64_t i = 0; i < count; ++i) {
     bases.push_back(getBases(b.add(first, i)));
@@ -81,8 +81,8 @@ void ContractionKernel::packElementsAlongRows(Value first, int64_t count,
       b.storeVector(value, block, b.add(offset, i * config.tileRows), 1);
     }
   };
-  // A tile with the first rows of the next one, which fills a vector: those
-  // are overwritten by the next k, or lie in the slack behind the tile.
+  // A tile plus the first rows of the next one fill a vector; the extra rows
+  // are overwritten by the next k, or lie in the slack after the tile.
   int64_t wide = llvm::PowerOf2Ceil(config.tileRows);
   int64_t endWide =
       wide <= rows.size
@@ -147,8 +147,8 @@ void ContractionKernel::packRowsAlongReduction(Value first, Value end,
           Value rest = b.rem(b.sub(upper, lower), lanes);
           Value full = b.sub(upper, rest);
           b.loop(lower, full, lanes, [&](Value i) { copy(i, lanes, {}); });
-          // Elements beyond the run are overwritten by the next run or row, or
-          // lie in slack.
+          // Elements after the run are overwritten by the next run or row, or
+          // lie in the slack.
           b.when(b.less(full, upper),
                  [&] { copy(full, lanes, b.getMask(rest, lanes)); });
         });
@@ -193,7 +193,7 @@ void ContractionKernel::packVectors(ArrayRef<PanelVector> vectors,
     }
     Value target = b.mul(b.sub(k, kBlock.start), config.tileVectors * lanes);
     for (auto [vector, mask] : llvm::zip_equal(vectors, masks)) {
-      // What lanes beyond the results hold is not used.
+      // Lanes beyond the results are not used.
       Value value = computeFactor(columns, lanes, [&](unsigned leaf) {
         Value offset = b.add(vector.leafOffsets[leaf], offsets[leaf]);
         return loadLeaf(columns, leaf, offset,
@@ -234,8 +234,8 @@ void ContractionKernel::packVectorTransposed(const PanelVector &vector,
                 }));
           }
           elements = b.transpose(std::move(elements));
-          // Elements beyond the run are overwritten by the next run, or lie in
-          // the slack behind the panel.
+          // Elements after the run are overwritten by the next run, or lie in
+          // the slack after the panel.
           Value k = b.sub(b.add(first, b.sub(i, lower)), kBlock.start);
           for (auto [j, element] : llvm::enumerate(elements))
             b.storeVector(element, panelBuffer,

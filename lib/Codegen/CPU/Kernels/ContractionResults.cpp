@@ -137,7 +137,7 @@ Value ContractionKernel::applyEpilogue(Value total, const ResultRow &row,
                                        const PanelVector &vector,
                                        LaneMask mask) {
   BodyVectorizer body(b, lanes, mask);
-  // (F7) as it would be loaded.
+  // (F7) rounded as if loaded from memory.
   body.map(epilogue.result,
            b.convertFloat(getResult(total, {}, {}), epilogue.result.getType()));
   for (auto [i, input] : llvm::enumerate(epilogue.inputs)) {
@@ -149,7 +149,8 @@ Value ContractionKernel::applyEpilogue(Value total, const ResultRow &row,
                                       lanes, mask));
   }
   Value stored = b.canonicalizeNaN(body.inlineBody(*epilogue.op.getBody())[0]);
-  // Rounded already, but vectors of the types for storage are not shuffled.
+  // The value is rounded already, but vectors of storage types cannot be
+  // shuffled.
   bool isStorage = epilogue.output.element.getIntOrFloatBitWidth() < 32;
   return isStorage ? b.convertFloat(stored, b.getF32Type()) : stored;
 }
@@ -188,7 +189,7 @@ void ContractionKernel::writeVector(ArrayRef<Value> values,
                     offset, distance, mask);
     }
   };
-  // Beyond the end there is nothing to read either.
+  // Nothing is read beyond the end either.
   auto writeMasked = [&] {
     b.when(b.less(b.index(0), vector.count),
            [&] { write(b.getMask(vector.count, lanes)); });
@@ -231,8 +232,8 @@ void ContractionKernel::writeAlongRows(ArrayRef<Value> values,
         epilogue.op
             ? value
             : getResult(value, b.add(row.output, vector.outputOffset), {}));
-  // Floats of storage types are not shuffled: not all targets move vectors of
-  // them.
+  // Floats of storage types are not shuffled: not all targets support vectors
+  // of storage types.
   results.resize(lanes, ub::PoisonOp::create(b, results[0].getType()));
   results = b.transpose(std::move(results));
   Value first = b.add(resultRows.front().output, vector.outputOffset);
@@ -270,7 +271,7 @@ void ContractionKernel::writeRowsOfLane(Value rows, int64_t rowCount,
     store(b.index(0), end, first);
     return;
   }
-  // Vectors of a power of two of lanes.
+  // Uses vectors whose number of lanes is a power of two.
   for (int64_t x = 0, count; x < rowCount; x += count) {
     count = llvm::bit_floor(uint64_t(rowCount - x));
     Value part = vector::ExtractStridedSliceOp::create(b, rows, x, count,
@@ -285,7 +286,8 @@ void ContractionKernel::writeResults(const Tile &tile, ArrayRef<Value> totals) {
   SmallVector<ResultRow> resultRows;
   for (int64_t x = 0; x < rowCount; ++x)
     resultRows.push_back(getResultRow(b.add(tile.row, x)));
-  // Few tiles, for which little code is worth more than a few cycles.
+  // Few tiles lie at an edge, so short code matters more there than a few
+  // cycles.
   bool isEdge = rowCount < config.tileRows ||
                 int64_t(tile.vectors.size()) < config.tileVectors;
   SmallVector<RowPlaces> places;
@@ -315,8 +317,8 @@ ContractionKernel::getRowPlaces(const Tile &tile,
   };
   RowPlaces together{step};
   together.condition = isNeighbour(rowCount - 1);
-  // With one end of a line of images among the rows the results lie in two
-  // places. Only with masks in registers this is worth it.
+  // If the rows cross the end of an image line, the results lie in two
+  // locations. Separate code for them pays only with mask registers.
   if (b.getLanes() < 8 || rows.loops.back().size < rowCount - 1)
     return {together, RowPlaces()};
   Value neighbours = b.index(1);

@@ -13,12 +13,12 @@ using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
-/// Tiles among which what is fetched ahead is divided well enough.
+/// The number of tiles from which the prefetches divide well among the tiles.
 static constexpr int64_t kManyTiles = 32;
-/// Most multiply-adds in the body of the innermost loop, for each register:
-/// what a loop costs besides counts most where another thread of the core takes
-/// half of the decoding, and in long bodies loads move ahead until vectors are
-/// spilled. Targets of short vectors may expand each to many instructions.
+/// The maximum number of multiply-adds in the innermost loop body, for each
+/// register. Loop overhead counts most if another thread of the core uses half
+/// of the decoder, but in long bodies loads move ahead until vectors are
+/// spilled. Targets with short vectors may expand each to many instructions.
 static constexpr int64_t kUnrolledPerRegister = 3;
 
 Tile ContractionKernel::locateTile(Value row, int64_t rowCount, Value panel,
@@ -68,7 +68,7 @@ void ContractionKernel::emitTile(Value row, int64_t rowCount, Value panel,
           b.loadVector(kBlockSums, type, b.add(slot, i * lanes), 1, lanes));
     return sums;
   };
-  // At run time, as code for each would be twice as much.
+  // Chosen at run time, because separate code would double the code size.
   SmallVector<Value> starts =
       config.hasKBlocks() ? b.choose(b.equal(kBlock.start, kBlock.chunk.start),
                                      beginAtZero, goOn)
@@ -90,9 +90,9 @@ SmallVector<Value> ContractionKernel::emitSums(const Tile &tile,
                                                ValueRange starts) {
   const KBlock &kBlock = tile.kBlock;
   prefetchResults(tile);
-  // The rows of the next tile are fetched meanwhile, and some of the columns of
-  // the next K-block: few at a time where the tiles are few, as a first cache
-  // waits for no more than 10 to 16 lines.
+  // Prefetches the rows of the next tile, and some columns of the next K-block:
+  // few at a time if there are few tiles, because an L1 cache handles at most
+  // 10 to 16 outstanding misses.
   bool prefetchesRows = config.rowsPacked || config.rowsInPlace;
   bool spreadsColumns =
       kBlock.next.start && prefetchesRows && config.stripTiles < kManyTiles;
@@ -195,8 +195,8 @@ void ContractionKernel::prefetchRows(const Tile &tile, Value k) {
                  /*isWrite=*/false);
     return;
   }
-  // What the first panel packs next; where addresses take divisions, it is not
-  // worth it.
+  // Prefetches what the first panel packs next, unless the addresses need
+  // divisions.
   if (!config.rowsAlongRows && rows.loops.size() == 1 &&
       rows.reduction.size() == 1)
     b.when(b.equal(tile.panel, firstPanel), [&] {
@@ -237,11 +237,11 @@ void ContractionKernel::prefetchSums(const Tile &tile, Value k) {
 
 void ContractionKernel::prefetchColumns(Value share, int64_t shares,
                                         const NextKBlock &next) {
-  // Neighbouring elements of an image are read again and again in any case.
+  // Neighbouring elements of an image are reused often in any case.
   if (columns.reduction.size() > 1)
     return;
   unsigned leaves = columns.inputs.size();
-  // The first of so many lines' beginnings, and their number.
+  // Returns the first line of the share and the number of lines.
   auto getShare = [&](int64_t all) {
     int64_t count = llvm::divideCeil(all, shares);
     return std::make_pair(b.mul(share, count), count);

@@ -20,12 +20,12 @@ using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
 namespace {
-/// Elements that one work item should at least have.
+/// The minimum number of elements of a work item.
 constexpr int64_t kItemElements = 4096;
-/// Elements that are worth a thread.
+/// The minimum number of elements that is worth a thread.
 constexpr int64_t kGrainElements = 32768;
 
-/// Elements that are accessed later, whose lines are prefetched.
+/// Elements of a later access, whose lines are prefetched.
 struct Fetch {
   Access access;
   bool isWrite;
@@ -33,7 +33,7 @@ struct Fetch {
 
 class ElementwiseKernel {
 public:
-  /// `body` null: copy the only input to the only output.
+  /// A null `body` copies the only input to the only output.
   ElementwiseKernel(HostBuilder &b, Block *body, ArrayRef<int64_t> sizes,
                     SmallVector<Access> inputs, SmallVector<Access> outputs,
                     SmallVector<Fetch> fetches)
@@ -44,32 +44,33 @@ public:
 
 private:
   void orderDims();
-  /// Elements at the current coordinates, from `inner` on along the last loop.
+  /// Emits the elements at the current coordinates, starting at `inner` along
+  /// the last loop.
   void emitElements(Value inner, int64_t lanes, LaneMask mask);
   void emitRow(Value lower, Value upper);
   void emitLoops(unsigned depth);
-  /// Finds a loop along which inputs are contiguous that are not so along the
-  /// innermost one, to exchange the two in registers.
+  /// Finds a loop along which inputs are contiguous that are not contiguous
+  /// along the innermost loop; registers then transpose the two loops.
   void findTranspose();
   void expandTransposed();
-  /// The square of `lanes` elements from (row, column) on.
+  /// Emits the square of `lanes` elements starting at (row, column).
   void emitSquare(Value row, Value column, bool isFull);
   void setCoordinate(const CollapsedDim &loop, Value value);
   Value getOffset(unsigned access, Value inner);
-  /// Whether an input has the lanes of a vector in no order.
+  /// Whether the lanes of an input are in arbitrary positions.
   bool isScattered(unsigned input) const {
     return !inputs[input].linear && isInnermost(inputs[input]) &&
            !isContiguous(input, loops.size() - 1);
   }
-  /// Whether an access depends on the innermost loop; one that is not linear
-  /// has a loop for each of its dimensions.
+  /// Whether an access depends on the innermost loop. An access that is not
+  /// linear has a loop for each of its dimensions.
   bool isInnermost(const Access &access) const {
     return access.expression.isFunctionOfDim(loops.back().dims[0]);
   }
-  /// Whether the elements of an input, or pairs of lanes, are neighbours in
-  /// memory along a loop.
+  /// Whether the elements of an input, or pairs of lanes, are contiguous along
+  /// a loop.
   bool isContiguous(unsigned input, unsigned loop) const;
-  /// Each element for two lanes.
+  /// Loads each element for two lanes.
   Value loadPairs(const Access &access, Type element, Value offset,
                   int64_t lanes, LaneMask mask);
   void emitFetches(Value inner, int64_t lanes);
@@ -81,10 +82,10 @@ private:
   SmallVector<Fetch> fetches;
   SmallVector<Access *> accesses; ///< inputs, outputs, fetches
   SmallVector<CollapsedDim> loops;
-  /// Value of each loop's variable; original coordinates where known.
+  /// The value of each loop variable, and the original coordinates where known.
   SmallVector<Value> loopValues, coordinates;
   int64_t lanes = 0;
-  /// The loop of the rows of squares, and a buffer for each transposed input.
+  /// The loop over the rows of squares, and a buffer for each transposed input.
   std::optional<unsigned> rowLoop;
   SmallVector<Value> squares;
   Value squareRow;
@@ -92,7 +93,7 @@ private:
 } // namespace
 
 /// Whether the body computes an elementary function (S5) as one long chain of
-/// operations: those of f64 have many short ones.
+/// operations; the functions of f64 have many short chains.
 static bool hasLongChain(Block &body) {
   return llvm::any_of(body, [](Operation &op) {
     return isa_and_nonnull<ReproDialect>(op.getDialect()) &&
@@ -101,7 +102,7 @@ static bool hasLongChain(Block &body) {
   });
 }
 
-/// Whether the body computes bytes alone, beside numbers of loops.
+/// Whether the body computes only bytes, apart from loop indices.
 static bool isOfBytes(Block &body) {
   auto isByte = [](Type type) {
     return type.isInteger(1) || type.isInteger(8);
@@ -114,7 +115,8 @@ static bool isOfBytes(Block &body) {
          });
 }
 
-/// A vector has four bytes in the place of an f32: as many as leave no rest.
+/// A vector contains four bytes for each f32; returns the largest number of
+/// lanes that divides `size`.
 static int64_t getByteLanes(int64_t lanes, int64_t size) {
   for (int64_t wide : {4 * lanes, 2 * lanes})
     if (size % wide == 0)
@@ -122,8 +124,8 @@ static int64_t getByteLanes(int64_t lanes, int64_t size) {
   return lanes;
 }
 
-/// Whether coordinates 2i and 2i + 1 of a loop are those of one element, and
-/// the next two those of its neighbour in memory.
+/// Whether coordinates 2i and 2i + 1 of a loop access the same element, and the
+/// next pair accesses its neighbour in memory.
 static bool hasPairs(const Access &access, unsigned dim, unsigned numDims) {
   AffineExpr all = access.expression;
   AffineExpr loop = getAffineDimExpr(dim, all.getContext());
@@ -135,7 +137,7 @@ static bool hasPairs(const Access &access, unsigned dim, unsigned numDims) {
 }
 
 void ElementwiseKernel::orderDims() {
-  // Write consecutively: the output's last dimension in memory innermost. A
+  // Writes consecutively: the output's last dimension in memory is innermost. A
   // body of checks alone (E1) has no output.
   SmallVector<unsigned> dims =
       llvm::to_vector(llvm::seq<unsigned>(sizes.size()));
@@ -169,8 +171,8 @@ Value ElementwiseKernel::getOffset(unsigned i, Value inner) {
   return offset;
 }
 
-/// Once for each cache line of the lanes; not at all where they are so few that
-/// most steps would fetch the line of the step before.
+/// Prefetches once for each cache line of the lanes; not if the lanes are so
+/// few that most steps would fetch the line of the previous step.
 void ElementwiseKernel::emitFetches(Value inner, int64_t lanes) {
   for (auto [i, fetch] : llvm::enumerate(fetches)) {
     int64_t line = b.getLineElements(fetch.access.element);
@@ -388,8 +390,8 @@ void ElementwiseKernel::expand() {
   lanes = b.getLanes();
   if (loops.empty() || (body && !BodyVectorizer::canVectorize(*body)))
     lanes = 0;
-  // Outputs that do not move along the innermost loop would be overwritten by
-  // another lane than the last.
+  // An output that does not move along the innermost loop would keep the wrong
+  // lane: only the last one counts.
   for (size_t i = 0; lanes && i < outputs.size(); ++i)
     if (!outputs[i].linear || !loops.back().coefficients[inputs.size() + i])
       lanes = 0;
@@ -405,13 +407,13 @@ void ElementwiseKernel::expand() {
     expandTransposed();
     return;
   }
-  // Two independent chains keep a processor busy.
+  // Two independent chains keep the execution units busy.
   if (body && hasLongChain(*body) && lanes && loops.back().size >= 2 * lanes)
     lanes *= 2;
   if (body && lanes && isOfBytes(*body))
     lanes = getByteLanes(lanes, loops.back().size);
-  // Short rows are vectors of their own: stores under a mask that miss the L1
-  // cache wait for each other on some processors.
+  // Short rows form a vector of their own: on some processors, masked stores
+  // that miss the L1 cache wait for each other.
   while (lanes > 2 && loops.back().size <= lanes / 2)
     lanes /= 2;
 

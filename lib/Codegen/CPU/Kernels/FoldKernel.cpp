@@ -12,7 +12,7 @@ using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
-/// Whether each result has few elements.
+/// Whether each result folds few elements.
 static bool isShortFold(FoldOp fold) {
   int64_t elements = 1;
   SmallVector<int64_t> sizes =
@@ -31,7 +31,7 @@ void repro::cpu::expandFold(HostBuilder &b, FoldOp fold) {
   }
   if (succeeded(expandContraction(b, fold)))
     return;
-  // A short window is better folded for several results at once.
+  // A short window is folded for several results at once.
   if (isShortFold(fold) && succeeded(expandColumnFold(b, fold)))
     return;
   if (succeeded(expandRowFold(b, fold)) || succeeded(expandColumnFold(b, fold)))

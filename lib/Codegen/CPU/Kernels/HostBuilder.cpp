@@ -72,7 +72,8 @@ Value HostBuilder::truncate(Value vector) {
     return callIntrinsic("llvm.x86.sse2.cvttps2dq", integers, vector);
   if (lanes == 8)
     return callIntrinsic("llvm.x86.avx.cvtt.ps2dq.256", integers, vector);
-  // All lanes, in the mode of the control register, which does not matter.
+  // Converts all lanes; the rounding mode of the control register does not
+  // matter.
   return callIntrinsic("llvm.x86.avx512.mask.cvttps2dq.512", integers,
                        {vector, zero(integers),
                         constant(getIntegerAttr(getIntegerType(16), -1)),
@@ -83,7 +84,7 @@ Value HostBuilder::convertTowardZero(Value vector) {
   int64_t lanes = cast<VectorType>(vector.getType()).getDimSize(0);
   Type floats = VectorType::get({lanes}, getF32Type());
   Type integers = vector.getType();
-  // The mode is in the instruction, without exceptions.
+  // The instruction encodes the rounding mode and suppresses exceptions.
   if (lanes == 16)
     return callIntrinsic("llvm.x86.avx512.sitofp.round.v16f32.v16i32", floats,
                          {vector, constant(getI32IntegerAttr(3 | 8))});
@@ -93,8 +94,8 @@ Value HostBuilder::convertTowardZero(Value vector) {
   auto toIntegers = [&](Value value) -> Value {
     return arith::BitcastOp::create(*this, integers, value);
   };
-  // A difference below 0 says that a magnitude was rounded up: its last bit is
-  // one too large.
+  // A negative difference means that the magnitude was rounded up, so its bits
+  // are one too large.
   auto takeExcess = [&](Value value, Value difference) -> Value {
     return arith::AddIOp::create(
         *this, toIntegers(value),
@@ -102,7 +103,8 @@ Value HostBuilder::convertTowardZero(Value vector) {
   };
   if (level.machine != ::repro_runtime::Machine::AArch64) {
     Value value = arith::SIToFPOp::create(*this, floats, vector);
-    // What rounds to 2^31 comes back as -2^31, and wraps to the right sign.
+    // A value rounded to 2^31 converts back to -2^31 and wraps to the right
+    // sign.
     Value lost = arith::SubIOp::create(*this, vector, truncate(value));
     Value ofMagnitude = callIntrinsic(lanes == 4 ? "llvm.x86.ssse3.psign.d.128"
                                                  : "llvm.x86.avx2.psign.d",
@@ -110,8 +112,8 @@ Value HostBuilder::convertTowardZero(Value vector) {
     return arith::BitcastOp::create(*this, floats,
                                     takeExcess(value, ofMagnitude));
   }
-  // Conversions back saturate: of 2^31 - 1 the difference would be 0, and
-  // 2^31 - 2 has the same result.
+  // Conversions back saturate: the difference for 2^31 - 1 would be 0. 2^31 - 2
+  // has the same result.
   Value magnitude = arith::MinSIOp::create(
       *this, math::AbsIOp::create(*this, vector), splat(INT32_MAX - 1));
   Value value = arith::SIToFPOp::create(*this, floats, magnitude);

@@ -15,8 +15,8 @@ namespace mlir::repro::cpu {
 
 using namespace kernels;
 
-/// Builds the body of a kernel of a CPU, in which each thread runs through a
-/// share [begin, end) of the work items, with vectors of the machine.
+/// Builds the body of a CPU kernel, in which each thread runs a share [begin,
+/// end) of the work items with vectors of the target.
 class HostBuilder : public KernelBuilder {
 public:
   HostBuilder(FunctionOpInterface kernel, Operation *op, const Level &level)
@@ -25,43 +25,43 @@ public:
   FunctionOpInterface getKernel() const { return kernel; }
   const Level &getLevel() const { return level; }
   int64_t getLanes() const override { return level.getLanes(); }
-  /// Lanes of a vector of `element` in as many bits as `getLanes()` f32.
+  /// Returns the number of lanes of `element` in the width of a vector of
+  /// `getLanes()` f32.
   int64_t getNativeLanes(Type element) const;
-  /// Elements (type `element`) of a cache line.
+  /// Returns the number of elements of type `element` in a cache line.
   int64_t getLineElements(Type element) const;
 
   void forEachItem(function_ref<void(Value item)> body) override;
-  /// Whether threads share the items: having a few of them is worth something.
+  /// Whether threads share the work items, so that several items are useful.
   virtual bool isShared() const { return true; }
   virtual Value getBegin();
   virtual Value getEnd();
   void setWork(int64_t items, int64_t grain) override;
 
-  /// At least `bytes` of scratch memory are in use.
+  /// Reserves at least `bytes` of scratch memory.
   void reserveScratch(int64_t bytes) {
     scratchBytes = std::max(scratchBytes, bytes);
   }
 
-  /// A hint that the line of the element will soon be read or written; nothing
-  /// happens where it lies beyond the buffer.
+  /// Emits a hint that the cache line of the element will soon be read or
+  /// written; an address beyond the buffer is ignored.
   void prefetch(Value flat, Value offset, bool isWrite);
-  /// Whether vectors of f32 and i32 of so many lanes convert in one instruction
-  /// each.
+  /// Whether vectors of `lanes` f32 and i32 convert in one instruction each.
   bool canConvertTogether(int64_t lanes) const;
-  /// A vector of f32 to i32, toward zero; what i32 has not becomes some
-  /// integer.
+  /// Converts a vector of f32 to i32 toward zero; values that i32 cannot
+  /// represent become an unspecified integer.
   Value truncate(Value vector);
-  /// A vector of i32 to f32, toward zero.
+  /// Converts a vector of i32 to f32 toward zero.
   Value convertTowardZero(Value vector);
-  /// Exchanges rows and lanes of as many vectors as they have lanes, or of
-  /// vectors of one lane, which become one vector.
+  /// Transposes a square of vectors, or joins vectors of one lane into one
+  /// vector.
   SmallVector<Value> transpose(SmallVector<Value> rows);
-  /// From `from` on as many places as a vector has `lanes`, then one after the
-  /// other.
+  /// Calls `body` for `lanes` elements at a time and then for single elements.
   void forVectors(Value from, Value to, int64_t lanes,
                   function_ref<void(Value at, int64_t count)> body);
 
-  /// Sets the attributes of the contract and erases the structured operation.
+  /// Sets the attributes of the kernel contract and erases the structured
+  /// operation.
   virtual void finish();
 
 protected:

@@ -28,22 +28,22 @@ LogicalResult expandBlocks(HostBuilder &b, scf::ForallOp op);
 /// themselves.
 LogicalResult expandScope(HostBuilder &b, memref::AllocaScopeOp op);
 
-/// Any fold, by the first of the following that takes it.
+/// Any fold, by the first of the following functions that accepts it.
 void expandFold(HostBuilder &b, FoldOp op);
-/// (K1) fma folds of lanes = 1 over two factors, in register tiles.
+/// (K1) fma folds with lanes = 1 over two factors, in register tiles.
 LogicalResult expandContraction(HostBuilder &b, FoldOp op);
-/// (M4) The same in an accumulator of matrix units.
+/// (M4) The same in a matrix unit's accumulator.
 LogicalResult expandAccumulator(HostBuilder &b, FoldOp op);
 /// Folds whose lanes lie along the reduction dimensions.
 LogicalResult expandRowFold(HostBuilder &b, FoldOp op);
-/// Folds that compute several results at once, one per vector lane.
+/// Folds that compute several results at once, one for each vector lane.
 LogicalResult expandColumnFold(HostBuilder &b, FoldOp op);
 
-/// (Q4), (M5) In register tiles, or one result after the other.
+/// (Q4), (M5) In register tiles, or one result after another.
 void expandBlockContraction(HostBuilder &b, BlockContractionOp op);
 /// Whether neighbours along the last dimension are neighbours in memory.
 bool isInRows(Value memref);
-/// (M5) In register tiles; failure where these cannot.
+/// (M5) In register tiles; fails if register tiles cannot be used.
 LogicalResult expandAccumulatedBlocks(HostBuilder &b, BlockContractionOp op);
 
 void expandScatter(HostBuilder &b, ScatterOp op);

@@ -3,8 +3,8 @@
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The lanes of (F1) are the lanes of a few vectors in registers. A work item
-// is one result.
+// The lanes of (F1) are the lanes of a few vectors in registers. A work item is
+// one result.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,9 +23,9 @@ using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
 namespace {
-/// Lanes of a fold whose result cannot depend on them.
+/// The number of lanes of a fold whose result does not depend on the lanes.
 constexpr int64_t kFreeLanes = 64;
-/// Most vectors of accumulators: SSE and AVX2 have 16 registers.
+/// The maximum number of accumulator vectors: SSE and AVX2 have 16 registers.
 constexpr int64_t kMostVectors = 16;
 
 class RowFold {
@@ -35,18 +35,19 @@ public:
   void expand();
 
 private:
-  /// The accumulators `acc` of lanes [base, base + width) after their elements.
+  /// Returns the accumulators `acc` of lanes [base, base + width) after adding
+  /// their elements.
   using Step = function_ref<Value(ArrayRef<Value> outer, Value base, Value acc,
                                   LaneMask mask)>;
   Value applyBody(ArrayRef<Value> outer, Value base, Value acc, LaneMask mask);
   /// (F1), (F2) of elements [begin, end) of the space of `loops`; `aligned`:
-  /// each of its runs begins at a multiple of the lanes.
+  /// each run begins at a multiple of the lanes.
   Value foldChunk(ArrayRef<CollapsedDim> loops, Value begin, Value end,
                   bool aligned, Step step);
   SmallVector<Value> foldRun(ArrayRef<Value> outer, Value lower, Value upper,
                              int64_t run, bool aligned, ValueRange carried,
                              Step step);
-  /// A block that does not have all its elements.
+  /// Folds a block that lacks some of its elements.
   SmallVector<Value> foldPart(ArrayRef<Value> outer, Value block, Value lower,
                               Value upper, ValueRange carried, Step step);
   Value combineLanes(SmallVector<Value> vectors);
@@ -199,7 +200,7 @@ SmallVector<Value> RowFold::foldRun(ArrayRef<Value> outer, Value lower,
                  });
   if (run % lanes == 0 && aligned)
     return acc;
-  // After a head that has taken all elements, nothing is left.
+  // Nothing is left if the head has covered all elements.
   Value start = b.max(firstBlock, lastBlock);
   Value isLeft = b.less(start, upper);
   auto fold = [&] { return foldPart(outer, start, {}, upper, acc, step); };
@@ -209,7 +210,7 @@ SmallVector<Value> RowFold::foldRun(ArrayRef<Value> outer, Value lower,
 }
 
 Value RowFold::combineLanes(SmallVector<Value> parts) {
-  // (F2) vectors that are missing took no element.
+  // (F2) absent vectors have covered no element.
   bool isPadded = int64_t(parts.size()) < vectors;
   for (int64_t half = vectors / 2; half; half /= 2) {
     for (int64_t v = 0; v < half; ++v)
@@ -227,7 +228,8 @@ Value RowFold::combineLanes(SmallVector<Value> parts) {
     vector = fold.combine(b, lower, upper);
   }
   Value result = vector::ExtractOp::create(b, vector, int64_t(0));
-  // The lanes left out were +0: among them no sum is -0. Only fma can make one.
+  // The omitted lanes are +0, so the full sum is never -0. Only an fma step can
+  // produce -0.
   if (isPadded && isa<math::FmaOp>(fold.step))
     result = fold.combine(b, result, fold.getStart(b, 0));
   return result;
@@ -253,7 +255,7 @@ Value RowFold::foldElements() {
     return applyBody(outer, base, acc, mask);
   };
   int64_t chunks = llvm::divideCeil(fold.n, chunk);
-  // Runs begin at 0, unless a chunk ends within one.
+  // Runs begin at 0, unless a chunk ends within a run.
   bool aligned = chunks == 1 || (loops.size() == 1 && chunk % lanes == 0) ||
                  (loops.back().size % lanes == 0 && chunk % lanes == 0);
   if (chunks == 1)

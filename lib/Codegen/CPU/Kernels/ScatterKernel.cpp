@@ -3,10 +3,10 @@
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A work item is a slice of the destination. The updates of the slices of a
-// share are chained by destination, each chain in ascending position, so that
-// a destination's fold (D1) runs in registers and no two shares write it. Where
-// the last update wins, all of a share are written in ascending position.
+// A work item is a slice of the destination. The updates of a share's slices
+// are chained by destination, in ascending position, so that a destination's
+// fold (D1) runs in registers and no two shares write it. If the last update
+// wins, all updates of a share are written in ascending position.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,9 +21,9 @@ using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
 namespace {
-/// Vectors of a slice that are folded at once.
+/// The number of vectors of a slice that are folded at once.
 constexpr int64_t kVectors = 4;
-/// Elements that are worth a thread.
+/// The minimum number of elements that is worth a thread.
 constexpr int64_t kShareElements = 1 << 14;
 
 class ScatterKernel : public ScatterFold {
@@ -32,8 +32,8 @@ public:
   void expand();
 
 private:
-  /// `body` for each update of this share's rows, from the first or last one
-  /// on.
+  /// Calls `body` for each update of this share's rows, in ascending or
+  /// descending order.
   void forEachUpdate(bool isAscending,
                      function_ref<void(Value p, Value row)> body);
   void chainUpdates();
@@ -130,7 +130,7 @@ void ScatterKernel::expand() {
   next = b.getScratch(b.getIndexType(), updates);
   chainUpdates();
   b.forEachItem([&](Value row) { foldRow(row); });
-  // Every share looks at all indices.
+  // Every share reads all indices.
   b.setWork(std::max<int64_t>(rows, 1), llvm::divideCeil(rows, 8));
 }
 

@@ -17,64 +17,65 @@ using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 using namespace mlir::repro::kernels;
 
-/// Most columns of a strip: the rows are packed once for all of them. Fewer
-/// where their totals are kept from chunk to chunk.
+/// The maximum number of columns of a strip: the rows are packed once for the
+/// strip. The limit is lower if totals are kept between chunks.
 static constexpr int64_t kStripColumns = 2048, kChunkedStripColumns = 1024;
-/// Vectors of neighbouring panels that are packed together where one K-block
-/// holds the chunk: what is read of one k lies side by side.
+/// The number of vectors of neighbouring panels packed together if one K-block
+/// contains the chunk: the reads for one k are contiguous.
 static constexpr int64_t kGroupVectors = 8;
-/// Most rows and vectors of a tile.
+/// The maximum numbers of rows and vectors of a tile.
 static constexpr int64_t kMostTileRows = 12, kMostTileVectors = 8;
-/// All tiles of vectors of 256 bits and more have a number of rows that divides
-/// this.
+/// A multiple of the row counts of all tiles of vectors of at least 256 bits.
 static constexpr int64_t kTileMultiple = 24;
-/// What results that lie next to each other are worth, as lanes in use.
+/// The value of contiguous results, relative to lanes in use.
 static constexpr double kContiguous = 1.1;
-/// Most rows of a tile whose rows each have an address of their own, which take
-/// general registers; loads of more are moved ahead until vectors are spilled.
+/// The maximum number of tile rows if each row needs its own address register;
+/// with more rows, loads move ahead until vectors are spilled.
 static constexpr int64_t kMostAddresses = 6;
-/// The time of copying an element, as that of a vector's multiply-add.
+/// The cost of copying an element, relative to a vector multiply-add.
 static constexpr double kPackingCost = 0.75;
-/// The time of copying it alone, as that of one in a vector.
+/// The cost of copying a single element, relative to one in a vector.
 static constexpr double kOneByOne = 3;
-/// What is left of the rate where the lanes of a vector of results go to so few
-/// sets of a first-level cache that a tile's lines do not stay there.
+/// The fraction of the rate that remains if a vector's lanes map to so few L1
+/// cache sets that a tile's lines do not stay there.
 static constexpr double kFewSets = 0.8;
-/// The time of a row with an address of its own beside that of its
-/// multiply-adds with one vector; as many vectors as a tile may have hide it.
+/// The cost of a row with its own address, relative to the row's multiply-adds
+/// with one vector; a tile with the maximum number of vectors hides it.
 static constexpr double kOwnAddresses = 2;
-/// At least between packed panels, tiles and rows of whole chunks, in elements:
-/// powers of two would fall into few sets of a cache.
+/// The minimum number of elements between packed panels, tiles and rows of
+/// whole chunks: powers of two would map to few sets of a cache.
 static constexpr int64_t kSlack = 16;
-/// Bytes between the first and last element of a chunk from which on columns
-/// and rows that are read several times are packed.
+/// The distance in bytes between the first and last element of a chunk from
+/// which columns and rows that are read several times are packed.
 static constexpr int64_t kColumnReach = 65536, kRowReach = 131072;
-/// Elements of K whose columns are read at a time where nothing is read again:
-/// about as many streams of memory as hardware prefetchers follow.
+/// The number of elements of K whose columns are read together if nothing is
+/// reused: about the number of streams that hardware prefetchers follow.
 static constexpr int64_t kStreams = 8;
-/// Their sums, which stay in the L1 cache meanwhile.
+/// The number of sums of streamed columns, which stay in the L1 cache
+/// meanwhile.
 static constexpr int64_t kStreamedSums = 4096;
-/// Vectors along N, and rows along M, from which on packing pays.
+/// The numbers of vectors along N and of rows along M from which packing pays.
 static constexpr int64_t kPackingVectors = 6, kReachingVectors = 4,
                          kPackingRows = 24;
-/// Most operations on an element of columns that are transposed.
+/// The maximum number of operations on an element of transposed columns.
 static constexpr int64_t kTransposedOperations = 3;
-/// Loads that take the time of one multiply-add of vectors, and multiply-adds
-/// below which they wait for each other.
+/// The number of loads that take as long as one vector multiply-add, and the
+/// number of multiply-adds below which latency is exposed.
 static constexpr double kLoadsPerMultiplyAdd = 4, kMultiplyAddsInFlight = 8;
-/// Items that a few threads can share, the multiply-adds from which on an item
-/// is divided further, and the tiles that are left of a block.
+/// The number of items that a few threads can share, the multiply-adds from
+/// which an item is divided further, and the minimum number of tiles of a
+/// block.
 static constexpr int64_t kSharedItems = 8, kDividedWork = 1 << 21,
                          kLeastBlockTiles = 8;
-/// Multiply-adds that are worth a thread.
+/// The minimum number of multiply-adds that is worth a thread.
 static constexpr int64_t kGrainWork = 1 << 18;
-/// Parts of the L1 cache, of which a K-block of a panel takes one: it stays
-/// there while all rows of the block pass by, also where another thread of the
-/// core uses half.
+/// A panel's K-block takes one of this many parts of the L1 cache: it stays
+/// cached while all rows of the block are processed, even if another thread of
+/// the core uses half.
 static constexpr int64_t kL1Parts = 3;
 
-/// Of the tiles of an accumulator of matrix units: their exponents, of 16 bits,
-/// fill one vector. Rows that are packed together at least.
+/// The tiles of a matrix unit's accumulator: their 16-bit exponents fill one
+/// vector. The last constant is the minimum number of rows packed together.
 static constexpr int64_t kAccumulatedVectors = 2, kAccumulatedTileRows = 4,
                          kAccumulatedRows = 96;
 
@@ -84,7 +85,7 @@ bool repro::cpu::isInRuns(ArrayRef<CollapsedDim> loops) {
                       [](int64_t c) { return std::abs(c) <= 1; });
 }
 
-/// The same in ascending order alone.
+/// Like isInRuns, but in ascending order only.
 static bool isAscending(ArrayRef<CollapsedDim> loops) {
   return loops.empty() ||
          llvm::all_of(loops.back().coefficients,
@@ -92,7 +93,7 @@ static bool isAscending(ArrayRef<CollapsedDim> loops) {
 }
 
 namespace {
-/// Fills a configuration.
+/// Chooses a tile configuration.
 class Chooser {
 public:
   Chooser(ContractionShape shape, const Level &level, bool isShared);
@@ -101,22 +102,23 @@ public:
 private:
   using Factor = ContractionShape::Factor;
 
-  /// How well the one factor's dims suit as N, along which vectors go.
+  /// Rates how well a factor's dimensions suit N, along which vectors lie.
   double rateVectors(const Factor &vectors, const Factor &other) const;
-  /// Vectors of a tile at most, where it has all rows that registers hold.
+  /// Returns the maximum number of vectors of a tile with the maximum number of
+  /// rows.
   int64_t getMostVectors() const;
   int64_t getAccumulators() const;
-  /// Rows of an item at most: of chunks of 512 f32 they fill half of the L2
-  /// cache.
+  /// Returns the maximum number of rows of an item: in chunks of 512 f32 the
+  /// rows fill half of the L2 cache.
   int64_t getMostBlockRows() const;
-  /// Whether as rows it is best read where it lies.
+  /// Whether reading the factor in place as rows is fastest.
   bool canStayInPlace(const Factor &factor) const;
-  /// Whether its rows are read there, and no step leads from one to the next.
+  /// Whether the rows are read in place and have no common stride.
   bool hasOwnAddresses(const Factor &factor) const {
     return canStayInPlace(factor) && factor.loops.size() > 1;
   }
-  /// What one chunk of K spans in memory decides on whether the pages and lines
-  /// that a factor is read from stay at hand.
+  /// Returns the span in memory of one chunk of K, which decides whether the
+  /// pages and lines of a factor stay cached.
   int64_t getReach(const Factor &factor) const;
   void chooseTile();
   void choosePacking();
@@ -138,7 +140,7 @@ Chooser::Chooser(ContractionShape shape, const Level &level, bool isShared)
 }
 
 std::optional<TileConfig> Chooser::choose() {
-  // fma(x, y, acc) = fma(y, x, acc)
+  // fma(x, y, acc) = fma(y, x, acc).
   c.swapsFactors = rateVectors(rows, columns) > rateVectors(columns, rows);
   if (c.swapsFactors)
     std::swap(rows, columns);
@@ -181,14 +183,14 @@ int64_t Chooser::getMostVectors() const {
 }
 
 int64_t Chooser::getAccumulators() const {
-  // Besides the vectors and an element of a row. Vectors of 128 bits have been
-  // measured without fma, where each multiply-add needs registers of its own.
+  // Leaves registers for the vectors and one row element. Vectors of 128 bits
+  // were measured without fma, where each multiply-add needs extra registers.
   return level.vectorWidth < 256 ? 8 : level.vectorRegisters * 3 / 4;
 }
 
 int64_t Chooser::getMostBlockRows() const {
   constexpr int64_t chunkBytes = 512 * sizeof(float);
-  // With exponents, and K-blocks that are longer where the chunk is.
+  // Includes the exponents and the longer K-blocks of long chunks.
   if (shape.block)
     return llvm::alignTo(
         std::max<int64_t>(level.l2Bytes / (4 * c.span * sizeof(float)),
@@ -214,7 +216,7 @@ void Chooser::chooseTile() {
   for (int64_t vectors = std::min(getMostVectors(), c.vectorCount);
        vectors >= 1; --vectors) {
     int64_t most = std::min<int64_t>(accumulators / vectors, mostRows);
-    // In multiply-adds of a row.
+    // Returns the cost in multiply-adds of a row.
     auto getCost = [&](int64_t count) {
       double sums = most * count;
       double loads = (most + count) / sums;
@@ -244,11 +246,11 @@ bool Chooser::canStayInPlace(const Factor &factor) const {
   if (!factor.isPlain || factor.loops.empty())
     return false;
   int64_t step = std::abs(factor.loops.back().coefficients[0]);
-  // Neighbouring pixels of an image lie in the same lines.
+  // Neighbouring pixels of an image share cache lines.
   if (factor.reduction.size() > 1 && step < c.lanes &&
       std::abs(factor.reduction.back().coefficients[0]) < c.lanes)
     return true;
-  // Rows whose distance has a large power of two as a factor fall into few sets
+  // Rows whose distance is a multiple of a large power of two map to few sets
   // of a cache.
   int64_t bytes = step * shape.elementBytes, way = level.getL1WayBytes();
   return isAscending(factor.reduction) && factor.loops.size() == 1 &&
@@ -301,7 +303,7 @@ void Chooser::chooseKBlockSize() {
   if (c.kBlocksOutside)
     c.kBlockSize = kStreams;
   if (!shape.block && c.columnsPacked && rows.size > c.tileRows) {
-    // Whole lines are fetched and transposed together.
+    // Whole lines are loaded and transposed together.
     int64_t bytes = c.tileVectors * c.lanes * shape.elementBytes;
     int64_t step = std::max(
         {level.lineBytes / shape.elementBytes, c.lanes, kPackedTogether});
@@ -332,7 +334,7 @@ void Chooser::chooseItems() {
   };
   int64_t mostBlockRows = getMostBlockRows();
   divideRows(llvm::divideCeil(rows.size, mostBlockRows));
-  // Enough items for a few threads, none of them tiny.
+  // Creates enough items for a few threads, without tiny items.
   while (isShared && countItems() < kSharedItems && getWork() > kDividedWork &&
          c.blockTiles > kLeastBlockTiles)
     divideRows(2 * c.rowBlocks);
@@ -342,7 +344,7 @@ void Chooser::chooseItems() {
     most = kStreamedSums / rows.size;
   c.stripGroups =
       std::clamp<int64_t>(most / (c.groupPanels * panelWidth), 1, c.groups);
-  // Or of all that have the same columns, which are then packed once.
+  // Or all blocks with the same columns, which are then packed once.
   int64_t mostRows = (c.rowsPacked ? 1 : 2) * mostBlockRows;
   c.stripBlocks =
       c.groups == 1 && shape.batchSize == 1 && c.columnsPacked
@@ -350,9 +352,9 @@ void Chooser::chooseItems() {
           : 1;
   c.stripTiles = c.stripBlocks * c.blockTiles;
   c.stripRows = c.stripBlocks * c.blockRows;
-  // What a tile reads of a K-block lies side by side, that of the next tile
-  // behind it. Packing stores whole vectors: what is beyond the end of a row
-  // lies in the slack, or in the next row, which is packed later.
+  // The data that a tile reads from a K-block is contiguous, followed by that
+  // of the next tile. Packing stores whole vectors: elements beyond the end of
+  // a row lie in the slack, or in the next row, which is packed later.
   int64_t slack = std::max(c.lanes, kSlack);
   c.rowStride = (c.rowsAlongRows ? c.tileRows : 1) * c.kBlockSize +
                 (c.rowsAlongRows || !c.hasKBlocks() ? slack : 0);
