@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// (S5) the correctly rounded f64 functions, over the machine of Formulas.h.
-// Each is computed in integers of 168 bits and more and rounded once;
-// docs/functions.md has the methods and the error bounds, which getError()
-// gives.
+// The correctly rounded f64 functions (S5), written over the machine of
+// Formulas.h. Each function is computed in integers of at least 168 bits and
+// rounded once. docs/functions.md describes the methods and the error bounds
+// that getError() returns.
 //
 //===----------------------------------------------------------------------===//
 
@@ -87,8 +87,8 @@ public:
     F64 v = clamp(x, -324.0, 309.0);
     F64 t = v * c(0x1.a934f0979a371p+1) + c(kRoundShift);
     I64 n = m.bits(t) - i(kRoundShiftBits);
-    // x log(10) - n log(2): the digits of x, which may be negative, times those
-    // of log(10).
+    // x log(10) - n log(2): multiplies the digits of x, which may be negative,
+    // by those of log(10).
     I64 sign = m.sar(m.bits(v), 63);
     Fixed w = sum(7).plusReal(m.abs(v), 8, unit(8)).value(325.0);
     Fixed product = multiply(w, load(kLongLn10, 8), 7);
@@ -190,7 +190,7 @@ public:
     F64 low = (c(1.0) - (w - part)) + (x - part);
     Binade b = binade(w);
     Mask small = m.ieq(b.k, i(0));
-    // Beyond 2^200 the lost one does not count.
+    // Beyond 2^200 the 1 that w = 1 + x loses does not affect the result.
     Mask huge = m.ieq(m.sar(i(200) - b.k, 63), i(-1));
     F64 scale = m.real(m.shl(i(1023) - m.iselect(huge, i(0), b.k), 52));
     b.low = m.select(m.either(small, huge), c(0.0), low * scale);
@@ -307,7 +307,7 @@ public:
   //===--------------------------------------------------------------------===//
 
   F64 erf(F64 x) {
-    // From 5.93 on the result rounds to 1.
+    // The result rounds to 1 from 5.93 on.
     F64 a = clamp(m.abs(x), 0.0, 5.9375);
     Leading f = leading(a);
     // a = c + h, c = j / 8, |h| <= 1/16
@@ -364,7 +364,7 @@ public:
   }
 
   F64 erfc(F64 x) {
-    // From 27.3 on the result rounds to 0.
+    // The result rounds to 0 from 27.3 on.
     F64 a = clamp(m.abs(x), 0.0, 27.5);
     // a = c + h, c = j / 4, |h| <= 1/8
     F64 t = a * c(4.0) + c(kRoundShift);
@@ -449,7 +449,8 @@ public:
     Mask unit = m.eq(a, c(1.0));
     I64 e = m.iselect(m.either(unit, m.ine(l.k, i(0))), i(0), l.exponent);
     F64 scale = m.real(m.shl(e + i(1023), 52));
-    // |n| 2^e in two exact halves; results of 2^1200 and beyond need no digits.
+    // Splits |n| 2^e into two exact halves; results of 2^1200 and above need no
+    // digits.
     I64 down = m.sar(n, 63);
     I64 magnitude = negateIf(down, n);
     F64 high = this->wholeReal(m.shr(magnitude, 32)) * c(0x1p32) * scale;
@@ -474,8 +475,8 @@ public:
     I64 exponent = negateIf(flip, whole);
     Power p =
         powerOf(multiply(r, load(kLongLn2, 7), 7), below ^ flip, exponent);
-    // What is within 2^-141 of a multiple of 2^-140 is exact: a tie, or no
-    // neighbour of one.
+    // A value within 2^-141 of a multiple of 2^-140 is treated as that
+    // multiple: it is a tie, or not next to one.
     Sum snapped = sum(6);
     snapped.plus(power(p));
     snapped.add(6, i(int64_t(1) << (kBits - 1)));
@@ -537,8 +538,8 @@ public:
     Mask steep = m.lt(c(1.0), a);
     F64 bounded = m.select(m.lt(a, c(0x1p1023)), a, c(0x1p1023));
     Leading f = leading(bounded);
-    // |x| or its inverse as a quotient of a number of at most 1 and one in [1,
-    // 2)
+    // |x| or its inverse, as a quotient of a number <= 1 and a number in [1,
+    // 2).
     I64 down = i(1023) - f.exponent;
     down = down & (m.sar(down, 63) ^ i(-1));
     F64 inverse = m.real(m.shl(down, 52));
@@ -559,7 +560,7 @@ public:
   F64 asin(F64 x) {
     F64 a = m.abs(x);
     HalfArc h = halfArc(a);
-    // pi/2 - 2 atan(...), half of it
+    // Half of pi/2 - 2 atan(...).
     Fixed far =
         sum(6).plus(load(kLongQuarterPi, 6)).minus(h.arc.angle).value(0.79);
     Mask direct = m.both(h.arc.direct, h.low);
@@ -655,7 +656,7 @@ private:
 
   Fixed one() { return load(kLongOne, 0); }
 
-  /// NaN becomes a bound.
+  /// Clamps x to [low, high]; NaN becomes one of the bounds.
   F64 clamp(F64 x, double low, double high) {
     x = m.select(m.lt(x, c(high)), x, c(high));
     return m.select(m.lt(c(low), x), x, c(low));
@@ -670,7 +671,7 @@ private:
   }
   I64 signBit(F64 x) { return m.bits(x) & i(kSignBit); }
 
-  /// |x| = mantissa * 2^exponent, 1 <= mantissa < 2; for x = 0 it is no less.
+  /// |x| = mantissa * 2^exponent, 1 <= mantissa < 2, also for x = 0.
   struct Leading {
     F64 real;
     Fixed mantissa;
@@ -685,7 +686,7 @@ private:
     return {real, exactReal(real, 2, 2), exponent};
   }
 
-  /// x = n log(2) + r, a = |r| <= log(2)/2, `sign` -1 for a negative r.
+  /// x = n log(2) + r, a = |r| <= log(2)/2; `sign` is -1 for a negative r.
   struct Power {
     I64 n;
     I64 sign;
@@ -723,7 +724,7 @@ private:
     s.plusSigned(multiply(p.a, p.sinh, 6), sign);
     return s.value(1.42);
   }
-  /// 2^n, n <= 0, or less than 2^-190.
+  /// Returns 2^n for n <= 0; if 2^n is below 2^-190, some value below 2^-190.
   Fixed powerOfTwo(I64 n) {
     I64 over = n + i(200);
     n = n - (over & m.sar(over, 63));
@@ -748,8 +749,8 @@ private:
     return {k, mantissa - c(1.0), c(0.0)};
   }
 
-  /// k and log(1 + f + low), f * 2^-exponent being `leading`: the logarithm is
-  /// factor * leading * 2^exponent, or factor * magnitude.
+  /// k and log(1 + f + low), where `leading` is f * 2^-exponent: the logarithm
+  /// is factor * leading * 2^exponent, or factor * magnitude.
   struct Logarithm {
     I64 k;
     F64 f;
@@ -782,7 +783,7 @@ private:
     Leading l = leading(b.f);
     return {b.k, b.f, sign, l.exponent, l.mantissa, f, factor};
   }
-  /// k * step + logarithm * scale, rounded; 0 for 0.
+  /// Returns k * step + logarithm * scale, rounded; 0 for 0.
   F64 roundLog(const Logarithm &l, const LongConstant &step,
                const LongConstant *scale) {
     Mask near = m.ieq(l.k, i(0));
@@ -790,7 +791,7 @@ private:
     if (scale)
       product = multiply(product, load(*scale, 7), 6);
     I64 side = m.sar(l.k, 63);
-    // A tiny f may have no digits.
+    // The digits of a tiny f may all be zero.
     I64 sign = m.iselect(near, m.bits(l.f), side);
     Fixed far = sum(6)
                     .plusMultiple(negateIf(side, l.k), load(step, 7), 1100)
@@ -801,12 +802,13 @@ private:
                   sign & i(kSignBit));
     return m.select(m.both(near, m.eq(l.f, c(0.0))), c(0.0), y);
   }
-  /// n, at most `most`.
+  /// Returns the smaller of n and `most`.
   I64 smaller(I64 n, int64_t most) {
     I64 rest = i(most) - n;
     return n + (rest & m.sar(rest, 63));
   }
-  /// total in [1.4, 4.3] as 2^k (1 + s) / (1 - s), `sign` -1 for a negative s.
+  /// total in [1.4, 4.3] as 2^k (1 + s) / (1 - s); `sign` is -1 for a negative
+  /// s.
   struct AreaSum {
     I64 k, sign;
     Fixed s;
@@ -826,13 +828,13 @@ private:
   }
   /// |a - b|
   Fixed absoluteDifference(const Fixed &a, const Fixed &b, I64 &sign) {
-    // Eighths, so that the difference is below 1
+    // Divides by eight so that the difference is below 1.
     Fixed x = shiftRight(a, 3, 7), y = shiftRight(b, 3, 7);
     Fixed eighth = sum(7).plus(x).minus(y).magnitude(0.17, sign);
     return sum(7).plusMultiple(i(8), eighth, 8).value(1.3);
   }
-  /// leading * T where `direct`, else k log(2) / 2 +- s T with T = atanh(s) /
-  /// s.
+  /// Returns leading * T if `direct`, else k log(2) / 2 +- s T, with T =
+  /// atanh(s) / s.
   Fixed areaOf(Mask direct, const Fixed &leading, const Fixed &s, I64 k,
                I64 sign) {
     Fixed z = multiply(s, s, 6);
@@ -846,7 +848,7 @@ private:
                     .value(400);
     return select(direct, product, far);
   }
-  /// table[j], j within the table.
+  /// Returns table[j]; j must be within the table.
   template <size_t n>
   Fixed choose(const LongConstant (&table)[n], I64 j) {
     std::vector<Fixed> rest;
@@ -862,7 +864,7 @@ private:
     }
     return rest.front();
   }
-  /// e^a or, where `sign` is -1, e^-a; a <= 0.7501
+  /// Returns e^a, or e^-a if `sign` is -1; a <= 0.7501.
   Fixed smallPower(const Fixed &a, I64 sign) {
     Fixed z = multiply(a, a, 6);
     Fixed odd = series(kLongInverseFactorial, 1, 2, 20, z, 0.8, false, 6);
@@ -876,7 +878,7 @@ private:
         .value(2.2);
   }
 
-  /// y, but for x at or below the pole, infinite or NaN.
+  /// Returns y, except if x is at or below the pole, infinite or NaN.
   F64 logSpecial(F64 x, double pole, F64 y) {
     F64 above = m.select(m.lt(x, c(kInfinity)), y, x);
     F64 other = m.select(m.eq(x, c(pole)), c(-kInfinity), c(kNaN));
@@ -902,7 +904,7 @@ private:
     F64 v =
         m.real(m.bits(f.real) + m.shl(f.exponent - (q - i(1)) * i(kBits), 52));
     v = m.select(direct, c(1.0), v);
-    // Digits q - 3 to q + 9 of 2 / pi, those up to the point being 0
+    // Digits q - 3 to q + 9 of 2 / pi; the digits before the point are 0.
     std::vector<I64> window(4, i(0));
     for (uint32_t digit : kTwoOverPiDigits)
       window.push_back(i(digit));
@@ -917,7 +919,7 @@ private:
       window.resize(size);
     }
     Sum turns = sum(kWindow);
-    // Whole multiples of 2^28 turns are left out.
+    // Whole multiples of 2^28 turns are omitted.
     F64 rest = v;
     for (int digit = 0; digit < 3; ++digit) {
       F64 t = rest + c(kRoundShift);
@@ -929,7 +931,7 @@ private:
     turns.plusReal(c(0.5), 1, 4 * unit(kWindow));
     Fixed y = turns.value(0x1p28);
     I64 quadrant = y.digits[0];
-    // The fraction less one half
+    // The fraction minus one half.
     Sum fraction = sum(kWindow);
     for (int index = 1; index <= kWindow; ++index)
       fraction.add(index, y.at(index));
@@ -985,7 +987,7 @@ private:
   }
 
   /// atan(n / d), n in [0, 1], d in [1, 2), n <= d, to 2^-150; `relative` is
-  /// the same for `leading` in place of n where `direct` holds.
+  /// the same with `leading` instead of n in lanes where `direct` holds.
   struct Arc {
     Fixed angle, relative;
     Mask direct;
@@ -1027,9 +1029,8 @@ private:
     return {far, relative, direct};
   }
 
-  /// Up to 1/2 atan(a / sqrt(1 - a^2)), the arc sine; else atan(sqrt((1 - a) /
-  /// (1
-  /// + a))), half of the arc cosine.
+  /// The arc sine, atan(a / sqrt(1 - a^2)), for a < 1/2; otherwise half of the
+  /// arc cosine, atan(sqrt((1 - a) / (1 + a))).
   struct HalfArc {
     Mask low;
     Arc arc;

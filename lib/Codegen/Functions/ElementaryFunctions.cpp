@@ -22,7 +22,8 @@ using namespace mlir;
 
 namespace {
 
-/// The machine of Formulas.h and DoubleFormulas.h that emits operations.
+/// Implements the machine of Formulas.h and DoubleFormulas.h by emitting
+/// operations.
 class Emitter {
 public:
   struct F64 {
@@ -55,7 +56,7 @@ public:
     Emitter *m;
   };
 
-  /// `shape` is a scalar or vector type with the lanes to emit for.
+  /// `shape` is a scalar or vector type that determines the lanes.
   Emitter(OpBuilder &builder, Location loc, Type shape)
       : b(loc, builder), shape(shape) {}
 
@@ -105,7 +106,7 @@ public:
   Mask differ(Mask x, Mask y) {
     return {arith::XOrIOp::create(b, x.value, y.value), this};
   }
-  /// Whether x and y, numbers, round to different f32.
+  /// Whether the numbers x and y round to different f32.
   Mask roundsApart(F64 x, F64 y) {
     return compare(arith::CmpFPredicate::ONE, narrow(x), narrow(y));
   }
@@ -128,7 +129,7 @@ public:
   I64 shlv(I64 x, I64 n) { return emit<arith::ShLIOp>(x, n); }
   I64 shrv(I64 x, I64 n) { return emit<arith::ShRUIOp>(x, n); }
 
-  /// 1 / sqrt(x) in f32, both operations rounded.
+  /// Returns 1 / sqrt(x) in f32, with both operations rounded.
   F32 rsqrtEstimate(F32 x) {
     Value root = math::SqrtOp::create(b, x.value);
     return {arith::DivFOp::create(b, constant(1.0f).value, root), this};
@@ -137,13 +138,13 @@ public:
   F64 widen(F32 x) {
     return {arith::ExtFOp::create(b, lanes(b.getF64Type()), x.value), this};
   }
-  /// Whether `type` is an integer of at most 64 bits in as many lanes.
+  /// Whether `type` is an integer type of at most 64 bits with the same lanes.
   bool hasLanes(Type type) {
     Type element = getElementTypeOrSelf(type);
     return type == lanes(element) && element.isInteger() &&
            element.getIntOrFloatBitWidth() <= 64;
   }
-  /// Sign-extends to i64.
+  /// Sign-extends x to i64.
   I64 integer(Value x) {
     if (getElementTypeOrSelf(x).isInteger(64))
       return {x, this};
@@ -153,7 +154,8 @@ public:
     return {arith::TruncFOp::create(b, lanes(b.getF32Type()), x.value), this};
   }
 
-  /// `slow` in the lanes of `mask`, emitted behind a branch on any of them.
+  /// Selects `slow` in the lanes of `mask`; the code of `slow` runs only if any
+  /// lane is set.
   template <typename Pair, typename Slow>
   Pair ifAny(Mask mask, Pair ordinary, Slow slow) {
     Type type = lanes(b.getF64Type());
@@ -212,7 +214,7 @@ private:
 using Formulas = repro::functions::Formulas<Emitter>;
 using DoubleFormulas = repro::functions::DoubleFormulas<Emitter>;
 
-/// The formula of a function of one operand, for `Number` f32 or f64.
+/// A formula member function of one operand, for `Number` f32 or f64.
 template <typename F, typename Number>
 using Unary = Number (F::*)(Number);
 
@@ -282,7 +284,8 @@ Value repro::buildFunction(OpBuilder &builder, Location loc, StringRef mnemonic,
     else if (mnemonic == "powi" && operands.size() == 2 &&
              emitter.hasLanes(operands.back().getType()))
       result = formulas.powi(x, emitter.integer(operands.back())).value;
-    // What docs/functions.md says of chance and of worst cases needs as much.
+    // The probability and worst-case arguments of docs/functions.md need this
+    // bound.
     assert(formulas.getError() < 0x1p-138 && "the formula is not exact enough");
     return result;
   }

@@ -5,6 +5,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// Implements `repro-expand-functions`. `runOnOperation` replaces each
+// elementary function by the arithmetic that buildFunction emits, which yields
+// the correctly rounded result (S5) on every target.
+//
+//===----------------------------------------------------------------------===//
 
 #include "ElementaryFunctions.h"
 

@@ -5,11 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Numbers of 168 bits and more as digits of 28 bits, for the functions of f64
-// (S5). A digit stands in an i64: the product of two has 56 bits, and a sum of
-// products needs one carry at its end. Integer operations are exact, so that
-// all targets agree, and what is cut off is known while the code is written:
-// every number has its error bound with it.
+// Numbers of at least 168 bits, as digits of 28 bits, for the f64 functions
+// (S5). A digit is an i64: the product of two digits has 56 bits, and a sum of
+// products needs one carry pass at its end. Integer operations are exact, so
+// all targets agree. The truncation error is known when the code is emitted, so
+// every number carries its error bound.
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,7 +36,8 @@ public:
 
   static constexpr int kBits = 28;
   static constexpr int64_t kDigitMask = (int64_t(1) << kBits) - 1;
-  /// Adding it rounds to a whole number, which the low bits then hold.
+  /// Adding this constant rounds to a whole number, which the low bits then
+  /// contain.
   static constexpr double kRoundShift = 0x1.8p52;
   static constexpr int64_t kRoundShiftBits = 0x4338000000000000;
   static constexpr int64_t kOneBits = 0x3ff0000000000000;
@@ -45,13 +46,13 @@ public:
 
   explicit FixedPoint(M &machine) : m(machine) {}
 
-  /// The largest relative error that round() has met.
+  /// Returns the largest relative error that round() has encountered.
   double getError() const { return worst; }
 
 protected:
-  /// A number of at least 0 and less than `bound`, away by at most `error` from
-  /// the real number that it stands for. Digit j has the weight
-  /// 2^-(28 (first + j)) and lies in [0, 2^28).
+  /// A number in [0, bound), whose distance from the real number that it
+  /// represents is at most `error`. Digit j has weight 2^-(28 (first + j)) and
+  /// lies in [0, 2^28).
   struct Fixed {
     int first = 0;
     std::vector<I64> digits;
@@ -63,18 +64,18 @@ protected:
   };
 
   static double unit(int index) { return std::ldexp(1.0, -kBits * index); }
-  /// Where the digits of numbers below `bound` begin.
+  /// Returns the index of the first digit of numbers below `bound`.
   static int firstDigit(double bound) {
     return std::max(0, int(std::floor(-std::log2(bound) / kBits)) + 1);
   }
 
   F64 c(double value) { return m.constant(value); }
   I64 i(int64_t value) { return m.constant(value); }
-  /// x where `sign` is 0, -x where it is -1.
+  /// Returns x if `sign` is 0, -x if it is -1.
   I64 negateIf(I64 sign, I64 x) { return (x ^ sign) - sign; }
 
-  /// A sum of numbers and products on its way to digits of 28 bits, those after
-  /// `last` cut off. Terms may be negative, the sum must not be.
+  /// Accumulates numbers and products into digits of 28 bits and truncates
+  /// digits after `last`. Terms may be negative; the sum must not be.
   class Sum {
   public:
     Sum(FixedPoint &f, int last) : f(f), last(last), columns(last + 2) {}
@@ -90,20 +91,21 @@ protected:
       signedTerms = true;
       return each(a, [&](int index, I64 digit) { subtract(index, digit); });
     }
-    /// a where `sign` is 0, -a where it is -1.
+    /// Adds a if `sign` is 0, -a if it is -1.
     Sum &plusSigned(const Fixed &a, I64 sign) {
       signedTerms = true;
       return each(a, [&](int index, I64 digit) {
         add(index, f.negateIf(sign, digit));
       });
     }
-    /// factor * a, |factor| <= most < 2^30.
+    /// Adds factor * a, |factor| <= most < 2^30.
     Sum &plusMultiple(I64 factor, const Fixed &a, double most) {
       signedTerms = true;
       error += (most - 1) * a.error;
       return each(a, [&](int index, I64 digit) { add(index, factor * digit); });
     }
-    /// x, |x| < 2^51 and its bits beyond digit `end` worth at most `rest`.
+    /// Adds x, |x| < 2^51; the bits of x after digit `end` are worth at most
+    /// `rest`.
     Sum &plusReal(F64 x, int end, double rest) {
       signedTerms = true;
       error += rest;
@@ -124,10 +126,11 @@ protected:
                      [&](int index, I64 value) { subtract(index, value); });
     }
 
-    /// The sum, known to lie in [0, bound).
+    /// Returns the sum, which must lie in [0, bound).
     Fixed value(double bound) { return carried(firstDigit(bound), bound); }
 
-    /// The sum, or 0 where cutting off made it negative; within (-1, bound).
+    /// Returns the sum, or 0 if truncation made it negative; the sum must lie
+    /// in (-1, bound).
     Fixed atLeastZero(double bound) {
       signedTerms = true;
       Fixed twos = carried(0, bound, /*keepSign=*/true);
@@ -141,8 +144,8 @@ protected:
       return result;
     }
 
-    /// The magnitude of a sum in (-1, 1), below `bound`; `sign` becomes 0 or
-    /// -1.
+    /// Returns the magnitude, below `bound`, of a sum in (-1, 1); sets `sign`
+    /// to 0 or -1.
     Fixed magnitude(double bound, I64 &sign) {
       signedTerms = true;
       Fixed twos = carried(0, 1, /*keepSign=*/true);
@@ -178,7 +181,8 @@ protected:
       std::optional<I64> &column = columns[index];
       column = column ? *column - term : f.i(0) - term;
     }
-    /// Digits before `first` are zero and not computed.
+    /// Carries the sum into digits; digits before `first` are zero and are not
+    /// computed.
     Fixed carried(int first, double bound, bool keepSign = false) {
       int end = last + 1;
       while (end > 0 && !columns[end])
@@ -226,7 +230,7 @@ protected:
         return result;
   }
 
-  /// x in [0, bound), exact with digits up to `last`.
+  /// Returns x in [0, bound) exactly, with digits up to `last`.
   Fixed exactReal(F64 x, int last, double bound) {
     return sum(last).plusReal(x, last, 0).value(bound);
   }
@@ -247,7 +251,7 @@ protected:
     return result;
   }
 
-  /// a / 2^n, 0 < n < 28.
+  /// Returns a / 2^n, 0 < n < 28.
   Fixed shiftRight(const Fixed &a, int n, int last) {
     Fixed result;
     result.bound = std::ldexp(a.bound, -n);
@@ -265,9 +269,9 @@ protected:
     return result;
   }
 
-  /// sum of coefficients[first + step * k] z^k over k < count, of alternating
-  /// sign if `alternates`. `decay` bits of z count: a later coefficient needs
-  /// as many fewer.
+  /// Returns the sum of coefficients[first + step * k] z^k for k < count, with
+  /// alternating signs if `alternates`. z is below 2^-decay, so each later
+  /// coefficient needs `decay` fewer bits.
   template <size_t n>
   Fixed series(const LongConstant (&coefficients)[n], int first, int step,
                int count, const Fixed &z, double decay, bool alternates,
@@ -300,7 +304,7 @@ protected:
     Fixed mantissa;
     I64 exponent;
   };
-  /// a, known to be at least `least`; its error becomes a relative one.
+  /// Normalizes a, which must be at least `least`; its error becomes relative.
   Scaled normalize(Fixed a, double least) {
     int passes = firstDigit(least) - a.first;
     I64 exponent = i(-int64_t(kBits) * (a.first - 1));
@@ -313,8 +317,8 @@ protected:
       exponent = exponent - m.iselect(zero, i(kBits), i(0));
     }
     I64 top = m.shr(m.bits(wholeReal(a.digits.front())), 52) - i(1023);
-    // Within range also where the number is not what it should be, for
-    // arguments whose results are selected afterwards.
+    // The masks keep the shifts valid for numbers below `least`: these occur
+    // for arguments whose results are replaced later.
     I64 up = (i(kBits - 1) - top) & i(31);
     I64 down = (i(kBits) - up) & i(31);
     Scaled result{{}, exponent - up};
@@ -331,17 +335,17 @@ protected:
     return result;
   }
 
-  /// A digit, at least 0 and below 2^52, as an f64.
+  /// Converts a digit in [0, 2^52) to f64.
   F64 wholeReal(I64 digit) {
     return m.real(digit | i(0x4330000000000000)) - c(0x1p52);
   }
-  /// A mantissa in [1/2, 1) to 2^-52.
+  /// Returns a mantissa in [1/2, 1) to within 2^-52.
   F64 approximate(const Fixed &mantissa) {
     return wholeReal(mantissa.digits[0]) * c(0x1p-28) +
            wholeReal(mantissa.digits[1]) * c(0x1p-56);
   }
 
-  /// 1 / d for d in [0.46, 2.2), of which `approximation` knows 50 bits.
+  /// Returns 1 / d for d in [0.46, 2.2); `approximation` is d to 50 bits.
   Fixed reciprocal(const Fixed &d, F64 approximation, int last) {
     // y < 1/d, and e = 1 - d y is positive: 1/d = y (1 + e + e^2 + e^3 + ...)
     F64 y0 = c(1 - 0x1p-48) / approximation;
@@ -355,7 +359,7 @@ protected:
     return result;
   }
 
-  /// 1 / sqrt(w) for w in [0.1, 8.3), of which `approximation` knows 50 bits.
+  /// Returns 1 / sqrt(w) for w in [0.1, 8.3); `approximation` is w to 50 bits.
   Fixed reciprocalRoot(const Fixed &w, F64 approximation, int last) {
     // y < 1/sqrt(w), e = 1 - w y^2, 1/sqrt(w) = y (1 - e)^(-1/2)
     F64 y0 = c(1 - 0x1p-48) / m.sqrt(approximation);
@@ -376,8 +380,8 @@ protected:
     return result;
   }
 
-  /// (S1) a * 2^exponent with the bits `sign` (0 or the sign bit), rounded
-  /// once: to nearest even, to subnormals, to infinity.
+  /// (S1) Returns a * 2^exponent with the sign `sign` (0 or the sign bit),
+  /// rounded once: to nearest even, to subnormals or to infinity.
   F64 round(const Fixed &a, double least, I64 exponent, I64 sign) {
     Scaled s = normalize(a, least);
     worst = std::max(worst, s.mantissa.error * 2);
@@ -387,7 +391,7 @@ protected:
     for (size_t j = 3; j < d.size(); ++j)
       low = low | d[j];
     I64 biased = exponent + s.exponent + i(1022);
-    // Subnormals have fewer bits.
+    // Subnormals have fewer significand bits.
     I64 lost = i(1) - biased;
     lost = lost & (m.sar(lost, 63) ^ i(-1));
     I64 over = i(62) - lost;

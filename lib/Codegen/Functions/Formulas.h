@@ -1,5 +1,4 @@
-//===- Formulas.h - Elementary functions over an abstract machine -*- C++
-//-*-===//
+//===- Formulas.h - Functions over an abstract machine ---------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // See https://llvm.org/LICENSE.txt for license information.
@@ -7,14 +6,14 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// (S5) the correctly rounded f32 functions, written once over a machine M with
+// The correctly rounded f32 functions (S5), written once over a machine M with
 // the types M::F64, M::I64 and M::Mask and a handful of operations on them. The
-// compiler's machine emits operations, the checker's (tools/functions)
-// computes.
+// compiler's machine emits operations; the checker's machine (tools/functions)
+// computes values.
 //
 // Every function takes f32 values that were widened to f64 and returns an f64
-// that rounds to the correct f32. docs/functions.md has the method, the error
-// bound and the number of inputs checked for each.
+// that rounds to the correct f32. docs/functions.md describes the method, the
+// error bound and the number of checked inputs for each function.
 //
 //===----------------------------------------------------------------------===//
 
@@ -99,7 +98,7 @@ public:
   F32 log(F32 x) {
     Binade b = binade(m.widen(x));
     F64 f = b.m - one();
-    // Two roundings where sum() has one: the table is tuned to bear it.
+    // Rounds twice where sum() rounds once: the table is tuned for that.
     F64 y = m.fma(b.k, c(kLn2Hi), f) + logTail(f, kLog, b.k * c(kLogLn2[0]));
     return logSpecial(x, 0.0f, patched(kLogPatches, x, m.narrow(y)));
   }
@@ -122,7 +121,7 @@ public:
   F32 log1p(F32 x) {
     F64 w = m.widen(x);
     Binade b = binade(w + one());
-    // 1 + x is exact wherever k is not 0 and the lost bits could matter.
+    // 1 + x is exact if k is not 0 and the lost bits could matter.
     F64 f = m.select(m.eq(b.k, c(0.0)), w, b.m - one());
     F64 low = logTail(f, kLog1p, b.k * c(kLog1pLn2[0]));
     F64 y = sum(b.k * c(kLn2ShortHi), f, low);
@@ -194,7 +193,7 @@ public:
   }
 
   F32 cos(F32 x) {
-    // cos x = sin(x + pi/2): n is a whole number and a half.
+    // cos x = sin(x + pi/2): n is a whole number plus one half.
     F64 a = m.widen(m.abs(x));
     F64 t = m.fma(a, c(kInvPi), c(0.5)) + c(kRoundShift);
     F64 n = (t - c(kRoundShift)) - c(0.5);
@@ -270,7 +269,7 @@ public:
   //===--------------------------------------------------------------------===//
 
   F32 erf(F32 x) {
-    // From 3.92 on the result rounds to 1.
+    // The result rounds to 1 from 3.92 on.
     F64 a = m.widen(clamp(x, -3.92f, 3.92f));
     F64 p = polynomial(kErf, m.fma(a, a, c(-7.6875)));
     return patched(kErfPatches, x, m.narrow(a * p));
@@ -283,7 +282,7 @@ public:
     F64 small =
         m.fma(v * z, polynomial(kErfcSmall, z), v * c(kTwoOverSqrtPiLo));
     small = one() - m.fma(v, c(kTwoOverSqrtPiHi), small);
-    // else e^(-x^2) * erfcx(|x|)
+    // Otherwise e^(-x^2) * erfcx(|x|).
     F64 a = m.abs(m.widen(clamp(x, -10.1f, 10.1f)));
     Scaled s = reduceExp(-(a * a));
     F64 e = m.fma(m.fma(polynomial(kErfcExp, s.r), s.r, one()), s.r, one());
@@ -300,12 +299,13 @@ public:
   //===--------------------------------------------------------------------===//
 
   F32 rsqrt(F32 x) {
-    // An f32 estimate, then one step of third order; x * y * y - 1 is small.
+    // Refines an f32 estimate by one third-order step; x * y * y - 1 is small.
     F32 estimate = m.rsqrtEstimate(x);
     F64 y = m.widen(estimate);
     F64 e = m.fma(-(y * y), m.widen(x), one());
     F32 refined = m.narrow(m.fma(y * e, m.fma(e, c(0.375), c(0.5)), y));
-    // NaN for 0, infinity and negative inputs, where the estimate is right.
+    // `refined` is NaN for 0, infinity and negative inputs, for which the
+    // estimate is right.
     refined = m.select(m.eq(refined, refined), refined, estimate);
     return patched(kRsqrtPatches, x, refined);
   }
@@ -328,7 +328,7 @@ public:
     y = y *
         m.select(rest0, one(), m.select(rest1, c(kCubeRoot2), c(kCubeRoot4)));
     F64 scaled = m.real(m.bits(mantissa) + m.shl(rest, 52));
-    // One Newton step with the residual y^3 - scaled in twice the precision.
+    // One Newton step with the residual y^3 - scaled in doubled precision.
     F64 y2 = y * y;
     F64 y2Low = m.fma(y, y, -y2);
     F64 residual = m.fma(y2Low, y, m.fma(y2, y, -scaled));
@@ -346,10 +346,10 @@ public:
 
   F32 hypot(F32 x, F32 y) {
     F64 a = m.widen(x), b = m.widen(y);
-    // The squares are exact, so is their sum as a pair.
+    // The squares are exact, and so is their sum as a pair.
     Pair s = twoSum(a * a, b * b);
     F64 r = m.sqrt(s.high);
-    // r^2 - s is exact, its sign says on which side of r the result lies.
+    // r^2 - s is exact; its sign tells on which side of r the result lies.
     F64 residual = m.fma(-r, r, s.high) + s.low;
     F32 result = m.narrow(roundToOdd({r, residual}));
     F32 infinity = s32(kInfinity);
@@ -388,7 +388,7 @@ public:
 
   F32 pow(F32 x, F32 y) {
     F64 w = m.widen(y);
-    // From 2^25 on every f32 is even.
+    // Every f32 is even from 2^25 on.
     F64 a = m.abs(w);
     a = m.select(m.lt(c(0x1p25), a), c(0x1p25), a);
     F64 t = a + c(kRoundShift);
@@ -407,16 +407,18 @@ public:
 private:
   static constexpr float kInfinity = std::numeric_limits<float>::infinity();
   static constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-  /// Adding it rounds to a whole number, which the low bits then hold.
+  /// Adding this constant rounds to a whole number, which the low bits then
+  /// contain.
   static constexpr double kRoundShift = 0x1.8p52;
   static constexpr int64_t kRoundShiftBits = 0x4338000000000000;
   static constexpr int64_t kOneBits = 0x3ff0000000000000;
   static constexpr int64_t kMantissaMask = 0x000fffffffffffff;
   static constexpr int64_t kSqrtHalfBits = 0x3fe6a09e667f3bcd;
-  /// Up to here the remainder by pi needs two steps only.
+  /// The largest |x| for which the remainder by pi needs only two steps.
   static constexpr double kHuge = 0x1p28;
 
-  /// An unevaluated sum, |low| at most half a unit in the last place of high.
+  /// An unevaluated sum; |low| is at most half a unit in the last place of
+  /// high.
   struct Pair {
     F64 high, low;
   };
@@ -426,9 +428,9 @@ private:
   F64 one() { return m.constant(1.0); }
   I64 i(int64_t value) { return m.constant(value); }
 
-  /// Estrin's scheme in groups of 2, 4 or 8 terms, Horner's over the groups. A
-  /// processor's queue for waiting operations limits these loops, so the length
-  /// of the chain counts as much as the number of operations.
+  /// Estrin's scheme in groups of 2, 4 or 8 terms, and Horner's over the
+  /// groups. A processor's scheduler queue limits these loops, so the length of
+  /// the dependency chain counts as much as the number of operations.
   template <size_t n>
   F64 polynomial(const double (&table)[n], F64 x) {
     constexpr size_t size = n < 5 ? 1 : n < 8 ? 2 : n < 16 ? 4 : 8;
@@ -445,7 +447,8 @@ private:
     return p;
   }
 
-  /// `count` <= 2^level terms from `first` on, over x^first.
+  /// The sum of `count` <= 2^level terms starting at `first`, divided by
+  /// x^first.
   F64 terms(const double *table, size_t first, size_t count, const F64 *powers,
             size_t level) {
     if (count == 1)
@@ -458,7 +461,7 @@ private:
                  terms(table, first, half, powers, level - 1));
   }
 
-  /// y, but for the inputs of the list, whose results it gives.
+  /// Returns y, except for the inputs in the list, whose results it returns.
   template <size_t n>
   F32 patched(const std::array<Patch, n> &patches, F32 x, F32 y) {
     for (const Patch &patch : patches)
@@ -471,19 +474,19 @@ private:
     return s32(value);
   }
 
-  /// NaN stays.
+  /// Clamps x to [low, high]; NaN stays NaN.
   F32 clamp(F32 x, float low, float high) {
     x = m.select(m.lt(s32(high), x), s32(high), x);
     return m.select(m.lt(x, s32(low)), s32(low), x);
   }
 
-  /// a + b + low with one rounding at the end; |a| >= |b| or a = 0.
+  /// Returns a + b + low with one rounding at the end; |a| >= |b| or a = 0.
   F64 sum(F64 a, F64 b, F64 low) {
     F64 high = a + b;
     return high + ((b - (high - a)) + low);
   }
 
-  /// x = n log(2) + r; t holds n in its low bits.
+  /// x = n log(2) + r; the low bits of t contain n.
   struct Scaled {
     F64 t, r;
   };
@@ -494,7 +497,7 @@ private:
     return {t, m.fma(n, c(-kLn2Lo), r)};
   }
 
-  /// 2^(n + bias), n in the low bits of t.
+  /// Returns 2^(n + bias); the low bits of t contain n.
   F64 powerOfTwo(F64 t, int64_t bias = 0) {
     return m.real(m.shl(m.bits(t), 52) +
                   i(kOneBits + bias * (int64_t(1) << 52)));
@@ -508,8 +511,8 @@ private:
     return m.fma(scale, q, scale - one());
   }
 
-  /// x = n log(2) + r: halves of sinh and cosh of n log(2), sinh(r) and
-  /// cosh(r) - 1.
+  /// x = n log(2) + r: half of sinh and cosh of n log(2), sinh(r) and cosh(r) -
+  /// 1.
   struct Hyperbolic {
     F64 sinhN, coshN, sinhR, coshR;
   };
@@ -572,7 +575,7 @@ private:
     return m.fma(polynomial(kExp2, r), r, one()) * powerOfTwo(t);
   }
 
-  /// y, but for x at or below the pole or infinite.
+  /// Returns y, except if x is at or below the pole or infinite.
   F32 logSpecial(F32 x, float pole, F32 y) {
     F32 above = m.select(m.lt(x, s32(kInfinity)), y, x);
     F32 other = m.select(m.eq(x, s32(pole)), s32(-kInfinity), s32(kNaN));
@@ -583,7 +586,7 @@ private:
   // Twice the precision
   //===--------------------------------------------------------------------===//
 
-  /// |a| >= |b| or a = 0.
+  /// Requires |a| >= |b| or a = 0.
   Pair fastTwoSum(F64 a, F64 b) {
     F64 high = a + b;
     return {high, b - (high - a)};
@@ -604,7 +607,7 @@ private:
   }
   Pair pair(const double (&value)[2]) { return {c(value[0]), c(value[1])}; }
 
-  /// The series in x, whose terms from `single` on need one f64 only.
+  /// Evaluates the series in x; the terms from `single` on need only one f64.
   template <size_t n>
   Pair polynomial(const double (&table)[n][2], Pair x, size_t single) {
     F64 p = c(table[n - 1][0]);
@@ -617,8 +620,9 @@ private:
     return sum;
   }
 
-  /// Rounds a positive pair to the neighbour in f64 that is odd unless the pair
-  /// is an f64: rounding that once more to f32 is rounding the pair to f32.
+  /// Rounds a positive pair to the adjacent f64 with an odd significand, unless
+  /// the pair is an f64. Rounding the result to f32 then equals rounding the
+  /// pair to f32.
   F64 roundToOdd(Pair a) {
     I64 b = m.bits(a.high);
     I64 above = b | i(1);
@@ -627,8 +631,9 @@ private:
     return m.real(m.iselect(m.eq(a.low, c(0.0)), b, odd));
   }
 
-  /// `precise()` in the lanes where y, known to a relative error below `error`,
-  /// may round to either of two f32; branches only if any lane is such.
+  /// Evaluates `precise()` in lanes where y, with a relative error below
+  /// `error`, may round to either of two f32; branches only if any lane needs
+  /// it.
   template <typename Precise>
   F64 ifClose(F64 y, double error, Precise precise) {
     Mask close = m.roundsApart(m.fma(y, c(-error), y), m.fma(y, c(error), y));
@@ -639,7 +644,8 @@ private:
     return result.r;
   }
 
-  /// base + turn * atan(small / large) to about 2^-101; 0 <= small <= large.
+  /// Returns base + turn * atan(small / large) to about 2^-101; 0 <= small <=
+  /// large.
   Pair angleOfQuotient(F64 small, F64 large, F64 turn, Pair base) {
     // atan(q) = atan(j / 8) + atan((q - j / 8) / (1 + q j / 8))
     F64 j = m.fma(small / large, c(8.0), c(kRoundShift)) - c(kRoundShift);
@@ -660,7 +666,8 @@ private:
     return add(base, {turn * angle.high, turn * angle.low});
   }
 
-  /// |x|^y with the sign of x if y is odd; a negative x counts as whole y.
+  /// Returns |x|^y with the sign of x if y is odd; for a negative x, y is
+  /// treated as whole.
   F32 signedPower(F32 x, F64 y, Mask odd) {
     F32 magnitude = m.abs(x);
     // An infinite exponent acts like a large one.
@@ -681,12 +688,12 @@ private:
     return m.select(isOne, s32(1.0f), result);
   }
 
-  /// mantissa * 2^n, n in the low bits of t.
+  /// mantissa * 2^n; the low bits of t contain n.
   struct Power {
     Pair mantissa;
     F64 t;
   };
-  /// (2^k * m)^y to about 2^-94, f = m - 1.
+  /// Returns (2^k * m)^y to about 2^-94; f = m - 1.
   Power power(Binade b, F64 f, F64 y) {
     F64 d = b.m + one();
     F64 t = f / d;
@@ -707,8 +714,8 @@ private:
 
   F64 precisePower(Binade b, F64 f, F64 y) {
     auto [e, t] = power(b, f, y);
-    // A power that is a tie between two f32 is exact but for the error of the
-    // pair. Only multiples of 1/128 up to 150 have such powers.
+    // A power that is a tie between two f32 is exact except for the error of
+    // the pair. Only multiples of 1/128 up to 150 have such powers.
     F64 scaled = y * c(128.0);
     Mask rational =
         m.both(m.eq((scaled + c(kRoundShift)) - c(kRoundShift), scaled),
@@ -722,8 +729,8 @@ private:
   // Angles
   //===--------------------------------------------------------------------===//
 
-  /// A remainder and, in the low bits of t, the number of half (or quarter)
-  /// turns taken away.
+  /// A remainder, and in the low bits of t the number of half (or quarter)
+  /// turns subtracted.
   struct Turn {
     F64 r, t;
   };
@@ -737,16 +744,17 @@ private:
     return m.real(m.bits(y) ^ m.shl(m.bits(turn.t), 63));
   }
 
-  /// Replaces the remainder where |x| is huge: branches only if any lane is.
+  /// Replaces the remainder in lanes where |x| is huge; branches only if any
+  /// lane is huge.
   Turn ifHuge(F64 x, Turn ordinary, int64_t doubling, int64_t quarters) {
     Mask huge = m.le(c(kHuge), m.abs(x));
     return m.ifAny(huge, ordinary,
                    [&] { return reduceHuge(x, doubling, quarters); });
   }
 
-  /// x modulo the period pi / 2^doubling, in integers: the fraction of x times
-  /// 2^doubling / pi, of which only the bits that matter are multiplied.
-  /// `quarters` half periods are added first.
+  /// Returns x modulo the period pi / 2^doubling, in integers: the fraction of
+  /// x times 2^doubling / pi, of which only the relevant bits are multiplied.
+  /// `halves` half periods are added first.
   Turn reduceHuge(F64 x, int64_t doubling, int64_t halves) {
     I64 b = m.bits(m.abs(x));
     I64 mantissa = m.shr((b & i(kMantissaMask)) | i(int64_t(1) << 52), 29);
@@ -775,7 +783,7 @@ private:
     I64 high = m.shl(p0, 32) | (p1 & low32);
     I64 low = m.shl(p2, 32) | (p3 & low32);
     high = high + i(int64_t(uint64_t(halves) << 62));
-    // Nearest whole number, then the signed fraction in two parts.
+    // The nearest whole number, then the signed fraction in two parts.
     I64 nearest = m.shr(high + i(int64_t(1) << 62), 63);
     I64 fraction = m.shl(high, 1) | m.shr(low, 63);
     I64 upper = fraction & i(~int64_t(0x7ff));
@@ -786,7 +794,7 @@ private:
     F64 unit = c(kPiHi * scale[doubling]), unitLow = c(kPiLo * scale[doubling]);
     F64 ph = vh * unit;
     F64 r = ph + m.fma(vl, unit, m.fma(vh, unitLow, m.fma(vh, unit, -ph)));
-    // Infinity becomes NaN; a negative x turns the remainder.
+    // Infinity becomes NaN; a negative x negates the remainder.
     r = r + (x - x);
     if (!halves)
       r = m.real(m.bits(r) ^

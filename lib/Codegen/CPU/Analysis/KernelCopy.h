@@ -46,10 +46,9 @@ public:
   /// calls of addresses. Target-specific intrinsics yield zero as well.
   void removeEffects();
 
-  /// Compiles the copy for this machine; the buffer addresses are not backed by
-  /// memory. Returns an error for a loop that never ends and for more than 1
-  /// GiB of scratch memory. `level` is the optimization level of code
-  /// generation.
+  /// Compiles the copy for this machine at `level`; buffer addresses are not
+  /// backed by memory. Returns an error for a loop that never ends and for more
+  /// than 1 GiB of scratch memory.
   llvm::Error load(const llvm::StringMap<KernelWork> &work,
                    llvm::function_ref<uint64_t(unsigned)> getBuffer,
                    llvm::StringRef passes, llvm::CodeGenOptLevel level);

@@ -28,8 +28,7 @@ struct LineAccesses {
 /// represent the others of the same blocks.
 ///
 /// Args:
-///
-/// runs: how often each block runs, in module order.
+///   runs: how often each block runs, in module order.
 llvm::Expected<std::vector<LineAccesses>>
 traceLines(const llvm::Module &module, const llvm::StringMap<KernelWork> &work,
            const Level &level, llvm::ArrayRef<uint64_t> runs);

@@ -69,10 +69,9 @@ private:
 /// The values that a tile carries from block to block.
 struct AccumulatorState {
   SmallVector<Value> sums; ///< c, row by row
-  /// Taken over all blocks and rows: `greatest` is the largest E as an f32
-  /// exponent field; `low` is the largest unsigned i16 difference between a
-  /// product's E and the least one; the sign of `overflow` marks sums that
-  /// overflowed. Null if not needed.
+  /// Over all blocks and rows; null if not needed: the greatest E as an f32
+  /// exponent field, the greatest unsigned i16 difference between a product's E
+  /// and the least E, and in the sign of `overflow` whether a sum overflowed.
   Value greatest, low, overflow;
 
   SmallVector<Value> pack() const;

@@ -16,9 +16,8 @@ using namespace mlir::repro::cpu;
 /// The number of tiles from which the prefetches divide well among the tiles.
 static constexpr int64_t kManyTiles = 32;
 /// The maximum number of multiply-adds in the innermost loop body, for each
-/// register. Loop overhead counts most if another thread of the core uses half
-/// of the decoder, but in long bodies loads move ahead until vectors are
-/// spilled. Targets with short vectors may expand each to many instructions.
+/// register. Short bodies lose time to loop overhead if another thread uses
+/// half of the decoder; in long bodies loads move ahead until vectors spill.
 static constexpr int64_t kUnrolledPerRegister = 3;
 
 Tile ContractionKernel::locateTile(Value row, int64_t rowCount, Value panel,

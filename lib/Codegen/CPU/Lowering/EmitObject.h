@@ -18,11 +18,10 @@ class Module;
 
 namespace mlir::repro {
 
-/// Returns the object code of a module whose kernels are `llvm.func`s of the
-/// kernel contract with bare pointers. The objects together define
-/// `repro_kernels`, the entries (KernelEntry of lib/Runtime) in the order of
-/// `kernels`. Up to `jobs` threads compile; the bytes do not depend on their
-/// number.
+/// Returns object code for kernels that are `llvm.func`s with bare pointers.
+/// The objects together define `repro_kernels`, the entries (KernelEntry) in
+/// the order of `kernels`. The bytes do not depend on the number of threads
+/// `jobs`.
 FailureOr<SmallVector<std::string>> emitObjects(ModuleOp module,
                                                 ArrayRef<std::string> kernels,
                                                 const Level &level,

@@ -14,10 +14,9 @@ class Module;
 
 namespace mlir::repro {
 
-/// Replaces masked stores whose mask has exactly one known lane by stores of
-/// that element. LLVM 22.1.8 (llvm/llvm-project#179489) merges a truncation
-/// into such a store for AVX-512 and writes an element of the wider type, which
-/// overwrites the memory after the element.
+/// Replaces masked stores of one known lane by stores of that element. LLVM
+/// 22.1.8 (llvm/llvm-project#179489) for AVX-512 merges a truncation into such
+/// a store and writes the wider type, overwriting memory after the element.
 void replaceSingleLaneStores(llvm::Module &module);
 
 } // namespace mlir::repro
