@@ -1,4 +1,4 @@
-//===- DoubleFormulas.h - Elementary functions of f64 -----------*- C++ -*-===//
+//===- DoubleFormulas.h - Formulas of the f64 functions ---------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -22,6 +22,7 @@
 
 namespace mlir::repro::functions {
 
+/// The f64 functions over the machine M.
 template <typename M>
 class DoubleFormulas : public FixedPoint<M> {
   using Base = FixedPoint<M>;

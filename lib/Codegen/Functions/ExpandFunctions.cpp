@@ -1,4 +1,4 @@
-//===- ExpandFunctions.cpp - Elementary functions to arithmetic -----------===//
+//===- ExpandFunctions.cpp - Expands functions to arithmetic --------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // See https://llvm.org/LICENSE.txt for license information.

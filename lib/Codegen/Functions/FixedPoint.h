@@ -1,4 +1,4 @@
-//===- FixedPoint.h - Long numbers over an abstract machine -----*- C++ -*-===//
+//===- FixedPoint.h - Fixed-point numbers of many digits --------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -27,6 +27,7 @@
 
 namespace mlir::repro::functions {
 
+/// Fixed-point arithmetic over the machine M.
 template <typename M>
 class FixedPoint {
 public:

@@ -1,4 +1,4 @@
-//===- Formulas.h - Functions over an abstract machine ---------*- C++ -*-===//
+//===- Formulas.h - Formulas of the f32 functions ---------------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // See https://llvm.org/LICENSE.txt for license information.
@@ -30,6 +30,7 @@
 
 namespace mlir::repro::functions {
 
+/// The f32 functions over the machine M.
 template <typename M>
 class Formulas {
 public:

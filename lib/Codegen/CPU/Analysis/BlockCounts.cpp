@@ -1,4 +1,4 @@
-//===- BlockCounts.cpp - How often blocks of code run --------------------===//
+//===- BlockCounts.cpp - Run counts of basic blocks -----------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

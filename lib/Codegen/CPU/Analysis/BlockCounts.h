@@ -1,4 +1,4 @@
-//===- BlockCounts.h - How often blocks of code run ---------- -*- C++ -*-===//
+//===- BlockCounts.h - Run counts of basic blocks ---------------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

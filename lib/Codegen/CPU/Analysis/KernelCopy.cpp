@@ -1,4 +1,4 @@
-//===- KernelCopy.cpp - Kernels that run without data ---------------------===//
+//===- KernelCopy.cpp - Kernel copies that run without data ---------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

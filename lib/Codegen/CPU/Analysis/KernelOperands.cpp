@@ -1,4 +1,4 @@
-//===- KernelOperands.cpp - What kernels read and write ------------------===//
+//===- KernelOperands.cpp - Bytes that kernels read and write -------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

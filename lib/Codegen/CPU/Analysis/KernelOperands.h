@@ -1,4 +1,4 @@
-//===- KernelOperands.h - What kernels read and write -------- -*- C++ -*-===//
+//===- KernelOperands.h - Bytes that kernels read and write -----*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- LineAccesses.cpp - Which cache lines code reads --------------------===//
+//===- LineAccesses.cpp - Cache misses of basic blocks --------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -144,6 +144,7 @@ private:
   uint64_t left = 0;
 };
 
+/// A load or store that the trace records.
 struct Access {
   Instruction *at;
   llvm::Value *pointer;

@@ -1,4 +1,4 @@
-//===- LineAccesses.h - Which cache lines code reads ---------- -*- C++ -*-===//
+//===- LineAccesses.h - Cache misses of basic blocks ------------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

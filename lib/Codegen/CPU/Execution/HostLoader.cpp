@@ -1,4 +1,4 @@
-//===- HostLoader.cpp - Object code into this process ---------------------===//
+//===- HostLoader.cpp - Loads artifacts into this process -----------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

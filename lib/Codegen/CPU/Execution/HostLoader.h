@@ -1,4 +1,4 @@
-//===- HostLoader.h - Object code into this process -------------*- C++ -*-===//
+//===- HostLoader.h - Loads artifacts into this process ---------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

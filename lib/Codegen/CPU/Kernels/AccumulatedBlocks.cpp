@@ -1,4 +1,4 @@
-//===- AccumulatedBlocks.cpp - Blocks in matrix units, in vectors ---------===//
+//===- AccumulatedBlocks.cpp - Block-scaled accumulators as vectors -------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

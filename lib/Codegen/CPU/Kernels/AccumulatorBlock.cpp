@@ -1,4 +1,4 @@
-//===- AccumulatorBlock.cpp - The blocks of one tile of sums --------------===//
+//===- AccumulatorBlock.cpp - The blocks of one accumulator tile ----------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- AccumulatorKernel.cpp - Sums of matrix units in vectors ------------===//
+//===- AccumulatorKernel.cpp - Matrix-unit accumulators as vectors --------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -288,7 +288,7 @@ Value AccumulatorKernel::getResult(Value total, Value offset, LaneMask mask) {
 }
 
 //===----------------------------------------------------------------------===//
-// What vectors cannot do
+// Recomputation of NaNs
 //===----------------------------------------------------------------------===//
 
 SmallVector<Value> AccumulatorKernel::redoNaNs(const Tile &tile,

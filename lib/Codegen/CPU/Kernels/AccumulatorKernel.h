@@ -78,6 +78,7 @@ struct AccumulatorState {
   AccumulatorState unpack(ValueRange values) const;
 };
 
+/// A contraction whose sums are those of a matrix unit (M4).
 class AccumulatorKernel : public ContractionKernel {
 public:
   AccumulatorKernel(HostBuilder &b, Contraction contraction,

@@ -1,4 +1,4 @@
-//===- BlockContraction.cpp - Contractions of tensors in blocks -----------===//
+//===- BlockContraction.cpp - Contractions of block-scaled tensors --------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -59,6 +59,7 @@ namespace {
 /// halves or all of an i32; or an f64.
 enum class Product { bytes, groupedBytes, halves, words, floats };
 
+/// Builds the kernel of one operation.
 class BlockContraction {
 public:
   BlockContraction(HostBuilder &b, BlockContractionOp op);

@@ -46,6 +46,7 @@ constexpr int64_t kRowsAtOnce = 4;
 /// The minimum number of rows for which accumulators in memory pay.
 constexpr int64_t kLeastRows = 64;
 
+/// Builds the kernel of a fold with one result per lane.
 class ColumnFold {
 public:
   ColumnFold(HostBuilder &b, FoldOp op) : b(b), fold(b, op) {}

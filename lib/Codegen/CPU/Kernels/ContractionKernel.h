@@ -66,6 +66,7 @@ struct ResultRow {
   Value output;
 };
 
+/// The kernel of an fma fold in register tiles (K1).
 class ContractionKernel : public Contraction {
 public:
   /// The factors of `contraction` must already match `config`.

@@ -1,4 +1,4 @@
-//===- ContractionPacking.cpp - Copies of what tiles read -----------------===//
+//===- ContractionPacking.cpp - Packing of rows and columns ---------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- ContractionResults.cpp - From totals of tiles to results -----------===//
+//===- ContractionResults.cpp - Stores the results of tiles ---------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -114,6 +114,8 @@ SmallVector<Value> ContractionKernel::emitSums(const Tile &tile,
     }
   };
   int64_t count = 1;
+  // Targets with short vectors may expand each multiply-add to many
+  // instructions.
   if (b.getLanes() >= 8)
     count = std::clamp<int64_t>(
         llvm::bit_floor(uint64_t(kUnrolledPerRegister *

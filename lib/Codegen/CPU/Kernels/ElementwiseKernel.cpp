@@ -31,6 +31,7 @@ struct Fetch {
   bool isWrite;
 };
 
+/// Builds the kernel of an elementwise operation or a copy.
 class ElementwiseKernel {
 public:
   /// A null `body` copies the only input to the only output.

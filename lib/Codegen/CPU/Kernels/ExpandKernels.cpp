@@ -1,4 +1,4 @@
-//===- ExpandKernels.cpp - Kernel functions become loops ------------------===//
+//===- ExpandKernels.cpp - Expands kernel functions to loops --------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- FoldKernel.cpp - repro.fold ----------------------------------------===//
+//===- FoldKernel.cpp - The kernel of repro.fold --------------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

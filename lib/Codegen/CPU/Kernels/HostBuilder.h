@@ -1,4 +1,4 @@
-//===- HostBuilder.h - The body of a kernel of a CPU ------------*- C++ -*-===//
+//===- HostBuilder.h - Builds the body of a CPU kernel ----------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- HostKernels.h - One expansion per kind of kernel ---------*- C++ -*-===//
+//===- HostKernels.h - Expansions of the CPU kernels ------------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -20,6 +20,7 @@ namespace mlir::repro::cpu {
 
 /// Operations on all elements of parallel dimensions.
 void expandElementwise(HostBuilder &b, linalg::GenericOp op);
+/// A copy of all elements.
 void expandCopy(HostBuilder &b, memref::CopyOp op);
 
 /// Several operations on blocks of rows.
@@ -46,6 +47,7 @@ bool isInRows(Value memref);
 /// (M5) In register tiles; fails if register tiles cannot be used.
 LogicalResult expandAccumulatedBlocks(HostBuilder &b, BlockContractionOp op);
 
+/// (D1) Updates of slices of a destination.
 void expandScatter(HostBuilder &b, ScatterOp op);
 
 } // namespace mlir::repro::cpu

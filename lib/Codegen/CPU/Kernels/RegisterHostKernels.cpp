@@ -1,4 +1,4 @@
-//===- RegisterHostKernels.cpp - The kernels of CPUs ----------------------===//
+//===- RegisterHostKernels.cpp - Registers the CPU kernels ----------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

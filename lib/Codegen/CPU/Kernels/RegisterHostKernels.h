@@ -1,4 +1,4 @@
-//===- RegisterHostKernels.h - The kernels of CPUs --------------*- C++ -*-===//
+//===- RegisterHostKernels.h - Registers the CPU kernels --------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -28,6 +28,7 @@ constexpr int64_t kFreeLanes = 64;
 /// The maximum number of accumulator vectors: SSE and AVX2 have 16 registers.
 constexpr int64_t kMostVectors = 16;
 
+/// Builds the kernel of a fold with lanes along the reduction.
 class RowFold {
 public:
   RowFold(HostBuilder &b, FoldOp op) : b(b), fold(b, op) {}

@@ -1,4 +1,4 @@
-//===- ScatterKernel.cpp - repro.scatter ----------------------------------===//
+//===- ScatterKernel.cpp - The kernel of repro.scatter --------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -26,6 +26,7 @@ constexpr int64_t kVectors = 4;
 /// The minimum number of elements that is worth a thread.
 constexpr int64_t kShareElements = 1 << 14;
 
+/// Builds the kernel of `repro.scatter`.
 class ScatterKernel : public ScatterFold {
 public:
   ScatterKernel(HostBuilder &b, ScatterOp op) : ScatterFold(b, op), b(b) {}

@@ -1,4 +1,4 @@
-//===- TileConfig.cpp - How a contraction is tiled ------------------------===//
+//===- TileConfig.cpp - Tile sizes of a contraction -----------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

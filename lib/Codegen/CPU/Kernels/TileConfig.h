@@ -1,4 +1,4 @@
-//===- TileConfig.h - How a contraction is tiled ----------------*- C++ -*-===//
+//===- TileConfig.h - Tile sizes of a contraction ---------------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

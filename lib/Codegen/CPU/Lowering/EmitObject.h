@@ -1,4 +1,4 @@
-//===- EmitObject.h - From the LLVM dialect to object code ------*- C++ -*-===//
+//===- EmitObject.h - Emits object code from the LLVM dialect ---*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -19,9 +19,8 @@ class Module;
 namespace mlir::repro {
 
 /// Returns object code for kernels that are `llvm.func`s with bare pointers.
-/// The objects together define `repro_kernels`, the entries (KernelEntry) in
-/// the order of `kernels`. The bytes do not depend on the number of threads
-/// `jobs`.
+/// The objects together define `repro_kernels`, the KernelEntry list in the
+/// order of `kernels`. The bytes do not depend on `jobs`, the threads used.
 FailureOr<SmallVector<std::string>> emitObjects(ModuleOp module,
                                                 ArrayRef<std::string> kernels,
                                                 const Level &level,

@@ -1,4 +1,4 @@
-//===- ExpandArithmetic.cpp - What LLVM leaves open or to a library -------===//
+//===- ExpandArithmetic.cpp - Arithmetic with defined results -------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- ExpandFma.cpp - fma for targets that have no such instruction ------===//
+//===- ExpandFma.cpp - fma for targets without the instruction ------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- FinalizeKernels.cpp - Keep the expanded kernels alone --------------===//
+//===- FinalizeKernels.cpp - Makes kernels ready for LLVM IR --------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- ReadPlan.cpp - The launches on a CPU -------------------------------===//
+//===- ReadPlan.cpp - Reads the launch plan of a CPU ----------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- ReadPlan.h - The launches on a CPU -----------------------*- C++ -*-===//
+//===- ReadPlan.h - Reads the launch plan of a CPU --------------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- RuntimeCalls.cpp - Calls of the runtime's exact routines -----------===//
+//===- RuntimeCalls.cpp - Calls of exact runtime routines -----------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- RuntimeCalls.h - Calls of the runtime's exact routines ---*- C++ -*-===//
+//===- RuntimeCalls.h - Calls of exact runtime routines ---------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- SingleLaneStores.h - Masked stores of one lane -----------*- C++ -*-===//
+//===- SingleLaneStores.h - Replaces masked stores of one lane --*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

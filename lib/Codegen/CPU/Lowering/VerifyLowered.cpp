@@ -1,4 +1,4 @@
-//===- VerifyLowered.cpp - Only operations whose bits are defined ---------===//
+//===- VerifyLowered.cpp - Rejects operations with undefined bits ---------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
