@@ -1,4 +1,4 @@
-//===- AccumulatorKernel.cpp - Matrix-unit accumulators as vectors --------===//
+//===- AccumulatorKernel.cpp - Matrix-unit sums as vectors ----------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

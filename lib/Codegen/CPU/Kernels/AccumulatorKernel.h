@@ -1,4 +1,4 @@
-//===- AccumulatorKernel.h - Sums of matrix units in vectors ----*- C++ -*-===//
+//===- AccumulatorKernel.h - Matrix-unit sums as vectors --------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -344,7 +344,8 @@ void Chooser::chooseItems() {
     most = kStreamedSums / rows.size;
   c.stripGroups =
       std::clamp<int64_t>(most / (c.groupPanels * panelWidth), 1, c.groups);
-  // Or all blocks with the same columns, which are then packed once.
+  // Alternatively, a strip combines row blocks that share the same columns,
+  // which are then packed once.
   int64_t mostRows = (c.rowsPacked ? 1 : 2) * mostBlockRows;
   c.stripBlocks =
       c.groups == 1 && shape.batchSize == 1 && c.columnsPacked
