@@ -90,8 +90,8 @@ private:
   Value innerStart;
   int64_t vectorCount = 0;
   LaneMask mask;
-  // State of the panels whose sums are in memory; the first begins with a
-  // vector.
+  // Columns of the panels whose sums are in memory; firstColumn is a multiple
+  // of the vector width.
   Value firstColumn, endColumn;
 };
 } // namespace
