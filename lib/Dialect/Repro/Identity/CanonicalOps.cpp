@@ -82,7 +82,8 @@ static constexpr CanonicalAttribute blockContracted[] = {
     {"fraction_bits", Form::optionalInteger},
     segments};
 
-/// (M5) A contraction in blocks with an accumulator, which was added later.
+/// (M5) A block contraction with an accumulator. The accumulator attribute was
+/// added later, so this variant has a name of its own.
 static constexpr llvm::StringLiteral accumulated =
     "repro.accumulated_block_contraction";
 static constexpr CanonicalAttribute accumulatedBlocks[] = {

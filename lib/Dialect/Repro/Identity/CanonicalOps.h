@@ -14,10 +14,10 @@
 
 namespace mlir::repro {
 
-/// How an inherent attribute takes part in the identity (H2).
+/// How the identity (H2) encodes an inherent attribute.
 enum class AttributeForm {
   integer,          ///< an i64
-  integerPredicate, ///< an enumeration, as the six that follow
+  integerPredicate, ///< an enumeration, like the next six
   floatPredicate,
   kind,
   combine,
@@ -26,16 +26,16 @@ enum class AttributeForm {
   blockStep,
   integers,        ///< an array of i64
   optionalInteger, ///< an i64, or none
-  blockFormat,     ///< the format of a tensor in blocks
-  segments,        ///< how many operands each role of the operation has
+  blockFormat,     ///< the format of a block-scaled tensor
+  segments,        ///< the number of operands of each segment
   reassociation,   ///< an array of arrays of integers
   maps,            ///< an array of affine maps without symbols
   iterators,       ///< an array of parallel or reduction
-  order,           ///< the order of a fold
-  accumulator,     ///< that of a contraction in blocks (M5)
+  order,           ///< the order of a repro.fold
+  accumulator,     ///< the accumulator of a block contraction (M5)
   constant,        ///< the value of a constant
-  none,            ///< must be absent, or flags that are all clear
-  text             ///< for people, no part of the identity
+  none,            ///< must be absent or have all flags clear
+  text             ///< text for people, not part of the identity
 };
 
 struct CanonicalAttribute {
@@ -43,16 +43,16 @@ struct CanonicalAttribute {
   AttributeForm form;
 };
 
-/// Where an operation may stand.
+/// The blocks in which an operation may appear.
 enum class CanonicalPlace {
-  program,  ///< in the block of the function
-  anywhere, ///< there and in the body of a structured operation
+  program,  ///< in the body of the function
+  anywhere, ///< in the function and in bodies of structured operations
   generic,  ///< in the body of a linalg.generic
   fold,     ///< in the body of a repro.fold
   pad       ///< in the body of a tensor.pad
 };
 
-/// An operation of the contract "canonical program" of docs/architecture.md.
+/// An operation that docs/architecture.md allows in a canonical program.
 struct CanonicalOp {
   CanonicalPlace place;
   /// Every inherent attribute of the operation, in the order in which the
@@ -60,18 +60,18 @@ struct CanonicalOp {
   llvm::ArrayRef<CanonicalAttribute> attributes;
 };
 
-/// The name of an operation in the identity: that of MLIR, but for operations
-/// with an attribute that was added later.
+/// The name of an operation in the identity. It is the MLIR name, except for
+/// operations with an attribute that was added later.
 llvm::StringRef getStoredName(Operation *op);
 
-/// The name in MLIR of an operation of the identity.
+/// The MLIR name of an operation that the identity names `storedName`.
 llvm::StringRef getOperationName(llvm::StringRef storedName);
 
-/// The entry of the table, null for an operation that is not canonical.
+/// The table's entry; null if the operation is not canonical.
 const CanonicalOp *lookupCanonicalOp(llvm::StringRef storedName);
 
-/// The pass that decomposes an operation of imported programs; empty for every
-/// other one.
+/// The pass that decomposes an operation of imported programs; empty for all
+/// other operations.
 llvm::StringRef getDecomposition(OperationName name);
 
 } // namespace mlir::repro

@@ -32,7 +32,7 @@ static bool isElementType(Type type) {
              Float6E2M3FNType, Float4E2M1FNType, Float8E8M0FNUType>(type);
 }
 
-/// Reports a type to which the numerics give no meaning.
+/// Reports a type for which docs/numerics.md defines no semantics.
 static LogicalResult verifyType(Operation *op, Type type) {
   if (isElementType(type) || type.isIndex())
     return success();
@@ -81,7 +81,7 @@ bool repro::computesOnStorage(Operation *op) {
 // Attributes
 //===----------------------------------------------------------------------===//
 
-/// Whether a flag attribute has no effect.
+/// Whether a flags attribute has no effect.
 static bool isClear(Attribute value) {
   if (auto flags = dyn_cast<arith::FastMathFlagsAttr>(value))
     return flags.getValue() == arith::FastMathFlags::none;
@@ -135,7 +135,7 @@ static LogicalResult verifyPlace(Operation *op, const CanonicalOp &entry) {
   case CanonicalPlace::generic:
   case CanonicalPlace::fold:
   case CanonicalPlace::pad:
-    return success(); // The operation's own verifier names its parent.
+    return success(); // The operation's own verifier checks its parent.
   }
   return success();
 }
@@ -151,7 +151,7 @@ bool repro::readsElements(OpOperand &operand) {
            cast<DestinationStyleOpInterface>(owner).isDpsInit(&operand));
 }
 
-/// (Q4) Sums of products of wider integers may not fit.
+/// (Q4) Sums of products of wider integers may overflow.
 static LogicalResult verifyBlocks(BlockContractionOp op) {
   for (Value input : op.getInputs())
     if (getElementTypeOrSelf(input.getType()).isInteger(16))
@@ -160,7 +160,7 @@ static LogicalResult verifyBlocks(BlockContractionOp op) {
   return success();
 }
 
-/// What a tensor.empty holds must not be seen (F6).
+/// No operation may read the undefined elements of a tensor.empty (F6).
 static LogicalResult verifyEmpty(tensor::EmptyOp op) {
   for (OpOperand &use : op->getUses())
     if (readsElements(use))
@@ -170,9 +170,10 @@ static LogicalResult verifyEmpty(tensor::EmptyOp op) {
   return success();
 }
 
-/// Whether `select` gives the bits of a canonical NaN where `cast` casts a NaN.
+/// Whether `select` replaces the bits from `cast` by those of a canonical NaN
+/// if the operand of `cast` is a NaN.
 static bool isNaNSelected(arith::SelectOp select, arith::BitcastOp cast) {
-  auto isX = [&](Value value) { // or its exact extension
+  auto isX = [&](Value value) { // accepts x or its exact extension
     auto extension = value.getDefiningOp<arith::ExtFOp>();
     return value == cast.getIn() ||
            (extension && extension.getIn() == cast.getIn());
@@ -189,21 +190,22 @@ static bool isNaNSelected(arith::SelectOp select, arith::BitcastOp cast) {
                  .bitcastToAPInt();
 }
 
-/// (V4) The bits of a NaN are not seen: those of a float pass through a select
-/// that knows the canonical ones, and no float has those of another type.
+/// (V4) The bits of a NaN must not be observable. Bits of a float must go
+/// through a select that replaces those of a NaN by the canonical ones, and
+/// floats must not be cast to other float types.
 static LogicalResult verifyBitcast(arith::BitcastOp op) {
   if (!isa<FloatType>(op.getIn().getType()))
     return success();
   if (isa<FloatType>(op.getType()))
     return op.emitOpError("(V4) expected a cast to or from an integer, got ")
            << op.getIn().getType() << " to " << op.getType();
-  // Each value of the function's own block may be asked for, also this one.
+  // Every value in the function's own block can be requested as an output.
   if (isa<func::FuncOp>(op->getParentOp()))
     return op.emitOpError("(V4) expected the bits of a float in the body of "
                           "another operation alone");
   for (Operation *user : op->getUsers()) {
     auto select = dyn_cast<arith::SelectOp>(user);
-    // The value that is selected for a NaN would be a use as well.
+    // A select that yields the bits for a NaN would use them as well.
     if (!select || !isNaNSelected(select, op))
       return op.emitOpError("(V4) expected every use to be select(cmpf uno x, "
                             "x; bits of the canonical NaN; bitcast x), got '")
@@ -212,7 +214,7 @@ static LogicalResult verifyBitcast(arith::BitcastOp op) {
   return success();
 }
 
-/// (V1) No rule rounds to f8E8M0FNU, and an extension is exact.
+/// (V1) No rule defines rounding to f8E8M0FNU; an extension is exact.
 static LogicalResult verifyConversion(Operation *op) {
   if (!isa<arith::ExtFOp, arith::TruncFOp, arith::SIToFPOp, arith::UIToFPOp>(
           op))
@@ -275,7 +277,7 @@ static LogicalResult verifyOp(Operation *op) {
 // The program
 //===----------------------------------------------------------------------===//
 
-/// Only `repro.name` may describe an argument or a result.
+/// Checks that `repro.name` is the only attribute of arguments and results.
 static LogicalResult verifyNames(func::FuncOp main, StringRef what,
                                  ArrayAttr attributes) {
   if (!attributes)
@@ -327,8 +329,9 @@ static LogicalResult verifyMain(func::FuncOp main) {
   return result.wasInterrupted() ? failure() : verifySizes(main);
 }
 
-/// MLIR holds a negative number of f8E8M0FNU, but it has no bits: nothing that
-/// prints the operation may come before.
+/// Rejects negative f8E8M0FNU constants. MLIR can represent them, but they have
+/// no bit pattern, so this check must precede anything that prints the
+/// operation.
 static LogicalResult verifyPowers(ModuleOp module) {
   WalkResult walked = module.walk([](arith::ConstantOp constant) {
     auto number = dyn_cast<FloatAttr>(constant.getValue());

@@ -1,4 +1,4 @@
-//===- CanonicalProgram.h - What a canonical program may be *- C++ -*-===//
+//===- CanonicalProgram.h - The contract of canonical programs --*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -12,21 +12,21 @@
 
 namespace mlir::repro {
 
-/// Checks the contract "canonical program" of docs/architecture.md; a violation
-/// is an error at its location.
+/// Checks the contract "canonical program" of docs/architecture.md. Reports a
+/// violation as an error at its location.
 LogicalResult verifyCanonicalProgram(ModuleOp module);
 
-/// Whether the elements of a tensor operand take part in the operation's
-/// results: not those of an initial operand that is only a destination, nor of
-/// an input that only gives its shape.
+/// Whether the results of the operation depend on the elements of this tensor
+/// operand. They do not for an init that is only a destination, or for an input
+/// that only provides its shape.
 bool readsElements(OpOperand &operand);
 
-/// (V1) Whether the type is bf16, f16 or f8: a scalar that is stored, and
-/// computed with in f32.
+/// (V1) Whether the type is a storage type: bf16, f16 or an f8 type, which is
+/// stored as such but computed in f32.
 bool isStorage(Type type);
 
-/// (V1) Whether the operation computes on scalars of storage types. One that
-/// only moves or converts them does not, nor does the step of a fold.
+/// (V1) Whether the operation computes on scalars of storage types. Operations
+/// that only move or convert scalars and the step of a fold do not count.
 bool computesOnStorage(Operation *op);
 
 } // namespace mlir::repro

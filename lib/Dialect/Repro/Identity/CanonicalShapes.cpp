@@ -25,8 +25,8 @@ static constexpr int64_t kMaxProgramBytes = int64_t(1) << 50;
 static constexpr int64_t kMaxConstantBytes = int64_t(1) << 32;
 static constexpr int64_t kMaxIterations = int64_t(1) << 60;
 
-/// The product of numbers that are not negative, at most `limit`. An extent of
-/// 0 hides no other that is too large.
+/// The product of non-negative factors; none if it exceeds `limit`. The other
+/// factors are checked even if one factor is 0.
 static std::optional<int64_t> multiply(ArrayRef<int64_t> factors,
                                        int64_t limit) {
   int64_t product = 1;
@@ -40,7 +40,7 @@ static std::optional<int64_t> multiply(ArrayRef<int64_t> factors,
   return isZero ? 0 : product;
 }
 
-/// The bytes of a tensor; none above the limit.
+/// The size of a tensor in bytes; none if it exceeds the limit.
 static std::optional<int64_t> getTensorBytes(RankedTensorType type) {
   SmallVector<int64_t> factors(type.getShape());
   factors.push_back(llvm::divideCeil(type.getElementTypeBitWidth(), 8));
@@ -63,7 +63,7 @@ LogicalResult repro::verifySize(Operation *op, RankedTensorType type) {
 }
 
 LogicalResult repro::verifySizes(func::FuncOp main) {
-  // A sum that stays below 2^51 does not overflow.
+  // The sums stay below 2^51 and cannot overflow.
   int64_t all = 0, constants = 0;
   auto count = [&](Operation *op, TypeRange types) -> LogicalResult {
     for (Type type : types) {
@@ -91,7 +91,8 @@ LogicalResult repro::verifySizes(func::FuncOp main) {
                      .wasInterrupted());
 }
 
-/// (A4) The iterations of an operation over loops of `extents`.
+/// (A4) Checks the number of iterations of an operation with loops of
+/// `extents`.
 static LogicalResult verifyIterations(Operation *op,
                                       ArrayRef<int64_t> extents) {
   if (int64_t(extents.size()) > kMaxRank)
@@ -106,8 +107,8 @@ static LogicalResult verifyIterations(Operation *op,
 // (A1), (A2) Loops
 //===----------------------------------------------------------------------===//
 
-/// An index expression at `dims`; none where a number on the way has more than
-/// 64 bits. Divisors are positive.
+/// The value of an index expression at `dims`; none if an intermediate result
+/// does not fit into 64 bits. Divisors are positive.
 static std::optional<int64_t> evaluate(AffineExpr expr,
                                        ArrayRef<int64_t> dims) {
   if (auto constant = dyn_cast<AffineConstantExpr>(expr))
@@ -171,7 +172,8 @@ LogicalResult repro::verifyMaps(Operation *op, ArrayRef<AffineMap> maps) {
   return verifyAccesses(op, accesses);
 }
 
-/// A parallel linalg.generic that writes every element of its results once.
+/// Checks that a linalg.generic is parallel and writes each element of its
+/// results exactly once.
 static LogicalResult verifyGeneric(linalg::GenericOp op) {
   if (op.getNumReductionLoops())
     return op.emitOpError("(F1) has ")
@@ -207,7 +209,7 @@ static LogicalResult verifyResultShape(Operation *op,
          << expected << "], got " << type;
 }
 
-/// A slice of a tensor of `shape`: every element of it is one of the tensor.
+/// Checks that a slice stays within a tensor of `shape`.
 static LogicalResult verifySlice(OffsetSizeAndStrideOpInterface op,
                                  ArrayRef<int64_t> shape) {
   ArrayRef<int64_t> offsets = op.getStaticOffsets();
@@ -251,7 +253,7 @@ static LogicalResult verifyPad(tensor::PadOp op) {
 }
 
 static LogicalResult verifyConcat(tensor::ConcatOp op) {
-  // The extents of tensors within (A4) cannot overflow here.
+  // (A4) bounds the extents, so this sum cannot overflow.
   auto first = cast<RankedTensorType>(op.getInputs().front().getType());
   SmallVector<int64_t> shape(first.getShape());
   uint64_t dim = op.getDim();
@@ -268,8 +270,8 @@ static LogicalResult verifyConcat(tensor::ConcatOp op) {
   return verifyResultShape(op, shape);
 }
 
-/// `expanded` has in each group of dimensions as many elements as `collapsed`
-/// has in the dimension.
+/// Checks that each group of dimensions of `expanded` has the same number of
+/// elements as the corresponding dimension of `collapsed`.
 static LogicalResult verifyReshape(Operation *op, ArrayRef<int64_t> collapsed,
                                    ArrayRef<int64_t> expanded,
                                    ArrayRef<ReassociationIndices> groups) {
@@ -287,7 +289,7 @@ static LogicalResult verifyReshape(Operation *op, ArrayRef<int64_t> collapsed,
              << op->getOperand(0).getType() << " and "
              << op->getResult(0).getType();
   }
-  // Without a group there is one element on both sides.
+  // Without groups, both sides have exactly one element.
   bool isComplete =
       groups.empty() ? llvm::all_of(expanded, [](int64_t n) { return n == 1; })
                      : next == int64_t(expanded.size());
@@ -304,8 +306,8 @@ static LogicalResult verifyExpand(tensor::ExpandShapeOp op) {
                        op.getReassociationIndices());
 }
 
-/// The dimension is one that the tensor has, so that nothing has to be checked
-/// when the program runs.
+/// Checks that the dimension is a constant within the rank, so that no check is
+/// needed at run time.
 static LogicalResult verifyDim(tensor::DimOp op) {
   std::optional<int64_t> index = op.getConstantIndex();
   int64_t rank = cast<RankedTensorType>(op.getSource().getType()).getRank();

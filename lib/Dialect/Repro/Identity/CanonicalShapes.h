@@ -12,32 +12,31 @@
 
 namespace mlir::repro {
 
-/// (A4) Most dimensions of a tensor, and most iterators of an operation.
+/// (A4) The maximum rank of a tensor and number of iterators of an operation.
 constexpr int64_t kMaxRank = 24;
 
-/// (A4) Whether a tensor of static shape and with an element type of (V1) has
-/// no more dimensions and bytes than a program's tensors may have.
+/// (A4) Whether a tensor is within the limits on rank and size in bytes. The
+/// tensor has a static shape and an element type of (V1).
 bool isWithinLimits(RankedTensorType type);
 
-/// (A4) Checks the size of a tensor that `op` has, of static shape and with an
-/// element type of (V1).
+/// (A4) Checks the size of a tensor of `op`. The tensor has a static shape and
+/// an element type of (V1).
 LogicalResult verifySize(Operation *op, RankedTensorType type);
 
-/// (A4) Checks the sizes of all tensors of `main` together; each of them has
-/// been checked.
+/// (A4) Checks the total size of all tensors of `main`. Each tensor has been
+/// checked by itself before.
 LogicalResult verifySizes(func::FuncOp main);
 
-/// Whether no number on the way to an index of the first and of the last
-/// iteration has more than 64 bits. Where one has, MLIR's verifier, which
-/// evaluates them, ends the process.
+/// Whether the indices at the first and the last iteration can be computed in
+/// 64 bits. MLIR's verifier evaluates these indices and aborts on overflow.
 bool hasEnds(ArrayRef<AffineMap> maps, ValueRange operands);
 
-/// (A1), (A2) Checks the accesses that the structured operation `op` would have
-/// with `maps` of static shapes.
+/// (A1), (A2) Checks the accesses of the structured operation `op` if its maps,
+/// of static shapes, were `maps`.
 LogicalResult verifyMaps(Operation *op, ArrayRef<AffineMap> maps);
 
-/// (A1), (A2), (A3), (A4) Checks the shapes and the accesses of an operation
-/// whose types have been checked.
+/// (A1), (A2), (A3), (A4) Checks the shapes and accesses of an operation. Its
+/// types have been checked before.
 LogicalResult verifyShapes(Operation *op);
 
 } // namespace mlir::repro

@@ -18,7 +18,7 @@ static void append(std::string &bytes, uint64_t number) {
   bytes.append(buffer, 8);
 }
 
-/// The kinds of terms beside a dimension, which is 0.
+/// The code of a type of term; a dimension has code 0.
 static char getKind(AffineExprKind kind) {
   switch (kind) {
   case AffineExprKind::Mod:
@@ -30,8 +30,8 @@ static char getKind(AffineExprKind kind) {
   }
 }
 
-/// Each round has fewer terms or divisions, or fewer terms in them; random
-/// expressions need 4 at most.
+/// Each round reduces the number of terms or divisions, or the number of terms
+/// in divisions. Random expressions need at most 4 rounds.
 static constexpr unsigned kMaxRounds = 64;
 
 FailureOr<IndexSum> IndexSum::get(Emitter emitError, AffineExpr expr) {
@@ -48,7 +48,8 @@ FailureOr<IndexSum> IndexSum::get(Emitter emitError, AffineExpr expr) {
                         "comes to an end";
 }
 
-/// The sum of the terms that `expr` has, in divisions `depth` deep.
+/// Splits `expr`, which is nested in `depth` divisions, into the terms of a
+/// sum.
 FailureOr<IndexSum> IndexSum::split(Emitter emitError, AffineExpr expr,
                                     unsigned depth) {
   IndexSum sum;

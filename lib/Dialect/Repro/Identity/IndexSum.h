@@ -16,25 +16,27 @@
 
 namespace mlir::repro {
 
-/// (H2) An index expression as a constant and multiples of dimensions and
-/// divisions: its bytes depend on no order or brackets that MLIR chooses.
+/// (H2) An index expression as a sum of a constant and multiples of dimensions
+/// and divisions. The encoding does not depend on the order or the parentheses
+/// that MLIR chooses.
 class IndexSum {
 public:
-  /// MLIR walks a sum by recursion, once for each term.
+  /// MLIR recurses once for each term of a sum.
   static constexpr size_t kMaxTerms = 64;
-  /// Of divisions in one another.
+  /// The maximum nesting of divisions.
   static constexpr unsigned kMaxDepth = 64;
 
   /// A dimension or a division, and its factor.
   using Term = std::pair<AffineExpr, uint64_t>;
   using Emitter = function_ref<InFlightDiagnostic()>;
 
-  /// The sum that `expr` is written as. MLIR simplifies what it builds, by the
-  /// order in which it does: the expression of this sum has the same sum.
+  /// Converts `expr` to a sum. MLIR simplifies expressions while it builds
+  /// them, depending on the order; `build` of the returned sum yields an
+  /// expression that converts to the same sum.
   static FailureOr<IndexSum> get(Emitter emitError, AffineExpr expr);
 
-  /// The expression that a reader builds, from terms in the order of their
-  /// bytes.
+  /// Builds an expression from terms that are sorted by their encoding, as a
+  /// reader does.
   static AffineExpr build(ArrayRef<Term> terms, uint64_t constant,
                           MLIRContext *context);
   AffineExpr build(MLIRContext *context) const;

@@ -13,7 +13,7 @@ using namespace mlir;
 using namespace mlir::repro;
 
 namespace {
-/// Hashes what is written.
+/// Hashes the bytes that are written to it.
 class HashStream : public llvm::raw_ostream {
 public:
   ~HashStream() override { flush(); }

@@ -29,14 +29,14 @@ using namespace mlir::repro;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Takes numbers and strings from bytes. Nothing is taken for granted: each
-/// count is compared with the bytes that are left before it is used.
+/// Reads numbers and strings from untrusted bytes. Each count is checked
+/// against the number of remaining bytes before it is used.
 class Cursor {
 public:
   Cursor(StringRef file, size_t begin, size_t end, MLIRContext *context)
       : file(file), position(begin), end(end), context(context) {}
 
-  /// An error at the current byte; to be returned as failure.
+  /// Reports an error at the current byte.
   InFlightDiagnostic error() const { return errorAt(position); }
   InFlightDiagnostic errorAt(size_t where) const {
     return emitError(UnknownLoc::get(context), "(H2) byte ")
@@ -45,16 +45,16 @@ public:
 
   size_t getPosition() const { return position; }
   size_t getLeft() const { return end - position; }
-  /// What has been read from a position on.
+  /// The bytes that have been read since position `start`.
   StringRef getRead(size_t start) const { return file.slice(start, position); }
 
   LogicalResult readBytes(size_t size, StringRef &bytes);
-  /// A little-endian number of so many bytes.
+  /// Reads a little-endian number of `bytes` bytes.
   LogicalResult readNumber(uint64_t &value, unsigned bytes = 8);
-  /// A number that is below `limit`.
+  /// Reads a number that must be below `limit`.
   LogicalResult readBelow(uint64_t limit, StringRef what, uint64_t &value,
                           unsigned bytes = 8);
-  /// A count of things that have at least `least` bytes each.
+  /// Reads a count of items that take at least `least` bytes each.
   LogicalResult readCount(StringRef what, size_t least, size_t &count);
   LogicalResult readString(StringRef &text);
   LogicalResult readText(StringAttr &text);
@@ -115,7 +115,7 @@ LogicalResult Cursor::readString(StringRef &text) {
                  failed(readBytes(size, text)));
 }
 
-/// Text for people.
+/// Reads text for people.
 LogicalResult Cursor::readText(StringAttr &text) {
   size_t start = position;
   StringRef bytes;
@@ -150,11 +150,11 @@ LogicalResult Cursor::expectEnd(StringRef what) const {
 }
 
 //===----------------------------------------------------------------------===//
-// What is stored beside the body
+// Sections other than the body
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The messages of the assertions, in their order.
+/// The messages of assertions, in program order.
 class Messages {
 public:
   Messages(std::optional<Cursor> section) : section(section) {}
@@ -168,7 +168,7 @@ private:
   size_t left = 0;
 };
 
-/// Where the operations come from, in their order.
+/// The source locations of operations, in program order.
 class Origins {
 public:
   Origins(std::optional<Cursor> section, MLIRContext *context)
@@ -240,12 +240,12 @@ LogicalResult Origins::expectEnd() const {
 // The body
 //===----------------------------------------------------------------------===//
 
-/// The body of an operation holds none.
+/// Bodies of operations contain no operations with bodies.
 static constexpr unsigned kMaxNesting = 1;
 
 namespace {
-/// Builds a module from the bytes of docs/identity.md. What it builds may still
-/// be no program: MLIR's verifiers and ours say so.
+/// Builds a module from the bytes that docs/identity.md defines. The result may
+/// be invalid; MLIR's verifiers and verifyCanonicalProgram check it.
 class BodyReader {
 public:
   BodyReader(Cursor bytes, Messages messages, Origins origins,
@@ -283,7 +283,7 @@ private:
   Origins origins;
   MLIRContext *context;
   Location unknown;
-  /// The definitions so far; null where a body has ended.
+  /// The values defined so far; null if their body has ended.
   SmallVector<Value> values;
 };
 } // namespace
@@ -397,7 +397,7 @@ LogicalResult BodyReader::readConstant(Type type, Attribute &value) {
     value = getScalar(type, bits);
     return success();
   }
-  // The number of elements is below 2^40: the type has been checked.
+  // The number of elements is below 2^40 because the type has been checked.
   Type element = tensor.getElementType();
   size_t count = isSplat ? 1 : tensor.getNumElements();
   if (isSplat && tensor.getNumElements() < 2)
@@ -421,7 +421,7 @@ LogicalResult BodyReader::readConstant(Type type, Attribute &value) {
           [&](char byte) { return static_cast<unsigned char>(byte) >> bits; }))
     return bytes.errorAt(start)
            << "(V1) expected elements of " << bits << " bits";
-  // MLIR keeps elements in the machine's order; ours are little-endian.
+  // MLIR stores elements in native byte order; the format is little-endian.
   static_assert(llvm::endianness::native == llvm::endianness::little);
   value = DenseElementsAttr::getFromRawBuffer(tensor, raw);
   return success();
@@ -457,7 +457,7 @@ LogicalResult BodyReader::readSum(unsigned numDims, unsigned depth,
   return success();
 }
 
-/// A term without its factor, and its bytes.
+/// Reads a term without its factor, and returns its bytes.
 LogicalResult BodyReader::readTerm(unsigned numDims, unsigned depth,
                                    AffineExpr &term, StringRef &written) {
   size_t start = bytes.getPosition();
@@ -547,7 +547,7 @@ LogicalResult BodyReader::readIterators(Attribute &iterators) {
   return success();
 }
 
-/// (M4) Of an order, or (M5) of a contraction in blocks.
+/// Reads the accumulator of (M4) an order or (M5) a block contraction.
 LogicalResult BodyReader::readAccumulator(size_t start, bool isOfBlocks,
                                           Attribute &accumulator) {
   uint64_t terms, fraction, round, floor, late, chunk = 0, begin = 0, group = 1;
@@ -647,8 +647,8 @@ LogicalResult BodyReader::readAttribute(const CanonicalAttribute &attribute,
     SmallVector<int64_t> numbers;
     if (failed(bytes.readNumbers("integers", numbers)))
       return failure();
-    // MLIR's verifiers add them; no offset, size or padding of a tensor of (A4)
-    // is larger, though a stride may be.
+    // MLIR's verifiers add these numbers. (A4) bounds offsets, sizes and
+    // padding, but not strides.
     int64_t most = attribute.name == "static_strides"
                        ? std::numeric_limits<int64_t>::max()
                        : int64_t(1) << 40;
@@ -751,7 +751,7 @@ LogicalResult BodyReader::readOp(OpBuilder &builder, unsigned depth) {
     if (value)
       attributes.append(attribute.name, value);
   }
-  // MLIR's verifier would end the process.
+  // MLIR's verifier would abort.
   if (auto maps = attributes.get("indexing_maps");
       maps &&
       !hasEnds(llvm::to_vector(
@@ -794,7 +794,8 @@ LogicalResult BodyReader::readBlock(Block &block, unsigned depth) {
   for (Type type : types)
     values.push_back(block.addArgument(type, unknown));
   size_t count;
-  // A name, and counts of results, operands and regions.
+  // An operation starts with its name and the numbers of its results, operands
+  // and regions.
   if (failed(bytes.readCount("operations", 32, count)))
     return failure();
   auto builder = OpBuilder::atBlockEnd(&block);
@@ -867,13 +868,13 @@ static LogicalResult readNames(Cursor bytes, func::FuncOp main) {
 }
 
 namespace {
-/// Compares what is written with bytes.
+/// Compares the written bytes with `expected`.
 class CompareStream : public llvm::raw_ostream {
 public:
   explicit CompareStream(StringRef expected) : expected(expected) {}
   ~CompareStream() override { flush(); }
 
-  /// Where the bytes differ, if they do.
+  /// The position of the first difference; none if there is none.
   std::optional<size_t> findDifference() {
     flush();
     if (!difference && position != expected.size())
@@ -898,7 +899,8 @@ private:
 };
 } // namespace
 
-/// The sections by their numbers; each may be absent but the body.
+/// Finds the sections by their numbers. All sections except the body are
+/// optional.
 static LogicalResult
 readSections(Cursor bytes, StringRef file, MLIRContext *context,
              std::array<std::optional<Cursor>, kNumSections> &sections) {
@@ -953,7 +955,7 @@ OwningOpRef<ModuleOp> repro::readProgram(StringRef file, MLIRContext *context) {
   if (failed(reader.readProgram(*module, main)) ||
       (names && failed(readNames(*names, main))) || failed(verify(*module)))
     return nullptr;
-  // One program has one form: what we have read is what we would write.
+  // A program has exactly one encoding: writing it must reproduce the file.
   CompareStream again(file);
   if (failed(writeProgram(*module, again)))
     return nullptr;

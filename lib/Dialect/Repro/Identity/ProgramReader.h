@@ -13,10 +13,10 @@
 
 namespace mlir::repro {
 
-/// The canonical module that writeProgram has written as `bytes`. Null, with an
-/// error that names the byte where it is known, for anything else: also for
-/// other bytes of the same program. Time and memory are in proportion to the
-/// number of bytes.
+/// Reads the canonical module that writeProgram has written as `bytes`. Reports
+/// an error, with the byte position where it is known, and returns null for any
+/// other bytes, including a different encoding of the same program. Time and
+/// memory are linear in the number of bytes.
 OwningOpRef<ModuleOp> readProgram(StringRef bytes, MLIRContext *context);
 
 } // namespace mlir::repro

@@ -26,7 +26,7 @@ using namespace mlir;
 using namespace mlir::repro;
 
 namespace {
-/// Writes numbers, little-endian, and strings.
+/// Writes little-endian numbers and strings.
 class BytesWriter {
 public:
   explicit BytesWriter(raw_ostream &stream) : stream(stream) {}
@@ -47,7 +47,8 @@ private:
   raw_ostream &stream;
 };
 
-/// Writes the body, which is what is hashed: the bytes of docs/identity.md.
+/// Writes the body, which is the part that the identity hashes
+/// (docs/identity.md).
 class BodyWriter : public BytesWriter {
 public:
   BodyWriter(raw_ostream &stream, IdentityVersion version)
@@ -84,7 +85,7 @@ private:
 };
 } // namespace
 
-/// The type name as in (H1): ASCII, padded with NUL to 16 bytes.
+/// Writes the type's name as in (H1): ASCII, padded with NUL to 16 bytes.
 LogicalResult BodyWriter::writeElementType(Operation *op, Type type) {
   SmallString<16> name;
   llvm::raw_svector_ostream stream(name);
@@ -142,14 +143,14 @@ void BodyWriter::writeElement(const APInt &bits) {
   writeNumber(bits.getZExtValue(), llvm::divideCeil(bits.getBitWidth(), 8));
 }
 
-/// (V4): the bits of the float, of a NaN the canonical ones.
+/// (V4): the bits of a float; those of the canonical NaN for any NaN.
 static APInt getCanonicalBits(const APFloat &value) {
   return (value.isNaN() ? APFloat::getQNaN(value.getSemantics()) : value)
       .bitcastToAPInt();
 }
 
-/// All elements, or where two or more are equal the one; version 1 knows no
-/// splats.
+/// Writes all elements, or a single one if there are at least two and all are
+/// equal. Version 1 has no splats.
 template <typename Values, typename GetBits>
 void BodyWriter::writeElements(Values values, bool isSplat, GetBits getBits) {
   if (version == IdentityVersion::first) {
@@ -169,8 +170,8 @@ void BodyWriter::writeElements(Values values, bool isSplat, GetBits getBits) {
   }
 }
 
-/// The elements in row-major order. Version 1 writes their type and shape, as
-/// (H1) does, though they are those of the result.
+/// Writes the elements in row-major order. Version 1 also writes their type and
+/// shape as in (H1), although these are the type and shape of the result.
 LogicalResult BodyWriter::writeConstant(Operation *op, Attribute value) {
   auto typed = dyn_cast<TypedAttr>(value);
   auto dense = dyn_cast<DenseElementsAttr>(value);
@@ -201,7 +202,7 @@ LogicalResult BodyWriter::writeConstant(Operation *op, Attribute value) {
   return success();
 }
 
-/// The tree as MLIR holds it, as version 1 had it.
+/// Writes MLIR's expression tree, as version 1 requires.
 void BodyWriter::writeFirstExpr(AffineExpr expr) {
   if (auto constant = dyn_cast<AffineConstantExpr>(expr)) {
     writeNumber(0, 1);
@@ -235,7 +236,7 @@ void BodyWriter::writeFirstExpr(AffineExpr expr) {
   writeFirstExpr(binary.getRHS());
 }
 
-/// Makes `expr` the one that a reader builds.
+/// Writes `expr` and replaces it by the expression that a reader builds.
 LogicalResult BodyWriter::writeExpr(Operation *op, AffineExpr &expr) {
   FailureOr<IndexSum> sum =
       IndexSum::get([&] { return op->emitOpError("(H2) "); }, expr);
@@ -264,13 +265,13 @@ LogicalResult BodyWriter::writeMaps(Operation *op, ArrayAttr maps) {
     written.push_back(
         AffineMap::get(map.getNumDims(), 0, exprs, op->getContext()));
   }
-  // The maps that the verifier knows are those of the operation.
+  // The verifier has checked these maps already if they are unchanged.
   if (Builder(op->getContext()).getAffineMapArrayAttr(written) == maps)
     return success();
   return verifyMaps(op, written);
 }
 
-/// How the products of a block are added.
+/// Writes how the products of a block are added.
 void BodyWriter::writeBlockSum(FdpaAttr fdpa) {
   writeNumber(fdpa.getTerms());
   writeNumber(fdpa.getFraction().value_or(0));
@@ -452,11 +453,11 @@ LogicalResult BodyWriter::writeProgram(func::FuncOp main) {
 }
 
 //===----------------------------------------------------------------------===//
-// What is stored beside the body
+// Sections other than the body
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Writes one section that is no part of the identity.
+/// Writes one section that is not part of the identity.
 class SectionWriter : public BytesWriter {
 public:
   using BytesWriter::BytesWriter;
@@ -482,7 +483,7 @@ static StringRef getName(DictionaryAttr attributes) {
   return name ? name.getValue() : StringRef();
 }
 
-/// Nothing where no argument and no result has a name.
+/// Writes nothing if no argument or result has a name.
 LogicalResult SectionWriter::writeNames(func::FuncOp main) {
   SmallVector<StringRef> arguments, results;
   for (unsigned i = 0; i < main.getNumArguments(); ++i)
@@ -501,7 +502,7 @@ LogicalResult SectionWriter::writeNames(func::FuncOp main) {
   return success();
 }
 
-/// Nothing where there is no assertion.
+/// Writes nothing if there is no assertion.
 LogicalResult SectionWriter::writeMessages(func::FuncOp main) {
   SmallVector<cf::AssertOp> asserts;
   main.getBody().walk<WalkOrder::PreOrder>(
@@ -515,7 +516,7 @@ LogicalResult SectionWriter::writeMessages(func::FuncOp main) {
   return success();
 }
 
-/// Nothing where no operation has a name or line that it comes from.
+/// Writes nothing if no operation has a source name or line.
 LogicalResult SectionWriter::writeOrigins(func::FuncOp main) {
   llvm::MapVector<StringRef, uint32_t> texts;
   SmallVector<std::array<uint32_t, 4>> origins;

@@ -12,17 +12,17 @@
 
 namespace mlir::repro {
 
-/// Which bytes the identity hashes. Receipts of version 1 have the first one.
+/// The format of the bytes that the identity hashes. Receipts of version 1 use
+/// the first format.
 enum class IdentityVersion { first = 1, current = 2 };
 
-/// Writes what the identity (H2) hashes. Fails with an error where
-/// verifyCanonicalProgram does; some bytes may have been written then.
+/// Writes the bytes that the identity (H2) hashes. Fails with an error if
+/// verifyCanonicalProgram does; some bytes may have been written by then.
 LogicalResult writeBody(ModuleOp module, raw_ostream &stream,
                         IdentityVersion version);
 
-/// Writes a program as it is stored (docs/identity.md): the body, names,
-/// messages and origins. Fails as writeBody does, and for texts that are not
-/// UTF-8.
+/// Writes a stored program (docs/identity.md): the body, names, messages and
+/// origins. Fails if writeBody does, and for text that is not UTF-8.
 LogicalResult writeProgram(ModuleOp module, raw_ostream &stream);
 
 } // namespace mlir::repro

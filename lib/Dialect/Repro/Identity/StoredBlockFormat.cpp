@@ -12,7 +12,7 @@
 using namespace mlir;
 using namespace mlir::repro;
 
-// The tables keep the numbers apart from the order of the enumerations.
+// These tables make the stored numbers independent of the enumerations' order.
 
 static constexpr RoundingDirection roundingDirections[] = {
     RoundingDirection::rne, RoundingDirection::away, RoundingDirection::rz,
@@ -31,7 +31,7 @@ static constexpr ScaleEncoding encodings[] = {
 static constexpr bool flags[] = {false, true};
 
 namespace {
-/// The kinds of scales.
+/// The types of scales.
 enum class ScaleKind : int64_t { power, twoLevel, quotient, f32, given };
 } // namespace
 
@@ -79,8 +79,8 @@ SmallVector<int64_t> repro::getStoredNumbers(BlockFormatAttr format) {
 }
 
 namespace {
-/// Takes numbers one after the other; those that are no value of an enumeration
-/// make it fail.
+/// Reads numbers one after the other. Fails on a number that is not a value of
+/// the requested enumeration.
 class Numbers {
 public:
   explicit Numbers(ArrayRef<int64_t> numbers) : left(numbers) {}

@@ -12,11 +12,11 @@
 
 namespace mlir::repro {
 
-/// The numbers by which the identity (H2) has a format of blocks, beside its
+/// The numbers that encode a block format in the identity (H2), without its
 /// element type (docs/identity.md).
 SmallVector<int64_t> getStoredNumbers(BlockFormatAttr format);
 
-/// The format that has the numbers; null after an error by `emitError`.
+/// The block format with these numbers; null after an error by `emitError`.
 BlockFormatAttr
 getStoredBlockFormat(function_ref<InFlightDiagnostic()> emitError, Type element,
                      ArrayRef<int64_t> numbers);

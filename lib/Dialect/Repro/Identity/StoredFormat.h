@@ -12,25 +12,26 @@
 
 namespace mlir::repro {
 
-/// The beginning of a stored program. The line ends show damage by transfers
-/// that change them.
+/// The first bytes of a stored program. The line ends reveal a transfer that
+/// has converted them.
 inline constexpr llvm::StringRef kFileMagic("\x89repro-mlir\r\n\x1a\n\0", 16);
 inline constexpr uint32_t kFileVersion = 1;
 
-/// The beginning of the body, and so of what the identity (H2) hashes.
+/// The first bytes of the body, and so of the bytes that the identity (H2)
+/// hashes.
 inline constexpr llvm::StringRef kBodyMagic("repro-program-v2\0", 17);
-/// That of the first identity, which nothing is stored with.
+/// The same for version 1 of the identity. Stored programs never use it.
 inline constexpr llvm::StringRef kFirstBodyMagic("repro-program-v1\0", 17);
 
-/// The beginning of what the identity of a symbolic program (H4) hashes.
+/// The first bytes of what the identity of a symbolic program (H4) hashes.
 inline constexpr llvm::StringRef kSymbolicMagic("repro-symbolic-v1\0", 18);
 
-/// The parts of a stored program, in their order.
+/// The sections of a stored program, in their order.
 enum class Section : uint32_t {
   body,     ///< the bytes that the identity hashes
-  names,    ///< of arguments and results
-  messages, ///< of assertions
-  origins   ///< names and lines that operations come from
+  names,    ///< names of arguments and results
+  messages, ///< messages of assertions
+  origins   ///< source names and lines of operations
 };
 inline constexpr unsigned kNumSections = 4;
 

@@ -10,8 +10,8 @@
 using namespace mlir;
 using namespace mlir::repro;
 
-// The number of a value is its index. A new value goes to the end: no number
-// ever changes its meaning.
+// A value's number is its index. New values are appended so that existing
+// numbers never change.
 
 static constexpr arith::CmpIPredicate integerPredicates[] = {
     arith::CmpIPredicate::eq,  arith::CmpIPredicate::ne,
@@ -61,7 +61,8 @@ static std::optional<uint64_t> find(ArrayRef<T> values, T value) {
   return found - values.begin();
 }
 
-/// Calls `use` with the type of the attribute and the values of a form.
+/// Calls `use` with the attribute's type and the enumeration's values for
+/// `form`.
 template <typename Use>
 static auto withForm(AttributeForm form, Use use) {
   switch (form) {

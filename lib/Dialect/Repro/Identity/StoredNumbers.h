@@ -13,15 +13,14 @@
 
 namespace mlir::repro {
 
-/// (H2) The number of an enumeration's value; none for another attribute. These
-/// numbers are docs/identity.md's own: they stay, whatever MLIR's are.
+/// (H2) The number of an enumeration's value; none for another attribute.
+/// docs/identity.md defines these numbers, which do not depend on MLIR's.
 std::optional<uint64_t> getStoredNumber(AttributeForm form, Attribute value);
 std::optional<uint64_t> getStoredNumber(Totals totals);
 std::optional<uint64_t> getStoredNumber(SumRounding rounding);
 std::optional<uint64_t> getStoredNumber(SumStart start);
 
-/// The value that a number stands for; null or none for a number that does not
-/// stand for any.
+/// The value with this number; null or none if no value has it.
 Attribute getStoredValue(AttributeForm form, uint64_t number,
                          MLIRContext *context);
 std::optional<Totals> getStoredTotals(uint64_t number);

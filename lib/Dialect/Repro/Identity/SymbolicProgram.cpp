@@ -24,7 +24,7 @@ static constexpr StringLiteral kExtents = "repro.extents";
 
 bool repro::isSymbolic(func::FuncOp main) { return main->hasAttr(kSymbols); }
 
-/// Whether the map is from `numSymbols` symbols to the extents of `type`.
+/// Whether `map` maps `numSymbols` symbols to the extents of `type`.
 static bool areExtents(AffineMap map, RankedTensorType type,
                        unsigned numSymbols) {
   return type && map.getNumDims() == 0 && map.getNumSymbols() == numSymbols &&
@@ -79,7 +79,7 @@ void repro::eraseSymbolicSignature(func::FuncOp main) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Hashes what docs/identity.md writes of a symbolic program.
+/// Hashes the encoding of a symbolic program that docs/identity.md defines.
 class SymbolicHash {
 public:
   void hashBytes(StringRef bytes) { blake.update(bytes); }
@@ -125,7 +125,7 @@ private:
 };
 } // namespace
 
-/// A tensor by its elements and extents, unknown ones as 2^63.
+/// Hashes a tensor type by element type and extents; dynamic extents are 2^63.
 void SymbolicHash::hashType(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   hashNumber(bool(tensor), 1);
@@ -135,7 +135,7 @@ void SymbolicHash::hashType(Type type) {
   hashNumbers(tensor.getShape());
 }
 
-/// The number of a kind of index expression.
+/// The number of a type of index expression.
 static unsigned getNumber(AffineExprKind kind) {
   switch (kind) {
   case AffineExprKind::Constant:
@@ -179,7 +179,7 @@ void SymbolicHash::hashMap(AffineMap map) {
     hashExpr(expr);
 }
 
-/// The bits of the elements, in whole bytes; of a splat those of the one.
+/// Hashes the bits of the elements in whole bytes; a splat has one element.
 void SymbolicHash::hashElements(DenseIntOrFPElementsAttr elements) {
   hashType(elements.getType());
   hashNumber(elements.isSplat(), 1);
@@ -246,8 +246,8 @@ void SymbolicHash::hashAttribute(Attribute attribute) {
       });
 }
 
-/// Of a registered operation those that its definition names; the others, and
-/// the text of an assertion, are no part of a program.
+/// Hashes the inherent attributes of a registered operation. Discardable
+/// attributes and the text of an assertion are not part of a program.
 void SymbolicHash::hashAttributes(Operation *op) {
   SmallVector<NamedAttribute> attributes;
   for (NamedAttribute attribute : op->getAttrDictionary())

@@ -1,4 +1,4 @@
-//===- SymbolicProgram.h - Imported programs of many sizes ------*- C++ -*-===//
+//===- SymbolicProgram.h - Imported programs with symbolic sizes *- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -14,33 +14,34 @@
 
 namespace mlir::repro {
 
-/// An extent that a program leaves open, from `least` to `most`.
+/// A dynamic extent of a program, between `least` and `most`.
 struct Symbol {
   std::string name;
   int64_t least;
   int64_t most;
 };
 
-/// The greatest size of a symbol: sums and products of a few sizes fit.
+/// The maximum size of a symbol, chosen so that sums and products of a few
+/// sizes fit into 64 bits.
 inline constexpr int64_t kGreatestSize = (int64_t(1) << 31) - 1;
 
 struct SymbolicSignature {
   SmallVector<Symbol> symbols;
-  /// Of each argument, from the symbols to its extents; null where its type has
-  /// them.
+  /// For each argument, the map from symbols to its extents; null if its type
+  /// is static.
   SmallVector<AffineMap> extents;
 };
 
-/// Whether the function is an imported program of many sizes.
+/// Whether the function is an imported program with symbolic sizes.
 bool isSymbolic(func::FuncOp main);
 
 /// Reads the attributes `repro.symbols`, `repro.bounds` and `repro.extents`.
-/// Fails with an error where they are not as docs/architecture.md says.
+/// Fails with an error if they violate docs/architecture.md.
 FailureOr<SymbolicSignature> readSymbolicSignature(func::FuncOp main);
 
 void eraseSymbolicSignature(func::FuncOp main);
 
-/// (H4) BLAKE3 of the bytes that docs/identity.md defines.
+/// (H4) The BLAKE3 hash of the bytes that docs/identity.md defines.
 FailureOr<ProgramHash> hashSymbolicProgram(ModuleOp module);
 
 } // namespace mlir::repro
