@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Order policy v1 of docs/numerics.md.
+// The pass walks the folds and sets the order of each fold without one by order
+// policy v1 of docs/numerics.md; existing orders stay.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,7 +23,8 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
-/// (P1): a contraction with a parallel dimension that one factor alone has.
+/// (P1): whether the fold is a contraction in which exactly one factor has some
+/// parallel dimension.
 static bool isProduct(FoldOp fold) {
   std::optional<ContractionBody> contraction = getContraction(fold);
   if (!contraction || !contraction->isOfElements())
@@ -34,8 +36,9 @@ static bool isProduct(FoldOp fold) {
   return false;
 }
 
-/// (P2): the number of reduction dimensions in the longest suffix of the input
-/// that is all reduced. The input is the first operand that the body reads.
+/// (P2): the number of reduction dimensions in the longest suffix of the
+/// input's dimensions that consists of reductions. The input is the first
+/// operand that the body reads.
 static int64_t getReducedSuffix(FoldOp fold) {
   SmallVector<utils::IteratorType> iterators = fold.getIteratorTypesArray();
   SmallVector<AffineMap> maps = fold.getIndexingMapsArray();
@@ -60,7 +63,7 @@ static int64_t getReducedSuffix(FoldOp fold) {
   return 0;
 }
 
-/// (P0) to (P3).
+/// Implements rules (P0) to (P3).
 static Attribute chooseOrder(FoldOp fold) {
   MLIRContext *context = fold.getContext();
   Operation *step = fold.getStep();

@@ -4,6 +4,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// The pass applies canonicalization patterns greedily, without the driver's own
+// folding, and never changes a bit of a result (V3).
+//
+//===----------------------------------------------------------------------===//
 
 #include "Dialect/Repro/IR/AffineBounds.h"
 #include "Dialect/Repro/Transforms/ExactFolding.h"
@@ -25,8 +30,9 @@ using namespace mlir;
 using namespace mlir::repro;
 
 namespace {
-/// An index becomes a narrow integer by way of i64. Upstream folds a cast to a
-/// narrow integer and back to the index itself, wherever it folds.
+/// Casts an index to a narrow integer by way of i64. Upstream's folder replaces
+/// a cast to a narrow integer and back by the index itself, which loses the
+/// truncation.
 template <typename CastOp>
 struct NarrowByInteger : public OpRewritePattern<CastOp> {
   using OpRewritePattern<CastOp>::OpRewritePattern;
@@ -43,7 +49,7 @@ struct NarrowByInteger : public OpRewritePattern<CastOp> {
   }
 };
 
-/// (E1) the check of an index that intervals (A2) know to be in range.
+/// (E1) Folds the check of an index that intervals (A2) prove to be in range.
 struct FoldKnownCheck : public OpRewritePattern<arith::CmpIOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -63,8 +69,9 @@ struct FoldKnownCheck : public OpRewritePattern<arith::CmpIOp> {
   }
 };
 
-/// A slice of one element in a dimension has no second one: its stride is 1.
-/// Of dimensions that have equal strides then any may be the dropped one.
+/// Sets the stride to 1 in dimensions where a slice has at most one element.
+/// Otherwise upstream may regard any of several dimensions with equal strides
+/// as the dropped one.
 template <typename SliceOp>
 struct DropUnitStride : public OpRewritePattern<SliceOp> {
   using OpRewritePattern<SliceOp>::OpRewritePattern;
@@ -105,7 +112,7 @@ struct Canonicalize : public repro::impl::ReproCanonicalizeBase<Canonicalize> {
     GreedyRewriteConfig config;
     config.enableFolding(false);
     config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Normal);
-    // Where it does not come to an end, the program is right nevertheless.
+    // If the patterns do not converge, the program is still correct.
     (void)applyPatternsGreedily(getOperation(), patterns, config);
   }
 

@@ -1,4 +1,4 @@
-//===- ContractionRoles.cpp - What contractions are for -------------------===//
+//===- ContractionRoles.cpp - Roles of contractions in a step -------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -29,8 +29,8 @@ SmallVector<FoldOp> repro::getContractions(func::FuncOp function) {
   return folds;
 }
 
-/// What a value is a rounding of: of the values of blocks, or of the bits of
-/// each f32. Null where it is none.
+/// The tensor that `value` is a rounding of, by way of blocks or of the bits of
+/// each f32; null if `value` is not a rounding.
 static Value getRoundedTensor(Value value) {
   if (auto dequantized = value.getDefiningOp<DequantizeOp>()) {
     auto quantized = dequantized.getCodes().getDefiningOp<QuantizeOp>();
@@ -46,7 +46,7 @@ static Value getRoundedTensor(Value value) {
                                                    : Value();
 }
 
-/// What an operand is made of: it was moved, converted and rounded since.
+/// The value from which an operand follows by moves, conversions and roundings.
 static Value findRoot(Value value) {
   for (Value next = value; next; next = getRoundedTensor(value))
     value = getMovedFrom(next);
@@ -59,14 +59,14 @@ static int64_t getNumElements(Value value) {
 }
 
 namespace {
-/// A contraction with what it multiplies.
+/// A contraction with its operands and their roots.
 struct Candidate {
   FoldOp fold;
   std::array<Value, 2> operands, roots;
-  /// Whether each factor has a parallel dimension that the other has not.
+  /// Whether each factor has a parallel dimension that the other factor lacks.
   bool ofMatrices = false;
   bool isForward = false;
-  /// The forward contraction that it computes again, -1 for none.
+  /// The forward contraction that this one recomputes, -1 for none.
   int64_t again = -1;
 
   int64_t getState(unsigned side, int64_t numState) const {
@@ -116,12 +116,12 @@ private:
   SmallVector<ContractionRole> roles;
   llvm::DenseMap<Value, Value> representatives;
   DenseSet<Operation *> forward, updates;
-  /// What depends on a gradient of a weight: the optimizer does.
+  /// The operations, such as the optimizer's, that depend on a weight gradient.
   DenseSet<Operation *> behindUpdates;
 };
 } // namespace
 
-/// Calls `visit` with what an operation reads, in its bodies too.
+/// Calls `visit` for each value that an operation and its regions read.
 static void forEachRead(Operation *op, function_ref<void(Value)> visit) {
   op->walk([&](Operation *nested) {
     for (Value operand : nested->getOperands())
@@ -165,7 +165,8 @@ void Analysis::findForward(int64_t loss) {
   }
 }
 
-/// What stands for all values that are computed alike, but for barriers (V5).
+/// Maps each value to the first of all values that are computed in the same
+/// way. Barriers (V5) are transparent.
 void Analysis::findRepresentatives() {
   std::unordered_map<size_t, SmallVector<Operation *, 1>> known;
   for (Operation &op : function.getBody().front().without_terminator()) {
@@ -194,7 +195,7 @@ void Analysis::findRepresentatives() {
 }
 
 bool Analysis::isSame(Operation *first, Operation *second) {
-  // Of values within their bodies.
+  // Maps values within the bodies.
   llvm::DenseMap<Value, Value> within;
   return OperationEquivalence::isEquivalentTo(
       first, second,
@@ -254,7 +255,8 @@ void Analysis::findFprop() {
       roles[number] = roles[candidate.again];
 }
 
-/// What is computed from state alone, against what is computed from an input.
+/// Recognizes computed weights: factors that depend on state alone in a product
+/// with a factor that depends on an input.
 void Analysis::findComputedWeights() {
   DenseSet<Value> fromState, fromInput;
   for (BlockArgument argument : function.getArguments())
@@ -279,8 +281,9 @@ void Analysis::findComputedWeights() {
 // Gradients
 //===----------------------------------------------------------------------===//
 
-/// Whether what is computed from the result, without becoming smaller, is the
-/// new value of the weight, or of its size where the new state is no result.
+/// Whether the result, through values of at least its size, reaches the new
+/// value of the weight, or any result if the new state is not among the
+/// results.
 bool Analysis::reachesUpdate(const Candidate &candidate, int64_t weight) {
   FoldOp fold = candidate.fold;
   Value result = fold.getResult(0);
@@ -366,10 +369,12 @@ void Analysis::findWgrad() {
       return roles[layer].weight == weight;
     });
   };
-  // Contractions of the forward pass with a wgrad of both: of a weight that is
-  // used more than once, those of the step's input have none.
+  // Forward contractions that already have a wgrad that matches in both
+  // factors. If a weight is used more than once, the contraction of the step's
+  // input has none.
   llvm::DenseSet<int64_t> complete;
-  // The best match: both factors, then one and where the result goes.
+  // Try the best match first: both factors match, then one factor and the
+  // destination of the result.
   for (unsigned match : {0, 1, 2})
     for (auto [number, candidate] : llvm::enumerate(candidates))
       for (unsigned side : {0, 1}) {
@@ -398,7 +403,8 @@ void Analysis::findWgrad() {
       }
 }
 
-/// Without a loss everything counts as forward: wrong of a training step.
+/// Fails if weights change but there is no loss. Without a loss, all
+/// contractions would count as forward, which is wrong for a training step.
 LogicalResult Analysis::verifyLoss(int64_t loss) {
   if (loss >= 0 || !shape.hasNewState)
     return success();

@@ -1,4 +1,4 @@
-//===- ContractionRoles.h - What contractions are for -----------*- C++ -*-===//
+//===- ContractionRoles.h - Roles of contractions in a step -----*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -14,55 +14,56 @@
 
 namespace mlir::repro {
 
-/// The contractions of a function that a precision can be chosen for, in
-/// program order: those whose sum may be chosen.
+/// The contractions of a function whose precision can be chosen, in program
+/// order. These are the contractions whose sum may be chosen.
 SmallVector<FoldOp> getContractions(func::FuncOp function);
 
-/// What a contraction of a step is for.
+/// The role of a contraction in a training step.
 enum class Role { fprop, dgrad, wgrad, product, other };
 
-/// What a factor of a contraction is.
+/// The role of a factor of a contraction.
 enum class Factor { activation, weight, gradient, none };
 
 struct ContractionRole {
   Role role = Role::other;
   /// The factors x and y of the body.
   std::array<Factor, 2> factors = {Factor::none, Factor::none};
-  /// The argument that is the layer's weight, -1 where there is none.
+  /// The argument that is the layer's weight, -1 for none.
   int64_t weight = -1;
-  /// The number of the layer's contraction in the forward pass, of a wgrad the
-  /// one with its activation; of one that is computed again, that of the first;
-  /// -1 where there is none.
+  /// The number of the layer's contraction in the forward pass, -1 for none.
+  /// For a wgrad this is the contraction with its activation, and for a
+  /// recomputed contraction that of the original.
   int64_t forward = -1;
 };
 
-/// Where the state and the loss of a step are.
+/// The positions of the state and the loss in a step's arguments and results.
 struct StepShape {
-  /// How many of the first arguments are state.
+  /// The number of state arguments, which come first.
   int64_t numState = 0;
-  /// Whether the first results are the new state.
+  /// Whether the new state comes first in the results.
   bool hasNewState = true;
-  /// The result that is the loss; -1 for the one with the name `lossName`, or
-  /// the only one that is a float of shape [] and no state.
+  /// The result that is the loss. -1 selects the result with the name
+  /// `lossName`, or else the only result that is a float of shape [] and not
+  /// state.
   int64_t loss = -1;
   StringRef lossName = "loss";
 };
 
-/// The role of each of `getContractions`.
+/// Returns the role of each contraction of `getContractions`.
 ///
-/// - fprop: the loss depends on it, and one factor is the weight: state, moved,
-///   converted and rounded alone. Without a loss all results count. Where that
-///   is computed again (V5), it is the same.
-/// - dgrad: other ones of a weight and a gradient.
-/// - wgrad: of an activation of fprop and the gradient of the layer's dgrad; or
-///   with one of both, where the result has the size of the weight and reaches
-///   its new value.
-/// - product: other ones that the loss depends on, of two matrices. A factor is
-///   a weight that was computed, such as a normalized one, where it depends on
-///   state alone and the other factor on an input.
+/// - fprop: the loss depends on it, and one factor is the weight, that is,
+///   state that was only moved, converted and rounded. Without a loss, all
+///   results count. A recomputed contraction (V5) has the same role.
+/// - dgrad: any other contraction of a weight and a gradient.
+/// - wgrad: a contraction of an activation of fprop and the gradient of the
+///   layer's dgrad; or one that matches one of the two, if the result has the
+///   size of the weight and reaches its new value.
+/// - product: any other contraction of two matrices that the loss depends on. A
+///   factor is a computed weight, such as a normalized one, if it depends on
+///   state alone and the other factor depends on an input.
 ///
-/// An error where weights change and no loss is found, and in a program that
-/// has contractions in blocks (Q4) already.
+/// Fails with an error if weights change but no loss is found, and for a
+/// program that already has block contractions (Q4).
 FailureOr<SmallVector<ContractionRole>> getRoles(func::FuncOp function,
                                                  const StepShape &shape);
 

@@ -4,6 +4,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// The pass walks the program and replaces each attention and attention gradient
+// by blocks of folds and elementwise operations in the order that (K5) defines.
+//
+//===----------------------------------------------------------------------===//
 
 #include "Dialect/Repro/Transforms/Passes.h"
 #include "dialects/Repro/IR/ImportedOps.h"
@@ -23,16 +28,16 @@ using namespace mlir;
 using namespace mlir::repro;
 
 namespace {
-/// Consecutive queries or keys.
+/// A range of consecutive queries or keys.
 struct Span {
   int64_t begin, end;
   int64_t size() const { return end - begin; }
 };
 
-/// A tensor, and the loop along which each of its dimensions is read.
+/// A tensor and, for each of its dimensions, the loop that indexes it.
 struct Operand {
-  /// Read along the first loops: of fewer dimensions than the result, each
-  /// element stands for several.
+  /// Indexes `tensor` by the first loops. If it has fewer dimensions than the
+  /// result, its elements are broadcast.
   Operand(Value tensor) : tensor(tensor) {
     loops.resize(cast<RankedTensorType>(tensor.getType()).getRank());
     std::iota(loops.begin(), loops.end(), 0);
@@ -76,7 +81,8 @@ static Value compute(ImplicitLocOpBuilder &b, ArrayRef<int64_t> shape,
   return mapElements(b, shape, element, tensors, maps, body);
 }
 
-/// The first of `inputs`, of f32, with other elements.
+/// Replaces the f32 elements of the first of `inputs` by those that `body`
+/// computes.
 static Value update(ImplicitLocOpBuilder &b, ArrayRef<Operand> inputs,
                     Body body) {
   return compute(b, getShape(inputs.front().tensor), b.getF32Type(), inputs,
@@ -104,7 +110,7 @@ static Value fill(ImplicitLocOpBuilder &b, ArrayRef<int64_t> shape,
                  [&](ImplicitLocOpBuilder &, ValueRange) { return scalar; });
 }
 
-/// Folds the f32 elements of `inputs` over one of the loops, from `start` on.
+/// Folds the f32 elements of `inputs` over one loop, starting from `start`.
 static Value fold(ImplicitLocOpBuilder &b, ArrayRef<Operand> inputs,
                   unsigned numLoops, unsigned reduction, double start,
                   Body step) {
@@ -144,7 +150,7 @@ static Value fold(ImplicitLocOpBuilder &b, ArrayRef<Operand> inputs,
   return op.getResult(0);
 }
 
-/// (K1) For loops n, i, j and t the sum over t of the products.
+/// (K1) Contracts over loop t, with the parallel loops n, i and j.
 static Value contract(ImplicitLocOpBuilder &b, Operand x, Operand y) {
   return fold(b, {x, y}, /*numLoops=*/4, /*reduction=*/3, 0.0,
               [](ImplicitLocOpBuilder &b, ValueRange x) {
@@ -161,7 +167,7 @@ static Value reduce(ImplicitLocOpBuilder &b, Value tensor, unsigned dim,
               });
 }
 
-/// The elements of `tensor` in `range` of dimension `dim`.
+/// The elements of `tensor` in `range` along dimension `dim`.
 static Value slice(ImplicitLocOpBuilder &b, Value tensor, int64_t dim,
                    Span range) {
   ArrayRef<int64_t> shape = getShape(tensor);
@@ -176,7 +182,7 @@ static Value slice(ImplicitLocOpBuilder &b, Value tensor, int64_t dim,
   return tensor::ExtractSliceOp::create(b, tensor, offsets, sizes, strides);
 }
 
-/// `matrices` with other rows in `rows`.
+/// `matrices` with the rows in `rows` replaced by `other`.
 static Value replaceRows(ImplicitLocOpBuilder &b, Value matrices, Value other,
                          Span rows) {
   ArrayRef<int64_t> shape = getShape(matrices);
@@ -201,7 +207,8 @@ static Value concatenate(ImplicitLocOpBuilder &b, int64_t dim,
 // (K5)
 //===----------------------------------------------------------------------===//
 
-/// `operand` [n / g, ..] as [n, ..]: items of a group have the same.
+/// Broadcasts `operand` from [n / g, ..] to [n, ..]: the items of a group share
+/// it.
 static Value shareItems(ImplicitLocOpBuilder &b, Value operand, int64_t items) {
   ArrayRef<int64_t> shape = getShape(operand);
   if (shape[0] == items)
@@ -214,7 +221,7 @@ static Value shareItems(ImplicitLocOpBuilder &b, Value operand, int64_t items) {
       b, shared, ArrayRef<ReassociationIndices>{{0, 1}, {2}, {3}});
 }
 
-/// (P2) the sum of the gradients [n, ..] of what items share: [count, ..].
+/// (P2) Sums the gradients [n, ..] of a shared operand to [count, ..].
 static Value addShared(ImplicitLocOpBuilder &b, Value gradient, int64_t count) {
   ArrayRef<int64_t> shape = getShape(gradient);
   if (shape[0] == count)
@@ -227,7 +234,7 @@ static Value addShared(ImplicitLocOpBuilder &b, Value gradient, int64_t count) {
 }
 
 namespace {
-/// Writes the operations of one attention in front of it.
+/// Writes the operations of one attention before it.
 class Writer {
 public:
   template <typename OpTy>
@@ -249,7 +256,7 @@ public:
   SmallVector<Value> writeGradients(AttentionGradientOp op);
 
 private:
-  /// How many of the first keys the first `count` queries have.
+  /// The number of leading keys that the first `count` queries may attend to.
   int64_t countKeys(int64_t count) const {
     return isCausal ? std::min(count, keys) : keys;
   }
@@ -265,9 +272,9 @@ private:
   bool isCausal;
   double scale;
   int64_t queries, keys;
-  /// The operands of each item, the queries scaled.
+  /// The operands of each item. The queries are scaled.
   Value q, k, v, mask;
-  /// The weights that dropout keeps, as i1, and their factor.
+  /// The weights that dropout keeps, as i1, and the factor that scales them.
   Value kept, factor;
 };
 } // namespace
@@ -295,7 +302,7 @@ void Writer::draw(Value seed, Value step, IntegerAttr site, double rate,
   factor = createFloat(b, rate < 1.0 ? 1.0 / (1.0 - rate) : 0.0);
 }
 
-/// Those of the queries `rows` and the keys `columns`.
+/// The scores of the queries `rows` and the keys `columns`.
 Value Writer::computeScores(Span rows, Span columns) {
   Value someQueries = slice(b, q, 1, rows), someKeys = slice(b, k, 1, columns);
   Value scores = contract(b, {someQueries, {0, 1, 3}}, {someKeys, {0, 2, 3}});
@@ -309,7 +316,7 @@ Value Writer::computeScores(Span rows, Span columns) {
                     return arith::SelectOp::create(b, x[1], x[0], none);
                   });
   }
-  // Where no key comes after the first query, nothing is to be compared.
+  // No comparison is needed if no key comes after the first query.
   if (!isCausal || columns.end <= rows.begin + 1)
     return scores;
   Value none = createFloat(b, -INFINITY);
@@ -336,10 +343,10 @@ Value Writer::drop(Value weights, Span rows, Span columns) {
                 });
 }
 
-/// Output, maxima and logarithms.
+/// Returns the output, maxima and logarithms.
 SmallVector<Value> Writer::writeResults() {
   SmallVector<Value> outputs, maxima, logarithms;
-  // What a query without keys has in the place of `none`.
+  // Replaces `none`, the value of a query without keys, by `replacement`.
   auto replace = [&](Value tensor, double none, double replacement) {
     if (!mask)
       return tensor;
@@ -374,7 +381,7 @@ SmallVector<Value> Writer::writeResults() {
           concatenate(b, 1, logarithms)};
 }
 
-/// Those of query, key and value, and of a mask of numbers.
+/// Returns the gradients of query, key and value, and of a float mask.
 SmallVector<Value> Writer::writeGradients(AttentionGradientOp op) {
   Value gradient = op.getGradient();
   Value products = reduce<arith::AddFOp>(
@@ -419,7 +426,7 @@ SmallVector<Value> Writer::writeGradients(AttentionGradientOp op) {
     part = update<arith::AddFOp>(b, slice(b, queryGradient, 1, rows), part);
     queryGradient = replaceRows(b, queryGradient, part, rows);
   }
-  // No query has these.
+  // No query attends to these keys.
   if (numKeys < keys)
     for (auto [gradients, operand] :
          {std::pair(&keyGradients, k), std::pair(&valueGradients, v)}) {

@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Which positions of the window meet an element of a dilated input depends only
-// on the result's position modulo the number of stride phases. Each phase is a
-// fold with its own taps; the phases are interleaved at the end.
+// The pass replaces each convolution by folds (K2). The window positions that
+// meet an element of a dilated input depend only on the result's position
+// modulo the number of stride phases, so each phase is a fold with its own
+// taps, and the results of the phases are interleaved.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,7 +30,7 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
-/// Each is a fold of its own: programs of more are refused.
+/// The maximum number of phases. Each phase becomes a fold of its own.
 static constexpr int64_t kMaxPhases = 4096;
 
 //===----------------------------------------------------------------------===//
@@ -39,35 +40,35 @@ static constexpr int64_t kMaxPhases = 4096;
 namespace {
 
 /// The results of one residue along a spatial dimension, as a convolution of
-/// the input that is not dilated. Result q meets element q * stride + t *
-/// dilation - low of the input at its tap t.
+/// the input without dilation. Tap t of result q reads element q * stride + t *
+/// dilation - low of the input.
 struct Phase {
-  int64_t taps = 0;   ///< none: the results are the initial ones
+  int64_t taps = 0;   ///< if 0, the results are the initial values
   int64_t first = 0;  ///< position of the first tap in the window
-  int64_t period = 1; ///< of the positions, from tap to tap
+  int64_t period = 1; ///< distance between the positions of taps
   int64_t dilation = 1;
-  int64_t low = 0;  ///< elements of padding that are read before the input
-  int64_t high = 0; ///< and after it; negative where not all of it is read
+  int64_t low = 0;  ///< elements of padding before the input
+  int64_t high = 0; ///< after it; negative if the input is cropped
 };
 
-/// A spatial dimension.
+/// The extents and phases of a spatial dimension.
 struct Axis {
-  int64_t extent; ///< of the input
+  int64_t extent; ///< extent of the input
   int64_t window; ///< extent of the kernel
   bool isReversed;
   int64_t result; ///< extent of the result
-  int64_t stride; ///< from result to result of one phase, in the input
-  int64_t length; ///< results of each phase, the last ones may be beyond
+  int64_t stride; ///< distance in the input between results of one phase
+  int64_t length; ///< results of each phase; the last ones may be out of range
   SmallVector<Phase> phases;
 };
 
 } // namespace
 
-/// The least t >= 0 for which t * factor is congruent to `value` modulo
-/// `modulus`, to which the factor is prime. All are below 2^31 in magnitude,
-/// but for the value.
+/// The smallest t >= 0 with t * factor congruent to `value` modulo `modulus`.
+/// Factor and modulus are coprime. All numbers except `value` are below 2^31 in
+/// magnitude.
 static int64_t solveCongruence(int64_t factor, int64_t value, int64_t modulus) {
-  // The inverse of the factor, by Euclid's algorithm.
+  // Euclid's algorithm computes the inverse of the factor.
   int64_t a = factor % modulus, b = modulus, x = 1, y = 0;
   while (b != 0) {
     int64_t quotient = a / b;
@@ -77,7 +78,7 @@ static int64_t solveCongruence(int64_t factor, int64_t value, int64_t modulus) {
   return llvm::mod(llvm::mod(value, modulus) * llvm::mod(x, modulus), modulus);
 }
 
-/// Nothing where there are too many phases.
+/// Returns none if there are too many phases.
 static std::optional<Axis> getAxis(ConvolutionOp op, unsigned dim) {
   int64_t inputDilation = op.getInputDilation()[dim];
   int64_t kernelDilation = op.getKernelDilation()[dim];
@@ -120,10 +121,10 @@ static std::optional<Axis> getAxis(ConvolutionOp op, unsigned dim) {
 
 namespace {
 
-/// A tensor whose dimensions are named in another order.
+/// A tensor with permuted dimensions.
 struct View {
   Value tensor;
-  SmallVector<unsigned> dims; ///< where each dimension is in the tensor
+  SmallVector<unsigned> dims; ///< the position of each dimension in the tensor
 
   RankedTensorType getType() const {
     return cast<RankedTensorType>(tensor.getType());
@@ -131,7 +132,7 @@ struct View {
   int64_t getExtent(unsigned dim) const {
     return getType().getDimSize(dims[dim]);
   }
-  /// The map to the tensor from an expression for each dimension.
+  /// The tensor's map, given an expression for each dimension of the view.
   AffineMap getMap(unsigned numLoops, ArrayRef<AffineExpr> exprs) const {
     SmallVector<AffineExpr> results(exprs.size());
     for (auto [dim, expr] : llvm::zip_equal(dims, exprs))
@@ -142,9 +143,9 @@ struct View {
 
 } // namespace
 
-/// What an operation that does nothing else yields for each element of its
-/// result: a value from outside of its body, or an argument for one of its
-/// inputs; null for other operations.
+/// The value that an operation without computation yields for each element of
+/// its result: a value from outside its body, or the argument of an input. Null
+/// for other operations.
 static Value getYielded(linalg::GenericOp op) {
   Block *body = op.getBody();
   if (op->getNumResults() != 1 || !llvm::hasSingleElement(*body) ||
@@ -157,8 +158,9 @@ static Value getYielded(linalg::GenericOp op) {
   return isInit ? Value() : yielded;
 }
 
-/// Where the result of an operation that only permutes dimensions, and leaves
-/// the last `numFixed` of them, has those of its input; nothing for others.
+/// For an operation that only permutes dimensions and leaves the last
+/// `numFixed` in place, the position of each dimension of its input in the
+/// result; none for other operations.
 static std::optional<SmallVector<unsigned>> getPermutation(linalg::GenericOp op,
                                                            unsigned numFixed) {
   if (op.getNumDpsInputs() != 1 ||
@@ -177,8 +179,8 @@ static std::optional<SmallVector<unsigned>> getPermutation(linalg::GenericOp op,
   return dims;
 }
 
-/// `tensor` as it was before operations that permute its dimensions but for the
-/// last `numFixed`: paddings of an image and of its transpose are then one.
+/// Looks through operations that permute all but the last `numFixed` dimensions
+/// of `tensor`, so that an image and its transpose share one padded tensor.
 static View getView(Value tensor, unsigned numFixed) {
   int64_t rank = cast<RankedTensorType>(tensor.getType()).getRank();
   View view{tensor, llvm::to_vector(llvm::seq<unsigned>(rank))};
@@ -193,7 +195,7 @@ static View getView(Value tensor, unsigned numFixed) {
   return view;
 }
 
-/// The scalar that every element of `tensor` is, null where none is known.
+/// The scalar that all elements of `tensor` equal; null if unknown.
 static Value getFilledScalar(OpBuilder &builder, Value tensor) {
   SplatElementsAttr elements;
   if (matchPattern(tensor, m_Constant(&elements)))
@@ -225,8 +227,8 @@ static Value createFill(OpBuilder &builder, Location loc, Value scalar,
       .getResult(0);
 }
 
-/// `tensor` with other spatial extents, null where its elements depend on more
-/// than the first two dimensions.
+/// Rebuilds the broadcast `tensor` with other spatial extents; null if its
+/// elements depend on more than the first two dimensions.
 static Value broadcastAnew(RewriterBase &rewriter, Value tensor,
                            RankedTensorType type) {
   auto op = tensor.getDefiningOp<linalg::GenericOp>();
@@ -255,7 +257,7 @@ static Value broadcastAnew(RewriterBase &rewriter, Value tensor,
 
 namespace {
 
-/// Along each axis, the number of a phase or a phase.
+/// For each axis, the number of its phase and the phase.
 using Residues = SmallVector<int64_t>;
 using Phases = SmallVector<const Phase *>;
 
@@ -285,12 +287,12 @@ private:
   Location loc;
   ArrayRef<Axis> axes;
   bool isWhole = false; ///< there is only one phase
-  Value init;           ///< where phases have elements of their own
-  Value initOfPhase;    ///< where it is the same for all, else null
-  Value withoutTaps;    ///< the same as results of a phase
-  View input;           ///< as it is given
-  View padded;          ///< as much as any phase needs
-  Residues low, high;   ///< by which it is
+  Value init;           ///< used if each phase has its own initial elements
+  Value initOfPhase;    ///< used if all phases share one, else null
+  Value withoutTaps;  ///< `initOfPhase` as the results of a phase without taps
+  View input;         ///< the input of the convolution
+  View padded;        ///< the input, padded enough for every phase
+  Residues low, high; ///< the amounts of that padding
   View kernel;
 };
 
@@ -301,7 +303,7 @@ Value Decomposition::getZero(Type element) {
                                    rewriter.getZeroAttr(element));
 }
 
-/// Dimension `dim` as two, the groups and what is in each.
+/// Splits dimension `dim` into groups and the elements of each group.
 Value Decomposition::expand(Value tensor, unsigned dim, int64_t groups) {
   auto type = cast<RankedTensorType>(tensor.getType());
   SmallVector<int64_t> shape(type.getShape());
@@ -335,7 +337,7 @@ View Decomposition::splitDim(View view, unsigned dim, int64_t groups) {
   return result;
 }
 
-/// Pads the spatial dimensions with zeros; a negative amount cuts off.
+/// Pads the spatial dimensions with zeros; a negative amount crops.
 View Decomposition::takeRange(View view, ArrayRef<int64_t> low,
                               ArrayRef<int64_t> high) {
   RankedTensorType type = view.getType();
@@ -373,7 +375,7 @@ View Decomposition::takeRange(View view, ArrayRef<int64_t> low,
   return view;
 }
 
-/// (K3) The initial operand where the results of all phases are.
+/// (K3) Prepares the initial operand at the results of all phases.
 void Decomposition::prepareInit() {
   init = op.getInit();
   SmallVector<int64_t> shape(op.getType().getShape());
@@ -413,7 +415,7 @@ Value Decomposition::takeInit(ArrayRef<int64_t> residues) {
                                         strides);
 }
 
-/// The elements of the input that a phase reads, from the first one on.
+/// The elements of the input that a phase reads.
 View Decomposition::takeInput(ArrayRef<const Phase *> phases) {
   Residues cutLow, cutHigh;
   for (auto [i, phase] : llvm::enumerate(phases)) {
@@ -427,7 +429,7 @@ View Decomposition::takeInput(ArrayRef<const Phase *> phases) {
   return takeRange(padded, cutLow, cutHigh);
 }
 
-/// The elements of the kernel at the taps, in the order of the window.
+/// The elements of the kernel at the taps of a phase, in window order.
 View Decomposition::takeTaps(ArrayRef<const Phase *> phases) {
   unsigned rank = kernel.dims.size(), numLeading = rank - axes.size();
   SmallVector<AffineExpr> exprs;
@@ -448,7 +450,7 @@ View Decomposition::takeTaps(ArrayRef<const Phase *> phases) {
       first = axis.window - 1 - first;
       step = -step;
     }
-    // Of one tap alone no loop is needed.
+    // A single tap needs no loop.
     expr = phase->taps == 1 ? rewriter.getAffineConstantExpr(first)
                             : expr * step + first;
   }
@@ -469,7 +471,7 @@ View Decomposition::takeTaps(ArrayRef<const Phase *> phases) {
   return {taps.getResult(0), llvm::to_vector(llvm::seq<unsigned>(rank))};
 }
 
-/// (K1) acc = fma(x, y, acc), x and y converted exactly.
+/// (K1) Builds acc = fma(x, y, acc) with x and y converted exactly.
 void Decomposition::buildBody(Block &body) {
   OpBuilder::InsertionGuard guard(rewriter);
   rewriter.setInsertionPointToEnd(&body);
@@ -491,7 +493,8 @@ void Decomposition::buildBody(Block &body) {
   repro::YieldOp::create(rewriter, loc, sum);
 }
 
-/// The fold over channels and taps, from `initial`, which has its type.
+/// Folds over channels and taps, starting from `initial`, which has the
+/// result's type.
 Value Decomposition::fold(View image, View taps, Value initial,
                           ArrayRef<const Phase *> phases) {
   int64_t features = op.getFeatureGroups(), batches = op.getBatchGroups();
@@ -561,7 +564,7 @@ Value Decomposition::buildPhase(ArrayRef<int64_t> residues) {
   return fold(image, takeTaps(phases), initial, phases);
 }
 
-/// The phases that begin with `residues`, one after the other along each axis.
+/// Interleaves, along each axis, the phases whose first numbers are `residues`.
 Value Decomposition::interleave(Residues residues) {
   if (residues.size() == axes.size())
     return buildPhase(residues);

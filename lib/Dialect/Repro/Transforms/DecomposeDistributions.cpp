@@ -4,6 +4,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// The pass walks the random operations and computes each distribution from bits
+// or uniform numbers, which canonical programs have, by the formulas of (R2).
+//
+//===----------------------------------------------------------------------===//
 
 #include "Dialect/Repro/Transforms/Passes.h"
 #include "dialects/Repro/IR/Repro.h"
@@ -19,8 +24,7 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
-/// The numbers of a distribution that canonical programs have, at the site of
-/// `op`.
+/// Draws from a distribution that canonical programs have, at the site of `op`.
 static Value draw(ImplicitLocOpBuilder &b, RandomOp op,
                   Distribution distribution, ArrayRef<int64_t> shape,
                   Type element) {
@@ -71,10 +75,10 @@ static Value decomposeRandint(ImplicitLocOpBuilder &b, RandomOp op,
       });
 }
 
-/// (R2) Box-Muller, of two neighbouring uniform numbers.
+/// (R2) Box-Muller transform of two adjacent uniform numbers.
 static Value decomposeNormal(ImplicitLocOpBuilder &b, RandomOp op,
                              RankedTensorType type) {
-  // A slice of an extent of 0 would begin out of range.
+  // A slice of an empty dimension would start out of range.
   if (type.getNumElements() == 0)
     return draw(b, op, Distribution::uniform, type.getShape(), b.getF32Type());
   SmallVector<int64_t> pairs = llvm::to_vector(type.getShape());

@@ -1,4 +1,4 @@
-//===- DelayedScales.cpp - Scales of former steps -------------------------===//
+//===- DelayedScales.cpp - Scales from the history of steps ---------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -16,14 +16,14 @@
 using namespace mlir;
 using namespace mlir::repro;
 
-/// (Q1) `max` of the elements.
+/// (Q1) The maximum of the element type.
 static double getLargest(Type element) {
   if (auto type = dyn_cast<FloatType>(element))
     return APFloat::getLargest(type.getFloatSemantics()).convertToDouble();
   return 127.0 / 64;
 }
 
-/// The amaxes from the last step on, that of this one before the others.
+/// The amax history after this step: this step's amax precedes the others.
 static Value createHistory(ImplicitLocOpBuilder &b, Value amax, Value history) {
   Type f32 = b.getF32Type();
   AffineMap scalar = AffineMap::get(1, 0, {}, b.getContext());
@@ -40,7 +40,8 @@ static Value createHistory(ImplicitLocOpBuilder &b, Value amax, Value history) {
   return tensor::ConcatOp::create(b, /*dim=*/0, ValueRange{first, former});
 }
 
-/// (Q6) (max / amax) / 2^margin; where amax is no number above 0, what it was.
+/// (Q6) (max / amax) / 2^margin; the old scale if amax is not a positive
+/// number.
 static Value createScale(ImplicitLocOpBuilder &b, Value amax, Value scale,
                          const DelayedScaling &scaling, Type element) {
   auto number = [&](const APFloat &value) -> Value {

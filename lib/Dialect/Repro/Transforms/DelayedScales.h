@@ -1,4 +1,4 @@
-//===- DelayedScales.h - Scales of former steps -----------------*- C++ -*-===//
+//===- DelayedScales.h - Scales from the history of steps -------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -14,12 +14,12 @@
 
 namespace mlir::repro {
 
-/// (Q6) How a scale follows from the amax of the steps so far.
+/// (Q6) How a scale follows from the amax of the preceding steps.
 struct DelayedScaling {
-  StringAttr name;     ///< of the state: `amax_history.` and `scale.` before it
-  int64_t history = 0; ///< how many steps; 0: the scale stays as it is
+  StringAttr name;     ///< of the states `amax_history.NAME` and `scale.NAME`
+  int64_t history = 0; ///< number of steps; 0: the scale is constant
   int64_t margin = 0;
-  bool isMostRecent = false; ///< the amax of the last step alone
+  bool isMostRecent = false; ///< whether only the amax of the last step counts
 
   bool operator!=(const DelayedScaling &other) const {
     return std::tie(name, history, margin, isMostRecent) !=
@@ -28,14 +28,14 @@ struct DelayedScaling {
   }
 };
 
-/// (Q6) A scale within a step.
+/// (Q6) A delayed scale during a step.
 struct DelayedScale {
   DelayedScaling scaling;
-  Type element;         ///< of what is quantized by it
-  Value history, scale; ///< before the step; no history of a scale that stays
-  SmallVector<Value> amaxes; ///< of all that is quantized by it
+  Type element;         ///< element type of the tensors that it quantizes
+  Value history, scale; ///< before the step; a constant scale has no history
+  SmallVector<Value> amaxes; ///< of all tensors that it quantizes
 
-  /// Its history and scale after the step. One that stays has none.
+  /// The history and scale after the step. A constant scale has none.
   std::pair<Value, Value> createNext(ImplicitLocOpBuilder &b) const;
 };
 

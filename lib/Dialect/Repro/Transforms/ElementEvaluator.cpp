@@ -20,7 +20,8 @@
 using namespace mlir;
 using namespace mlir::repro;
 
-/// How many elements a value of this type has, up to `most`; none for others.
+/// The number of elements of a value of this type; none if it exceeds `most` or
+/// for other types.
 static std::optional<int64_t> countElements(Type type, int64_t most) {
   if (type.isIntOrIndexOrFloat())
     return 1;
@@ -40,8 +41,9 @@ static std::optional<int64_t> countElements(Type type, int64_t most) {
   return count;
 }
 
-/// (V1) arithmetic on storage types computes in f32, which is not written out
-/// yet where this looks; conversions are what they will be.
+/// (V1) Whether the operation computes in the width of its types. Arithmetic on
+/// storage types does not: it is widened to f32 later. Conversions already have
+/// their final types.
 static bool hasWidth(Operation *op) {
   auto isNarrow = [](Type type) {
     return isa<FloatType>(type) && type.getIntOrFloatBitWidth() < 32;
@@ -60,7 +62,7 @@ static bool isScalarArithmetic(Operation *op) {
          hasWidth(op);
 }
 
-/// The place of an element in row-major order; none outside of the tensor.
+/// The row-major position of an element; none if it is outside of the tensor.
 static std::optional<int64_t> getPosition(ArrayRef<int64_t> shape,
                                           ArrayRef<int64_t> indices) {
   int64_t position = 0;
@@ -93,7 +95,7 @@ ElementEvaluator::findPosition(ArrayRef<int64_t> shape,
   return getPosition(shape, constants);
 }
 
-/// Operations with one result, other than those with bodies.
+/// Computes an operation with one result and without a body.
 std::optional<Elements> ElementEvaluator::computeOne(Operation *op) {
   Type type = op->getResult(0).getType();
   std::optional<int64_t> count = countElements(type, mostElements);
@@ -138,7 +140,7 @@ std::optional<Elements> ElementEvaluator::computeOne(Operation *op) {
       })
       .Case([&](tensor::SplatOp splat) { return fillOf(splat.getInput()); })
       .Case([&](linalg::FillOp fill) { return fillOf(fill.value()); })
-      // (F6) an empty tensor that is read holds zeros.
+      // (F6) An empty tensor that is read contains zeros.
       .Case([&](tensor::EmptyOp empty) -> Result {
         return Elements(
             *count,
@@ -173,7 +175,7 @@ std::optional<Elements> ElementEvaluator::computeOne(Operation *op) {
       });
 }
 
-/// Runs the loops of a generic one after the other.
+/// Runs the iterations of a linalg.generic in order.
 SmallVector<Elements> ElementEvaluator::computeGeneric(linalg::GenericOp op) {
   SmallVector<int64_t> ranges = op.getStaticLoopRanges();
   int64_t points = 1;
@@ -184,7 +186,8 @@ SmallVector<Elements> ElementEvaluator::computeGeneric(linalg::GenericOp op) {
     if (points == 0)
       return {};
   }
-  // Integers have one sum; the order of floats is decided later.
+  // Sums of integers do not depend on the order; that of floats is chosen
+  // later.
   for (Value result : op->getResults())
     if (!isa<RankedTensorType>(result.getType()) ||
         (op.getNumReductionLoops() &&
@@ -205,7 +208,7 @@ SmallVector<Elements> ElementEvaluator::computeGeneric(linalg::GenericOp op) {
       return {};
   }
   Block *body = op.getBody();
-  // The generic may be erased: nothing of it stays behind.
+  // The operation may be erased, so forget the values of its body.
   llvm::scope_exit forget([&] {
     for (Value argument : body->getArguments())
       known.erase(argument);
@@ -256,7 +259,7 @@ SmallVector<Elements> ElementEvaluator::computeGeneric(linalg::GenericOp op) {
     }
   }
   SmallVector<Elements> results(operands.begin() + numInputs, operands.end());
-  // Elements that no point wrote, of a destination that is not known.
+  // No iteration wrote this element, and its initial value is not known.
   for (const Elements &elements : results)
     if (llvm::is_contained(elements, Attribute()))
       return {};

@@ -1,4 +1,4 @@
-//===- ElementEvaluator.h - Small tensors of constants ----------*- C++ -*-===//
+//===- ElementEvaluator.h - Evaluation of small constant tensors *- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -20,30 +20,32 @@ namespace mlir::repro {
 /// The elements of a scalar or a tensor, in row-major order.
 using Elements = SmallVector<Attribute>;
 
-/// Knows the elements of values that follow from constants alone: scalars, and
-/// tensors of at most 1024 elements. They are computed by `evaluateScalar`, so
-/// by docs/numerics.md; sums of floats, whose order is not known yet, are not.
+/// Stores the elements of values that follow from constants alone: scalars, and
+/// tensors of at most 1024 elements. `evaluateScalar` computes them by
+/// docs/numerics.md. Sums of floats stay unknown because their order is not
+/// chosen yet.
 class ElementEvaluator {
 public:
-  /// The elements of `value`; null where they are not known.
+  /// The elements of `value`; null if unknown.
   const Elements *find(Value value) const {
     auto entry = known.find(value);
     return entry == known.end() ? nullptr : &entry->second;
   }
 
-  /// The one integer that `value` is or holds; null where it is not known.
+  /// The integer that `value` is or contains as its only element; none if
+  /// unknown.
   std::optional<APInt> findInteger(Value value) const;
 
-  /// Remembers the elements of a value.
+  /// Records the elements of a value.
   void set(Value value, Elements elements) {
     known[value] = std::move(elements);
   }
 
-  /// The elements of each result of `op`, whose operands are looked up; empty
-  /// where one is not known.
+  /// Computes the elements of each result of `op` from those of its operands;
+  /// empty if any is unknown.
   SmallVector<Elements> compute(Operation *op);
 
-  /// Whether more was computed than time and memory allow; nothing is then.
+  /// Whether the limit of work is reached; nothing more is computed then.
   bool isExhausted() const { return work > mostWork; }
 
 private:

@@ -22,8 +22,8 @@ using namespace mlir::repro;
 // Upstream folders that keep every bit
 //===----------------------------------------------------------------------===//
 
-/// Whether `op` folds an element into the accumulator of a fold: without it the
-/// body would have no step, and another order (F6).
+/// Whether `op` is the step of a fold. Without it, the fold's body would have
+/// no step and the fold another order (F6).
 static bool isStep(Operation *op) {
   auto fold = dyn_cast_or_null<FoldOp>(op->getParentOp());
   return fold && fold.getStep() == op;
@@ -41,9 +41,10 @@ static bool isArithmetic(Dialect *dialect) {
   return isa_and_nonnull<arith::ArithDialect, math::MathDialect>(dialect);
 }
 
-/// Whether upstream's `fold` of `op` moves data or computes integers only. Not
-/// divisions and shifts, whose undefined cases (I1) defines, nor casts of
-/// indices: one to i8 and back is folded to the index itself.
+/// Whether upstream's folder of `op` only moves data or computes integers.
+/// Divisions and shifts do not qualify because (I1) defines their undefined
+/// cases. Casts of indices do not because a cast to i8 and back is folded to
+/// the index.
 static bool hasSafeFolder(Operation *op) {
   if (!isArithmetic(op->getDialect()))
     return llvm::is_contained(getTrustedDialects(),
@@ -99,7 +100,7 @@ struct FoldBySafeFolder : public RewritePattern {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Replaces a scalar operation of constants by its value.
+/// Replaces a scalar operation on constants by its value.
 struct EvaluateScalar : public RewritePattern {
   EvaluateScalar(MLIRContext *context)
       : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/2, context) {}
@@ -120,8 +121,8 @@ struct EvaluateScalar : public RewritePattern {
   }
 };
 
-/// (V3) the identities that keep every bit: x + (-0), x - (+0), x * 1, x / 1,
-/// -(-x), a rounding of what was just extended, an integer to index and back.
+/// (V3) Applies the identities that keep every bit: x + (-0), x - (+0), x * 1,
+/// x / 1, -(-x), a rounding of an extension, an integer to index and back.
 struct FoldExactIdentity : public RewritePattern {
   FoldExactIdentity(MLIRContext *context)
       : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/2, context) {}
@@ -170,8 +171,8 @@ private:
       auto inner = rounding.getIn().getDefiningOp<arith::ExtFOp>();
       return inner ? inner.getIn() : Value();
     }
-    // index is i64 (V1); an index that was an integer in between may have lost
-    // bits.
+    // An index is an i64 (V1). If it was a narrower integer in between, it may
+    // have lost bits.
     if (isa<arith::IndexCastOp, arith::IndexCastUIOp>(op) &&
         op->getOperand(0).getType().isIndex()) {
       Operation *inner = op->getOperand(0).getDefiningOp();

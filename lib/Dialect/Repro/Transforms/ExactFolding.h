@@ -14,17 +14,17 @@
 
 namespace mlir::repro {
 
-/// The dialects whose canonicalization patterns and folders are trusted: they
-/// move data and control, and compute nothing but indices.
+/// The dialects whose canonicalization patterns and folders are trusted,
+/// because they only move data and control and compute indices.
 ArrayRef<StringRef> getTrustedDialects();
 
-/// (V3) constants, the identities that keep every bit, and the folders of
-/// operations that move data or compute integers. For a driver that does not
-/// fold by itself.
+/// (V3) Adds patterns for constants, the identities that keep every bit, and
+/// the folders of operations that move data or compute integers. For a driver
+/// that does not fold.
 void populateExactFolding(RewritePatternSet &patterns);
 
-/// Whether a slice without elements begins at the end of a dimension, which
-/// MLIR takes for a place outside of the tensor.
+/// Whether an empty slice starts at the end of a dimension. MLIR regards that
+/// offset as out of bounds.
 bool isEmptyAtEnd(ArrayRef<int64_t> shape, ArrayRef<OpFoldResult> offsets,
                   ArrayRef<OpFoldResult> sizes);
 

@@ -4,6 +4,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// The pass applies exact folding and canonicalization patterns greedily,
+// without the driver's own folding, so that no result changes a bit (V3).
+//
+//===----------------------------------------------------------------------===//
 
 #include "Dialect/Repro/Identity/CanonicalProgram.h"
 #include "Dialect/Repro/Transforms/ExactFolding.h"
@@ -28,7 +33,7 @@ using namespace mlir::repro;
 // Structured operations
 //===----------------------------------------------------------------------===//
 
-/// The one scalar that every element of `value` is, null where there is none.
+/// The scalar that all elements of `value` equal; null if there is none.
 static TypedAttr getFilledConstant(Value value) {
   Attribute constant;
   if (auto generic = value.getDefiningOp<linalg::GenericOp>()) {
@@ -65,7 +70,8 @@ static Value createFill(OpBuilder &builder, Location loc, RankedTensorType type,
 }
 
 namespace {
-/// An input whose elements are all one constant becomes a constant of the body.
+/// Replaces an input whose elements are all one constant by that constant in
+/// the body.
 struct InlineConstantInput : public OpRewritePattern<linalg::GenericOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -87,7 +93,7 @@ struct InlineConstantInput : public OpRewritePattern<linalg::GenericOp> {
   }
 };
 
-/// A reshaped fill is a fill of the other shape.
+/// Replaces the reshape of a fill by a fill of the other shape.
 template <typename ReshapeOp>
 struct ReshapeFill : public OpRewritePattern<ReshapeOp> {
   using OpRewritePattern<ReshapeOp>::OpRewritePattern;
@@ -104,7 +110,7 @@ struct ReshapeFill : public OpRewritePattern<ReshapeOp> {
   }
 };
 
-/// A destination that nobody reads depends on no computation.
+/// Replaces a destination that is not read by an empty tensor.
 struct DropUnreadInit
     : public OpInterfaceRewritePattern<DestinationStyleOpInterface> {
   using OpInterfaceRewritePattern::OpInterfaceRewritePattern;
@@ -127,7 +133,7 @@ struct DropUnreadInit
   }
 };
 
-/// The slice without elements behind the last one.
+/// Folds an empty slice that starts after the last element.
 struct DropSliceAtEnd : public OpRewritePattern<tensor::ExtractSliceOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -144,13 +150,13 @@ struct DropSliceAtEnd : public OpRewritePattern<tensor::ExtractSliceOp> {
   }
 };
 
-/// Padding by constants is static.
+/// Makes padding by constant amounts static.
 struct StaticPadding : public OpRewritePattern<tensor::PadOp> {
   using OpRewritePattern::OpRewritePattern;
 
   LogicalResult matchAndRewrite(tensor::PadOp op,
                                 PatternRewriter &rewriter) const override {
-    // Constants are attributes here already.
+    // These accessors return constants as attributes.
     SmallVector<OpFoldResult> low = op.getMixedLowPad(),
                               high = op.getMixedHighPad();
     if (llvm::count_if(low, llvm::IsaPred<Value>) ==
@@ -168,7 +174,7 @@ struct StaticPadding : public OpRewritePattern<tensor::PadOp> {
   }
 };
 
-/// tensor.concat of casts to a less static shape sees the shapes themselves.
+/// Lets tensor.concat read the sources of casts to less static shapes.
 struct ConcatOfCasts : public OpRewritePattern<tensor::ConcatOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -220,7 +226,8 @@ struct FoldConstants
     linalg::populateEraseUnusedOperandsAndResultsPatterns(patterns);
     GreedyRewriteConfig config;
     config.enableFolding(false);
-    // An operation that becomes a fill is seen by its users in the next round.
+    // An operation that becomes a fill is visible to its users only in the next
+    // round.
     int64_t rounds = 10;
     getOperation().walk([&](linalg::GenericOp) { ++rounds; });
     config.setMaxIterations(rounds);

@@ -1,4 +1,4 @@
-//===- Movement.cpp - Elements that are moved -----------------------------===//
+//===- Movement.cpp - Operations that move elements -----------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -18,7 +18,7 @@
 using namespace mlir;
 using namespace mlir::repro;
 
-/// The input whose elements a generic yields, null where it computes.
+/// The input whose elements a linalg.generic yields; null if it computes.
 static OpOperand *getYieldedInput(linalg::GenericOp generic) {
   if (generic.getNumResults() != 1)
     return nullptr;
@@ -65,8 +65,8 @@ SmallVector<Value> repro::getMovements(Value value) {
 
 Value repro::getMovedFrom(Value value) { return getMovements(value).back(); }
 
-/// `values`, which are those of the result of `op`, moved as those of what `op`
-/// moves; null where `op` is no permutation or reshape.
+/// Undoes the permutation or reshape `op` on `values`, which have the shape of
+/// its result; null if `op` is neither.
 static Value moveBack(OpBuilder &builder, Operation *op, Value values) {
   if (isa<BarrierOp>(op))
     return values;
@@ -102,10 +102,11 @@ static Value moveBack(OpBuilder &builder, Operation *op, Value values) {
   return moved.getResult(0);
 }
 
-/// `values`, which are those of what `op` moves, moved as `op` does.
+/// Applies the movement of `op` to `values`, which have the shape of its
+/// source.
 static Value moveOn(OpBuilder &builder, Operation *op, Value moved,
                     Value values) {
-  // Conversions between floats would round again.
+  // A conversion between floats would round `values` again.
   if (isa<linalg::GenericOp>(op) &&
       cast<linalg::GenericOp>(op).getBody()->getOperations().size() != 1)
     return nullptr;

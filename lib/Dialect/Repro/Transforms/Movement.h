@@ -1,4 +1,4 @@
-//===- Movement.h - Elements that are moved ---------------------*- C++ -*-===//
+//===- Movement.h - Operations that move elements ---------------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -13,20 +13,21 @@
 
 namespace mlir::repro {
 
-/// The tensor whose elements `value` has, as they are or converted to another
-/// float type, beside constants of a padding; null where it is computed.
+/// The tensor whose elements `value` contains, unchanged or converted to
+/// another float type, possibly with constant padding; null if `value` is
+/// computed.
 Value getMovedTensor(Value value);
 
-/// What `value` is moved from, from `value` itself to what is computed or an
-/// argument.
+/// The chain of values from `value` itself back to a computed value or an
+/// argument, by movements.
 SmallVector<Value> getMovements(Value value);
 
 /// The last of `getMovements`.
 Value getMovedFrom(Value value);
 
-/// `values`, which are those of `from`, moved as `to` is from it: `to` and
-/// `from` have to be moved from one tensor, `from` by permutations and reshapes
-/// alone. Null where they are not.
+/// Moves `values`, which correspond to `from`, so that they correspond to `to`.
+/// Both must be moved from one tensor, `from` by permutations and reshapes
+/// alone; null otherwise.
 Value moveAlike(OpBuilder &builder, Value values, Value from, Value to);
 
 } // namespace mlir::repro

@@ -27,7 +27,7 @@ static Value createSingle(ImplicitLocOpBuilder &b, double value) {
   return arith::ConstantOp::create(b, b.getF32FloatAttr(value));
 }
 
-/// A tensor of the shape of `tensor`, element by element.
+/// Computes each element of a tensor from the one of `tensor`.
 static Value updateElements(ImplicitLocOpBuilder &b, Value tensor, Type element,
                             Body body) {
   RankedTensorType type = getTensorType(tensor);
@@ -39,8 +39,8 @@ static Value updateElements(ImplicitLocOpBuilder &b, Value tensor, Type element,
 // Floats
 //===----------------------------------------------------------------------===//
 
-/// tf32: 13 bits of an f32's fraction become 0, to nearest even. (V4) says how
-/// its bits are read.
+/// Rounds to tf32: clears 13 bits of an f32's fraction, to nearest even. (V4)
+/// defines how its bits are read.
 static Value roundToTF32(ImplicitLocOpBuilder &b, Value tensor) {
   auto integer = [&](int64_t value) -> Value {
     return arith::ConstantOp::create(b, b.getI32IntegerAttr(value));
@@ -80,7 +80,8 @@ OperandLayout repro::getLayout(FoldOp fold, unsigned side) {
   SmallVector<AffineMap> maps = fold.getIndexingMapsArray();
   AffineMap map = maps[(side ? body.y : body.x).inputs.front()];
   AffineMap other = maps[(side ? body.x : body.y).inputs.front()];
-  /// Where a map has the dimension by itself and nowhere else, else -1.
+  /// The position of a result of `map` that is exactly `dim`, if no other
+  /// result uses `dim`; else -1.
   auto findAlone = [](AffineMap map, unsigned dim) -> int64_t {
     int64_t found = -1;
     for (auto [place, expr] : llvm::enumerate(map.getResults())) {
@@ -108,8 +109,8 @@ OperandLayout repro::getLayout(FoldOp fold, unsigned side) {
   return layout;
 }
 
-/// How blocks with so many rows are of an operand; those with as many columns
-/// as rows are `square`.
+/// How to view an operand as a matrix for blocks of `tileRows` rows. Blocks
+/// with as many columns as rows are `square`.
 static MatrixView getMatrixView(RankedTensorType type,
                                 const OperandLayout &layout, int64_t tileRows,
                                 bool square) {
@@ -120,7 +121,7 @@ static MatrixView getMatrixView(RankedTensorType type,
     return size;
   };
   MatrixView view;
-  // Square blocks of a matrix are those of its transpose.
+  // A matrix and its transpose have the same square blocks.
   if (square && layout.batch.empty() && layout.rows.size() == 1 &&
       layout.columns.size() == 1) {
     view.order = {0, 1};
@@ -153,7 +154,7 @@ static MatrixView getMatrixView(RankedTensorType type,
 // Transforms (Q5)
 //===----------------------------------------------------------------------===//
 
-/// (Q5) The transform of neighbours in the last dimension.
+/// (Q5) Transforms neighbours in the last dimension.
 static Value transform(ImplicitLocOpBuilder &b, Value tensor,
                        const OperandPrecision &precision) {
   Type f32 = b.getF32Type();
@@ -220,9 +221,9 @@ static Value transform(ImplicitLocOpBuilder &b, Value tensor,
 // Blocks (Q2)
 //===----------------------------------------------------------------------===//
 
-/// What a rule takes for the whole tensor: (Q2) the amax, of `nvfp4_quotient`
-/// that divided by the greatest value of both levels; (Q6) the scale before the
-/// step.
+/// The scale of the whole tensor that a rule uses: (Q2) the amax, for
+/// `nvfp4_quotient` divided by the greatest value of both levels; (Q6) the
+/// scale before the step.
 static Value createTensorScale(ImplicitLocOpBuilder &b, Value tensor,
                                const OperandPrecision &precision) {
   BlockFormatAttr format = precision.getBlockFormat();
@@ -282,7 +283,8 @@ static Value dequantize(ImplicitLocOpBuilder &b, Value codes, Value scales,
 // Operands
 //===----------------------------------------------------------------------===//
 
-/// An operand as the matrix that blocks and transforms are of, transformed.
+/// Converts an operand to the matrix that blocks and transforms refer to, and
+/// applies the transform.
 static FailureOr<Value> createMatrix(ImplicitLocOpBuilder &b, FoldOp fold,
                                      Value operand,
                                      const OperandPrecision &precision,
@@ -306,7 +308,7 @@ static FailureOr<Value> createMatrix(ImplicitLocOpBuilder &b, FoldOp fold,
   return isTransformed ? transform(b, matrix, precision) : matrix;
 }
 
-/// A matrix as the operand that it is of.
+/// Converts a matrix back to the operand.
 static Value createOperand(ImplicitLocOpBuilder &b, Value matrix,
                            const MatrixView &view) {
   SmallVector<int64_t> back(view.order.size());
@@ -355,8 +357,8 @@ FailureOr<Value> repro::roundOperand(ImplicitLocOpBuilder &b, FoldOp fold,
 // Factors (Q4)
 //===----------------------------------------------------------------------===//
 
-/// (Q8) The f32 by which codes under each scale are multiplied: (Q2) the value
-/// of the code of 1. Scales that a contraction takes as they are stay.
+/// (Q8) The f32 factor of the codes under each scale, which is (Q2) the value
+/// of code 1. Scales that the contraction reads directly stay unchanged.
 static Value createFactors(ImplicitLocOpBuilder &b,
                            const QuantizedOperand &quantized) {
   BlockFormatAttr format = quantized.format;
@@ -367,7 +369,7 @@ static Value createFactors(ImplicitLocOpBuilder &b,
   Type element = format.getElement();
   auto type = RankedTensorType::get(getTensorType(quantized.scales).getShape(),
                                     element);
-  // mxint8 counts in units of 2^-6.
+  // The unit of an mxint8 code is 2^-6.
   TypedAttr one = element.isInteger() ? TypedAttr(b.getIntegerAttr(element, 64))
                                       : TypedAttr(b.getFloatAttr(element, 1.0));
   Value ones = mapElements(b, type.getShape(), element, {}, {},
@@ -400,7 +402,7 @@ BlockFactor repro::createBlockFactor(ImplicitLocOpBuilder &b,
   SmallVector<int64_t> batch;
   for (int64_t dim : layout.batch)
     batch.push_back(sizes[dim]);
-  // From the dimensions of the view to [batch.., rows.., columns..].
+  // Permutes the view's dimensions to [batch.., rows.., columns..].
   SmallVector<int64_t> wanted;
   for (ArrayRef<int64_t> dims :
        {ArrayRef<int64_t>(layout.batch), ArrayRef<int64_t>(layout.rows),
@@ -434,12 +436,12 @@ BlockFactor repro::createBlockFactor(ImplicitLocOpBuilder &b,
                          numRows, numBlocks);
   } else if (format.getRows() > 1) {
     factor.scaleRows = format.getRows();
-    // Square blocks are of a matrix as it is.
+    // Square blocks refer to the matrix without a permutation.
     factor.scales = layout.batch.empty() && wanted == ArrayRef<int64_t>({1, 0})
                         ? transpose(b, scales, wanted)
                         : scales;
   } else {
-    // One scale of all rows, those of the batch among them.
+    // All rows, including those of the batch, share one scale.
     factor.scaleRows = std::max<int64_t>(numRows, 1);
     SmallVector<int64_t> shape(batch);
     shape.append({numRows ? 1 : 0, numBlocks});

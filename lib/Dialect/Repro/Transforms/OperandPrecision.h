@@ -15,8 +15,8 @@
 
 namespace mlir::repro {
 
-/// The dimensions of a factor's tensor: those that both factors and the result
-/// have, those of K in the order of the fold, and the others.
+/// The dimensions of a factor's tensor: `batch` is in both factors and the
+/// result, `columns` is K in the order of the fold, and `rows` is the rest.
 struct OperandLayout {
   SmallVector<int64_t> batch, rows, columns;
 };
@@ -24,20 +24,20 @@ struct OperandLayout {
 /// The layout of the operand that is factor `side` (0 or 1).
 OperandLayout getLayout(FoldOp fold, unsigned side);
 
-/// (R1) Where stochastic rounding takes its bits.
+/// (R1) The source of the bits of stochastic rounding.
 struct RandomSites {
   Value seed, step; ///< i64
-  int64_t next = 0; ///< the first site that is free
+  int64_t next = 0; ///< the first unused site
 };
 
-/// How an operand becomes one of lower precision.
+/// How to convert an operand to lower precision.
 struct OperandPrecision {
   /// bf16, f16, tf32 or a BlockFormatAttr.
   Attribute format;
-  SmallVector<int64_t> signs; ///< (Q5) of the transform, empty for none
-  bool toBF16 = false;        ///< (Q5) whether what it gives is rounded
+  SmallVector<int64_t> signs; ///< (Q5) of the transform; empty: no transform
+  bool toBF16 = false; ///< (Q5) whether the transform's result is rounded
   bool hasAmaxOfRows = false;
-  /// (Q6) The scale of a format under one that is given; it learns the amax.
+  /// (Q6) The delayed scale of a format that requires one; it records the amax.
   DelayedScale *delayed = nullptr;
 
   BlockFormatAttr getBlockFormat() const {
@@ -50,39 +50,39 @@ struct OperandPrecision {
   }
 };
 
-/// A float tensor rounded to `type`: one of bf16 or f16, or of f32 for tf32.
+/// Rounds a float tensor to `type`: bf16, f16, or f32 for tf32.
 Value roundTensor(ImplicitLocOpBuilder &b, Value tensor, Type type);
 
-/// How the dimensions of an operand became those of a matrix: rows and
-/// columns, the batch before them.
+/// How the dimensions of an operand form a matrix: the batch, then rows and
+/// columns.
 struct MatrixView {
   SmallVector<int64_t> order; ///< of the operand's dimensions
-  SmallVector<int64_t> sizes; ///< of the operand's dimensions in that order
-  SmallVector<int64_t> shape; ///< of the matrix, dimensions being joined
+  SmallVector<int64_t> sizes; ///< of those dimensions, in that order
+  SmallVector<int64_t> shape; ///< of the matrix, whose dimensions are merged
 };
 
-/// (Q2) An operand in blocks.
+/// (Q2) A quantized operand.
 struct QuantizedOperand {
   BlockFormatAttr format;
   Value codes, scales;
-  Value tensorScale; ///< of scales of two levels, else null
+  Value tensorScale; ///< for scales of two levels, else null
   MatrixView view;
 };
 
-/// A float tensor in blocks. `layout` says what the blocks are of. An error of
-/// `fold` where they cannot be.
+/// Quantizes a float tensor to blocks, which `layout` determines. Reports an
+/// error at `fold` if that is impossible.
 FailureOr<QuantizedOperand> quantizeOperand(ImplicitLocOpBuilder &b,
                                             FoldOp fold, Value operand,
                                             const OperandPrecision &precision,
                                             const OperandLayout &layout,
                                             RandomSites &sites);
 
-/// The values of an operand in blocks, of the operand's shape.
+/// The values of a quantized operand, in the operand's shape.
 Value dequantizeOperand(ImplicitLocOpBuilder &b,
                         const QuantizedOperand &quantized);
 
-/// The values of a float tensor in lower precision that has no blocks, of its
-/// shape, as `quantizeOperand`.
+/// Rounds a float tensor to a format without blocks, keeping its shape; see
+/// `quantizeOperand`.
 FailureOr<Value> roundOperand(ImplicitLocOpBuilder &b, FoldOp fold,
                               Value operand, const OperandPrecision &precision,
                               const OperandLayout &layout);
@@ -95,8 +95,9 @@ struct BlockFactor {
   int64_t block;
 };
 
-/// (Q4) An operand in blocks as a factor, with the scales by which its codes
-/// are multiplied; (M5) with those that it has itself, where it `isScaled`.
+/// (Q4) Converts a quantized operand to a factor, with scales by which its
+/// codes are multiplied; (M5) if `isScaled`, with the scales in their stored
+/// type.
 BlockFactor createBlockFactor(ImplicitLocOpBuilder &b,
                               const QuantizedOperand &quantized,
                               const OperandLayout &layout, bool isScaled);

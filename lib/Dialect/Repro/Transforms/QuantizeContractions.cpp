@@ -4,6 +4,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// The pass converts, function by function, the factors of contractions that
+// have a `repro.precision` attribute to the requested precision; contractions
+// without one stay as they are.
+//
+//===----------------------------------------------------------------------===//
 
 #include "Dialect/Repro/Transforms/ContractionRoles.h"
 #include "Dialect/Repro/Transforms/Movement.h"
@@ -25,7 +31,7 @@ using namespace mlir::repro;
 static constexpr StringLiteral kPrecision = "repro.precision";
 static constexpr StringLiteral kSides[] = {"left", "right"};
 static constexpr StringLiteral kRandom[] = {"seed", "step"};
-/// (Q6) Limits of a history and of a margin, either way.
+/// (Q6) The maximum length of a history, and magnitude of a margin.
 static constexpr int64_t kMostHistory = 65536, kMostMargin = 32;
 
 //===----------------------------------------------------------------------===//
@@ -33,11 +39,12 @@ static constexpr int64_t kMostHistory = 65536, kMostMargin = 32;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// What is asked of a factor.
+/// The requested precision of a factor.
 struct Request {
   OperandPrecision precision;
   std::optional<DelayedScaling> delayed;
-  /// Instead, the values that a factor of another contraction reads.
+  /// If set, the factor reads the values of this forward contraction's factor
+  /// instead.
   int64_t forward = -1;
   unsigned forwardSide = 0;
 };
@@ -49,7 +56,7 @@ static bool isNumberFormat(Attribute format, bool orTF32 = true) {
                   (orTF32 && isa<FloatTF32Type>(type.getValue())));
 }
 
-/// An error where a dictionary has other names than those.
+/// Reports an error if the dictionary has a name that is not in `names`.
 static LogicalResult verifyNames(FoldOp fold, DictionaryAttr dictionary,
                                  ArrayRef<StringRef> names) {
   for (NamedAttribute entry : dictionary)
@@ -59,7 +66,7 @@ static LogicalResult verifyNames(FoldOp fold, DictionaryAttr dictionary,
   return success();
 }
 
-/// (Q6) How the scale of a factor comes out of former steps.
+/// (Q6) Reads how to derive a factor's scale from previous steps.
 static FailureOr<DelayedScaling> readDelayed(FoldOp fold, Attribute given) {
   auto asked = dyn_cast<DictionaryAttr>(given);
   if (!asked)
@@ -172,14 +179,14 @@ struct QuantizeContractions
   }
 
 private:
-  /// A contraction as it was.
+  /// A contraction before the pass changes it.
   struct Contraction {
     FoldOp fold;
     std::array<unsigned, 2> inputs;
     std::array<Value, 2> operands;
     std::array<std::optional<Request>, 2> requests;
     Attribute result;
-    /// (Q4) Whether it becomes a contraction in blocks, and how.
+    /// (Q4) The step if it becomes a block contraction.
     std::optional<BlockStep> step;
     FdpaAttr accumulator; ///< (M5) null for exact dot products
   };
@@ -201,11 +208,11 @@ private:
   void replace(const Contraction &contraction, unsigned side, Value values);
 
   std::vector<Contraction> contractions;
-  /// Values that are read, and the blocks that they are of.
+  /// The values and the blocks that exist already.
   llvm::DenseMap<Key, Value> created;
   llvm::DenseMap<Key, QuantizedOperand> quantized;
   RandomSites sites;
-  /// (Q6) By name, in the order of their first use.
+  /// (Q6) The delayed scales by name, in the order of first use.
   llvm::MapVector<StringAttr, DelayedScale> scales;
 };
 } // namespace
@@ -268,7 +275,8 @@ QuantizeContractions::read(FoldOp fold) {
   return contraction;
 }
 
-/// (R1) Seed, step and the first free site; the state gets those that it lacks.
+/// (R1) Finds seed, step and the first unused site. Adds the missing ones to
+/// the state.
 LogicalResult QuantizeContractions::findRandom(func::FuncOp function) {
   function.walk([&](Operation *op) {
     auto site = op->getAttrOfType<IntegerAttr>("site");
@@ -296,7 +304,7 @@ LogicalResult QuantizeContractions::findRandom(func::FuncOp function) {
       }))
     return function.emitError("(R1) expected the positions of seed and step, "
                               "i64 of shape []");
-  // In a microbatch (B1) neither is state.
+  // In a microbatch (B1), neither one is state.
   if (places[1] < numState &&
       function.getBody().front().getTerminator()->getOperand(places[1]) ==
           function.getArgument(places[1]))
@@ -312,7 +320,7 @@ LogicalResult QuantizeContractions::findRandom(func::FuncOp function) {
   return success();
 }
 
-/// Adds a tensor that stays as it is behind the state.
+/// Appends a tensor, unchanged by the step, to the state.
 FailureOr<BlockArgument> QuantizeContractions::addState(func::FuncOp function,
                                                         const Twine &name,
                                                         ArrayRef<int64_t> shape,
@@ -335,13 +343,13 @@ FailureOr<BlockArgument> QuantizeContractions::addState(func::FuncOp function,
   return argument;
 }
 
-/// What a state is after the step.
+/// Sets the value of a state after the step.
 static void setNext(Value state, Value next) {
   unsigned position = cast<BlockArgument>(state).getArgNumber();
   state.getParentBlock()->getTerminator()->setOperand(position, next);
 }
 
-/// Adds a seed that stays and a step that counts.
+/// Adds a constant seed and a step counter.
 LogicalResult QuantizeContractions::addRandom(func::FuncOp function) {
   Type i64 = IntegerType::get(&getContext(), 64);
   FailureOr<BlockArgument> seed = addState(function, kRandom[0], {}, i64);
@@ -358,7 +366,7 @@ LogicalResult QuantizeContractions::addRandom(func::FuncOp function) {
   return success();
 }
 
-/// (Q6) Adds the scales of former steps, with their histories.
+/// (Q6) Adds the delayed scales and their histories to the state.
 LogicalResult QuantizeContractions::addScales(func::FuncOp function) {
   for (Contraction &contraction : contractions)
     for (std::optional<Request> &request : contraction.requests) {
@@ -388,7 +396,7 @@ LogicalResult QuantizeContractions::addScales(func::FuncOp function) {
       return failure();
     scale.scale = *found;
   }
-  // Their places are fixed from here on.
+  // The map no longer changes, so pointers into it stay valid.
   for (Contraction &contraction : contractions)
     for (std::optional<Request> &request : contraction.requests)
       if (request && request->delayed)
@@ -409,7 +417,7 @@ void QuantizeContractions::updateScales(func::FuncOp function) {
   }
 }
 
-/// Blocks and transforms are of one layout, numbers of any.
+/// Blocks and transforms depend on the layout; elementwise rounding does not.
 QuantizeContractions::Key
 QuantizeContractions::getKey(const Contraction &contraction, unsigned side) {
   FoldOp fold = contraction.fold;
@@ -426,7 +434,7 @@ QuantizeContractions::getKey(const Contraction &contraction, unsigned side) {
                                 builder.getDenseI64ArrayAttr(layout.columns)})};
 }
 
-/// The values that a factor reads afterwards.
+/// The values that a factor reads after the pass.
 FailureOr<Value> QuantizeContractions::getValues(unsigned number,
                                                  unsigned side) {
   const Contraction &contraction = contractions[number];
@@ -466,8 +474,8 @@ FailureOr<Value> QuantizeContractions::getValues(unsigned number,
   return moved;
 }
 
-/// The blocks of a factor. Whoever else reads the operand may come earlier, so
-/// they are made where it is known.
+/// Quantizes a factor. The blocks are created right after the operand, because
+/// other readers of the operand may come earlier than this contraction.
 FailureOr<QuantizedOperand>
 QuantizeContractions::quantize(const Contraction &contraction, unsigned side) {
   Key key = getKey(contraction, side);
@@ -492,8 +500,8 @@ FailureOr<Value> QuantizeContractions::create(const Contraction &contraction,
   FoldOp fold = contraction.fold;
   const OperandPrecision &precision = contraction.requests[side]->precision;
   Key key = getKey(contraction, side);
-  // (Q6) By a scale that is given, the values are the same in every layout; but
-  // random bits are those of a place.
+  // (Q6) With a given scale, the values do not depend on the layout, except for
+  // random bits, which depend on the position.
   if (precision.delayed && precision.signs.empty() && !precision.isStochastic())
     key.second =
         fold->getAttrOfType<DictionaryAttr>(kPrecision).get(kSides[side]);
@@ -517,8 +525,8 @@ FailureOr<Value> QuantizeContractions::create(const Contraction &contraction,
   return found;
 }
 
-/// (Q4) The dimensions of a fold that is a product of matrices, in the order
-/// batch, rows of the first factor, rows of the second one.
+/// (Q4) The dimensions of a fold that is a matrix product, in the order batch,
+/// rows of the first factor, rows of the second factor.
 static FailureOr<SmallVector<unsigned>>
 getResultDims(FoldOp fold, ArrayRef<OperandLayout> layouts) {
   ContractionBody body = *getContraction(fold);
@@ -548,8 +556,8 @@ getResultDims(FoldOp fold, ArrayRef<OperandLayout> layouts) {
   return dims;
 }
 
-/// (M5) Whether scales of both factors are factors of products: powers of two,
-/// f8E4M3FN of one level, or both of two levels.
+/// (M5) Checks that the scales of both factors can be factors of products:
+/// powers of two, f8E4M3FN scales of one level, or both of two levels.
 static LogicalResult verifyScaled(FoldOp fold,
                                   ArrayRef<QuantizedOperand> operands) {
   auto isFactor = [](const QuantizedOperand &operand) {
@@ -576,8 +584,8 @@ static LogicalResult verifyScaled(FoldOp fold,
   return success();
 }
 
-/// (Q9) init + total * ((A * A') / (36 * largest * largest')) of two factors
-/// under scales of two levels.
+/// (Q9) Computes init + total * ((A * A') / (36 * largest * largest')) for two
+/// factors with scales of two levels.
 static Value addTotal(ImplicitLocOpBuilder &b, Value init, Value total,
                       ArrayRef<QuantizedOperand> operands) {
   float divisor = 36;
@@ -598,8 +606,8 @@ static Value addTotal(ImplicitLocOpBuilder &b, Value init, Value total,
       });
 }
 
-/// (Q4), (M5) A contraction of both factors in blocks, moved to the result of
-/// the fold.
+/// (Q4), (M5) Contracts two quantized factors and permutes the result to that
+/// of the fold.
 static FailureOr<Value> contractBlocks(FoldOp fold, BlockStep step,
                                        FdpaAttr accumulator,
                                        ArrayRef<QuantizedOperand> operands) {
@@ -626,7 +634,7 @@ static FailureOr<Value> contractBlocks(FoldOp fold, BlockStep step,
   auto type = cast<RankedTensorType>(init.getType());
   if (!type.getElementType().isF32())
     return fold.emitError("(Q4) expected a result of f32, got ") << type;
-  // From [batch.., rows.., rows..] to the dimensions of the result, and back.
+  // Permute between [batch.., rows.., rows..] and the dimensions of the result.
   AffineMap map = fold.getIndexingMapsArray().back();
   SmallVector<int64_t> order, back, sizes;
   for (unsigned dim : *dims) {
@@ -663,7 +671,7 @@ static FailureOr<Value> contractBlocks(FoldOp fold, BlockStep step,
   return transpose(b, reshape(b, result, sizes), back);
 }
 
-/// Lets a factor read `values`. (K1) The body extends what is not f32.
+/// Makes a factor read `values`. (K1) The body extends types other than f32.
 void QuantizeContractions::replace(const Contraction &contraction,
                                    unsigned side, Value values) {
   FoldOp fold = contraction.fold;
@@ -687,7 +695,7 @@ void QuantizeContractions::replace(const Contraction &contraction,
   element.replaceAllUsesExcept(extended, extended);
 }
 
-/// Lets whoever reads `result` read it rounded.
+/// Replaces the uses of `result` by its rounded value.
 static void roundResult(Value result, Type type) {
   if (getElementTypeOrSelf(result.getType()) == type)
     return;

@@ -24,7 +24,7 @@ static constexpr APFloat::roundingMode nearestEven =
 //===----------------------------------------------------------------------===//
 
 static APFloat convert(APFloat value, const llvm::fltSemantics &semantics) {
-  // (V4) APFloat would make an infinity of one of f8E8M0FNU.
+  // (V4) APFloat would convert a NaN of f8E8M0FNU to an infinity.
   if (value.isNaN())
     return APFloat::getQNaN(semantics);
   bool losesInfo;
@@ -79,7 +79,7 @@ static std::optional<APFloat> computeFloat(Operation *op,
         result.clearSign();
         return result;
       })
-      .Case([&](math::CopySignOp) { // (V4): a NaN's sign reads as plus.
+      .Case([&](math::CopySignOp) { // (V4): a NaN's sign counts as plus.
         result.clearSign();
         if (!x[1].isNaN() && x[1].isNegative())
           result.changeSign();
@@ -147,14 +147,15 @@ static TypedAttr evaluateOfFloats(Operation *op,
                                                 operands[0], operands[1]));
   if (isa<arith::ExtFOp, arith::TruncFOp>(op))
     return makeFloat(operands[0], cast<FloatType>(type));
-  if (isa<arith::FPToSIOp, arith::FPToUIOp>(op)) { // (S3): saturates, NaN is 0.
+  // (S3): saturates; a NaN becomes 0.
+  if (isa<arith::FPToSIOp, arith::FPToUIOp>(op)) {
     APSInt integer(type.getIntOrFloatBitWidth(),
                    /*isUnsigned=*/isa<arith::FPToUIOp>(op));
     bool isExact;
     operands[0].convertToInteger(integer, APFloat::rmTowardZero, &isExact);
     return IntegerAttr::get(type, integer);
   }
-  if (isa<arith::BitcastOp>(op)) { // (V4): a NaN shows its canonical bits.
+  if (isa<arith::BitcastOp>(op)) { // (V4): a NaN has its canonical bits.
     auto integer = dyn_cast<IntegerType>(type);
     if (!integer)
       return {};
@@ -164,7 +165,7 @@ static TypedAttr evaluateOfFloats(Operation *op,
     return IntegerAttr::get(type, value.bitcastToAPInt());
   }
   auto result = dyn_cast<FloatType>(type);
-  if (!result || from.getWidth() < 32) // (V1): storage types do not compute.
+  if (!result || from.getWidth() < 32) // (V1): no arithmetic on storage types.
     return {};
   std::optional<APFloat> value = computeFloat(op, operands);
   return value ? TypedAttr(FloatAttr::get(result, *value)) : TypedAttr();
@@ -201,7 +202,7 @@ static bool compareIntegers(arith::CmpIPredicate predicate, const APInt &lhs,
   llvm_unreachable("unknown predicate of arith.cmpi");
 }
 
-/// (I1): every operation has a value for every operand.
+/// (I1): every operation is defined for all operands.
 static std::optional<APInt> computeInteger(Operation *op, ArrayRef<APInt> x) {
   unsigned width = x[0].getBitWidth();
   auto isOversized = [&] { return x[1].uge(width); };
@@ -250,7 +251,7 @@ static std::optional<APInt> computeInteger(Operation *op, ArrayRef<APInt> x) {
       .Default([](Operation *) { return std::nullopt; });
 }
 
-/// int to float (S3) in one rounding.
+/// Converts an integer to a float (S3) with one rounding.
 static TypedAttr convertInteger(Operation *op, const APInt &value,
                                 FloatType type) {
   APFloat result(type.getFloatSemantics());

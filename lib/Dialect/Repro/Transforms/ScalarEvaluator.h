@@ -12,10 +12,10 @@
 
 namespace mlir::repro {
 
-/// The value of a scalar `arith` or `math` operation of constant operands by
+/// Evaluates a scalar `arith` or `math` operation on constants by
 /// docs/numerics.md, (S1) to (S4), (V1) and (I1), in arbitrary-precision
-/// arithmetic, never by the host's floats. Null for an operation outside of
-/// these (elementary functions, square roots) and for a cast to f8E4M3FN.
+/// arithmetic and never with host floats. Returns null for other operations
+/// (elementary functions, square roots) and for a cast to f8E4M3FN.
 TypedAttr evaluateScalar(Operation *op, ArrayRef<Attribute> operands);
 
 } // namespace mlir::repro

@@ -4,6 +4,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// The passes walk the contractions and set the order that a user has chosen, an
+// exact sum (K4) or an accumulator (M4), on all or on the listed ones; the
+// verifier of repro.fold rejects orders that a contraction cannot have.
+//
+//===----------------------------------------------------------------------===//
 
 #include "Dialect/Repro/Transforms/Passes.h"
 #include "dialects/Repro/IR/ContractionBody.h"
@@ -17,7 +23,7 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
-/// (M1) goes by the elements' own types: those of extensions before the
+/// (M1) depends on the original element types, so extensions before the
 /// contraction move into its body.
 static void readExtendedInputs(FoldOp fold) {
   Block *body = fold.getBody();
@@ -42,7 +48,7 @@ static void readExtendedInputs(FoldOp fold) {
   }
   fold.setIndexingMapsAttr(
       Builder(fold.getContext()).getAffineMapArrayAttr(maps));
-  // What nothing reads any more is no part of the program.
+  // Erase operations that have lost their last use.
   while (!passed.empty()) {
     Operation *op = passed.pop_back_val();
     if (isa<FoldOp>(op) || !isOpTriviallyDead(op))
@@ -55,8 +61,8 @@ static void readExtendedInputs(FoldOp fold) {
   }
 }
 
-/// Gives `order` to the contractions of these numbers, or to all if there are
-/// none. A contraction that cannot have it is an error of its verifier.
+/// Sets `order` on the contractions with these numbers, or on all if the list
+/// is empty. The fold's verifier reports a contraction that cannot have it.
 static LogicalResult setOrder(Operation *root, Attribute order,
                               ArrayRef<int64_t> contractions) {
   SmallVector<FoldOp> folds;
@@ -81,7 +87,7 @@ static LogicalResult setOrder(Operation *root, Attribute order,
 }
 
 namespace {
-/// (K4): the order of contractions becomes exact.
+/// (K4): sets exact sums.
 struct SetExact : public repro::impl::ReproSetExactBase<SetExact> {
   using ReproSetExactBase::ReproSetExactBase;
 
@@ -94,7 +100,7 @@ struct SetExact : public repro::impl::ReproSetExactBase<SetExact> {
   }
 };
 
-/// (M4): contractions get an accumulator of matrix units.
+/// (M4): sets accumulators of matrix units.
 struct SetAccumulator
     : public repro::impl::ReproSetAccumulatorBase<SetAccumulator> {
   using ReproSetAccumulatorBase::ReproSetAccumulatorBase;

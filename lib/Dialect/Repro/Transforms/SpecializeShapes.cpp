@@ -4,6 +4,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// The pass rewrites each symbolic function in program order with the given size
+// of each symbol, so that every tensor has a static shape.
+//
+//===----------------------------------------------------------------------===//
 
 #include "Dialect/Repro/Identity/SymbolicProgram.h"
 #include "Dialect/Repro/Transforms/ExactFolding.h"
@@ -33,7 +38,7 @@ using namespace mlir::repro;
 // Sizes
 //===----------------------------------------------------------------------===//
 
-/// The size of each symbol, by the options `symbol=size` of the pass.
+/// Reads the size of each symbol from the options `symbol=size` of the pass.
 static FailureOr<SmallVector<int64_t>>
 readSizes(func::FuncOp main, ArrayRef<Symbol> symbols,
           ArrayRef<std::string> options) {
@@ -65,7 +70,7 @@ readSizes(func::FuncOp main, ArrayRef<Symbol> symbols,
   return sizes;
 }
 
-/// The type of an argument whose extents are `map` of the sizes.
+/// The type of an argument whose extents are `map` applied to the sizes.
 static FailureOr<RankedTensorType> getArgumentType(func::FuncOp main,
                                                    unsigned number,
                                                    AffineMap map,
@@ -115,8 +120,8 @@ static LogicalResult failToSpecialize(Operation *op, Type type) {
          << type;
 }
 
-/// Replaces `op` by constants where it computes integers from constants: what
-/// the shapes are made of. Floats fold elsewhere, exactly.
+/// Replaces `op` by constants if it computes integers, which determine shapes,
+/// from constants. Exact folding handles floats elsewhere.
 static bool foldIntegers(IRRewriter &rewriter, Operation *op) {
   bool isArithmetic =
       isa_and_nonnull<affine::AffineDialect, arith::ArithDialect>(
@@ -135,7 +140,7 @@ static bool foldIntegers(IRRewriter &rewriter, Operation *op) {
   return true;
 }
 
-/// With attributes in the place of values that are constants.
+/// Replaces constant values by attributes.
 static SmallVector<OpFoldResult>
 foldConstants(SmallVector<OpFoldResult> values) {
   (void)foldDynamicIndexList(values);
@@ -152,7 +157,7 @@ static LogicalResult checkAssertion(IRRewriter &rewriter, cf::AssertOp op) {
   return success();
 }
 
-/// The shape that a tensor of extents names, where they are constants.
+/// The shape that a tensor of extents describes, if all extents are constants.
 static std::optional<SmallVector<int64_t>> getNamedShape(Value extents) {
   auto elements = extents.getDefiningOp<tensor::FromElementsOp>();
   if (!elements)
@@ -167,8 +172,8 @@ static std::optional<SmallVector<int64_t>> getNamedShape(Value extents) {
   return shape;
 }
 
-/// Writes a reshape of static types as a collapse of the least groups of
-/// dimensions with equal numbers of elements, and an expansion of them.
+/// Rewrites a reshape of static types as a collapse of the smallest groups of
+/// dimensions with equal numbers of elements, followed by an expansion.
 static FailureOr<Value> reshape(IRRewriter &rewriter, tensor::ReshapeOp op,
                                 RankedTensorType target) {
   Value source = op.getSource();
@@ -195,7 +200,7 @@ static FailureOr<Value> reshape(IRRewriter &rewriter, tensor::ReshapeOp op,
              (from < type.getRank() || to < target.getRank()));
     if (*fromSize != *toSize)
       return failure();
-    // Dimensions of extent 1 behind all others belong to the last group.
+    // Trailing dimensions of extent 1 belong to the last group.
     if (froms.empty() || tos.empty()) {
       if (shape.empty()) {
         (froms.empty() ? expanded : collapsed)
@@ -211,7 +216,7 @@ static FailureOr<Value> reshape(IRRewriter &rewriter, tensor::ReshapeOp op,
     expanded.push_back(tos);
   }
   if (shape.empty()) {
-    // One of the two is a tensor of one element and no dimension.
+    // One side is a tensor of rank 0.
     collapsed.clear();
     expanded.clear();
   }
@@ -226,8 +231,8 @@ static FailureOr<Value> reshape(IRRewriter &rewriter, tensor::ReshapeOp op,
   return source;
 }
 
-/// Rebuilds an operation of tensors whose operands are static. Null where it is
-/// none that is known, the operation itself where only types change.
+/// Rebuilds an operation on tensors with static operands. Returns null for an
+/// unknown operation, and the operation itself if only types change.
 static FailureOr<Value> rebuild(IRRewriter &rewriter, Operation *op) {
   Location loc = op->getLoc();
   rewriter.setInsertionPoint(op);
@@ -327,8 +332,8 @@ static FailureOr<Value> rebuild(IRRewriter &rewriter, Operation *op) {
       .Default([](Operation *) -> Result { return Value(); });
 }
 
-/// The operands whose types the results have; empty where there are none, or
-/// sizes beside them.
+/// The operands whose types the results have; empty if there are none, or if
+/// sizes matter as well.
 static SmallVector<Value> getDestinations(Operation *op) {
   if (isa<tensor::InsertSliceOp>(op))
     return {};
@@ -344,8 +349,8 @@ static SmallVector<Value> getDestinations(Operation *op) {
   return {};
 }
 
-/// Whether an operation, maybe of static types, has constants as operands that
-/// can be attributes.
+/// Whether an operation has constant operands that could be attributes instead;
+/// its types may be static already.
 static bool hasConstantPlaces(Operation *op) {
   return isa<tensor::ExtractSliceOp, tensor::InsertSliceOp, tensor::PadOp>(
              op) &&
@@ -355,7 +360,7 @@ static bool hasConstantPlaces(Operation *op) {
          });
 }
 
-/// Gives an operation whose operands are static results that are static.
+/// Makes the results of an operation with static operands static.
 static LogicalResult specialize(IRRewriter &rewriter, Operation *op) {
   if (auto assertion = dyn_cast<cf::AssertOp>(op))
     return checkAssertion(rewriter, assertion);

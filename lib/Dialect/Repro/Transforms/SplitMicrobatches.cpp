@@ -4,6 +4,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// The pass splits the function @main of a training step at its reductions over
+// microbatches (B1): it keeps the program of one microbatch, of the addition of
+// sums, or of the end of the step.
+//
+//===----------------------------------------------------------------------===//
 
 #include "Dialect/Repro/Transforms/Passes.h"
 #include "dialects/Repro/IR/ImportedOps.h"
@@ -25,14 +31,16 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
-/// An f32 has each number up to here: sums are divided by it.
+/// f32 represents every integer up to this limit exactly; sums are divided by
+/// the count.
 static constexpr int64_t kMostMicrobatches = int64_t(1) << 24;
 
 //===----------------------------------------------------------------------===//
 // Values
 //===----------------------------------------------------------------------===//
 
-/// Whether an operation, or one in its regions, has one of `values` as operand.
+/// Whether an operation or one in its regions has one of `values` as an
+/// operand.
 static bool readsAny(Operation *op, const DenseSet<Value> &values) {
   WalkResult result = op->walk([&](Operation *inner) {
     bool reads = llvm::any_of(inner->getOperands(), [&](Value value) {
@@ -43,8 +51,8 @@ static bool readsAny(Operation *op, const DenseSet<Value> &values) {
   return result.wasInterrupted();
 }
 
-/// The results of operations of `block` that depend on one of `sources`, and
-/// the sources, on a way that `isEnd` does not end.
+/// The sources and all results of operations of `block` that depend on them.
+/// The search does not continue past operations for which `isEnd` is true.
 static DenseSet<Value> findDependent(Block &block, ArrayRef<Value> sources,
                                      function_ref<bool(Operation *)> isEnd) {
   DenseSet<Value> dependent(sources.begin(), sources.end());
@@ -58,7 +66,7 @@ static bool isReduction(Operation *op) { return isa<ReduceMicrobatchesOp>(op); }
 
 static bool isNone(Operation *) { return false; }
 
-/// (B2) The type of sums of tensors of `type`: f32 of narrower floats.
+/// (B2) The type of sums of tensors of `type`: f32 for narrower floats.
 static RankedTensorType getSumType(RankedTensorType type) {
   auto element = dyn_cast<FloatType>(type.getElementType());
   if (!element || element.getWidth() >= 32)
@@ -66,7 +74,7 @@ static RankedTensorType getSumType(RankedTensorType type) {
   return type.clone(Float32Type::get(type.getContext()));
 }
 
-/// (B2) What is added of a tensor: its elements as those of sums.
+/// (B2) Extends the elements of a tensor to the type of sums.
 static Value widenForSum(ImplicitLocOpBuilder &b, Value tensor) {
   auto type = cast<RankedTensorType>(tensor.getType());
   RankedTensorType sum = getSumType(type);
@@ -79,7 +87,7 @@ static Value widenForSum(ImplicitLocOpBuilder &b, Value tensor) {
                      });
 }
 
-/// (B3) A sum of floats divided by how many there are, rounded to `type`.
+/// (B3) Divides a sum of floats by `count` and rounds it to `type`.
 static Value divideSum(ImplicitLocOpBuilder &b, RankedTensorType type,
                        Value sum, int64_t count) {
   auto wide = cast<FloatType>(getSumType(type).getElementType());
@@ -95,7 +103,7 @@ static Value divideSum(ImplicitLocOpBuilder &b, RankedTensorType type,
       });
 }
 
-/// (B2) The sum of two tensors.
+/// (B2) Adds two sums.
 static Value addSums(ImplicitLocOpBuilder &b, Value left, Value right) {
   auto type = cast<RankedTensorType>(left.getType());
   return mapElements(b, type.getShape(), type.getElementType(), {left, right},
@@ -105,7 +113,7 @@ static Value addSums(ImplicitLocOpBuilder &b, Value left, Value right) {
                      });
 }
 
-/// (R1) A counter of steps, `count` further.
+/// (R1) Advances a step counter by `count`.
 static Value advanceStep(ImplicitLocOpBuilder &b, Value step, int64_t count) {
   auto type = cast<RankedTensorType>(step.getType());
   return mapElements(b, type.getShape(), type.getElementType(), step, {},
@@ -177,7 +185,7 @@ struct SplitMicrobatches
     return success();
   }
 
-  /// (B1), (B5) The arguments of which each microbatch has its own.
+  /// (B1), (B5) The arguments that differ between microbatches.
   SmallVector<Value> getPartArguments(func::FuncOp main) {
     SmallVector<Value> arguments;
     for (int64_t position : cut)
@@ -187,8 +195,8 @@ struct SplitMicrobatches
     return arguments;
   }
 
-  /// What depends on no microbatch is that of the step. (The mean of equal
-  /// numbers may be another number.)
+  /// Drops reductions of values that do not depend on a microbatch, because the
+  /// mean of equal numbers may differ from the number.
   void dropShared(func::FuncOp main) {
     SmallVector<Value> sources = getPartArguments(main);
     if (step >= 0)
@@ -202,12 +210,12 @@ struct SplitMicrobatches
       }
   }
 
-  /// The values that belong to a microbatch.
+  /// The values that depend on a microbatch.
   DenseSet<Value> findParts(func::FuncOp main) {
     return findDependent(main.front(), getPartArguments(main), isReduction);
   }
 
-  /// The results of `main` that are outputs, and whether each belongs to a
+  /// The results of `main` that are outputs, and whether each depends on a
   /// microbatch.
   SmallVector<std::pair<unsigned, bool>>
   getOutputs(func::FuncOp main, const DenseSet<Value> &parts) {
@@ -218,8 +226,8 @@ struct SplitMicrobatches
     return outputs;
   }
 
-  /// Gives `main` these results, each with the attributes of the former one at
-  /// its position, or none.
+  /// Sets the results of `main`. Each result keeps the attributes of the former
+  /// result at its position, if any.
   void setResults(func::FuncOp main, ValueRange values,
                   ArrayRef<DictionaryAttr> attributes) {
     auto ends = cast<func::ReturnOp>(main.front().getTerminator());
@@ -229,8 +237,8 @@ struct SplitMicrobatches
     main.setAllResultAttrs(attributes);
   }
 
-  /// Operations with an effect go where `isDropped` says so, then those that
-  /// nobody reads.
+  /// Erases unused operations that have no effect or for which `isDropped` is
+  /// true.
   void clean(func::FuncOp main, function_ref<bool(Operation *)> isDropped) {
     SmallVector<Operation *> operations;
     for (Operation &op : main.front().without_terminator())
@@ -308,7 +316,7 @@ struct SplitMicrobatches
     DenseSet<Value> parts = findParts(main);
     SmallVector<Value> results;
     SmallVector<DictionaryAttr> attributes;
-    // (B5) That of all microbatches.
+    // (B5) The state of all microbatches.
     DenseSet<Value> ownStates;
     for (int64_t position : own) {
       Value state = main.getArgument(position);
@@ -364,7 +372,7 @@ struct SplitMicrobatches
         return failure();
       ends.setOperand(position, main.getArgument(number++));
     }
-    // Checks of what a microbatch computes are made there.
+    // The program of the microbatch has the checks of its own values.
     DenseSet<Value> ending =
         findDependent(block, llvm::to_vector(sums), isNone);
     clean(main, [&](Operation *op) { return !readsAny(op, ending); });

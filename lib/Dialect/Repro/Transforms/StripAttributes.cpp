@@ -4,6 +4,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// The pass walks the module and removes every discardable attribute that is not
+// part of a canonical program.
+//
+//===----------------------------------------------------------------------===//
 
 #include "Dialect/Repro/Transforms/Passes.h"
 
@@ -18,7 +23,7 @@ namespace mlir::repro {
 using namespace mlir;
 
 static void stripAttributes(Operation *op) {
-  // All attributes of an operation that is not registered are discardable.
+  // All attributes of an unregistered operation are discardable.
   if (!op->isRegistered())
     return;
   for (NamedAttribute attr : llvm::to_vector(op->getDiscardableAttrs()))

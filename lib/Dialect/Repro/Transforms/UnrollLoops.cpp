@@ -4,6 +4,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// The pass emits each root function again by interpreting its loops, branches
+// and calls, so that it becomes one block without control flow.
+//
+//===----------------------------------------------------------------------===//
 
 #include "Dialect/Repro/IR/AffineBounds.h"
 #include "Dialect/Repro/Transforms/ElementEvaluator.h"
@@ -28,10 +33,10 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
-/// More than any program needs that compiles in reasonable time.
+/// No program that compiles in reasonable time has more operations.
 static constexpr int64_t mostOperations = 1'000'000;
 
-/// What the stack of a thread holds.
+/// Bounds the recursion so that it fits on a thread's stack.
 static constexpr size_t mostNesting = 256;
 
 /// StableHLO is not registered: its loops and branches arrive in generic form.
@@ -46,7 +51,7 @@ static bool isControl(Operation *op) {
          name == whileName || name == ifName || name == caseName;
 }
 
-/// The least and the most that an integer is, as far as constants bound it.
+/// The minimum and maximum of an integer, as far as constants bound it.
 static std::pair<int64_t, int64_t> getBounds(Value value) {
   unsigned width =
       value.getType().isIndex() ? 64 : value.getType().getIntOrFloatBitWidth();
@@ -62,7 +67,7 @@ static std::pair<int64_t, int64_t> getBounds(Value value) {
                        arith::ExtSIOp>(op))
     return all;
   std::pair<int64_t, int64_t> lhs = getBounds(op->getOperand(0));
-  if (op->getNumOperands() == 1) // A cast to what is narrower may wrap.
+  if (op->getNumOperands() == 1) // A cast to a narrower type may wrap.
     return lhs.first >= all.first && lhs.second <= all.second ? lhs : all;
   std::pair<int64_t, int64_t> rhs = getBounds(op->getOperand(1));
   if (isa<arith::MaxSIOp>(op))
@@ -70,7 +75,7 @@ static std::pair<int64_t, int64_t> getBounds(Value value) {
   return {std::min(lhs.first, rhs.first), std::min(lhs.second, rhs.second)};
 }
 
-/// Whether a read is in range for certain.
+/// Whether a read is known to be in range.
 static bool isInRange(tensor::ExtractOp op) {
   Operation *loops = op->getParentOp();
   bool isBody = isa<linalg::GenericOp, FoldOp>(loops);
@@ -85,8 +90,8 @@ static bool isInRange(tensor::ExtractOp op) {
       });
 }
 
-/// Whether the step may fail by `op` (E1), so that it must not run where the
-/// program would not have run it.
+/// Whether `op` may fail (E1), so that it must run only if the original program
+/// runs it.
 static bool mayFail(Operation *op) {
   WalkResult result = op->walk([](Operation *inner) {
     auto extract = dyn_cast<tensor::ExtractOp>(inner);
@@ -99,16 +104,15 @@ static bool mayFail(Operation *op) {
 }
 
 namespace {
-/// Writes the operations of a function anew, those of loops as often as they
-/// run. The function itself stays as it is meanwhile: what is known of a value
-/// stays true.
+/// Emits the operations of a function again, those of loops once for each
+/// iteration. The function itself does not change meanwhile, so facts about its
+/// values stay true.
 class Unroller {
 public:
   Unroller(ModuleOp module, OpBuilder &builder)
       : symbols(module), builder(builder) {}
 
-  /// Fills the block `target` with the operations of the one block of
-  /// `function`.
+  /// Fills `target` with the operations of the only block of `function`.
   LogicalResult unroll(func::FuncOp function, Block *target);
 
 private:
@@ -123,11 +127,11 @@ private:
                              ArrayRef<std::optional<int64_t>> cases);
   LogicalResult emitForeign(Operation *op);
 
-  /// Emits a block whose arguments are `arguments`; gives the operands of its
+  /// Emits a block with the given arguments. Returns the operands of its
   /// terminator.
   FailureOr<SmallVector<Value>> emitBlock(Block &block, ValueRange arguments);
 
-  /// One of two values by a condition.
+  /// Selects one of two values by a condition.
   FailureOr<Value> select(Operation *op, Value condition, Value yes, Value no);
 
   LogicalResult spend(Operation *op, int64_t count);
@@ -154,9 +158,9 @@ private:
   OpBuilder &builder;
   IRMapping mapping;
   ElementEvaluator evaluator;
-  /// The loops, branches and calls around what is emitted.
+  /// The loops, branches and calls that enclose the emission point.
   SmallVector<Operation *> active;
-  /// How many of these are branches that the program may not take.
+  /// The number of these that are branches the program may not take.
   unsigned numMaybe = 0;
   int64_t numOperations = 0;
 };
@@ -176,7 +180,7 @@ LogicalResult Unroller::spend(Operation *op, int64_t count) {
 FailureOr<SmallVector<Value>> Unroller::emitBlock(Block &block,
                                                   ValueRange arguments) {
   mapping.map(block.getArguments(), arguments);
-  // A terminator that is not registered is none to MLIR.
+  // MLIR does not recognize an unregistered terminator.
   for (Operation &op : llvm::make_range(block.begin(), --block.end()))
     if (failed(emit(&op)))
       return failure();
@@ -185,8 +189,8 @@ FailureOr<SmallVector<Value>> Unroller::emitBlock(Block &block,
 
 LogicalResult Unroller::emitPlain(Operation *op) {
   int64_t count = 0;
-  // A mapping of its own: a body that has been cloned by one before is not
-  // cloned anew.
+  // A separate mapping is needed: a mapping that has cloned a body before does
+  // not clone it again.
   IRMapping operands;
   op->walk([&](Operation *inner) {
     ++count;
@@ -205,7 +209,8 @@ LogicalResult Unroller::emitPlain(Operation *op) {
   SmallVector<Elements> elements = evaluator.compute(clone);
   if (elements.empty())
     return success();
-  // Integers become constants: slices at the counter of a loop have a place.
+  // Fold integers to constants so that slices at a loop counter get static
+  // offsets.
   if (isa<arith::ConstantOp>(op) ||
       !llvm::all_of(clone->getResultTypes(), [](Type type) {
         return getElementTypeOrSelf(type).isIntOrIndex();
@@ -276,7 +281,7 @@ LogicalResult Unroller::emitCall(func::CallOp op) {
   auto callee = symbols.lookup<func::FuncOp>(op.getCallee());
   if (!callee || !callee.getBody().hasOneBlock())
     return op.emitOpError("expected a function of one block");
-  // Whoever is called with what another call was given runs without end.
+  // A call with the arguments of an active call would recurse forever.
   for (Operation *outer : ArrayRef(active).drop_back())
     if (auto call = dyn_cast<func::CallOp>(outer);
         call && call.getCallee() == op.getCallee())
@@ -307,7 +312,7 @@ LogicalResult Unroller::emitFor(scf::ForOp op) {
     return isUnsigned ? x.zext(width) : x.sext(width);
   };
   Type type = op.getInductionVar().getType();
-  // A bit more than the counter has: the last sum does not wrap.
+  // One more bit than the counter has, so that the last sum does not wrap.
   for (APInt at = widen(*begin), last = widen(*end);
        isUnsigned ? at.ult(last) : at.slt(last); at += step->zext(width)) {
     if (failed(spend(op, 1)))
@@ -337,7 +342,7 @@ LogicalResult Unroller::emitWhile(Operation *op, Block &before, Block &after,
     std::optional<APInt> holds = evaluator.findInteger(results->front());
     if (!holds)
       return op->emitOpError("the number of iterations depends on values");
-    // StableHLO's condition passes nothing on.
+    // StableHLO's condition region does not forward values.
     if (!isForeign)
       carried.assign(results->begin() + 1, results->end());
     if (holds->isZero())
@@ -387,12 +392,13 @@ FailureOr<Value> Unroller::select(Operation *op, Value condition, Value yes,
   return generic.getResult(0);
 }
 
-/// The branch of the case that `selector` has, else the last one. Where it is
-/// not known, all are computed, and selects take the results.
+/// Emits the branch that `selector` chooses, or the last one if no case
+/// matches. If the selector is unknown, emits all branches and selects their
+/// results.
 LogicalResult Unroller::emitBranches(Operation *op, Value selector,
                                      ArrayRef<Block *> branches,
                                      ArrayRef<std::optional<int64_t>> cases) {
-  // A branch without results may lack its other side.
+  // A branch without results may lack the else region.
   auto emitBranch = [&](Block *branch) -> FailureOr<SmallVector<Value>> {
     return branch ? emitBlock(*branch, {}) : SmallVector<Value>();
   };
@@ -444,8 +450,8 @@ LogicalResult Unroller::emitBranches(Operation *op, Value selector,
 // StableHLO
 //===----------------------------------------------------------------------===//
 
-/// Whether a region, which nothing has verified, is one block that takes
-/// `arguments` and returns `results`.
+/// Whether an unverified region is one block that accepts `arguments` and
+/// returns `results`.
 static bool isRegionOf(Region &region, TypeRange arguments, TypeRange results) {
   if (!region.hasOneBlock() || region.front().empty())
     return false;
@@ -511,7 +517,8 @@ static LogicalResult unrollFunction(func::FuncOp function, Unroller &unroller) {
   Block *source = &body.front(), *target = new Block();
   for (BlockArgument argument : source->getArguments())
     target->addArgument(argument.getType(), argument.getLoc());
-  // Outside of the function until it is done: an error leaves it whole.
+  // The region is outside of the function until it is complete, so that an
+  // error leaves the function unchanged.
   Region region(function);
   region.push_back(target);
   if (failed(unroller.unroll(function, target)))
@@ -520,7 +527,7 @@ static LogicalResult unrollFunction(func::FuncOp function, Unroller &unroller) {
   return success();
 }
 
-/// Erases the private functions that no other has a use for.
+/// Erases private functions without uses.
 static void eraseUnused(ModuleOp module) {
   llvm::DenseSet<Attribute> used;
   for (auto function : module.getOps<func::FuncOp>())

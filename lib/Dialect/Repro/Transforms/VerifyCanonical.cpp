@@ -4,6 +4,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// The pass reports violations of the contract "canonical program" of
+// docs/architecture.md and changes nothing.
+//
+//===----------------------------------------------------------------------===//
 
 #include "Dialect/Repro/Identity/CanonicalProgram.h"
 #include "Dialect/Repro/Transforms/Passes.h"

@@ -4,6 +4,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// The pass walks the operations on storage types and makes each compute in f32
+// with one rounding per result (V1).
+//
+//===----------------------------------------------------------------------===//
 
 #include "Dialect/Repro/Identity/CanonicalProgram.h"
 #include "Dialect/Repro/Transforms/Passes.h"
@@ -18,7 +23,7 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
-/// (V1) Operands are extended, which is exact, and each result is rounded once.
+/// (V1) Extends the operands, which is exact, and rounds each result once.
 static void widen(Operation *op) {
   OpBuilder builder(op);
   Location loc = op->getLoc();
