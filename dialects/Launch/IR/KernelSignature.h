@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A kernel function takes its buffers, then what whoever runs the plan adds.
-// What in the IR knows the order of these arguments is here.
+// The arguments of a kernel function are its buffers, followed by those that
+// the runtime passes. This file alone defines their order for the IR.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,11 +18,12 @@
 
 namespace mlir::repro::launch {
 
-/// A kernel function before it is a device's: buffers, scratch memory of the
-/// thread, error word, and the share [begin, end) of the work items.
+/// The arguments of a kernel function before it is lowered for a device:
+/// buffers, scratch memory of the thread, error word, and the range [begin,
+/// end) of work items.
 class KernelSignature {
 public:
-  /// Arguments behind the buffers.
+  /// The number of arguments after the buffers.
   static constexpr unsigned numOthers = 4;
 
   explicit KernelSignature(FunctionOpInterface kernel) : kernel(kernel) {}
@@ -33,7 +34,8 @@ public:
             MemRefType::get({1}, b.getI64Type()), b.getIndexType(),
             b.getIndexType()};
   }
-  /// Whether the last arguments are such, with scratch memory of any size.
+  /// Whether the types end with these arguments; scratch memory may have any
+  /// size.
   static bool endsArguments(ArrayRef<Type> types) {
     if (types.size() < numOthers)
       return false;
@@ -44,8 +46,8 @@ public:
            types.drop_front() ==
                ArrayRef(getOtherTypes(scratch.getContext())).drop_front();
   }
-  /// Whether the function has such arguments, its scratch memory of no size
-  /// yet, and no result.
+  /// Whether the function ends with these arguments, its scratch memory has a
+  /// dynamic size, and there is no result.
   static bool matches(FunctionOpInterface function) {
     ArrayRef<Type> types = function.getArgumentTypes();
     return !function.getNumResults() && endsArguments(types) &&
@@ -66,22 +68,23 @@ private:
   FunctionOpInterface kernel;
 };
 
-/// A kernel of a device: buffers, the workspace as the last of them where the
-/// kernel uses one, and the error word.
+/// The arguments of a device kernel: buffers, of which the last is the
+/// workspace if the kernel uses one, and the error word.
 class DeviceKernelSignature {
 public:
-  /// Arguments behind the buffers that a launch passes.
+  /// The number of arguments after the buffers that a launch passes.
   static constexpr unsigned numOthers = 1;
 
   explicit DeviceKernelSignature(FunctionOpInterface kernel) : kernel(kernel) {}
 
-  /// Behind the types of the buffers; the workspace has no size yet.
+  /// The types of the arguments after the buffers; the workspace has a dynamic
+  /// size.
   static SmallVector<Type> getOtherTypes(MLIRContext *context) {
     Builder b(context);
     return {MemRefType::get({ShapedType::kDynamic}, b.getI8Type()),
             MemRefType::get({1}, b.getI64Type())};
   }
-  /// Whether there is a workspace behind `numBuffers` buffers.
+  /// Whether a workspace follows `numBuffers` buffers.
   bool hasWorkspace(unsigned numBuffers) {
     return kernel.getNumArguments() == numBuffers + 1 + numOthers;
   }

@@ -30,17 +30,18 @@
 
 namespace mlir::repro::launch {
 
-/// What a kernel does with its buffer `index`; nothing if it does not say so.
+/// The access of a kernel to its buffer `index`; none if it is not declared.
 std::optional<Access> getAccess(FunctionOpInterface kernel, unsigned index);
 
-/// An element of n bits takes the next power of two of bytes.
+/// The size of an element in bytes: that of n bits is rounded up to a power of
+/// two bytes.
 int64_t getElementBytes(Type element);
 
-/// Whether a static shape has row-major strides of 63 bits, where an extent of
-/// 0 counts as 1: MLIR aborts where it is asked for others.
+/// Whether the row-major strides of a static shape, with extents of 0 counted
+/// as 1, fit into 63 bits. MLIR aborts when it computes larger ones.
 bool hasRowMajorStrides(MemRefType type);
 
-/// Bytes of a buffer of static shape.
+/// The size in bytes of a buffer with a static shape.
 int64_t getBufferBytes(MemRefType type);
 
 } // namespace mlir::repro::launch

@@ -1,4 +1,4 @@
-//===- FunctionTraits.h - What elementary functions have --------*- C++ -*-===//
+//===- FunctionTraits.h - Traits of elementary functions --------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -11,7 +11,7 @@
 #include "mlir/IR/OpDefinition.h"
 
 namespace mlir::repro {
-/// (S5) lists the function for f64 too.
+/// Marks functions that (S5) also lists for f64.
 template <typename ConcreteType>
 class OfDouble : public OpTrait::TraitBase<ConcreteType, OfDouble> {};
 } // namespace mlir::repro

@@ -40,11 +40,11 @@
 #include "dialects/Repro/IR/ReproOps.h.inc"
 
 namespace mlir::repro {
-/// The argument of `body` that `value` is, or is an exact extension of; null if
-/// there is none.
+/// The argument of `body` that `value` equals or extends exactly; null if there
+/// is none.
 BlockArgument getExtendedArgument(Value value, Block *body);
 
-/// (F5): the result of folding by `step` cannot depend on the order.
+/// (F5): whether the result of folding by `step` does not depend on the order.
 bool isOrderIndependent(Operation *step);
 } // namespace mlir::repro
 

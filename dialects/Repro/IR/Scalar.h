@@ -14,8 +14,8 @@
 
 namespace mlir::repro {
 
-/// A value with which formulas are written; each operator creates an operation
-/// where the builder stands. An empty scalar is no value.
+/// A value in a formula. Each operator creates an operation at the builder's
+/// insertion point. An empty scalar has no value.
 class Scalar {
 public:
   Scalar() = default;
@@ -26,9 +26,9 @@ public:
   Value get() const { return value; }
   Type getType() const { return value.getType(); }
   ImplicitLocOpBuilder &getBuilder() const { return *builder; }
-  /// A constant of the type of this one, rounded to it.
+  /// A constant of this scalar's type, rounded to it.
   Scalar constant(double number) const;
-  /// In a float type, rounded where that is narrower.
+  /// Converts to a float type, with rounding if it is narrower.
   Scalar convert(Type type) const;
 
 private:
@@ -36,7 +36,7 @@ private:
   Value value;
 };
 
-/// The result of an operation of one result, of the type of its operands.
+/// Creates an operation with one result, which has the type of its operands.
 template <typename Op, typename... Rest>
 Scalar apply(Scalar first, Rest... rest) {
   ImplicitLocOpBuilder &builder = first.getBuilder();
@@ -66,13 +66,15 @@ Scalar compare(arith::CmpFPredicate predicate, Scalar a, Scalar b);
 Scalar select(Scalar condition, Scalar a, Scalar b);
 
 /// Rounds an f64, or a vector of them, to an f32 whose last bit is odd unless
-/// it is exact: rounding that once more to fewer bits gives what rounding the
-/// f64 once would give.
+/// the conversion is exact. Rounding this f32 to fewer bits then gives the same
+/// result as rounding the f64 once.
 Value roundToOdd(ImplicitLocOpBuilder &b, Value wide);
 
-/// The gradient g of a power as that of its base: 0 for the exponent 0.
+/// The gradient of a power's base, given the power's gradient g; 0 if the
+/// exponent is 0.
 Scalar derivePowerByBase(Scalar g, Scalar base, Scalar exponent);
-/// As that of its exponent: 0 for the base 0 and exponents from 0 on.
+/// The gradient of its exponent; 0 if the base is 0 and the exponent at least
+/// 0.
 Scalar derivePowerByExponent(Scalar g, Scalar base, Scalar exponent,
                              Scalar power);
 

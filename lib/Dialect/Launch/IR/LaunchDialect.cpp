@@ -123,8 +123,9 @@ int64_t launch::getBufferBytes(MemRefType type) {
   return type.getNumElements() * getElementBytes(type.getElementType());
 }
 
-/// The bytes from the first element of a buffer to the end of the last one;
-/// nothing where they are dynamic, too many, or lie before the first one.
+/// The number of bytes from the first element of a buffer to the end of the
+/// last one; none if it is dynamic or too large, or if elements lie before the
+/// first.
 static std::optional<int64_t> getExtent(MemRefType type) {
   SmallVector<int64_t> strides;
   int64_t offset = 0;
@@ -237,7 +238,7 @@ void PlanOp::print(OpAsmPrinter &printer) {
 
 LogicalResult PlanOp::verify() {
   uint64_t arguments = getBody().getNumArguments();
-  // The sum of the three may be too large for 64 bits.
+  // The sum of the three counts may overflow 64 bits.
   uint64_t left = arguments;
   for (uint64_t count : {getNumStates(), getNumInputs(), getNumOutputs()}) {
     if (count > left)
@@ -297,7 +298,7 @@ LogicalResult DispatchOp::verify() {
   return success();
 }
 
-/// Whether a plan lets nobody write this buffer.
+/// Whether the plan makes this buffer read-only.
 static bool isReadOnly(Value buffer) {
   if (auto view = buffer.getDefiningOp<ViewOp>())
     buffer = view.getSource();
@@ -313,7 +314,7 @@ LogicalResult DispatchOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
   SymbolRefAttr kernel = getKernel();
   Operation *root =
       symbolTable.lookupNearestSymbolFrom(*this, kernel.getRootReference());
-  // Code holds its kernels as bytes.
+  // A code operation contains its kernels as bytes, not as functions.
   if (root && !kernel.getNestedReferences().empty() &&
       !root->hasTrait<OpTrait::SymbolTable>() &&
       !isa<FunctionOpInterface>(root))
@@ -337,7 +338,7 @@ LogicalResult DispatchOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
            << "' to take scratch memory, an error word, and the begin "
            << "and end of its share behind its buffers";
   for (auto [index, buffer] : llvm::enumerate(getBuffers())) {
-    // In the dialects of targets buffers are pointers.
+    // In the dialects of targets, buffers are pointers.
     if (isa<MemRefType>(types[index]) && types[index] != buffer.getType())
       return emitOpError("has a buffer of type ")
              << buffer.getType() << ", but '" << kernel << "' takes "

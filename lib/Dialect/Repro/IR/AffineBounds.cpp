@@ -22,7 +22,8 @@ using namespace mlir::repro;
 // Intervals
 //===----------------------------------------------------------------------===//
 
-/// What a map computes on the way stays below it, so that no sum overflows.
+/// Intermediate results of a map stay below this limit, so that no sum
+/// overflows.
 static constexpr int64_t kMaxIndex = int64_t(1) << 62;
 
 namespace {
@@ -30,16 +31,17 @@ struct Interval {
   int64_t low = 0, high = 0;
 };
 
-/// The values that an affine expression takes over an iteration space:
-/// sum(coefficients[d] * d) + rest, rest being anything in an interval.
+/// The values of an affine expression over an iteration space:
+/// sum(coefficients[d] * d) + rest, where rest may be any number in an
+/// interval.
 struct IndexRange {
   SmallVector<int64_t> coefficients;
   Interval rest;
 };
 } // namespace
 
-/// The least and the greatest value of `range` over [0, extents[d]) for each
-/// dimension d. None where it exceeds kMaxIndex.
+/// The minimum and maximum of `range` over [0, extents[d]) for each dimension
+/// d; none if they exceed kMaxIndex.
 static std::optional<Interval> getBounds(const IndexRange &range,
                                          ArrayRef<int64_t> extents) {
   Interval bounds = range.rest;
@@ -82,7 +84,7 @@ static std::optional<IndexRange> scaleRange(const IndexRange &range,
   return product;
 }
 
-/// The values of a floordiv, ceildiv or mod of what lies within `bounds`.
+/// The values of a floordiv, ceildiv or mod of numbers within `bounds`.
 static Interval divideInterval(Interval bounds, AffineExprKind kind,
                                int64_t divisor) {
   if (kind == AffineExprKind::CeilDiv)
@@ -97,8 +99,8 @@ static Interval divideInterval(Interval bounds, AffineExprKind kind,
   return {0, divisor - 1};
 }
 
-/// The range of `expr`, which `isBoundable`, over loops of `extents` (all
-/// positive). None where a part of it exceeds kMaxIndex.
+/// The range of `expr`, which must satisfy `isBoundable`, over loops of
+/// `extents` (all positive); none if a part of it exceeds kMaxIndex.
 static std::optional<IndexRange> getRange(AffineExpr expr,
                                           ArrayRef<int64_t> extents) {
   IndexRange leaf;
@@ -136,7 +138,7 @@ static std::optional<IndexRange> getRange(AffineExpr expr,
   return range;
 }
 
-/// Whether `expr` is made of loops and constants by sums, products with
+/// Whether `expr` consists of dimensions, constants, sums, products with
 /// constants, and floordiv, ceildiv and mod by positive constants.
 static bool isBoundable(AffineExpr expr) {
   if (isa<AffineConstantExpr, AffineDimExpr>(expr))
@@ -159,9 +161,9 @@ static bool isBoundable(AffineExpr expr) {
 // Accesses
 //===----------------------------------------------------------------------===//
 
-/// (A1) The extents of the loops: the first result of a map that is a loop
-/// alone gives its extent, all others have to agree. Dynamic where one of them
-/// is.
+/// (A1) The extents of the loops. The first map result that is only a loop's
+/// dimension gives the extent of that loop, and all others must agree. An
+/// extent is dynamic if one of these sizes is.
 static FailureOr<SmallVector<int64_t>>
 getExtents(Operation *op, ArrayRef<IndexedShape> operands) {
   SmallVector<std::optional<int64_t>> found(
@@ -256,8 +258,9 @@ bool repro::mayAccess(AffineMap map, ArrayRef<int64_t> extents,
       });
 }
 
-/// The range of what the body of loops of `extents` (all positive) computes by
-/// at most `budget` operations. None where it is no sum of multiples of loops.
+/// The range of a value in a loop body, over `extents` (all positive), computed
+/// from at most `budget` operations; none if it is not a sum of multiples of
+/// loops.
 static std::optional<IndexRange>
 getRange(Value value, ArrayRef<int64_t> extents, unsigned &budget) {
   IndexRange leaf;

@@ -20,18 +20,18 @@ struct IndexedShape {
 };
 
 /// (A1), (A2) Checks the accesses of a structured operation on `operands`: the
-/// maps define the extent of each loop, without contradiction, and every access
-/// lies within its operand, as far as no dynamic extent decides it.
+/// maps must define the extent of each loop consistently, and each access must
+/// be in bounds. Accesses that depend on a dynamic extent are not checked.
 LogicalResult verifyAccesses(Operation *op, ArrayRef<IndexedShape> operands);
 
 /// (A1), (A2) Whether loops of static `extents` may access an operand of static
-/// `shape` by `map`; false as well where intervals cannot tell.
+/// `shape` by `map`; false if intervals cannot prove it.
 bool mayAccess(AffineMap map, ArrayRef<int64_t> extents,
                ArrayRef<int64_t> shape);
 
-/// Whether the index or integer `value` of the body of `loops`, a
-/// `linalg.generic` or `repro.fold` of static extents, is from 0 to `size` - 1
-/// in every iteration; false as well where intervals cannot tell.
+/// Whether the index or integer `value` in the body of `loops`, a
+/// `linalg.generic` or `repro.fold` with static extents, is in [0, `size`) in
+/// every iteration; false if intervals cannot prove it.
 bool isWithin(Value value, Operation *loops, int64_t size);
 
 } // namespace mlir::repro

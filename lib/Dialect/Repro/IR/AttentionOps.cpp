@@ -12,10 +12,10 @@
 using namespace mlir;
 using namespace mlir::repro;
 
-/// Each block becomes operations of its own.
+/// The maximum number of blocks. Each block becomes separate operations.
 static constexpr int64_t kMaxBlocks = int64_t(1) << 16;
 
-/// Reports an operand or result that is not of this shape and element type.
+/// Reports an operand or result that lacks this shape or element type.
 static LogicalResult verifyTensor(Operation *op, StringRef name, Value value,
                                   ArrayRef<int64_t> shape, Type element) {
   auto expected = RankedTensorType::get(shape, element);
@@ -42,7 +42,7 @@ static LogicalResult verifyDropout(Operation *op, Value seed, Value step,
   return success();
 }
 
-/// What both operations have alike.
+/// Checks what attention and its gradient have in common.
 template <typename OpTy>
 static LogicalResult verifyAttention(OpTy op) {
   RankedTensorType query = op.getQuery().getType(), key = op.getKey().getType(),

@@ -1,4 +1,4 @@
-//===- BarrierOp.cpp - Its operand, for what is computed again ------------===//
+//===- BarrierOp.cpp - repro.barrier --------------------------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -24,7 +24,8 @@ AliasingValueList BarrierOp::getAliasingValues(OpOperand &,
   return {{getResult(), BufferRelation::Equivalent}};
 }
 
-// (V5) On buffers nothing is merged: the operand's buffer is the result's.
+// (V5) Nothing merges operations on buffers, so the result reuses the operand's
+// buffer.
 LogicalResult BarrierOp::bufferize(RewriterBase &rewriter,
                                    const BufferizationOptions &options,
                                    BufferizationState &state) {

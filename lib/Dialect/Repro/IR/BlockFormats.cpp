@@ -1,4 +1,4 @@
-//===- BlockFormats.cpp - Tensors in blocks -------------------------------===//
+//===- BlockFormats.cpp - Block formats and quantization ------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -140,7 +140,8 @@ SmallVector<int64_t> BlockFormatAttr::getScaleShape(ArrayRef<int64_t> shape) {
 // Operations
 //===----------------------------------------------------------------------===//
 
-/// Checks the types of a tensor in blocks, `values` having its shape.
+/// Checks the types of the codes and scales of a tensor; `values` has its
+/// shape.
 static LogicalResult verifyBlocks(Operation *op, BlockFormatAttr format,
                                   RankedTensorType values,
                                   RankedTensorType codes,
@@ -198,7 +199,7 @@ LogicalResult DequantizeOp::verify() {
                       getFormat().keepsTensor());
 }
 
-/// (Q7) Checks the bytes of codes.
+/// (Q7) Checks the type of packed codes.
 static LogicalResult verifyPacked(Operation *op, RankedTensorType codes,
                                   RankedTensorType bytes) {
   if (codes.getRank() == 0)

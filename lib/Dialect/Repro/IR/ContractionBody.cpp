@@ -1,4 +1,4 @@
-//===- ContractionBody.cpp - What a contraction is ------------------------===//
+//===- ContractionBody.cpp - Recognition of contractions ------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -20,7 +20,7 @@ BlockArgument repro::getExtendedArgument(Value value, Block *body) {
   return argument && argument.getOwner() == body ? argument : BlockArgument();
 }
 
-/// (K1) Follows a factor back to the inputs.
+/// (K1) Finds the inputs that a factor depends on.
 static void findInputs(ContractionBody::Factor &factor, Block *body) {
   SmallPtrSet<Operation *, 8> seen;
   SmallVector<Value> open = {factor.value};
@@ -62,7 +62,7 @@ std::optional<ContractionBody> repro::getContraction(FoldOp fold) {
   if (!step)
     return std::nullopt;
   ContractionBody body;
-  // The accumulator is read by the step alone, so both come from inputs.
+  // Only the step reads the accumulator, so both factors come from inputs.
   body.x = getFactor(fold, step.getA());
   body.y = getFactor(fold, step.getB());
   body.type = step.getType();
@@ -76,7 +76,7 @@ std::optional<ContractionBody> repro::getContraction(FoldOp fold) {
   return body;
 }
 
-/// Whether the operation only permutes elements or extends them.
+/// Whether the operation only permutes or extends elements.
 static bool isExtension(linalg::GenericOp generic) {
   if (generic.getNumDpsInputs() != 1 || generic->getNumResults() != 1)
     return false;

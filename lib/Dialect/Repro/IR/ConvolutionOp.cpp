@@ -13,7 +13,7 @@
 using namespace mlir;
 using namespace mlir::repro;
 
-/// Products of two numbers below it, and sums of such, do not overflow.
+/// Products of two numbers below this limit, and their sums, do not overflow.
 static constexpr int64_t kWindowLimit = int64_t(1) << 31;
 
 Type ConvolutionOp::getAccumulatorType() {
@@ -30,7 +30,7 @@ static LogicalResult verifyElementTypes(ConvolutionOp op) {
     if (type.getEncoding())
       return op.emitOpError("(V1) expected tensors without encoding, got ")
              << type;
-    // All values of a narrower float are values of f32 and of f64.
+    // f32 and f64 represent all values of narrower floats exactly.
     Type element = type.getElementType();
     bool isExact =
         isa<FloatType>(element) && isa<FloatType>(accumulator) &&
@@ -42,7 +42,8 @@ static LogicalResult verifyElementTypes(ConvolutionOp op) {
   return success();
 }
 
-/// Checks that there is one number per spatial dimension, from `least` on.
+/// Checks that there is one number per spatial dimension and that each is at
+/// least `least`.
 static LogicalResult verifyNumbers(ConvolutionOp op, StringRef name,
                                    ArrayRef<int64_t> numbers, int64_t least) {
   if (int64_t(numbers.size()) != op.getNumSpatialDims())
@@ -57,7 +58,7 @@ static LogicalResult verifyNumbers(ConvolutionOp op, StringRef name,
   return success();
 }
 
-/// Whether groups divide an extent, if that is known.
+/// Whether `groups` divides the extent; true if the extent is dynamic.
 static bool divides(int64_t groups, int64_t extent) {
   return ShapedType::isDynamic(extent) || extent % groups == 0;
 }
@@ -66,8 +67,8 @@ static int64_t divideExtent(int64_t extent, int64_t groups) {
   return ShapedType::isDynamic(extent) ? extent : extent / groups;
 }
 
-/// The extent of the result in a spatial dimension, which may be unknown;
-/// nothing after an overflow.
+/// The extent of the result in a spatial dimension, possibly dynamic; none
+/// after an overflow.
 static std::optional<int64_t> getResultExtent(ConvolutionOp op, unsigned dim) {
   int64_t extent = op.getInput().getType().getDimSize(2 + dim);
   int64_t window = op.getKernel().getType().getDimSize(2 + dim);
@@ -79,7 +80,7 @@ static std::optional<int64_t> getResultExtent(ConvolutionOp op, unsigned dim) {
       extent == 0 ? 0
                   : llvm::checkedMulAdd(extent - 1, op.getInputDilation()[dim],
                                         int64_t(1));
-  // The sum of two paddings is far from the limits, and no part is negative.
+  // The sum of two paddings cannot overflow, and neither one is negative.
   if (data)
     data = llvm::checkedAdd(*data,
                             op.getPaddingLow()[dim] + op.getPaddingHigh()[dim]);

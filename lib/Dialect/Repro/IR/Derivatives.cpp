@@ -40,7 +40,7 @@ Scalar repro::derivePowerByBase(Scalar g, Scalar base, Scalar exponent) {
 Scalar repro::derivePowerByExponent(Scalar g, Scalar base, Scalar exponent,
                                     Scalar power) {
   Scalar zero = g.constant(0);
-  // 0 to any power above 0 is 0, though the logarithm of 0 is infinite.
+  // 0 to any positive power is 0, although the logarithm of 0 is infinite.
   Scalar isFlat = compare(Predicate::OGE, exponent, zero);
   Scalar ofZero = select(isFlat, zero, g * power * apply<LogOp>(base));
   return select(compare(Predicate::OEQ, base, zero), ofZero,
@@ -54,8 +54,8 @@ Scalar repro::derivePowerByExponent(Scalar g, Scalar base, Scalar exponent,
 using Operands = ArrayRef<Scalar>;
 using Gradients = SmallVector<Scalar>;
 
-/// (J3) Of a maximum (minimum): the greater (lesser) operand has the gradient,
-/// a NaN counts as such, and equal operands have half of it each.
+/// (J3) Differentiates a maximum (minimum): the greater (lesser) operand gets
+/// the gradient. A NaN operand wins, and equal operands get half of it each.
 static Gradients deriveExtreme(Scalar g, Operands x, Predicate wins) {
   Scalar zero = g.constant(0), half = g * 0.5;
   Scalar isFirst = compare(wins, x[0], x[1]);
@@ -117,7 +117,7 @@ static Gradients derive(math::AbsFOp, Scalar g, Operands x, Scalar) {
 static Gradients derive(math::CopySignOp, Scalar g, Operands x, Scalar) {
   return {g * (signOf(x[0]) * signOf(x[1])), Scalar()};
 }
-// Steps: zero where they have a derivative.
+// Step functions: their derivative is zero wherever it exists.
 static Gradients derive(math::FloorOp, Scalar, Operands, Scalar) {
   return {Scalar()};
 }

@@ -12,7 +12,7 @@
 
 namespace mlir::repro {
 
-/// (J2) `DerivativeOpInterface` for operations of arith and math.
+/// (J2) Registers `DerivativeOpInterface` for operations of arith and math.
 void registerDerivatives(DialectRegistry &registry);
 
 } // namespace mlir::repro

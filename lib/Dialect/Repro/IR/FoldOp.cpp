@@ -66,7 +66,7 @@ bool FoldOp::bufferizesToMemoryRead(OpOperand &,
   return true;
 }
 
-/// Whether the operation folds an accumulator by an operation of (F4).
+/// Whether (F4) allows the operation as the step of a fold.
 static bool isFoldingOp(Operation *op) {
   return isa<arith::AddFOp, arith::MulFOp, arith::MaximumFOp, arith::MinimumFOp,
              arith::AddIOp, arith::MulIOp, arith::MaxSIOp, arith::MinSIOp,
@@ -74,8 +74,8 @@ static bool isFoldingOp(Operation *op) {
              arith::XOrIOp>(op);
 }
 
-/// The operation that folds `accumulator` into `yielded`, null if the body is
-/// not op(acc, f(inputs)). Users that are not `counted` do not matter.
+/// The operation that folds `accumulator` into `yielded`; null if the body is
+/// not op(acc, f(inputs)). Ignores users that are not `counted`.
 static Operation *findStep(Block *body, BlockArgument accumulator,
                            Value yielded,
                            function_ref<bool(Operation *)> counted) {
@@ -90,7 +90,8 @@ static Operation *findStep(Block *body, BlockArgument accumulator,
     }
   if (uses == 0)
     return nullptr;
-  // Who else reads the step would see what one order alone has on the way.
+  // Another reader of the step would see intermediate results, which depend on
+  // the order.
   for (Operation *user : step->getUsers())
     if (user != body->getTerminator() && counted(user))
       return nullptr;
@@ -103,7 +104,7 @@ SmallVector<int64_t> FoldOp::getExtents() {
   SmallVector<int64_t> sizes, extents;
   for (OpOperand &operand : getOperation()->getOpOperands())
     llvm::append_range(sizes, getShape(&operand));
-  // Each loop's extent is the size of one dimension that it indexes alone.
+  // Each loop's extent is the size of a dimension that this loop alone indexes.
   for (AffineExpr result : getShapesToLoopsMap().getResults())
     extents.push_back(sizes[cast<AffineDimExpr>(result).getPosition()]);
   return extents;
@@ -122,10 +123,10 @@ ArrayAttr FoldOp::getConstantInits() {
   return ReproDialect::InitAttrHelper(getContext()).getAttr(*this);
 }
 
-/// (K4): 2^18 products of 22 bits each add up in an i64.
+/// (K4): the sum of 2^18 products of 22 bits fits into an i64.
 static constexpr int64_t kMaxExactTerms = int64_t(1) << 18;
 
-/// Whether the sum of a fold may be chosen as `order` says.
+/// Whether the sum of a fold may be replaced by `order`.
 static LogicalResult verifyPlain(FoldOp fold, StringRef order) {
   std::optional<ContractionBody> contraction = getContraction(fold);
   if (contraction && contraction->isPlain())
@@ -316,12 +317,12 @@ LogicalResult IndexOp::verify() {
 }
 
 //===----------------------------------------------------------------------===//
-// Canonicalization: every pattern keeps every bit (V3) and the order as it is
+// Canonicalization: every pattern keeps every bit (V3) and the order
 //===----------------------------------------------------------------------===//
 
-/// Replaces `fold` by one with the inputs and outputs of `keepInputs` and
-/// `keepOutputs`. The block arguments of the others must have no use and the
-/// results of dropped outputs neither.
+/// Replaces `fold` by a fold that has only the inputs and outputs in
+/// `keepInputs` and `keepOutputs`. The block arguments and results of the
+/// others must be unused.
 static void replaceFold(FoldOp fold, const BitVector &keepInputs,
                         const BitVector &keepOutputs, Attribute order,
                         PatternRewriter &rewriter) {
@@ -357,7 +358,8 @@ static void replaceFold(FoldOp fold, const BitVector &keepInputs,
                                 fold.getIteratorTypes(), order);
   newFold->setDiscardableAttrs(fold->getDiscardableAttrDictionary());
   rewriter.modifyOpInPlace(yield, [&] { yield->setOperands(yielded); });
-  // Users first: what only dropped outputs needed has none left.
+  // Erase users first, so that the operands of an erased operation become
+  // unused too.
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*body)))
     if (isOpTriviallyDead(&op))
       rewriter.eraseOp(&op);
@@ -373,7 +375,7 @@ static void replaceFold(FoldOp fold, const BitVector &keepInputs,
 }
 
 namespace {
-/// An input that is a cast from a more static shape is read as it was.
+/// Reads the source of an input that is a cast from a more static shape.
 struct FoldInputCast : public OpRewritePattern<FoldOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(FoldOp fold,
@@ -389,8 +391,8 @@ struct FoldInputCast : public OpRewritePattern<FoldOp> {
   }
 };
 
-/// An input that the body does not read, or that is read by the same map as an
-/// earlier one, is dropped if the others still determine the iteration space.
+/// Drops an input that the body does not read or that duplicates an earlier
+/// input and map, if the others still determine the iteration space.
 struct DropFoldInputs : public OpRewritePattern<FoldOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(FoldOp fold,
@@ -422,9 +424,9 @@ struct DropFoldInputs : public OpRewritePattern<FoldOp> {
   }
 };
 
-/// An unused result of a sequential fold is dropped, with its accumulator, if
-/// no other result needs that. A single accumulator that remains must not fold
-/// by an operation of (F4) whose result depends on the order: (F1) has no
+/// Drops an unused result of a sequential fold and its accumulator if no other
+/// result needs the accumulator. If only one accumulator remains, its step must
+/// not be an operation of (F4) that depends on the order, because (F1) has no
 /// order that starts from init.
 struct DropFoldResults : public OpRewritePattern<FoldOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -482,7 +484,7 @@ struct DropFoldResults : public OpRewritePattern<FoldOp> {
         order = AnyOrderAttr::get(fold.getContext());
       }
     }
-    // Without their initial operands the others must determine the space.
+    // The remaining operands must determine the iteration space.
     SmallVector<AffineMap> maps;
     for (auto [index, map] : llvm::enumerate(fold.getIndexingMapsArray()))
       if (index < numInputs || needed[index - numInputs])

@@ -1,4 +1,4 @@
-//===- ImportedOps.cpp - What frontends hand over -------------------------===//
+//===- ImportedOps.cpp - Operations of imported programs ------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -49,11 +49,11 @@ Operation *ReproDialect::materializeConstant(OpBuilder &builder,
 
 LogicalResult ReproDialect::verifyOperationAttribute(Operation *op,
                                                      NamedAttribute attr) {
-  // Which constants they are is checked with the fold.
+  // The fold's verifier checks which constants they are.
   if (attr.getName() == InitAttrHelper::getNameStr() && !isa<FoldOp>(op))
     return op->emitOpError("expected '")
            << attr.getName().getValue() << "' on a repro.fold alone";
-  // Everything about kernels and launches is checked where it is consumed.
+  // The passes that read attributes of kernels and launches check them.
   if (attr.getName() != "repro.num_state")
     return success();
   auto count = dyn_cast<IntegerAttr>(attr.getValue());
@@ -61,8 +61,8 @@ LogicalResult ReproDialect::verifyOperationAttribute(Operation *op,
       !isa<FunctionOpInterface>(op))
     return op->emitOpError(
         "'repro.num_state' must be an i64 attribute of a function");
-  // Discardable attributes are verified before the function's own, which
-  // malformed generic form may lack.
+  // Discardable attributes are verified before the function's own attributes,
+  // which malformed generic IR may lack.
   auto function = dyn_cast<func::FuncOp>(op);
   TypeAttr typeAttr =
       function ? function.getProperties().function_type : TypeAttr();
@@ -90,8 +90,8 @@ LogicalResult ReproDialect::verifyRegionArgAttribute(Operation *op,
   return success();
 }
 
-/// Each lane is an accumulator: more of them than a machine could want is an
-/// error in the program.
+/// Each lane is an accumulator. The limit rejects programs with more lanes than
+/// any machine could use.
 static constexpr int64_t kMaxLanes = 1024;
 
 LogicalResult OrderAttr::verify(function_ref<InFlightDiagnostic()> emitError,
@@ -104,14 +104,14 @@ LogicalResult OrderAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                        << kMaxLanes << ", got " << lanes;
   if (run < 0)
     return emitError() << "(F1) run must not be negative, got " << run;
-  // Chunks of one element would be folded again for ever.
+  // Chunks of one element would be refolded forever.
   if (totals == Totals::refold && chunk < 2)
     return emitError() << "(F3) refold needs a chunk of at least 2, got "
                        << chunk;
   return success();
 }
 
-/// (M1), and more than any exponent of a product of f32.
+/// (M1), and more than the exponent of any product of f32.
 static constexpr int64_t kMaxFdpaTerms = 128, kMaxFdpaFloor = 300;
 
 LogicalResult ExactAttr::verify(function_ref<InFlightDiagnostic()> emitError,
@@ -153,7 +153,7 @@ LogicalResult FdpaAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 }
 
 LogicalResult PowiOp::verify() {
-  // Shapes that differ are refused by the elementwise trait.
+  // The elementwise trait rejects shapes that differ.
   if (isa<ShapedType>(getBase().getType()) ==
       isa<ShapedType>(getExponent().getType()))
     return success();

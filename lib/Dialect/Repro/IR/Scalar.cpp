@@ -62,7 +62,7 @@ Value repro::roundToOdd(ImplicitLocOpBuilder &b, Value wide) {
   Value isEven = arith::CmpIOp::create(
       b, arith::CmpIPredicate::eq, arith::AndIOp::create(b, bits, constant(1)),
       constant(0));
-  // Unordered for a NaN, which stays.
+  // The comparison is false for a NaN, which stays unchanged.
   Value inexact =
       arith::CmpFOp::create(b, arith::CmpFPredicate::ONE, wide, back);
   Value wasDown =

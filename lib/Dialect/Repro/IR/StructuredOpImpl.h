@@ -15,7 +15,7 @@ namespace mlir::repro::structured {
 using Effects =
     SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>;
 
-/// Reads of every memref operand, writes of the initial ones.
+/// Adds reads of all memref operands and writes of the inits.
 void getStructuredEffects(DestinationStyleOpInterface op, Effects &effects);
 
 LogicalResult reifyStructuredShapes(DestinationStyleOpInterface op,
@@ -27,13 +27,14 @@ LogicalResult bufferizeStructured(DestinationStyleOpInterface op,
                                   const bufferization::BufferizationOptions &o,
                                   bufferization::BufferizationState &state);
 
-/// Operands all tensors or all memrefs; results are those of the initial
-/// operands on tensors, none on memrefs.
+/// Checks that operands are all tensors or all memrefs. On tensors, the results
+/// have the types of the inits; on memrefs, there are no results.
 LogicalResult verifyDestinationStyle(DestinationStyleOpInterface op);
 
 } // namespace mlir::repro::structured
 
-/// The interface methods that every structured op has alike.
+/// Defines the interface methods that are the same for all structured
+/// operations.
 #define REPRO_STRUCTURED_OP_METHODS(OP)                                        \
   void OP::getEffects(::mlir::repro::structured::Effects &effects) {           \
     structured::getStructuredEffects(*this, effects);                          \

@@ -19,7 +19,7 @@ using namespace mlir::repro;
 
 void structured::getStructuredEffects(DestinationStyleOpInterface op,
                                       Effects &effects) {
-  // (E1) a check stays, also where nothing reads the result.
+  // (E1) A check must stay even if its result is unused.
   if (isa<ScatterOp>(op) && op.hasPureTensorSemantics())
     effects.emplace_back(MemoryEffects::Write::get());
   for (OpOperand &operand : op->getOpOperands()) {
@@ -79,7 +79,7 @@ LogicalResult structured::bufferizeStructured(
 }
 
 /// (V1) Signless integers of 1 to 64 bits, index, f64, f32 and the storage
-/// types that targets compare and add up.
+/// types that targets compare and add.
 static bool isElementType(Type type) {
   if (auto integer = dyn_cast<IntegerType>(type))
     return integer.isSignless() && integer.getWidth() >= 1 &&
@@ -88,7 +88,8 @@ static bool isElementType(Type type) {
              Float8E4M3FNType, Float8E5M2Type>(type);
 }
 
-/// Ranked tensors without an encoding and strided memrefs, of elements.
+/// Whether the type is a ranked tensor without encoding or a strided memref,
+/// with elements for which `isElement` is true.
 static bool isArrayType(Type type, function_ref<bool(Type)> isElement) {
   if (auto tensor = dyn_cast<RankedTensorType>(type))
     return !tensor.getEncoding() && isElement(tensor.getElementType());
@@ -132,7 +133,7 @@ structured::verifyDestinationStyle(DestinationStyleOpInterface op) {
   return verifyOperands(op, isElementType);
 }
 
-/// Checks that `op` has `inputs` inputs and `outputs` outputs, of elements.
+/// Checks the number of inputs and outputs of `op` and their element types.
 static LogicalResult
 verifyCounts(DestinationStyleOpInterface op, unsigned inputs, unsigned outputs,
              function_ref<bool(Type)> isElement = isElementType) {
@@ -295,7 +296,7 @@ bool BlockContractionOp::bufferizesToMemoryRead(
   return true;
 }
 
-/// (Q1) Of codes and scales, too.
+/// (Q1) Also accepts the types of codes and scales.
 static bool isBlockElement(Type type) {
   return isElementType(type) || isa<Float6E3M2FNType, Float6E2M3FNType,
                                     Float4E2M1FNType, Float8E8M0FNUType>(type);
@@ -307,14 +308,14 @@ static bool isBlockCode(Type type) {
 }
 
 /// (M2) Whether sums of groups of products of two types, and the sum of a
-/// block, fit into an i64, with the two significands of scales below 2 each.
+/// block, fit into an i64. The two significands of scales are below 2 each.
 static bool haveGroups(FdpaAttr by, Type x, Type y) {
   int64_t kept = *by.getFraction() + 2, units = by.getGroup();
   for (Type type : {x, y}) {
     const llvm::fltSemantics &of = cast<FloatType>(type).getFloatSemantics();
     APFloat largest = APFloat::getLargest(of);
     int exponent = llvm::ilogb(largest);
-    // A unit is the smallest value above 0.
+    // A unit is the smallest positive value.
     int unit = APFloat::semanticsMinExponent(of) -
                (int(APFloat::semanticsPrecision(of)) - 1);
     kept += exponent;
@@ -402,14 +403,14 @@ LogicalResult BlockContractionOp::verify() {
   if (failed(verifyCounts(*this, 4, 1, isBlockElement)) ||
       failed(verifyAccumulator(*this)))
     return failure();
-  // Sums of this many products of i8, or of i16 of at most 448, fit into an
-  // i32, those of other codes into an f64.
+  // Sums of this many products fit into an i32 for i8, or i16 of at most 448 in
+  // magnitude, and into an f64 for other codes.
   constexpr int64_t kMostBlock = 8192;
   int64_t block = getBlock();
   if (block < 1 || block > kMostBlock)
     return emitOpError("(Q4) expected blocks of 1 to ")
            << kMostBlock << ", got " << block;
-  // No more than a program is stored with.
+  // Stored programs cannot represent more.
   constexpr int64_t kMostRows = int64_t(1) << 40;
   if (getRows().size() != 2 || llvm::any_of(getRows(), [](int64_t rows) {
         return rows < 1 || rows > kMostRows;
@@ -486,7 +487,7 @@ bool RandomOp::bufferizesToMemoryRead(OpOperand &operand,
   return !isDpsInit(&operand);
 }
 
-/// (R2) the type of the elements that a distribution gives.
+/// (R2) The element type of a distribution.
 static Type getElementType(Distribution distribution, MLIRContext *context) {
   switch (distribution) {
   case Distribution::bits:

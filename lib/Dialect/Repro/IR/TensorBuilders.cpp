@@ -1,4 +1,4 @@
-//===- TensorBuilders.cpp - Tensors out of tensors ------------------------===//
+//===- TensorBuilders.cpp - Builders of tensor operations -----------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
