@@ -21,7 +21,7 @@ struct IndexSum {
 };
 } // namespace
 
-/// Adds `factor` * `expr` to `sum`; false where the expression is no such sum.
+/// Adds `factor` * `expr` to `sum`; false if the expression is not such a sum.
 static bool addTerms(AffineExpr expr, int64_t factor, IndexSum &sum) {
   if (auto constant = dyn_cast<AffineConstantExpr>(expr)) {
     sum.constant += factor * constant.getValue();
@@ -53,7 +53,7 @@ static std::optional<SmallVector<IndexSum>> getSums(AffineMap map) {
   return sums;
 }
 
-/// `values` summed up at the rows that `indices` [n, rank] name.
+/// Sums `updates` at the positions that the rows of `indices` [n, rank] name.
 static Value scatter(ImplicitLocOpBuilder &b, Value updates, Value indices,
                      RankedTensorType type) {
   Value zeros = makeZero(b, type);
@@ -67,13 +67,13 @@ static Value createIndex(ImplicitLocOpBuilder &b, int64_t number) {
 }
 
 namespace {
-/// Solves the sums of an access for dimensions of the loops: each element of
-/// the accessed tensor has contributions of those points, among the values of
-/// the dimensions that are left, for which the solutions are in range.
+/// Solves the sums of an access for dimensions of the loops. The points that
+/// contribute to an element of the accessed tensor are those values of the
+/// remaining dimensions for which the solved dimensions are in range.
 struct Solution {
   SmallVector<int64_t> solved; ///< for each sum its dimension, or -1
-  SmallVector<unsigned> order; ///< of the sums
-  SmallVector<int64_t> left;   ///< the dimensions that are not solved for
+  SmallVector<unsigned> order; ///< the order in which the sums are solved
+  SmallVector<int64_t> left;   ///< the dimensions that remain
 };
 } // namespace
 
@@ -81,7 +81,7 @@ static Solution solve(ArrayRef<IndexSum> sums, ArrayRef<int64_t> extents) {
   unsigned numDims = extents.size();
   Solution solution;
   solution.solved.assign(sums.size(), -1);
-  // What a sum of fewer dimensions has solved is known in the others.
+  // Solve sums of fewer dimensions first; the other sums use their solutions.
   solution.order = llvm::to_vector(llvm::seq<unsigned>(0, sums.size()));
   auto count = [&](unsigned i) {
     return llvm::count_if(sums[i].factors, [](int64_t f) { return f != 0; });
@@ -109,8 +109,8 @@ static Solution solve(ArrayRef<IndexSum> sums, ArrayRef<int64_t> extents) {
   return solution;
 }
 
-/// The element of `values` at the point that belongs to the position in the
-/// loops of accumulateSums, or zero.
+/// The element of `values` at the point that corresponds to a position in the
+/// loops of accumulateSums, or zero if the point is out of range.
 static Value readPoint(ImplicitLocOpBuilder &b, Value values,
                        ArrayRef<IndexSum> sums, const Solution &solution,
                        ArrayRef<int64_t> extents) {
@@ -161,8 +161,8 @@ static Value readPoint(ImplicitLocOpBuilder &b, Value values,
                  : element;
 }
 
-/// The elements of a tensor of `type`, each the sum of the `values` at the
-/// points where the sums are its position.
+/// A tensor of `type`. Each element is the sum of the `values` at the points
+/// where `sums` equal its position.
 static Value accumulateSums(ImplicitLocOpBuilder &b, Value values,
                             ArrayRef<IndexSum> sums, ArrayRef<int64_t> extents,
                             RankedTensorType type) {
@@ -205,10 +205,10 @@ static Value accumulateSums(ImplicitLocOpBuilder &b, Value values,
 Value repro::accumulate(ImplicitLocOpBuilder &b, const Loops &loops,
                         Value values, ArrayRef<int64_t> dims, AffineMap map,
                         RankedTensorType type) {
-  // Nothing is read.
+  // The loops read nothing.
   if (cast<RankedTensorType>(values.getType()).getNumElements() == 0)
     return makeZero(b, type);
-  // In terms of the dimensions that `values` has.
+  // Express the map in the dimensions of `values`.
   SmallVector<AffineExpr> replacements(map.getNumDims());
   SmallVector<int64_t> extents;
   for (auto [i, dim] : llvm::enumerate(dims)) {
@@ -253,8 +253,8 @@ Value repro::accumulate(ImplicitLocOpBuilder &b, const Loops &loops,
 // Elements at computed indices
 //===----------------------------------------------------------------------===//
 
-/// The operations of the body that `values` are computed from, and the
-/// dimensions of the loops that they depend on.
+/// Finds the operations of the body that `values` depend on, and the dimensions
+/// of the loops that these depend on.
 static void getSlice(const Loops &loops, ValueRange values,
                      DenseSet<Operation *> &slice, llvm::SmallBitVector &dims) {
   SmallVector<Value> worklist(values);
@@ -278,7 +278,7 @@ static void getSlice(const Loops &loops, ValueRange values,
   }
 }
 
-/// The dimension of the loops that `index` is the position along, or -1.
+/// The dimension of the loops that `index` is the position of, or -1.
 static int64_t getPositionDim(Value index) {
   if (auto op = index.getDefiningOp<linalg::IndexOp>())
     return op.getDim();
@@ -292,7 +292,7 @@ Value repro::accumulate(ImplicitLocOpBuilder &b, const Loops &loops,
                         PointFunction compute) {
   RankedTensorType type = read.getTensor().getType();
   unsigned numLoops = loops.extents.size();
-  // Last indices that run over whole dimensions make rows.
+  // Trailing indices that cover whole dimensions form a row.
   SmallVector<Value> indices(read.getIndices());
   SmallVector<int64_t> row;
   while (!indices.empty()) {
@@ -322,13 +322,13 @@ Value repro::accumulate(ImplicitLocOpBuilder &b, const Loops &loops,
   llvm::append_range(dims, row);
   Value updates =
       computeOver(b, loops, dims, type.getElementType(), extra, compute);
-  // Without indices of its own, every point reads the same elements.
+  // Without indices of their own, all points read the same elements.
   if (!updates || depth == 0)
     return updates;
   if (cast<RankedTensorType>(updates.getType()).getNumElements() == 0)
     return makeZero(b, type);
 
-  // The outer dimensions, then the column of the index.
+  // The outer dimensions, followed by the column of the indices.
   SmallVector<AffineExpr> replacements(numLoops, b.getAffineConstantExpr(0));
   SmallVector<int64_t> shape;
   for (auto [i, dim] : llvm::enumerate(outer)) {

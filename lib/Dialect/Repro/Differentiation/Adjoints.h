@@ -15,22 +15,22 @@
 
 namespace mlir::repro {
 
-/// The adjoints of the values of a function: the gradients that are known so
-/// far while its operations are gone through from the last one on.
+/// The adjoints of a function's values: the gradients known so far while its
+/// operations are visited in reverse order.
 class Adjoints {
 public:
-  /// Adjoints are computed at the end of `block`. A value is active where it
+  /// Adjoints are computed at the end of `block`. A value is active if it
   /// depends on one of `sources` through floats alone.
   Adjoints(Block &block, ArrayRef<Value> sources);
 
   bool isActive(Value value) const { return active.contains(value); }
   bool isActive(Operation *op) const;
-  /// The adjoint of a value, null where nothing contributed to it.
+  /// The adjoint of a value; null if nothing has contributed to it.
   Value get(Value value) const { return adjoints.lookup(value); }
-  /// (J1) Adds a contribution behind those that there are. Inactive values have
-  /// no adjoint. A null contribution is zero.
+  /// (J1) Adds a contribution after the previous ones. Inactive values have no
+  /// adjoint. A null contribution is zero.
   void add(Value value, Value contribution);
-  /// A builder before the end of the block.
+  /// A builder that inserts before the end of the block.
   ImplicitLocOpBuilder builderAt(Location loc) const;
 
 private:
@@ -42,8 +42,8 @@ private:
 /// (J2) The type in which derivatives of floats of `type` are computed.
 Type getDerivativeType(Type type);
 
-/// (J2) The gradients of the operands of an operation on scalars, given that of
-/// its result, where `lookUp` gives the values of its operands and result.
+/// (J2) The gradients of the operands of a scalar operation, given that of its
+/// result. `lookUp` returns the values of operands and result.
 SmallVector<Scalar> deriveOperands(DerivativeOpInterface op, Scalar gradient,
                                    llvm::function_ref<Value(Value)> lookUp);
 
@@ -51,14 +51,14 @@ SmallVector<Scalar> deriveOperands(DerivativeOpInterface op, Scalar gradient,
 // Tensors
 //===----------------------------------------------------------------------===//
 
-/// A tensor of the type, or a scalar, that is zero.
+/// A zero tensor or scalar of the type.
 Value makeZero(ImplicitLocOpBuilder &b, Type type);
-/// `tensor` in descending order along a dimension.
+/// Reverses `tensor` along a dimension.
 Value flip(ImplicitLocOpBuilder &b, Value tensor, int64_t dim);
-/// Elements from `offset` on, `size` of them, along a dimension.
+/// Slices `size` elements from `offset` along a dimension.
 Value slice(ImplicitLocOpBuilder &b, Value tensor, int64_t dim, int64_t offset,
             int64_t size);
-/// The position along a dimension, as i64.
+/// The positions along a dimension, as i64.
 Value makePositions(ImplicitLocOpBuilder &b, ArrayRef<int64_t> shape,
                     int64_t dim);
 /// The inclusive scan of `tensor`.

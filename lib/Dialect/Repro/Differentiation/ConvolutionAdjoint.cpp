@@ -14,7 +14,7 @@ using namespace mlir;
 using namespace mlir::repro;
 
 namespace {
-/// What is one number for each spatial dimension.
+/// The attributes that have one number for each spatial dimension.
 struct Windows {
   SmallVector<int64_t> strides, low, high, inputDilation, kernelDilation;
   SmallVector<bool> reversal;
@@ -40,8 +40,8 @@ static Value convolve(ImplicitLocOpBuilder &b, Value input, Value kernel,
                                windows.reversal, featureGroups, batchGroups);
 }
 
-/// [batches, N, C, ...] of a batch in `groups` parts as [N, groups * C, ...]
-/// and back: batch groups are feature groups of such an input.
+/// Converts [batches, N, C, ...], a batch in `groups` parts, to [N, groups * C,
+/// ...] and back. Batch groups are feature groups of the joined input.
 static Value joinBatchGroups(ImplicitLocOpBuilder &b, Value input,
                              int64_t groups) {
   SmallVector<int64_t> shape(getShape(input));
@@ -70,8 +70,8 @@ static Value splitBatchGroups(ImplicitLocOpBuilder &b, Value joined,
   return reshape(b, parts, shape);
 }
 
-/// Exchanges the channels of a kernel [O, C / groups, ...] within groups:
-/// [C, O / groups, ...].
+/// Exchanges input and output channels of a kernel [O, C / groups, ...] within
+/// groups: [C, O / groups, ...].
 static Value exchangeChannels(ImplicitLocOpBuilder &b, Value kernel,
                               int64_t groups) {
   SmallVector<int64_t> shape(getShape(kernel));
@@ -94,14 +94,14 @@ static Value exchangeFirst(ImplicitLocOpBuilder &b, Value tensor) {
   return transpose(b, tensor, order);
 }
 
-/// The extent of `count` positions, `step` apart.
+/// The extent that `count` positions with distance `step` span.
 static int64_t spread(int64_t count, int64_t step) {
   return (count - 1) * step + 1;
 }
 
-/// With `in` the element and `out` the position of the result, window position
-/// w is at out * stride + w * kernel_dilation = low + in * input_dilation: for
-/// the input's gradient out and in are exchanged, and w runs backward.
+/// Window position w satisfies out * stride + w * kernel_dilation = low + in *
+/// input_dilation, where `in` and `out` are positions in input and result. The
+/// input's gradient exchanges out and in, and w runs backward.
 static Value getInputGradient(ImplicitLocOpBuilder &b, ConvolutionOp op,
                               Value g, ArrayRef<int64_t> shape, Value kernel,
                               int64_t groups, Type element) {
@@ -123,7 +123,7 @@ static Value getInputGradient(ImplicitLocOpBuilder &b, ConvolutionOp op,
                   windows, groups, 1);
 }
 
-/// For the kernel's gradient out and w are exchanged, channels and batch too.
+/// The kernel's gradient exchanges out and w, and channels and batch as well.
 static Value getKernelGradient(ImplicitLocOpBuilder &b, ConvolutionOp op,
                                Value g, Value input, ArrayRef<int64_t> shape,
                                int64_t groups, Type element) {
@@ -160,7 +160,7 @@ static LogicalResult addAdjointsOf(ConvolutionOp op, Adjoints &adjoints) {
   auto isEmpty = [](Value value) {
     return llvm::is_contained(getShape(value), 0);
   };
-  // Of no products.
+  // There are no products to differentiate.
   if (isEmpty(input) || isEmpty(kernel) || isEmpty(g))
     return success();
   int64_t groups = op.getFeatureGroups(), parts = op.getBatchGroups();

@@ -5,6 +5,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// The pass visits the operations of @main in reverse order and appends the
+// gradients of the chosen results with respect to the chosen arguments (J1), in
+// an order that depends on the program alone.
+//
+//===----------------------------------------------------------------------===//
 
 #include "Adjoints.h"
 #include "Dialect/Repro/Differentiation/Passes.h"
@@ -26,8 +32,8 @@ static bool isFloatTensor(Type type) {
          isa<FloatType>(tensor.getElementType());
 }
 
-/// The values at `positions`, which have to be tensors of floats. Fails after
-/// an error.
+/// The values at `positions`, which must be float tensors. Fails after an
+/// error.
 static FailureOr<SmallVector<Value>> choose(func::FuncOp main,
                                             ArrayRef<int64_t> positions,
                                             ValueRange values, StringRef what) {
@@ -48,7 +54,7 @@ static FailureOr<SmallVector<Value>> choose(func::FuncOp main,
   return chosen;
 }
 
-/// `repro.name` of what is called `name`, with "gradient." before it.
+/// Prefixes `repro.name` with "gradient.".
 static DictionaryAttr nameGradient(DictionaryAttr attributes, OpBuilder &b) {
   auto name =
       attributes ? attributes.getAs<StringAttr>("repro.name") : StringAttr();

@@ -1,4 +1,4 @@
-//===- Loops.cpp - Contributions of structured operations
+//===- Loops.cpp - Contributions of structured operations -----------------===//
 //------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
@@ -40,7 +40,7 @@ SmallVector<int64_t> Loops::getDims(AffineMap map) const {
 
 void repro::cloneAtPoint(ImplicitLocOpBuilder &b, Operation &op,
                          IRMapping &point) {
-  // The checks of the operation itself stand.
+  // The original operation keeps its checks.
   if (isa<cf::AssertOp>(op) || op.hasTrait<OpTrait::IsTerminator>())
     return;
   if (auto index = dyn_cast<repro::IndexOp>(op)) {
@@ -51,15 +51,15 @@ void repro::cloneAtPoint(ImplicitLocOpBuilder &b, Operation &op,
   b.clone(op, point);
 }
 
-/// Erases what no other operation of a body needs.
+/// Erases operations of a body that no other operation needs.
 static void eraseUnused(Block &body) {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
     if (isOpTriviallyDead(&op))
       op.erase();
 }
 
-/// `generic` without inputs that its body does not read, where the others give
-/// the extents of all loops.
+/// Drops inputs that the body of `generic` does not read, if the remaining
+/// operands give the extents of all loops.
 static linalg::GenericOp dropUnusedInputs(ImplicitLocOpBuilder &b,
                                           linalg::GenericOp generic) {
   SmallVector<AffineMap> maps = generic.getIndexingMapsArray();

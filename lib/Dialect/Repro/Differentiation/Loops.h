@@ -1,4 +1,4 @@
-//===- Loops.h - Contributions of structured operations -*- C++ -*-===//
+//===- Loops.h - Contributions of structured operations ---------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -14,9 +14,10 @@
 
 namespace mlir::repro {
 
-/// The loops of a `linalg.generic` or a `repro.fold`, and what it reads.
+/// The loops of a `linalg.generic` or a `repro.fold`, and the values that they
+/// read.
 struct Loops {
-  /// An operand of the loops: a tensor, or a scalar with a map of no results.
+  /// An operand of the loops: a tensor, or a scalar whose map has no results.
   struct Read {
     Value value;
     AffineMap map;
@@ -34,32 +35,35 @@ struct Loops {
   AffineMap getOutputMap(unsigned output) const {
     return reads[numInputs + output].map;
   }
-  /// The dimensions of `map`, whose results are dimensions or constants.
+  /// The dimensions that `map` indexes. Its results are dimensions or
+  /// constants.
   SmallVector<int64_t> getDims(AffineMap map) const;
 };
 
-/// Computes a number at a point of the loops: clones what it needs of the body
-/// by `point`, which has the elements that are read there, and reads `extra`.
+/// Computes a number at a point of the loops. Clones the required operations of
+/// the body through `point`, which maps to the elements read there, and reads
+/// `extra`.
 using PointFunction = llvm::function_ref<Value(
     ImplicitLocOpBuilder &b, IRMapping &point, ValueRange extra)>;
 
-/// The numbers that `compute` makes, as a tensor over the dimensions `dims` of
-/// the loops in this order, summed up over the others. Null where it makes
-/// none.
+/// The numbers that `compute` returns, as a tensor over the dimensions `dims`
+/// of the loops in this order, summed over the other dimensions. Null if
+/// `compute` returns null.
 Value computeOver(ImplicitLocOpBuilder &b, const Loops &loops,
                   ArrayRef<int64_t> dims, Type element,
                   ArrayRef<Loops::Read> extra, PointFunction compute);
 
-/// Clones an operation of the body, as one of a body of `linalg.generic`.
+/// Clones an operation of the body into the body of a `linalg.generic`.
 void cloneAtPoint(ImplicitLocOpBuilder &b, Operation &op, IRMapping &point);
 
-/// (J4) Adds up the elements of `values`, of the loops' dimensions `dims` in
-/// this order, into those of a tensor of `type` that `map` names.
+/// (J4) Sums `values`, which are over the loops' dimensions `dims` in this
+/// order, into the elements of a tensor of `type` that `map` selects.
 Value accumulate(ImplicitLocOpBuilder &b, const Loops &loops, Value values,
                  ArrayRef<int64_t> dims, AffineMap map, RankedTensorType type);
 
-/// (J4) Adds up a number for each point of the loops into a tensor of the type
-/// of that which `read`, an operation of the body, reads at its indices there.
+/// (J4) Sums a number for each point of the loops into a tensor of the type
+/// that `read`, an operation of the body, reads. The indices of `read` select
+/// the element.
 Value accumulate(ImplicitLocOpBuilder &b, const Loops &loops,
                  tensor::ExtractOp read, ArrayRef<Loops::Read> extra,
                  PointFunction compute);

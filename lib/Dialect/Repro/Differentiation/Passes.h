@@ -15,7 +15,7 @@ namespace mlir::repro {
 #define GEN_PASS_REGISTRATION
 #include "lib/Dialect/Repro/Differentiation/Passes.h.inc"
 
-/// (J1) `AdjointOpInterface` for the operations of imported programs.
+/// (J1) Registers `AdjointOpInterface` for the operations of imported programs.
 void registerConvolutionAdjoint(DialectRegistry &registry);
 void registerReproAdjoints(DialectRegistry &registry);
 void registerStructuredAdjoints(DialectRegistry &registry);

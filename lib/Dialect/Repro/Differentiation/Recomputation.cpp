@@ -1,4 +1,4 @@
-//===- Recomputation.cpp - What gradients compute again -------------------===//
+//===- Recomputation.cpp - Recomputation in the gradient pass -------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -15,7 +15,7 @@
 using namespace mlir;
 using namespace mlir::repro;
 
-/// What a pattern describes of a location: its name, or its file and line.
+/// The text of a location that patterns match: its name, or its file and line.
 static std::string getText(Location location) {
   if (auto name = dyn_cast<NameLoc>(location))
     return name.getName().str();
@@ -48,7 +48,8 @@ repro::findNamed(func::FuncOp main, ArrayRef<std::string> patterns) {
   return named;
 }
 
-/// Whether an operation makes a tensor of nothing, which is not worth keeping.
+/// Whether an operation creates a tensor without inputs. Recomputing one saves
+/// nothing.
 static bool isMadeOfNothing(Operation *op) {
   if (op->hasTrait<OpTrait::ConstantLike>() || isa<tensor::EmptyOp>(op))
     return true;
@@ -59,7 +60,7 @@ static bool isMadeOfNothing(Operation *op) {
          });
 }
 
-/// The values that an operation and what is in it read from outside of it.
+/// The values from outside that an operation and its regions read.
 static SetVector<Value> getReadValues(Operation *op) {
   SetVector<Value> read;
   read.insert(op->operand_begin(), op->operand_end());
@@ -72,7 +73,8 @@ class Recomputation {
 public:
   explicit Recomputation(const SetVector<Operation *> &named) : named(named) {}
 
-  /// Makes `user` read what is computed again, before it.
+  /// Recomputes the values that `user` reads, before it, and makes it read
+  /// them.
   void update(Operation *user);
 
 private:
@@ -83,13 +85,13 @@ private:
   void clone(OpBuilder &b, Operation *op);
 
   const SetVector<Operation *> &named;
-  /// What is read there for what is read before.
+  /// Maps each value to its recomputed one.
   IRMapping again;
 };
 } // namespace
 
-/// The operations to compute again that `user` reads and that are not there
-/// yet, each behind those that it reads.
+/// The operations that `user` needs recomputed and that are not recomputed yet,
+/// in an order in which each follows those that it reads.
 SmallVector<Operation *> Recomputation::findMissing(Operation *user) const {
   SetVector<Operation *> missing;
   SmallVector<Operation *> reached{user};

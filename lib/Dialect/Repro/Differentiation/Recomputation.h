@@ -1,4 +1,4 @@
-//===- Recomputation.h - What gradients compute again -*- C++ -*-===//
+//===- Recomputation.h - Recomputation in the gradient pass -----*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -12,16 +12,16 @@
 
 namespace mlir::repro {
 
-/// The operations whose location has a name, or a file and line, that one of
-/// the glob patterns describes. Fails after an error for a pattern that is
-/// none, or describes no operation.
+/// The operations whose location has a name, or a file and line, that matches
+/// one of the glob patterns. Fails after an error if a pattern is invalid or
+/// matches no operation.
 FailureOr<SetVector<Operation *>> findNamed(func::FuncOp main,
                                             ArrayRef<std::string> patterns);
 
-/// (J5) Operations between `last` and the end of its block do not read what
-/// `named`, which come before, have computed: they read equal operations,
-/// cloned before the first of them that does. What those read of others goes
-/// through barriers (V5).
+/// (J5) Makes operations between `last` and the end of its block read
+/// recomputed values instead of those of `named`, which come before. The clones
+/// are inserted before their first reader, and read other values through
+/// barriers (V5).
 void computeAgain(const SetVector<Operation *> &named, Operation *last);
 
 } // namespace mlir::repro

@@ -25,7 +25,7 @@ static Value makeEmpty(ImplicitLocOpBuilder &b, Value like) {
 // repro.scan
 //===----------------------------------------------------------------------===//
 
-/// The sum of each element and those after it.
+/// The suffix sums: each element plus all later ones.
 static Value sumBehind(ImplicitLocOpBuilder &b, Value tensor, int64_t dim) {
   return flip(b, scan(b, flip(b, tensor, dim), Combine::add, dim), dim);
 }
@@ -54,8 +54,9 @@ static Value markZeros(ImplicitLocOpBuilder &b, Value tensor) {
       });
 }
 
-/// (J3) Of prefix products y: the sum of g * y behind an element, divided by
-/// it. At the first zero that is the sum of products without it, and 0 behind.
+/// (J3) Differentiates prefix products y: at each element, the suffix sum of g
+/// * y divided by the element. At the first zero it is the suffix sum with
+/// products that omit this zero, and after it 0.
 static Value deriveProducts(ImplicitLocOpBuilder &b, Value x, Value y, Value g,
                             int64_t dim) {
   RankedTensorType type = getTensorType(x);
@@ -117,8 +118,8 @@ static ValueRange sort(ImplicitLocOpBuilder &b, ValueRange inputs,
       .getResults();
 }
 
-/// The sort of positions tells where each element has gone; what is sorted by
-/// that is in the former order.
+/// Sorting positions along with the key gives the permutation. Sorting
+/// gradients by these positions restores the original order.
 static LogicalResult addAdjointsOf(SortOp op, ImplicitLocOpBuilder &b,
                                    Adjoints &adjoints) {
   int64_t dim = op.getDimension();
@@ -132,7 +133,7 @@ static LogicalResult addAdjointsOf(SortOp op, ImplicitLocOpBuilder &b,
   return success();
 }
 
-/// The element that was chosen has the gradient.
+/// The chosen element gets the gradient.
 static LogicalResult addAdjointsOf(ArgReduceOp op, ImplicitLocOpBuilder &b,
                                    Adjoints &adjoints) {
   RankedTensorType type = getTensorType(op.getInputs()[0]);
@@ -158,14 +159,14 @@ static LogicalResult addAdjointsOf(ArgReduceOp op, ImplicitLocOpBuilder &b,
 // repro.scatter
 //===----------------------------------------------------------------------===//
 
-/// The slices of `from` that each row of `indices` names, in the shape of the
+/// The slices of `from` that the rows of `indices` name, in the shape of the
 /// updates.
 static Value gather(ImplicitLocOpBuilder &b, Value from, Value indices,
                     RankedTensorType type) {
   RankedTensorType source = getTensorType(from);
   int64_t depth = getTensorType(indices).getDimSize(1);
   unsigned rank = type.getRank();
-  // One column of the indices for each dimension that they name.
+  // One column of indices for each dimension that they name.
   SmallVector<Value> columns;
   for (int64_t i = 0; i < depth; ++i)
     columns.push_back(reshape(b, slice(b, indices, 1, i, 1),
@@ -191,7 +192,7 @@ static Value scatter(ImplicitLocOpBuilder &b, Value updates, Value indices,
       .getResult(0);
 }
 
-/// (J3) The original and the updates that are the result share the gradient.
+/// (J3) The original and the updates that equal the result share the gradient.
 static LogicalResult addOfExtremes(ScatterOp op, ImplicitLocOpBuilder &b,
                                    Adjoints &adjoints) {
   Value result = op.getResult(0), g = adjoints.get(result);
@@ -222,8 +223,9 @@ static LogicalResult addOfExtremes(ScatterOp op, ImplicitLocOpBuilder &b,
   return success();
 }
 
-/// (J3) Products without one factor: where it is the only zero, the product of
-/// the others; where there is another zero, 0.
+/// (J3) Each factor gets the product of the others. If it is the only zero,
+/// that is the product of the nonzero factors; if there is another zero, it is
+/// 0.
 static LogicalResult addOfProducts(ScatterOp op, ImplicitLocOpBuilder &b,
                                    Adjoints &adjoints) {
   Value g = adjoints.get(op.getResult(0)), indices = op.getIndices();
@@ -285,7 +287,7 @@ static LogicalResult addAdjointsOf(ScatterOp op, ImplicitLocOpBuilder &b,
                  scatter(b, makeZero(b, type), indices, g, Combine::replace));
   if (!adjoints.isActive(updates))
     return success();
-  // The last update of an element has the gradient.
+  // The last update of an element gets the gradient.
   Value numbers = makePositions(b, type.getShape(), 0);
   RankedTensorType numberType =
       RankedTensorType::get(getTensorType(original).getShape(), b.getI64Type());

@@ -16,12 +16,12 @@ using namespace mlir::repro;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// What an operation reads that has an adjoint: an operand (the argument of the
-/// body), an element that the body reads, or a scalar from outside of it.
+/// A value that an operation reads and that has an adjoint: an operand (the
+/// body's argument), an element that the body reads, or a scalar from outside.
 using Target = Value;
 
-/// Goes backward through a body at one point, from gradients of some of its
-/// values to that of a target.
+/// Propagates gradients backward through a body at one point, from some of its
+/// values to a target.
 class PointGradient {
 public:
   PointGradient(const Loops &loops, Target target) : loops(loops) {
@@ -37,7 +37,7 @@ public:
 
   bool reaches(Value value) const { return toTarget.contains(value); }
 
-  /// The gradient of the target, null where it is zero; fails after an error.
+  /// The gradient of the target, null if it is zero; fails after an error.
   FailureOr<Value> compute(ImplicitLocOpBuilder &b, IRMapping &point,
                            ArrayRef<std::pair<Value, Value>> seeds,
                            Target target, Operation *skipped) {
@@ -79,13 +79,14 @@ private:
 };
 } // namespace
 
-/// Makes gradients of values of the body at a point, from the elements `extra`.
+/// Creates gradients of values of the body at a point from the elements
+/// `extra`.
 using SeedFunction = llvm::function_ref<SmallVector<std::pair<Value, Value>>(
     ImplicitLocOpBuilder &b, IRMapping &point, ValueRange extra)>;
 
-/// Adds to the adjoints of all that `loops` read, given gradients of values of
-/// its body. Fails after an error. `skipped` is an operation of the body that
-/// the gradients are already of the other side of.
+/// Adds to the adjoints of all values that `loops` read, given gradients of
+/// values of the body. Fails after an error. Gradients have passed `skipped`,
+/// an operation of the body, already.
 static LogicalResult addContributions(Adjoints &adjoints, const Loops &loops,
                                       ArrayRef<Loops::Read> extra,
                                       SeedFunction seed, Operation *skipped) {
@@ -108,7 +109,8 @@ static LogicalResult addContributions(Adjoints &adjoints, const Loops &loops,
   auto addRead = [&](const Loops::Read &read, Target target) {
     Type element = getElementTypeOrSelf(read.value.getType());
     auto type = dyn_cast<RankedTensorType>(read.value.getType());
-    // Only dimensions, each once, and zeros: the sum is over the others.
+    // The map consists of distinct dimensions and zeros: sum over all other
+    // dimensions.
     bool isPlain = read.map.isProjectedPermutation(/*allowZeroInResults=*/true);
     SmallVector<int64_t> dims;
     if (isPlain)
@@ -129,7 +131,7 @@ static LogicalResult addContributions(Adjoints &adjoints, const Loops &loops,
              type.getNumElements())
       sum = reshape(b, sum, type.getShape());
     else
-      // A constant index in a dimension that has other elements.
+      // The map has a constant index in a dimension with several elements.
       sum = accumulate(b, loops, sum, dims, read.map, type);
     found.emplace_back(read.value, sum);
   };
@@ -197,7 +199,7 @@ struct GenericModel
 // repro.fold
 //===----------------------------------------------------------------------===//
 
-/// A fold of one result whose body is op(acc, f(inputs)).
+/// A fold with one result and the body op(acc, f(inputs)).
 struct StepFold {
   FoldOp op;
   Loops loops;
@@ -205,11 +207,11 @@ struct StepFold {
   Value accumulator;
   Value adjoint; ///< of the result
 
-  /// f(inputs), of a step that is no math.fma.
+  /// f(inputs), for a step other than math.fma.
   Value getElement() const {
     return step->getOperand(step->getOperand(0) == accumulator ? 1 : 0);
   }
-  /// What is there once for each result.
+  /// Reads `tensor`, which has one element for each result element.
   Loops::Read readResults(Value tensor) const {
     return {tensor, loops.getOutputMap(0)};
   }
@@ -221,7 +223,7 @@ struct StepFold {
 
 using Seeds = SmallVector<std::pair<Value, Value>>;
 
-/// Sums and contractions: the gradient goes to every element.
+/// Sums and contractions: every element gets the gradient.
 static LogicalResult addOfSum(Adjoints &adjoints, StepFold &fold) {
   if (failed(addContributions(
           adjoints, fold.loops, fold.readResults(fold.adjoint),
@@ -243,8 +245,8 @@ static LogicalResult addOfSum(Adjoints &adjoints, StepFold &fold) {
   return success();
 }
 
-/// (J3) Maxima and minima: elements that are the result share the gradient
-/// equally, and so does the initial one.
+/// (J3) Maxima and minima: the elements that equal the result share the
+/// gradient equally, and so does the initial value.
 static LogicalResult addOfExtreme(Adjoints &adjoints, StepFold &fold) {
   ImplicitLocOpBuilder b = adjoints.builderAt(fold.op.getLoc());
   using Predicate = arith::CmpFPredicate;
@@ -272,7 +274,7 @@ static LogicalResult addOfExtreme(Adjoints &adjoints, StepFold &fold) {
         Value element = point.lookupOrDefault(fold.getElement());
         return one(isResult(b, element, extra[0]), wide).get();
       });
-  // The share of each, for initial values too.
+  // The share of each element and initial value that equals the result.
   Value share =
       mapElements(b, type.getShape(), wide, {count, init, result, fold.adjoint},
                   {}, [&](ImplicitLocOpBuilder &b, ValueRange values) {
@@ -305,7 +307,7 @@ static LogicalResult addOfExtreme(Adjoints &adjoints, StepFold &fold) {
   return success();
 }
 
-/// (J3) Products: each element has the product of all others.
+/// (J3) Products: each element gets the product of all others.
 static LogicalResult addOfProduct(Adjoints &adjoints, StepFold &fold) {
   ImplicitLocOpBuilder b = adjoints.builderAt(fold.op.getLoc());
   const Loops &loops = fold.loops;
@@ -328,7 +330,7 @@ static LogicalResult addOfProduct(Adjoints &adjoints, StepFold &fold) {
   }
   Type element = getDerivativeType(
       cast<RankedTensorType>(init.getType()).getElementType());
-  // As rows: the factors behind the initial one.
+  // The factors after the initial one, as rows.
   Value factors =
       computeOver(b, loops, dims, element, {},
                   [&](ImplicitLocOpBuilder &b, IRMapping &point, ValueRange) {
@@ -349,7 +351,8 @@ static LogicalResult addOfProduct(Adjoints &adjoints, StepFold &fold) {
   Value after = tensor::ConcatOp::create(b, rank, ValueRange{factors, one});
   before = scan(b, before, Combine::mul, rank);
   after = flip(b, scan(b, flip(b, after, rank), Combine::mul, rank), rank);
-  // Element i has those before it, the initial one too, and those after it.
+  // Element i gets the product of those before it, including the initial one,
+  // and of those after it.
   Value others = slice(b, before, rank, 0, count);
   Value behind = slice(b, after, rank, 1, count);
   shape.back() = count;

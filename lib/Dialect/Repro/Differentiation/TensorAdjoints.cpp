@@ -1,4 +1,4 @@
-//===- TensorAdjoints.cpp - Adjoints of moved elements --------------------===//
+//===- TensorAdjoints.cpp - Adjoints of operations that move elements -----===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -11,8 +11,8 @@
 using namespace mlir;
 using namespace mlir::repro;
 
-/// What inserts `gradient` into zeros of the type of `like` where `slice` reads
-/// or writes elements of a tensor of that type.
+/// Inserts `gradient` into zeros of `type` at the elements that the slice
+/// operation reads or writes.
 template <typename SliceOp>
 static Value insertIntoZeros(ImplicitLocOpBuilder &b, SliceOp op,
                              Value gradient, Type type) {
@@ -150,7 +150,7 @@ static LogicalResult addMoved(tensor::FromElementsOp op,
   return success();
 }
 
-/// Operations on scalars outside of bodies, and selections of whole tensors.
+/// Operations on scalars outside of bodies, and selects of whole tensors.
 template <typename Op>
 static LogicalResult addOfScalars(Op op, ImplicitLocOpBuilder &b, Value g,
                                   Adjoints &adjoints) {

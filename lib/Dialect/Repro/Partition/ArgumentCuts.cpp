@@ -1,4 +1,4 @@
-//===- ArgumentCuts.cpp - Which arguments are cut ===//
+//===- ArgumentCuts.cpp - Choice of the arguments that are cut ------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -18,24 +18,25 @@ bool repro::isWorthDividing(Operation *op, int64_t least) {
   auto fold = dyn_cast<FoldOp>(op);
   if (!fold || !getContraction(fold))
     return false;
-  // (A4) There are at most 2^60.
+  // (A4) The product is at most 2^60.
   return llvm::product_of(fold.getExtents()) >= least;
 }
 
 namespace {
-/// What becomes of a cut argument where nothing else is cut.
+/// The effects of cutting an argument if nothing else is cut.
 struct Trace {
-  /// Whether the argument, or what is made of it alone, is needed whole before
-  /// a contraction that is worth dividing.
+  /// Whether the argument, or a value that depends on it alone, is needed whole
+  /// before a contraction that is worth dividing.
   bool isNeededWhole = false;
   /// Whether there is such a contraction.
   bool isWorthIt = false;
-  /// Blocks and units by which an operation could go on that the cut stops at.
+  /// Blocks and unit with which an operation that stops the cut could continue.
   int64_t blocks = 1, unit = 1;
 };
 } // namespace
 
-/// What a reshape or a slice of a cut tensor would need, to go on with it.
+/// Records the blocks or unit that a reshape or a slice needs to continue the
+/// cut.
 static void findHint(OpOperand &use, const Cut &cut, const Cut &start,
                      Trace &trace) {
   Operation *op = use.getOwner();
@@ -85,7 +86,7 @@ static Trace traceCut(Value argument, const Cut &start, int64_t least) {
       trace.isWorthIt |= division && isContraction;
       if (!division) {
         trace.isNeededWhole |= entry.isOfArgument;
-        // Elsewhere offsets count something else.
+        // After other operations, offsets count different elements.
         if (entry.cut.getBlock() == start.getBlock())
           findHint(use, entry.cut, start, trace);
         continue;
@@ -100,7 +101,8 @@ static Trace traceCut(Value argument, const Cut &start, int64_t least) {
   return trace;
 }
 
-/// Follows the argument again with what stopped it, as long as that helps.
+/// Traces the argument again with the blocks or unit that an operation
+/// requires, for as long as these change.
 static std::pair<Cut, Trace> findCut(Value argument, int64_t dim,
                                      unsigned ranks, int64_t least) {
   int64_t extent = cast<RankedTensorType>(argument.getType()).getDimSize(dim);
@@ -108,7 +110,7 @@ static std::pair<Cut, Trace> findCut(Value argument, int64_t dim,
   while (true) {
     Cut cut = getEvenCut(dim, extent, blocks, unit, ranks);
     Trace trace = traceCut(argument, cut, least);
-    // Fewer parts than ranks would leave ranks idle.
+    // With fewer parts than ranks, some ranks would be idle.
     auto isUsable = [&](int64_t blocks, int64_t unit) {
       return extent % (blocks * unit) == 0 &&
              extent / (blocks * unit) >= int64_t(ranks);

@@ -1,7 +1,13 @@
-//===- AssignOwners.cpp - Tensors that one rank has -----------------------===//
+//===- AssignOwners.cpp - Tensors that one rank owns ----------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The pass walks @main in program order and keeps the operations of one rank:
+// values of an owner are computed there alone and broadcast on demand (T3), so
+// the results have the bits of the whole program.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,7 +31,8 @@ static int64_t countBytes(Value tensor) {
          llvm::divideCeil(type.getElementTypeBitWidth(), 8);
 }
 
-/// What belongs to one rank: a single element is sooner sent than kept apart.
+/// Whether one rank may own the value. Sending a single element costs less than
+/// tracking its owner.
 static bool isOwnable(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   return type && type.getNumElements() > 1;
@@ -35,9 +42,9 @@ static bool isOwnable(Value value) {
 // Who owns which argument
 //===----------------------------------------------------------------------===//
 
-/// Of each argument that may be owned its owner. Arguments from which one
-/// operation computes belong together, and the largest sets of them are dealt
-/// out first, each to the rank that has the fewest bytes.
+/// The owner of each argument that may be owned. Arguments that meet in one
+/// operation form a set. The largest sets are assigned first, each to the rank
+/// with the fewest bytes.
 static DenseMap<Value, unsigned>
 assignOwners(Block &block, const SetVector<Value> &ownable, unsigned ranks) {
   llvm::IntEqClasses sets(ownable.size());
@@ -80,9 +87,9 @@ assignOwners(Block &block, const SetVector<Value> &ownable, unsigned ranks) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// What this rank has of the values of the whole program, which are whole on
-/// every rank, or of one owner, or both. Of each the stage by which it is
-/// there, which is the same on all ranks.
+/// The values of the whole program on this rank: whole on every rank, on one
+/// owner, or both. The stage at which a value becomes available is the same on
+/// all ranks.
 class OwnedValues {
 public:
   OwnedValues(Block &block, unsigned rank)
@@ -96,7 +103,7 @@ public:
   void add(Operation *op);
   /// (T2) The value on every rank.
   Value getWhole(Value value) { return makeWhole(value).value; }
-  /// The value on its owner; on every other rank none.
+  /// The value on its owner; null on other ranks.
   Value getOwned(Value value, unsigned owner);
 
 private:
@@ -138,8 +145,8 @@ Value OwnedValues::getOwned(Value value, unsigned owner) {
   return owner == rank ? result : Value();
 }
 
-/// Whose the operation is: the owner of the tensors that it reads. Single
-/// elements have a say where all that it reads are such.
+/// The owner of the operation, which is the owner of the tensors that it reads.
+/// Owners of single elements count only if it reads nothing larger.
 std::optional<unsigned> OwnedValues::findOwner(Operation *op) const {
   if (!llvm::all_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>))
     return std::nullopt;
@@ -201,7 +208,7 @@ struct AssignOwners : public repro::impl::ReproAssignOwnersBase<AssignOwners> {
     SetVector<Value> ownable;
     if (!main || failed(findOwnable(main, ownable)))
       return signalPassFailure();
-    // One rank has everything.
+    // A single rank owns everything.
     if (ranks == 1)
       ownable.clear();
     assign(main, assignOwners(main.front(), ownable, ranks));
@@ -252,7 +259,7 @@ struct AssignOwners : public repro::impl::ReproAssignOwnersBase<AssignOwners> {
         results.push_back(values.getWhole(value));
         continue;
       }
-      // Nobody reads the argument of a rank that is not the owner.
+      // No operation reads the argument on a rank that is not its owner.
       Value own = values.getOwned(value, owner->second);
       results.push_back(own ? own : Value(block.getArgument(i)));
     }

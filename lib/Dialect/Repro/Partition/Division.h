@@ -15,24 +15,24 @@
 
 namespace mlir::repro {
 
-/// The function @main of a canonical program that is divided among ranks; null
-/// after an error that names the rule `label`.
+/// Finds the function @main that is divided among ranks; null after an error
+/// that names the rule `label`.
 func::FuncOp findDivided(ModuleOp module, StringRef label, int64_t ranks,
                          int64_t rank);
 
-/// How many arguments and results of it are state.
+/// The number of state arguments and results of `main`.
 int64_t getNumState(func::FuncOp main);
 
-/// Erases the operations of the whole program, and what nobody reads then; what
-/// has a check stays.
+/// Erases the operations of the whole program and operations that become
+/// unused. Operations with a check stay.
 void eraseDivided(Block &block, ArrayRef<Operation *> operations);
 
 /// All values that an operation and its regions read.
 SetVector<Value> getRead(Operation *op);
 
-/// Which elements of a tensor each rank has. A dimension consists of `blocks`
-/// blocks of equal extent, and of each of them rank r has the elements from
-/// offsets[r] to offsets[r + 1], those of all blocks one behind the other.
+/// The elements of a tensor that each rank has. A dimension consists of
+/// `blocks` blocks of equal extent. Rank r has the elements from offsets[r] to
+/// offsets[r + 1] of each block, concatenated.
 struct Cut {
   int64_t dim = 0;
   int64_t blocks = 1;
@@ -45,7 +45,7 @@ struct Cut {
   unsigned getNumRanks() const { return offsets.size() - 1; }
   /// The extent of a block.
   int64_t getBlock() const { return offsets.back(); }
-  /// How many elements of a block a rank has.
+  /// The number of elements of a block on a rank.
   int64_t getSize(unsigned rank) const {
     return offsets[rank + 1] - offsets[rank];
   }
@@ -55,39 +55,39 @@ struct Cut {
   Cut along(int64_t other) const { return {other, blocks, offsets}; }
 };
 
-/// A cut of a dimension into blocks, each divided as equally as multiples of
-/// `unit` can be.
+/// A cut of a dimension into blocks, each divided as evenly as multiples of
+/// `unit` permit.
 Cut getEvenCut(int64_t dim, int64_t extent, int64_t blocks, int64_t unit,
                unsigned ranks);
 
-/// The type of what a rank has of a tensor.
+/// The type of a rank's part of a tensor.
 RankedTensorType getPartType(Type type, const Cut &cut, unsigned rank);
 
-/// How each operand and each result of an operation is cut, or whole.
+/// The cut of each operand and each result of an operation; none: whole.
 struct Division {
   SmallVector<std::optional<Cut>> operands, results;
 };
 
-/// Dimensions of operands and results that are one and the same, -1 of those
-/// that do not have it.
+/// A dimension that operands and results share, by its position in each; -1 if
+/// an operand or result lacks it.
 struct Axis {
   SmallVector<int64_t> operands, results;
 };
 
-/// The division along that of `axes` which `operand` is cut along.
+/// The division along the axis along which `operand` is cut.
 std::optional<Division> divideAlong(ArrayRef<Axis> axes, unsigned operand,
                                     const Cut &cut);
 
-/// A copy of an operation on other operands, with results that are cut.
+/// Clones an operation with other operands and with results that are cut.
 Operation *clonePart(Operation *op, OpBuilder &builder,
                      const Division &division, unsigned rank,
                      ValueRange operands, const IRMapping &whole);
 
-/// (E1) Whether an operation has a check, which stays also where nobody reads
-/// its results.
+/// (E1) Whether an operation has a check and so stays even if its results are
+/// unused.
 bool hasCheck(Operation *op);
 
-/// What a rank has of a whole tensor.
+/// Slices a rank's part out of a whole tensor.
 Value slicePart(OpBuilder &builder, Location loc, Value tensor, const Cut &cut,
                 unsigned rank);
 

@@ -1,7 +1,13 @@
-//===- OutlineSegments.cpp - What is computed between exchanges ===//
+//===- OutlineSegments.cpp - Functions between exchanges ------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The pass walks @main in program order and moves the operations between
+// exchanges of ranks into functions (T2), so that each segment reads only
+// values that are available when it starts.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,8 +26,8 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
-/// Whether an operation is computed in each segment that reads it: what it
-/// gives is no tensor, or follows from no tensor.
+/// Whether each segment that reads the operation computes it again: it returns
+/// no tensor, or depends on no tensor.
 static bool isRepeated(Operation *op) {
   if (isa<tensor::EmptyOp>(op) || op->hasTrait<OpTrait::ConstantLike>())
     return true;
@@ -33,7 +39,7 @@ static bool isRepeated(Operation *op) {
 
 namespace {
 struct Segment {
-  /// In the order of the program.
+  /// The operations in program order.
   SmallVector<Operation *> operations;
   SmallVector<Operation *> exchanges;
   SetVector<Value> states, inputs, outputs;
@@ -65,8 +71,8 @@ struct OutlineSegments
     rewrite(main);
   }
 
-  /// An operation belongs to the first segment by which all that it reads is
-  /// there.
+  /// Assigns each operation to the first segment in which all its operands are
+  /// available.
   void divide(func::FuncOp main) {
     for (Operation &op : main.front().without_terminator()) {
       unsigned number = 0;
@@ -91,7 +97,7 @@ struct OutlineSegments
                value;
   }
 
-  /// Adds what is repeated to a segment, and finds what it reads.
+  /// Adds repeated operations to a segment and finds its inputs.
   void findOperands(func::FuncOp main, Segment &segment) {
     SetVector<Operation *> needed;
     for (Operation *op : segment.operations)
@@ -113,7 +119,7 @@ struct OutlineSegments
     }
   }
 
-  /// The tensors that others read.
+  /// Finds the tensors of a segment that other operations read.
   void findOutputs(func::FuncOp main, unsigned number) {
     DenseSet<Operation *> own(segments[number].operations.begin(),
                               segments[number].operations.end());

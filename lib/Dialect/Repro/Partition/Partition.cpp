@@ -4,6 +4,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// The pass visits @main in program order and keeps one rank's share of it: each
+// operation is computed whole or on the rank's part, with gathers where it
+// needs whole values (T1), so the results have the bits of the whole program.
+//
+//===----------------------------------------------------------------------===//
 
 #include "ArgumentCuts.h"
 #include "Dialect/Repro/Partition/Passes.h"
@@ -31,8 +37,8 @@ struct Part {
   Value value;
 };
 
-/// What this rank has of the values of the whole program. A value is there
-/// whole, in parts, or both.
+/// The values of the whole program on this rank. A value is available whole, in
+/// parts, or both.
 class RankValues {
 public:
   RankValues(Block &block, unsigned ranks, unsigned rank, int64_t least)
@@ -44,7 +50,7 @@ public:
   void addWhole(Value value) { whole.map(value, value); }
   /// Computes the results of an operation of the whole program.
   void add(Operation *op);
-  /// (T2) The value on every rank, gathered where it is there in parts alone.
+  /// (T2) The value on every rank, gathered if only parts are available.
   Value getWhole(Value value);
 
 private:
@@ -75,13 +81,14 @@ static SmallVector<Value> getCapturedTensors(Operation *op) {
   return llvm::filter_to_vector(captured, isTensor);
 }
 
-/// A slice of what has no elements would be out of its bounds.
+/// A slice of an empty tensor would be out of bounds.
 static bool isWithoutElements(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   return type && type.getNumElements() == 0;
 }
 
-/// The operation's own mapping: a clone adds what is in its regions.
+/// Creates a mapping for one operation, because a clone adds the values in its
+/// regions.
 IRMapping RankValues::mapRead(Operation *op) const {
   IRMapping mapping;
   for (Value value : getRead(op))
@@ -112,7 +119,7 @@ Value RankValues::getWhole(Value value) {
   return gathered;
 }
 
-/// A part of what has no element, or equal ones, is made anew.
+/// Rebuilds the part of an empty or filled tensor instead of slicing it.
 Value RankValues::makeFilled(Value value, const Cut &cut) {
   Operation *op = value.getDefiningOp();
   if (!op)
@@ -148,8 +155,8 @@ Value RankValues::getPart(Value value, const Cut &cut) {
   return part;
 }
 
-/// The bytes of the tensors that have to be gathered for an operation that is
-/// divided in this way, or computed whole.
+/// The bytes of the tensors that must be gathered if the operation is divided
+/// in this way, or computed whole if `division` is null.
 int64_t RankValues::countMoved(Operation *op, const Division *division) const {
   SetVector<Value> gathered;
   for (OpOperand &operand : op->getOpOperands()) {
@@ -174,8 +181,8 @@ int64_t RankValues::countMoved(Operation *op, const Division *division) const {
   return bytes;
 }
 
-/// The division for which the fewest bytes move. Whole results are as good as
-/// parts where nothing has to move for them, but for large contractions.
+/// The division that moves the fewest bytes. Whole results are preferred if
+/// they move nothing, except for large contractions.
 std::optional<Division> RankValues::choose(Operation *op) const {
   auto divisible = dyn_cast<PartitionOpInterface>(op);
   if (!divisible || ranks == 1 ||
@@ -254,7 +261,7 @@ struct Partition : public repro::impl::ReproPartitionBase<Partition> {
     SmallVector<std::optional<Cut>> cuts(main.getNumArguments());
     if (failed(findNamed(main, cuts)))
       return signalPassFailure();
-    // One rank has everything.
+    // A single rank has everything.
     if (ranks == 1)
       llvm::fill(cuts, std::nullopt);
     else if (chooses)
@@ -308,7 +315,8 @@ struct Partition : public repro::impl::ReproPartitionBase<Partition> {
     for (Operation &op : block.without_terminator())
       operations.push_back(&op);
     RankValues values(block, ranks, rank, least);
-    // Parts stand behind the arguments until nothing reads those.
+    // Parts are appended after the arguments until nothing reads the whole
+    // ones.
     unsigned count = block.getNumArguments();
     DenseMap<Value, Value> partOf;
     for (unsigned i = 0; i < count; ++i) {

@@ -15,7 +15,8 @@ namespace mlir::repro {
 #define GEN_PASS_REGISTRATION
 #include "lib/Dialect/Repro/Partition/Passes.h.inc"
 
-/// (T1) `PartitionOpInterface` for the operations of canonical programs.
+/// (T1) Registers `PartitionOpInterface` for the operations of canonical
+/// programs.
 void registerStructuredDivisions(DialectRegistry &registry);
 void registerTensorDivisions(DialectRegistry &registry);
 } // namespace mlir::repro

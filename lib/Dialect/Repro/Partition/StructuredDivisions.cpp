@@ -24,8 +24,8 @@ static SmallVector<utils::IteratorType> getIterators(Operation *op) {
   return cast<linalg::LinalgOp>(op).getIteratorTypesArray();
 }
 
-/// The dimension of an operand that is a loop; -1 where there is none, or
-/// where the loop is in other dimensions too.
+/// The dimension of an operand that is indexed by a loop; -1 if there is none
+/// or if other dimensions depend on the loop too.
 static int64_t getDimOf(AffineMap map, unsigned loop) {
   int64_t found = -1;
   for (auto [dim, expr] : llvm::enumerate(map.getResults())) {
@@ -38,7 +38,7 @@ static int64_t getDimOf(AffineMap map, unsigned loop) {
   return found;
 }
 
-/// (A1) Whether an operand that is not cut would say the extent of the loop.
+/// (A1) Whether an uncut operand would determine the extent of the loop.
 static bool saysExtent(AffineMap map, unsigned loop) {
   return llvm::any_of(map.getResults(), [&](AffineExpr expr) {
     auto dim = dyn_cast<AffineDimExpr>(expr);
@@ -46,7 +46,7 @@ static bool saysExtent(AffineMap map, unsigned loop) {
   });
 }
 
-/// (T1) The parallel loops, as dimensions of operands.
+/// (T1) The parallel loops as dimensions of operands.
 static SmallVector<Axis> getLoopAxes(Operation *op) {
   auto maps = cast<IndexingMapOpInterface>(op).getIndexingMapsArray();
   unsigned numInputs = op->getNumOperands() - op->getNumResults();
@@ -79,7 +79,8 @@ static bool readsIndex(Operation *op, unsigned loop) {
   return result.wasInterrupted();
 }
 
-/// Has each position of `loop` that the body reads be that in the whole.
+/// Adds `offset` to each position of `loop` that the body reads, so that it is
+/// the position in the whole program.
 static void shiftIndices(Operation *part, unsigned loop, int64_t offset) {
   SmallVector<Operation *> positions;
   part->walk([&](Operation *inner) {
@@ -110,7 +111,8 @@ struct LoopModel : PartitionOpInterface::ExternalModel<LoopModel<Op>, Op> {
     if (!division)
       return std::nullopt;
     unsigned loop = getDividedLoop(op, *division);
-    // Of blocks, a position would be no sum of loop and constant.
+    // With blocks, a position is not the sum of the loop's index and a
+    // constant.
     bool hasBlocks = cut.blocks != 1;
     auto maps = cast<IndexingMapOpInterface>(op).getIndexingMapsArray();
     for (auto [map, own] : llvm::zip_equal(maps, division->operands))
@@ -195,7 +197,8 @@ static SmallVector<Axis> getAxes(ArgReduceOp op) {
   return axes;
 }
 
-/// What indices do not name: each rank has all updates of its elements.
+/// The dimensions that indices do not name. Each rank has all updates of its
+/// elements.
 static SmallVector<Axis> getAxes(ScatterOp op) {
   SmallVector<Axis> axes;
   int64_t named =

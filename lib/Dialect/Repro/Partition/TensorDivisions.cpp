@@ -1,4 +1,4 @@
-//===- TensorDivisions.cpp - Division of what moves elements ===//
+//===- TensorDivisions.cpp - Division of operations that move elements ----===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -25,9 +25,9 @@ static int64_t multiply(ArrayRef<int64_t> extents) {
 // Reshapes
 //===----------------------------------------------------------------------===//
 
-/// The cut of a tensor whose dimensions `groups` collapses to those of a cut
-/// tensor: of the first dimension by which each block is a whole number of
-/// dimensions, and each rank has whole elements.
+/// The cut of an expanded tensor, given the cut of the collapsed one. It is
+/// along the first dimension before which each block covers whole dimensions
+/// and after which each rank has whole elements.
 static std::optional<Cut> expandCut(const Cut &cut, ArrayRef<int64_t> shape,
                                     ArrayRef<ReassociationIndices> groups) {
   ArrayRef<int64_t> dims = groups[cut.dim];
@@ -37,7 +37,7 @@ static std::optional<Cut> expandCut(const Cut &cut, ArrayRef<int64_t> shape,
     int64_t inner = multiply(extents.drop_front(i + 1));
     if (before == 0 || inner == 0 || cut.blocks % before != 0)
       continue;
-    // An extent of 1 is not divided where another one could be.
+    // Do not cut a dimension of extent 1 if another one can be cut.
     if (extent == 1 && cut.getBlock() != 1)
       continue;
     bool isWhole = llvm::all_of(
@@ -62,7 +62,7 @@ static std::optional<Cut> collapseCut(const Cut &cut, ArrayRef<int64_t> shape,
     int64_t position = at - group.begin();
     int64_t before = multiply(extents.take_front(position));
     int64_t inner = multiply(extents.drop_front(position + 1));
-    // (A3) Without elements a block would have no extent.
+    // (A3) A block of an empty tensor would have no extent.
     if (before == 0 || inner == 0)
       return std::nullopt;
     Cut found{int64_t(dim), cut.blocks * before, cut.offsets};
@@ -121,7 +121,7 @@ struct CollapseModel
 // Slices
 //===----------------------------------------------------------------------===//
 
-/// A slice takes whole dimensions, or whole blocks of the one that is cut.
+/// Divides slices that keep whole dimensions, or whole blocks of the cut one.
 struct ExtractSliceModel
     : PartitionOpInterface::ExternalModel<ExtractSliceModel,
                                           tensor::ExtractSliceOp> {
