@@ -4,6 +4,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// The pass generalizes linalg operations and visits them in reverse order, so
+// that each reduction becomes a repro.fold or repro.arg_reduce and every
+// linalg.generic that remains is parallel (F1).
+//
+//===----------------------------------------------------------------------===//
 
 #include "Conversion/Passes.h"
 #include "Dialect/Repro/Identity/CanonicalProgram.h"
@@ -28,8 +34,8 @@ using namespace mlir::repro;
 // Bodies
 //===----------------------------------------------------------------------===//
 
-/// Erases the operations of `body` that nobody needs, so that "the body reads
-/// an operand" is a question of uses.
+/// Erases unneeded operations of `body`, so that an operand is read exactly if
+/// its argument has uses.
 static void eraseDeadOps(RewriterBase &rewriter, Block &body) {
   SmallVector<Operation *> ops;
   for (Operation &op : body.without_terminator())
@@ -39,8 +45,8 @@ static void eraseDeadOps(RewriterBase &rewriter, Block &body) {
       rewriter.eraseOp(op);
 }
 
-/// The results of `op` that somebody needs: those with uses, and those whose
-/// accumulator a needed value or a check of the body reads.
+/// The needed results of `op`: those with uses, and those whose accumulator a
+/// needed value or a check of the body reads.
 static llvm::SmallSetVector<unsigned, 4>
 getNeededResults(linalg::GenericOp op) {
   Block *body = op.getBody();
@@ -77,8 +83,8 @@ getNeededResults(linalg::GenericOp op) {
 // Outputs
 //===----------------------------------------------------------------------===//
 
-/// The grouping of a type's dimensions that leaves out those which `map`
-/// indexes by a constant; nothing where there is none.
+/// The reassociation that removes the dimensions that `map` indexes by a
+/// constant; none if there is none.
 static std::optional<SmallVector<ReassociationIndices>>
 groupConstantResults(AffineMap map) {
   auto isConstant = [](AffineExpr expr) {
@@ -102,9 +108,9 @@ groupConstantResults(AffineMap map) {
   return groups;
 }
 
-/// Rebuilds `op` without the results that nobody needs (F6), and with outputs
-/// whose maps are projected permutations: a unit dimension indexed by a
-/// constant is collapsed before and expanded after. Null after an error.
+/// Rebuilds `op` without unneeded results (F6) and with projected permutations
+/// as output maps: unit dimensions indexed by a constant are collapsed before
+/// and expanded after. Null after an error.
 static linalg::GenericOp normalizeOutputs(IRRewriter &rewriter,
                                           linalg::GenericOp op) {
   Location loc = op.getLoc();
@@ -192,7 +198,7 @@ static linalg::GenericOp normalizeOutputs(IRRewriter &rewriter,
 // (D2) arg-max and arg-min
 //===----------------------------------------------------------------------===//
 
-/// The scalar that every element of `value` is, null where that is not known.
+/// The scalar that all elements of `value` equal; null if unknown.
 static TypedAttr getFilledConstant(Value value) {
   while (Operation *op = value.getDefiningOp()) {
     if (isa<tensor::CollapseShapeOp, tensor::ExpandShapeOp>(op)) {
@@ -243,7 +249,7 @@ struct ArgBody {
   bool isUnsigned = false;
 };
 
-/// The kind of extreme that `compare` of `x` with `acc` keeps.
+/// The extreme that `compare` of `x` with `acc` keeps.
 static std::optional<ArgBody> getComparison(Operation *compare, Value x,
                                             Value acc) {
   if (!compare || compare->getNumOperands() != 2)
@@ -285,7 +291,7 @@ static std::optional<ArgBody> getComparison(Operation *compare, Value x,
   return std::nullopt;
 }
 
-/// Recognises a body that keeps an extreme value and its index.
+/// Recognizes a body that keeps an extreme value and its index.
 static std::optional<ArgBody> matchArgBody(linalg::GenericOp op,
                                            unsigned reduction) {
   Block *body = op.getBody();
@@ -321,7 +327,7 @@ static std::optional<ArgBody> matchArgBody(linalg::GenericOp op,
   return isExtreme && operands ? result : std::nullopt;
 }
 
-/// (D2) Replaces an arg-max or arg-min; false where `op` is none.
+/// (D2) Replaces an arg-max or arg-min; returns false for other operations.
 static bool convertArgReduce(IRRewriter &rewriter, linalg::GenericOp op) {
   if (op.getNumReductionLoops() != 1 || op.getNumDpsInputs() != 1 ||
       op.getNumDpsInits() != 2)
@@ -358,7 +364,7 @@ static bool convertArgReduce(IRRewriter &rewriter, linalg::GenericOp op) {
 // (K1), (F7): the step
 //===----------------------------------------------------------------------===//
 
-/// `value` in `type`, which holds every value of its own type.
+/// Extends `value` to `type`, which represents all values of its type.
 static Value extend(RewriterBase &rewriter, Location loc, Value value,
                     Type type) {
   if (value.getType() == type)
@@ -366,9 +372,8 @@ static Value extend(RewriterBase &rewriter, Location loc, Value value,
   return arith::ExtFOp::create(rewriter, loc, type, value);
 }
 
-/// Brings the body's step into the form that repro.fold expects: (K1) a
-/// multiplication and addition become math.fma, (F7) the accumulator of a
-/// narrow float is widened.
+/// Rewrites the step as repro.fold requires: (K1) a multiplication and addition
+/// become math.fma, (F7) the accumulator of a narrow float is widened.
 static void convertStep(RewriterBase &rewriter, linalg::GenericOp op) {
   Block *body = op.getBody();
   if (op.getNumDpsInits() != 1)
@@ -491,7 +496,7 @@ static LogicalResult convertReduction(IRRewriter &rewriter,
 // Empty tensors
 //===----------------------------------------------------------------------===//
 
-/// (F6): makes the zeros explicit that a read of `empty` sees.
+/// (F6): fills `empty` with zeros if an operation reads its elements.
 static void fillReadEmpty(IRRewriter &rewriter, tensor::EmptyOp empty) {
   if (llvm::none_of(empty->getUses(), readsElements))
     return;
@@ -537,7 +542,7 @@ struct ConvertLinalgToRepro
       }
     }
 
-    // Consumers first: a producer whose result only they used may lose it.
+    // Visit consumers first: a producer may lose a result that only they used.
     SmallVector<linalg::GenericOp> generics;
     module.walk([&](linalg::GenericOp op) { generics.push_back(op); });
     for (linalg::GenericOp op : llvm::reverse(generics)) {

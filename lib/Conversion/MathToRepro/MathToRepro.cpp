@@ -1,7 +1,12 @@
-//===- MathToRepro.cpp - Scalar operations with one meaning -----------===//
+//===- MathToRepro.cpp - Scalar operations with defined bits --------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The pass walks the arith and math operations and replaces each by operations
+// whose bits docs/numerics.md defines; others are errors.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,8 +28,8 @@ using namespace mlir::repro;
 // (S5) elementary functions
 //===----------------------------------------------------------------------===//
 
-/// (S5) is a list of functions of f32 and, by (V1), of the storage types; some
-/// are functions of f64 too.
+/// (S5) lists functions of f32 and, by (V1), of the storage types; it lists
+/// some for f64 too.
 static LogicalResult checkElementType(Operation *op,
                                       RegisteredOperationName function) {
   Type type = op->getResult(0).getType();
@@ -39,7 +44,7 @@ static LogicalResult checkElementType(Operation *op,
          << "f32, bf16, f16, f8E4M3FN and f8E5M2 scalars, got " << type;
 }
 
-/// The exact operations of the math dialect: (S1), (S4), (I1).
+/// Whether the operation of the math dialect is exact: (S1), (S4), (I1).
 static bool isExact(Operation *op) {
   return isa<math::AbsFOp, math::AbsIOp, math::CeilOp, math::CopySignOp,
              math::CountLeadingZerosOp, math::CountTrailingZerosOp,
@@ -47,7 +52,8 @@ static bool isExact(Operation *op) {
              math::RoundEvenOp, math::SqrtOp, math::TruncOp>(op);
 }
 
-/// Replaces an operation of the math dialect by the function of the same name.
+/// Replaces an operation of the math dialect by the function with the same
+/// name.
 static LogicalResult replaceFunction(RewriterBase &rewriter, Operation *op) {
   StringRef name = op->getName().stripDialect();
   if (isa<math::PowFOp>(op))
@@ -81,7 +87,8 @@ static Value floatConstant(RewriterBase &rewriter, Location loc,
                                    rewriter.getFloatAttr(type, value));
 }
 
-/// |x| compared with a constant, for math.isinf, math.isfinite, math.isnormal.
+/// Compares |x| with a constant, for math.isinf, math.isfinite and
+/// math.isnormal.
 static Value compareMagnitude(RewriterBase &rewriter, Location loc, Value x,
                               arith::CmpFPredicate predicate,
                               const APFloat &bound) {
@@ -91,7 +98,7 @@ static Value compareMagnitude(RewriterBase &rewriter, Location loc, Value x,
       floatConstant(rewriter, loc, bound, x.getType()));
 }
 
-/// (S2): the other operand where one is a NaN, the ordered extreme otherwise.
+/// (S2): returns the other operand if one is a NaN, else the ordered extreme.
 template <typename Ordered>
 static void replaceNumberPreferring(RewriterBase &rewriter, Operation *op) {
   Location loc = op->getLoc();
@@ -104,11 +111,11 @@ static void replaceNumberPreferring(RewriterBase &rewriter, Operation *op) {
 }
 
 //===----------------------------------------------------------------------===//
-// Integer divisions that round otherwise (I1)
+// Integer divisions with other rounding (I1)
 //===----------------------------------------------------------------------===//
 
-/// Writes a rounding division as the truncating one plus `correction` where
-/// the division leaves a remainder and the signs agree (or differ).
+/// Writes a rounding division as a truncating one, corrected if there is a
+/// remainder and the signs agree (or differ).
 static void replaceRoundingDivision(RewriterBase &rewriter, Operation *op,
                                     bool isSigned, bool isFloor) {
   Location loc = op->getLoc();
@@ -152,8 +159,8 @@ static Value extend(RewriterBase &rewriter, Location loc, Value x) {
   return x.getType() == f32 ? x : arith::ExtFOp::create(rewriter, loc, f32, x);
 }
 
-/// Writes what is scaled by a power of two as a product or quotient in f32,
-/// which is exact but where the result is no normal number.
+/// Writes scaling by a power of two as a product or quotient in f32, which is
+/// exact unless the result is not a normal number.
 static LogicalResult replaceScaling(RewriterBase &rewriter, Operation *op) {
   Location loc = op->getLoc();
   Value x = op->getOperand(0), scale = op->getOperand(1);
@@ -181,8 +188,8 @@ static LogicalResult replaceScaling(RewriterBase &rewriter, Operation *op) {
 // Bitcasts and flags
 //===----------------------------------------------------------------------===//
 
-/// (V4): where a float's bits become observable, a NaN is the canonical one; a
-/// cast to another float goes through an integer.
+/// (V4): makes NaNs canonical where a float's bits become observable. A cast to
+/// another float goes through an integer.
 static void canonicalizeBitcast(RewriterBase &rewriter, arith::BitcastOp op) {
   Value x = op.getIn();
   auto from = dyn_cast<FloatType>(x.getType());
@@ -201,8 +208,8 @@ static void canonicalizeBitcast(RewriterBase &rewriter, arith::BitcastOp op) {
   rewriter.replaceOp(op, result);
 }
 
-/// Drops (V3) fast-math flags and the flags under which an operation has no
-/// value for some operands.
+/// Drops fast-math flags (V3) and the flags that leave an operation undefined
+/// for some operands.
 static LogicalResult dropFlags(Operation *op) {
   MLIRContext *context = op->getContext();
   if (auto flags = dyn_cast<arith::ArithFastMathInterface>(op))
@@ -230,7 +237,8 @@ static LogicalResult dropFlags(Operation *op) {
 // The pass
 //===----------------------------------------------------------------------===//
 
-/// Writes the elements of a resource out: the program holds its constants.
+/// Inlines the elements of a resource, because a program contains its
+/// constants.
 static LogicalResult inlineResource(arith::ConstantOp op) {
   auto resource = dyn_cast<DenseResourceElementsAttr>(op.getValue());
   if (!resource)
@@ -284,7 +292,8 @@ static LogicalResult convertMathOp(RewriterBase &rewriter, Operation *op) {
   return replaceFunction(rewriter, op);
 }
 
-/// Gives `op` a form with one meaning; fails with an error where there is none.
+/// Replaces `op` by operations with defined bits; fails with an error if there
+/// are none.
 static LogicalResult convertOp(RewriterBase &rewriter, Operation *op) {
   rewriter.setInsertionPoint(op);
   if (isa<math::MathDialect>(op->getDialect()))

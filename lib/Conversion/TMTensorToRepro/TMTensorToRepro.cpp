@@ -4,6 +4,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// The pass walks torch-mlir's tm_tensor operations, which are unregistered, and
+// replaces each by repro operations with the same meaning; others are errors.
+//
+//===----------------------------------------------------------------------===//
 
 #include "Conversion/Passes.h"
 #include "dialects/Repro/IR/Repro.h"
@@ -23,7 +28,8 @@ using namespace mlir::repro;
 // Reading an unregistered operation
 //===----------------------------------------------------------------------===//
 
-/// An attribute of an operation in generic form, wherever the text held it.
+/// An attribute of an operation in generic form, whether it is a property or
+/// not.
 static Attribute getAnyAttr(Operation *op, StringRef name) {
   if (auto properties =
           dyn_cast_or_null<DictionaryAttr>(op->getPropertiesAsAttribute()))
@@ -32,7 +38,7 @@ static Attribute getAnyAttr(Operation *op, StringRef name) {
   return op->getDiscardableAttr(name);
 }
 
-/// Splits the operands into inputs and outputs.
+/// Checks that the operands are `inputs` inputs and `outputs` outputs.
 static LogicalResult getSegments(Operation *op, unsigned inputs,
                                  unsigned outputs) {
   auto segments = dyn_cast_or_null<DenseI32ArrayAttr>(
@@ -54,14 +60,14 @@ static LogicalResult getSegments(Operation *op, unsigned inputs,
   return success();
 }
 
-/// The one value that the body yields.
+/// The only value that the body yields; null if it yields none or several.
 static Value getYielded(Operation *op) {
   Operation *yield = op->getRegion(0).front().getTerminator();
   return yield->getNumOperands() == 1 ? yield->getOperand(0) : Value();
 }
 
-/// How the body combines `element` with `accumulator`. Where it takes a value
-/// from outside of the body instead of the element, `element` becomes that.
+/// How the body combines `element` with `accumulator`. If it combines a value
+/// from outside the body instead, `element` is set to that value.
 static std::optional<Combine> getCombine(Operation *op, Value &element,
                                          Value accumulator) {
   Value yielded = getYielded(op);
@@ -95,7 +101,7 @@ static Value makeEmpty(OpBuilder &builder, Location loc, Type type) {
                                  shaped.getElementType());
 }
 
-/// A tensor of `type` whose every element is `scalar`.
+/// A tensor of `type` filled with `scalar`.
 static Value makeFill(OpBuilder &builder, Location loc, Value scalar,
                       Type type) {
   auto shaped = cast<RankedTensorType>(type);
@@ -144,7 +150,7 @@ static LogicalResult convertScatter(IRRewriter &rewriter, Operation *op) {
                << position << " names dimension " << dim
                << ", expected the leading dimensions in order";
 
-  // The update may carry one unit dimension for each indexed dimension.
+  // The updates may have a unit dimension for each indexed dimension.
   SmallVector<int64_t> shape{indices.getDimSize(0)};
   llvm::append_range(shape, original.getShape().drop_front(depth));
   SmallVector<int64_t> padded{indices.getDimSize(0)};
@@ -203,7 +209,7 @@ static LogicalResult convertScan(IRRewriter &rewriter, Operation *op) {
   return success();
 }
 
-/// (D2) The direction of a comparator of the first operand's pair.
+/// (D2) The sort direction, given the body's comparison of two keys.
 static std::optional<SortDirection> getDirection(Operation *op) {
   Block &body = op->getRegion(0).front();
   Value yielded = getYielded(op);
@@ -273,7 +279,7 @@ static LogicalResult convertSort(IRRewriter &rewriter, Operation *op) {
 }
 
 /// (D2) `ins(input) outs(values, indices)`: the first elements of a sort that
-/// carries the positions.
+/// carries positions along.
 static LogicalResult convertTopK(IRRewriter &rewriter, Operation *op) {
   if (failed(getSegments(op, 1, 2)))
     return failure();

@@ -1,7 +1,12 @@
-//===- TosaToRepro.cpp - What upstream does not lower of TOSA -------------===//
+//===- TosaToRepro.cpp - TOSA operations that upstream does not lower -----===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The pass walks the TOSA operations and replaces those that upstream does not
+// lower, or lowers incorrectly, before upstream's passes run.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,7 +33,7 @@ using namespace mlir::repro;
 // Scatter
 //===----------------------------------------------------------------------===//
 
-/// The destinations [n * w, 2] of indices [n, w]: batch and position.
+/// The destinations [n * w, 2], batch and position, of indices [n, w].
 static Value createPlaces(OpBuilder &builder, Location loc, Value indices) {
   auto type = cast<RankedTensorType>(indices.getType());
   Type element = type.getElementType();
@@ -57,7 +62,7 @@ static Value createPlaces(OpBuilder &builder, Location loc, Value indices) {
       SmallVector<ReassociationIndices>{{0, 1}, {2}});
 }
 
-/// [n, k, c] with the rows [n, w, c] at indices [n, w].
+/// Scatters the rows [n, w, c] into [n, k, c] at indices [n, w].
 static LogicalResult convertScatter(IRRewriter &rewriter, tosa::ScatterOp op) {
   for (Value operand : op->getOperands())
     if (auto type = dyn_cast<RankedTensorType>(operand.getType());
@@ -80,7 +85,7 @@ static LogicalResult convertScatter(IRRewriter &rewriter, tosa::ScatterOp op) {
 // Transposed convolution
 //===----------------------------------------------------------------------===//
 
-/// `value` with dimension i of the result at `permutation[i]`.
+/// Permutes `value`; dimension i of the result is dimension `permutation[i]`.
 static Value permute(OpBuilder &builder, Location loc, Value value,
                      ArrayRef<int64_t> permutation) {
   auto type = cast<RankedTensorType>(value.getType());
@@ -93,7 +98,7 @@ static Value permute(OpBuilder &builder, Location loc, Value value,
       ->getResult(0);
 }
 
-/// (K2) Element i, with window position w, goes to i * stride + out_pad + w.
+/// (K2) Element i and window position w contribute to i * stride + out_pad + w.
 static LogicalResult convertConvolution(IRRewriter &rewriter,
                                         tosa::TransposeConv2DOp op) {
   auto weight = dyn_cast<RankedTensorType>(op.getWeight().getType());
@@ -148,19 +153,20 @@ static LogicalResult convertConvolution(IRRewriter &rewriter,
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// In the body of a sum over rows and columns: cosine and sine of the angle of
-/// one element of the input in one of the result.
+/// The cosine and sine of the angle between an input and an output element, in
+/// the body of a sum over rows and columns.
 struct Angle {
   Angle(OpBuilder &builder, Location loc, int64_t height, int64_t width)
       : builder(builder), loc(loc) {
-    // Each part is exact, and so is their sum: extents are powers of two.
+    // Each fraction is exact, and so is their sum, because extents are powers
+    // of two.
     Value rows = fraction(1, 3, height), columns = fraction(2, 4, width);
     turns = arith::AddFOp::create(builder, loc, rows, columns);
     angle =
         arith::MulFOp::create(builder, loc, turns, constant(6.283185307179586));
   }
 
-  /// The function of the angle is zero at these quarters of a turn.
+  /// The cosine is exactly 0 at odd quarters of a turn.
   Value cosine() {
     return zeroAt(math::CosOp::create(builder, loc, angle), 0.25);
   }
@@ -172,7 +178,7 @@ private:
         builder, loc, builder.getF32FloatAttr(static_cast<float>(value)));
   }
 
-  /// The product of two positions, modulo `extent`, as a part of it.
+  /// The product of two positions modulo `extent`, as a fraction of it.
   Value fraction(int64_t to, int64_t from, int64_t extent) {
     Value i = linalg::IndexOp::create(builder, loc, to);
     Value j = linalg::IndexOp::create(builder, loc, from);
@@ -186,7 +192,7 @@ private:
     return arith::MulFOp::create(builder, loc, part, constant(1.0 / extent));
   }
 
-  /// `value`, but 0 where turns - first is a multiple of a half.
+  /// `value`, but 0 if turns - first is a multiple of one half.
   Value zeroAt(Value value, double first) {
     Value halves = arith::MulFOp::create(
         builder, loc,
@@ -204,7 +210,7 @@ private:
 };
 } // namespace
 
-/// The sum over all elements of each image of what `term` makes of them.
+/// Sums `term` over all elements of each image.
 static Value
 createTransform(OpBuilder &builder, Location loc, ValueRange inputs,
                 RankedTensorType type,
@@ -251,7 +257,7 @@ static LogicalResult convertTransform(IRRewriter &rewriter, tosa::FFT2dOp op) {
   Location loc = op.getLoc();
   rewriter.setInsertionPoint(op);
   SmallVector<Value> inputs = {op.getInputReal(), op.getInputImag()};
-  // A turn the other way changes the sign of sines.
+  // The inverse transform flips the sign of the sines.
   bool isInverse = op.getInverse();
   auto combine = [&](OpBuilder &b, Value x, Value y, bool isSum) -> Value {
     if (isSum)
@@ -304,7 +310,7 @@ static LogicalResult convertTransform(IRRewriter &rewriter, tosa::RFFT2dOp op) {
 // Conditions
 //===----------------------------------------------------------------------===//
 
-/// Gives a condition of one element rank 0.
+/// Reshapes a condition with one element to rank 0.
 static void dropDims(IRRewriter &rewriter, Operation *user, OpOperand &use) {
   auto type = dyn_cast<RankedTensorType>(use.get().getType());
   if (!type || !type.hasStaticShape() || type.getRank() == 0)
