@@ -62,7 +62,9 @@ inline Scalar operator-(double a, Scalar b) { return b.constant(a) - b; }
 inline Scalar operator*(Scalar a, double b) { return a * a.constant(b); }
 inline Scalar sqrt(Scalar a) { return apply<math::SqrtOp>(a); }
 
+/// Compares two scalars; the result is an i1.
 Scalar compare(arith::CmpFPredicate predicate, Scalar a, Scalar b);
+/// Selects `a` if the condition is true, else `b`.
 Scalar select(Scalar condition, Scalar a, Scalar b);
 
 /// Rounds an f64, or a vector of them, to an f32 whose last bit is odd unless

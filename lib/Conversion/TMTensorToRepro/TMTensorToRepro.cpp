@@ -1,4 +1,4 @@
-//===- TMTensorToRepro.cpp - torch-mlir's tm_tensor -------------------===//
+//===- TMTensorToRepro.cpp - torch-mlir's tm_tensor -----------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Adjoints.cpp - Adjoints of a program's values
+//===- Adjoints.cpp - Adjoints of a program's values ----------------------===//
 //-----------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.

@@ -1,4 +1,4 @@
-//===- Adjoints.h - Adjoints of a program's values -*- C++ -*-===//
+//===- Adjoints.h - Adjoints of a program's values --------------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- ConvolutionAdjoint.cpp - Adjoint of repro.convolution
+//===- ConvolutionAdjoint.cpp - Adjoint of repro.convolution --------------===//
 //---------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.

@@ -1,4 +1,4 @@
-//===- Differentiate.cpp - Reverse-mode differentiation
+//===- Differentiate.cpp - Reverse-mode differentiation -------------------===//
 //----------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.

@@ -69,6 +69,7 @@ static SetVector<Value> getReadValues(Operation *op) {
 }
 
 namespace {
+/// Clones named operations for their readers in the gradient part (J5).
 class Recomputation {
 public:
   explicit Recomputation(const SetVector<Operation *> &named) : named(named) {}

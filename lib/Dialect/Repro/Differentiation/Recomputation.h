@@ -18,10 +18,9 @@ namespace mlir::repro {
 FailureOr<SetVector<Operation *>> findNamed(func::FuncOp main,
                                             ArrayRef<std::string> patterns);
 
-/// (J5) Makes operations between `last` and the end of its block read
-/// recomputed values instead of those of `named`, which come before. The clones
-/// are inserted before their first reader, and read other values through
-/// barriers (V5).
+/// (J5) Makes the operations between `last` and the end of its block read
+/// clones of `named`, which come before. A clone is inserted before its first
+/// reader and reads other values through barriers (V5).
 void computeAgain(const SetVector<Operation *> &named, Operation *last);
 
 } // namespace mlir::repro

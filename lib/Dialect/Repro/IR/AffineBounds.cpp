@@ -27,6 +27,7 @@ using namespace mlir::repro;
 static constexpr int64_t kMaxIndex = int64_t(1) << 62;
 
 namespace {
+/// The integers from a minimum to a maximum, both included.
 struct Interval {
   int64_t low = 0, high = 0;
 };

@@ -1,4 +1,4 @@
-//===- FoldOp.cpp - repro.fold --------------------------------*- C++ -*-===//
+//===- FoldOp.cpp - repro.fold --------------------------------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -424,10 +424,9 @@ struct DropFoldInputs : public OpRewritePattern<FoldOp> {
   }
 };
 
-/// Drops an unused result of a sequential fold and its accumulator if no other
-/// result needs the accumulator. If only one accumulator remains, its step must
-/// not be an operation of (F4) that depends on the order, because (F1) has no
-/// order that starts from init.
+/// Drops an unused result of a sequential fold if no other result needs its
+/// accumulator. A single remaining accumulator must not have a step of (F4)
+/// that depends on the order, because (F1) has no order that starts from init.
 struct DropFoldResults : public OpRewritePattern<FoldOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(FoldOp fold,

@@ -1,4 +1,4 @@
-//===- ReproDialect.cpp - The repro dialect -*- C++ -*-===//
+//===- ReproDialect.cpp - The repro dialect -------------------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- StructuredOpImpl.h - Shared by destination-style ops -*- C++ -*-===//
+//===- StructuredOpImpl.h - Shared by structured ops ------------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -18,10 +18,12 @@ using Effects =
 /// Adds reads of all memref operands and writes of the inits.
 void getStructuredEffects(DestinationStyleOpInterface op, Effects &effects);
 
+/// Returns the shape of each result, which is that of its init.
 LogicalResult reifyStructuredShapes(DestinationStyleOpInterface op,
                                     OpBuilder &builder,
                                     ReifiedRankedShapedTypeDims &shapes);
 
+/// Rewrites the operation on buffers, with inits as outputs.
 LogicalResult bufferizeStructured(DestinationStyleOpInterface op,
                                   RewriterBase &rewriter,
                                   const bufferization::BufferizationOptions &o,

@@ -1,4 +1,4 @@
-//===- StructuredOps.cpp - arg_reduce, scatter, scan, sort, random -*- C++
+//===- StructuredOps.cpp - arg_reduce, scatter, scan, sort and others -----===//
 //-*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.

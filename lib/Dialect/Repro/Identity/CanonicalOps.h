@@ -38,6 +38,7 @@ enum class AttributeForm {
   text             ///< text for people, not part of the identity
 };
 
+/// The name of an inherent attribute and how the identity encodes it.
 struct CanonicalAttribute {
   llvm::StringLiteral name;
   AttributeForm form;

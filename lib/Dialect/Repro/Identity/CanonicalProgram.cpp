@@ -1,4 +1,4 @@
-//===- CanonicalProgram.cpp - The contract of canonical programs
+//===- CanonicalProgram.cpp - The contract of canonical programs ----------===//
 //-----------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.

@@ -41,7 +41,7 @@ public:
                           MLIRContext *context);
   AffineExpr build(MLIRContext *context) const;
 
-  /// The bytes of docs/identity.md.
+  /// The encoding that docs/identity.md defines.
   std::string getBytes() const;
 
 private:
@@ -51,7 +51,7 @@ private:
                                    unsigned depth);
 
   uint64_t constant = 0;
-  /// By the bytes of the term from its kind on.
+  /// The terms by their encodings, which start with the term's type.
   std::map<std::string, Term> terms;
 };
 

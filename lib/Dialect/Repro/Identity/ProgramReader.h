@@ -13,10 +13,9 @@
 
 namespace mlir::repro {
 
-/// Reads the canonical module that writeProgram has written as `bytes`. Reports
-/// an error, with the byte position where it is known, and returns null for any
-/// other bytes, including a different encoding of the same program. Time and
-/// memory are linear in the number of bytes.
+/// Reads the canonical module that writeProgram has written as `bytes`, in
+/// linear time and memory. Returns null for any other bytes, even another
+/// encoding of a program, after an error that names the byte if it is known.
 OwningOpRef<ModuleOp> readProgram(StringRef bytes, MLIRContext *context);
 
 } // namespace mlir::repro

@@ -1,4 +1,4 @@
-//===- SymbolicProgram.cpp - Imported programs of many sizes --------------===//
+//===- SymbolicProgram.cpp - Programs with symbolic sizes -----------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

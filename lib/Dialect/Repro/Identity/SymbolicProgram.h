@@ -1,4 +1,4 @@
-//===- SymbolicProgram.h - Imported programs with symbolic sizes *- C++ -*-===//
+//===- SymbolicProgram.h - Programs with symbolic sizes ---------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -25,6 +25,7 @@ struct Symbol {
 /// sizes fit into 64 bits.
 inline constexpr int64_t kGreatestSize = (int64_t(1) << 31) - 1;
 
+/// The symbols of a program and the extents of its arguments.
 struct SymbolicSignature {
   SmallVector<Symbol> symbols;
   /// For each argument, the map from symbols to its extents; null if its type
@@ -39,6 +40,7 @@ bool isSymbolic(func::FuncOp main);
 /// Fails with an error if they violate docs/architecture.md.
 FailureOr<SymbolicSignature> readSymbolicSignature(func::FuncOp main);
 
+/// Removes the attributes that `readSymbolicSignature` reads.
 void eraseSymbolicSignature(func::FuncOp main);
 
 /// (H4) The BLAKE3 hash of the bytes that docs/identity.md defines.

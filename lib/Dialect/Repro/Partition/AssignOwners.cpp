@@ -39,7 +39,7 @@ static bool isOwnable(Value value) {
 }
 
 //===----------------------------------------------------------------------===//
-// Who owns which argument
+// Owners of arguments
 //===----------------------------------------------------------------------===//
 
 /// The owner of each argument that may be owned. Arguments that meet in one
@@ -83,7 +83,7 @@ assignOwners(Block &block, const SetVector<Value> &ownable, unsigned ranks) {
 }
 
 //===----------------------------------------------------------------------===//
-// What a rank has
+// Values of a rank
 //===----------------------------------------------------------------------===//
 
 namespace {

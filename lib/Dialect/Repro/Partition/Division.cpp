@@ -1,4 +1,4 @@
-//===- Division.cpp - How operations are divided among ranks -*- C++ -*-===//
+//===- Division.cpp - Division of operations among ranks ------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

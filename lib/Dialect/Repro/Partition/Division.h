@@ -1,4 +1,4 @@
-//===- Division.h - How operations are divided among ranks -*- C++ -*-===//
+//===- Division.h - Division of operations among ranks ----------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

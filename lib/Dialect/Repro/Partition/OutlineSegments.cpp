@@ -38,6 +38,7 @@ static bool isRepeated(Operation *op) {
 }
 
 namespace {
+/// Operations that run together, the exchanges after them, and their operands.
 struct Segment {
   /// The operations in program order.
   SmallVector<Operation *> operations;

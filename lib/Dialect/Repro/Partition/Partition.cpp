@@ -1,4 +1,4 @@
-//===- Partition.cpp - The program of one of several ranks ===//
+//===- Partition.cpp - The program of one of several ranks ----------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -28,10 +28,11 @@ using namespace mlir;
 using namespace mlir::repro;
 
 //===----------------------------------------------------------------------===//
-// What a rank has
+// Values of a rank
 //===----------------------------------------------------------------------===//
 
 namespace {
+/// A rank's part of a value and the cut that defines it.
 struct Part {
   Cut cut;
   Value value;

@@ -1,4 +1,4 @@
-//===- StructuredDivisions.cpp - Division of loops and of structured operations
+//===- StructuredDivisions.cpp - Division of structured ops ---------------===//
 //===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.

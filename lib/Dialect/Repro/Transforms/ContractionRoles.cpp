@@ -77,6 +77,7 @@ struct Candidate {
   }
 };
 
+/// Computes the roles of all contractions of a function.
 class Analysis {
 public:
   Analysis(func::FuncOp function, const StepShape &shape)

@@ -5,10 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The pass replaces each convolution by folds (K2). The window positions that
-// meet an element of a dilated input depend only on the result's position
-// modulo the number of stride phases, so each phase is a fold with its own
-// taps, and the results of the phases are interleaved.
+// The pass replaces each convolution by folds (K2), one for each stride phase.
+// Results whose positions are equal modulo the number of phases have the same
+// taps, because the same window positions meet an element of the dilated input.
 //
 //===----------------------------------------------------------------------===//
 
@@ -261,6 +260,7 @@ namespace {
 using Residues = SmallVector<int64_t>;
 using Phases = SmallVector<const Phase *>;
 
+/// Builds the folds of one convolution.
 class Decomposition {
 public:
   Decomposition(RewriterBase &rewriter, ConvolutionOp op, ArrayRef<Axis> axes)

@@ -1,4 +1,4 @@
-//===- ElementEvaluator.cpp - Small tensors of constants ------------------===//
+//===- ElementEvaluator.cpp - Evaluation of small constant tensors --------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- ElementEvaluator.h - Evaluation of small constant tensors *- C++ -*-===//
+//===- ElementEvaluator.h - Small constant tensors --------------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -20,10 +20,9 @@ namespace mlir::repro {
 /// The elements of a scalar or a tensor, in row-major order.
 using Elements = SmallVector<Attribute>;
 
-/// Stores the elements of values that follow from constants alone: scalars, and
-/// tensors of at most 1024 elements. `evaluateScalar` computes them by
-/// docs/numerics.md. Sums of floats stay unknown because their order is not
-/// chosen yet.
+/// Computes the elements of scalars, and of tensors of at most 1024 elements,
+/// that follow from constants alone, by `evaluateScalar`. Sums of floats stay
+/// unknown because their order is not chosen yet.
 class ElementEvaluator {
 public:
   /// The elements of `value`; null if unknown.

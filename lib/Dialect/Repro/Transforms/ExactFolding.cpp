@@ -41,10 +41,9 @@ static bool isArithmetic(Dialect *dialect) {
   return isa_and_nonnull<arith::ArithDialect, math::MathDialect>(dialect);
 }
 
-/// Whether upstream's folder of `op` only moves data or computes integers.
-/// Divisions and shifts do not qualify because (I1) defines their undefined
-/// cases. Casts of indices do not because a cast to i8 and back is folded to
-/// the index.
+/// Whether upstream's folder of `op` only moves data or computes integers. Not
+/// divisions and shifts, whose undefined cases (I1) defines, and not casts of
+/// indices: a cast to i8 and back is folded to the index.
 static bool hasSafeFolder(Operation *op) {
   if (!isArithmetic(op->getDialect()))
     return llvm::is_contained(getTrustedDialects(),
@@ -56,6 +55,7 @@ static bool hasSafeFolder(Operation *op) {
 }
 
 namespace {
+/// Applies upstream folders for which `hasSafeFolder` is true.
 struct FoldBySafeFolder : public RewritePattern {
   FoldBySafeFolder(MLIRContext *context)
       : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/1, context) {}

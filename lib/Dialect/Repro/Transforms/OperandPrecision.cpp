@@ -1,4 +1,4 @@
-//===- OperandPrecision.cpp - Tensors in lower precision ------------------===//
+//===- OperandPrecision.cpp - Operands in lower precision -----------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- OperandPrecision.h - Tensors in lower precision ----------*- C++ -*-===//
+//===- OperandPrecision.h - Operands in lower precision ---------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

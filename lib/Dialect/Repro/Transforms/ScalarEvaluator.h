@@ -12,9 +12,8 @@
 
 namespace mlir::repro {
 
-/// Evaluates a scalar `arith` or `math` operation on constants by
-/// docs/numerics.md, (S1) to (S4), (V1) and (I1), in arbitrary-precision
-/// arithmetic and never with host floats. Returns null for other operations
+/// Evaluates a scalar `arith` or `math` operation on constants by (S1) to (S4),
+/// (V1) and (I1) of docs/numerics.md, never with host floats. Null for others
 /// (elementary functions, square roots) and for a cast to f8E4M3FN.
 TypedAttr evaluateScalar(Operation *op, ArrayRef<Attribute> operands);
 

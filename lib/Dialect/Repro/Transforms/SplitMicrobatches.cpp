@@ -1,4 +1,4 @@
-//===- SplitMicrobatches.cpp - The programs of a step in microbatches ----===//
+//===- SplitMicrobatches.cpp - Split a step into microbatches -------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

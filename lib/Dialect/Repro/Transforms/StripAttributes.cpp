@@ -1,4 +1,4 @@
-//===- StripAttributes.cpp - Attributes that are no part of a program -----===//
+//===- StripAttributes.cpp - Remove attributes of no effect ---------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- UnrollLoops.cpp - Straight lines of loops, branches and calls ------===//
+//===- UnrollLoops.cpp - Unroll loops, branches and calls -----------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
