@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""repro attest: a finished receipt as a signed in-toto statement."""
+"""repro attest: exports a finished receipt as a signed in-toto statement."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""repro cache: shows or empties what is kept of compiled code."""
+"""repro cache: shows or empties the cache of captures and compiled code."""
 
 from __future__ import annotations
 

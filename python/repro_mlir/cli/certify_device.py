@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""repro certify-device: whether the tensor cores of a GPU add as its class does, on a million results of each."""
+"""repro certify-device: compares a million results per tensor core instruction with the model of the GPU's class."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _certify_device(options: argparse.Namespace) -> int:
 
     device = Device(options.device)
     path = path_of(device)
-    # What was found before counts no longer, whatever is found now.
+    # An earlier certificate is invalid from now on, even if this certification fails.
     withdraw_certificate(device)
     try:
         certificate, differing = certify(device)

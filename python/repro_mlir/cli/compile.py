@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""repro compile: writes the canonical program of a training step or an MLIR module, or a bundle of a step for GPUs."""
+"""repro compile: writes the canonical program of a training step, a model or an MLIR module, or a bundle for GPUs."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _compile(options: argparse.Namespace) -> int:
 
 
 def _import(options: argparse.Namespace) -> Program:
-    """The program of an ONNX model, a SavedModel, or an MLIR module with the initial state of --state."""
+    """Returns the program of an ONNX model, a SavedModel, or an MLIR module with the initial state from --state."""
     from repro_mlir.base.files.tensor_file import load_tensors
     from repro_mlir.precision.apply import apply_precision
     from repro_mlir.program.exact import exact_contractions
@@ -137,7 +137,7 @@ def _import(options: argparse.Namespace) -> Program:
 
 
 def _time_passes(program: Program, architectures: list[str], target: str | None) -> None:
-    """Compiles for the targets and prints the time of each pass."""
+    """Compiles the program for the targets and prints the time that each pass takes."""
     from repro_mlir.compilation import cpu, gpu
 
     kind, _, level = (target or "").partition(":")

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""repro diff: shows where two runs part."""
+"""repro diff: shows where two runs first differ."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""repro dispute: finds out who of two is wrong, and where; or answers such questions about a receipt."""
+"""repro dispute: determines which of two parties is wrong, and where; or serves a referee's questions on a receipt."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def _channel(party: str, options: argparse.Namespace, token_file: str | None, va
 
 
 def _token(address: str, file: str | None, variable: str) -> bytes:
-    """The token for an address: of the file or else of the environment, or none."""
+    """Returns the token for an address, read from the file or else from the environment, or NO_TOKEN."""
     from repro_mlir.audit.dispute.tokens import NO_TOKEN, read_token, token_of_environment
 
     if not address.startswith(("tcp:", "unix:")):

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What a file that was given to a command is, told by its beginning or its members, and which commands take it."""
+"""Detects the type of a command's input file by its first bytes or its archive members, and knows who accepts it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from repro_mlir.bundle.runner.manifest import MANIFEST
 from repro_mlir.program.modules import is_module
 
 _BEGINNING = 4096
-"""Bytes of a file that are looked at."""
+"""The number of bytes of a file that detection reads."""
 
 _PARTS = (HEADER, SEAL, STEPS, INPUTS)
 _STORED = b"\x89repro-mlir\r\n\x1a\n\0"
@@ -24,11 +24,11 @@ _STORED = b"\x89repro-mlir\r\n\x1a\n\0"
 
 @dataclass(frozen=True)
 class FileKind:
-    """A kind of files.
+    """A file type.
 
     Attributes:
-      name: with its article.
-      commands: that take such a file, and how.
+      name: the name with its article.
+      commands: the commands that accept such a file, with the option to pass it.
     """
 
     name: str
@@ -53,11 +53,11 @@ MODULE = FileKind("an MLIR module", "repro compile, repro run, repro inspect, re
 
 
 def kind_of(path: str | Path) -> FileKind | None:
-    """What a file or directory is; None where that is not to be seen, or it cannot be read."""
+    """Returns the type of a file or directory, or None if the type is unknown or the path cannot be read."""
     path = Path(path)
     try:
         if path.is_dir():
-            # To read a SavedModel runs code of it: what calls itself a receipt is none.
+            # Reading a SavedModel runs code from it, so a directory with a receipt header is never a SavedModel.
             if (path / HEADER).is_file():
                 return RECEIPT
             return SAVED_MODEL if (path / "saved_model.pb").is_file() else None
@@ -67,7 +67,7 @@ def kind_of(path: str | Path) -> FileKind | None:
             data = file.read(_BEGINNING)
     except (OSError, ReproError, ValueError):
         return None
-    # A bundle begins as a zip, or with the line of a script: Python runs it.
+    # A bundle starts as a zip file or with a `#!` line, because Python can run it. Its archive members identify it.
     if members := member_names(path):
         return _archive(members)
     if data.startswith(_STORED):
@@ -79,7 +79,7 @@ def kind_of(path: str | Path) -> FileKind | None:
     if path.suffix == ".onnx":
         return ONNX
     if data.lstrip().startswith(b"{"):
-        # What else it says is for its reader.
+        # The reader of answers checks the rest of the file.
         return ANSWER
     return MODULE if is_module(path) else None
 
@@ -95,10 +95,10 @@ def _archive(members: set[str]) -> FileKind | None:
 
 
 def expect(path: str | Path, *kinds: FileKind) -> FileKind | None:
-    """What a file is, which is one of `kinds` or not to be seen: its reader finds what is wrong with it.
+    """Returns the type of a file, which is one of `kinds`, or None if it is unknown; the file's reader reports errors.
 
     Raises:
-      ReproError: it is of another kind, with the commands that take that.
+      ReproError: the file is of another type; the message lists the commands that accept that type.
     """
     found = kind_of(path)
     if found is not None and found not in kinds:

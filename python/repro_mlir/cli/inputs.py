@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""repro inputs: writes the inputs of a step of a script, as repro run takes them."""
+"""repro inputs: writes the inputs of one step of a script in the format that repro run reads."""
 
 from __future__ import annotations
 

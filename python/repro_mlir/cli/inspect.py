@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""repro inspect: shows what a program file, an MLIR module, a bundle or a receipt holds."""
+"""repro inspect: shows the contents of a program file, a model, an MLIR module, a bundle or a receipt."""
 
 from __future__ import annotations
 

@@ -9,12 +9,13 @@ import contextlib
 import os
 from typing import TYPE_CHECKING
 
-# Nothing else is imported before `run_command` maps what fails to a status: Python ends with 1 where an import does.
+# Other modules are imported only inside `run_command`, which maps exceptions to an exit status: Python itself exits
+# with status 1 if an import fails.
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-# In the order of the help.
+# The order in which the help lists the commands.
 _COMMANDS = (
     "train",
     "compile",
@@ -47,14 +48,14 @@ _EXAMPLES = """examples:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command; returns the exit status.
+    """Runs a command and returns the exit status.
 
-    See `run_command` for what is returned where a command has no answer.
+    `run_command` documents the status of a command that fails.
     """
     try:
         from repro_mlir.base.command_line import run_command
     except Exception as error:
-        # Too little memory or too few files even for this.
+        # The import fails, for example, if memory or file descriptors have run out.
         with contextlib.suppress(OSError):
             os.write(2, f"repro: error: {error}\n".encode())
         return 2

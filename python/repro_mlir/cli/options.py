@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The options that commands have in common."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from repro_mlir.base.errors import ReproError
 if TYPE_CHECKING:
     from repro_mlir.program import Program
 
-# What add_subparsers gives. A string: the class takes no parameters at run time.
+# The type that add_subparsers returns. It is a string because the class accepts no type parameters at run time.
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def add_command(
     commands: Commands, name: str, function: Callable[[argparse.Namespace], int], summary: str
 ) -> argparse.ArgumentParser:
-    """A command with the option --json; `function` takes the parsed options and returns the exit status."""
+    """Adds a command with the option --json; `function` receives the parsed options and returns the exit status."""
     command = commands.add_parser(name, help=summary, description=summary)
     command.set_defaults(command=function)
     command.add_argument("--json", action="store_true", help="print one JSON object")
@@ -35,13 +35,13 @@ SCRIPT_HELP = "defines training() -> (model, loss_fn, optimizer, batches)"
 
 
 def add_script(command: argparse.ArgumentParser) -> None:
-    """The argument SCRIPT of commands that capture a training step."""
+    """Adds the argument SCRIPT and the numerics options of commands that capture a training step."""
     command.add_argument("script", metavar="SCRIPT", help=SCRIPT_HELP)
     add_numerics(command)
 
 
 def add_numerics(command: argparse.ArgumentParser) -> None:
-    """The options --exact-digits and --precision of commands that capture a script's step."""
+    """Adds the options --exact-digits and --precision of commands that capture a script's step."""
     command.add_argument(
         "--exact-digits", type=int, choices=(2, 3), help="exact matrix products (K4), as the script's exact_digits does"
     )
@@ -51,17 +51,17 @@ def add_numerics(command: argparse.ArgumentParser) -> None:
 
 
 def add_threads(command: argparse.ArgumentParser) -> None:
-    """The option --threads of commands that run steps."""
+    """Adds the option --threads of commands that run steps."""
     command.add_argument("--threads", type=positive, metavar="N", help="threads of a step (one per processor)")
 
 
 def add_public_key(command: argparse.ArgumentParser) -> None:
-    """The option --key of commands that read something signed."""
+    """Adds the option --key of commands that read signed files."""
     command.add_argument("--key", metavar="FILE", help="require a signature by this ed25519 public key (PEM)")
 
 
 def add_no_cache(command: argparse.ArgumentParser) -> None:
-    """The option --no-cache of commands that compile."""
+    """Adds the option --no-cache of commands that compile."""
     command.add_argument("--no-cache", action=_NoCache, help="capture and compile anew: read and keep nothing on disk")
 
 
@@ -76,7 +76,7 @@ class _NoCache(argparse.Action):
 
 
 def add_sizes(command: argparse.ArgumentParser) -> None:
-    """The option --size of commands that take an ONNX model or a SavedModel."""
+    """Adds the option --size of commands that accept an ONNX model or a SavedModel."""
     command.add_argument(
         "--size",
         action="append",
@@ -96,7 +96,7 @@ def _size(text: str) -> tuple[str, int]:
 
 
 def read_program(path: str, sizes: Sequence[tuple[str, int]]) -> Program:
-    """The program of a file, or of an ONNX model or SavedModel with these sizes. ReproError as their readers."""
+    """Returns the program of a file; `sizes` are for an ONNX model or a SavedModel. Raises the readers' ReproError."""
     from repro_mlir.cli.file_kinds import ONNX, SAVED_MODEL, kind_of
     from repro_mlir.program import Program
 
@@ -116,7 +116,7 @@ def read_program(path: str, sizes: Sequence[tuple[str, int]]) -> Program:
 
 @contextlib.contextmanager
 def needed_packages() -> Iterator[None]:
-    """ReproError in place of an ImportError, for what the extra `serve` installs."""
+    """Turns an ImportError for a package of the extra `serve` into a ReproError."""
     try:
         yield
     except ImportError as error:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""repro precision: trains under several precision recipes, and shows them side by side."""
+"""repro precision: trains under several precision recipes and compares the runs."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ def _precision(options: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _folder(name: str) -> Iterator[None]:
-    """A block for which a folder is there: that none can be made shows before minutes of training. Where the block
-    fails, a new folder goes again."""
+    """Creates a folder for the block, so that an error shows before minutes of training. If the block fails, a folder
+    that it created is removed."""
     from repro_mlir.precision.report.results import make_folder
 
     is_new = not Path(name).exists()

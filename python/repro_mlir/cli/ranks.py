@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Commands that several processes of torchrun or mpirun run together."""
+"""Options of commands that torchrun or mpirun starts as several processes (ranks)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def add_ranks(command: argparse.ArgumentParser) -> None:
-    """The options of commands that torchrun and mpirun may start."""
+    """Adds the options of commands that torchrun or mpirun may start."""
     command.add_argument(
         "--shares",
         metavar="N:N...",
@@ -41,7 +41,7 @@ def add_ranks(command: argparse.ArgumentParser) -> None:
 
 
 def ranks_of(options: argparse.Namespace) -> Ranks | None:
-    """The ranks that have been started with this process; None where it is alone. ReproError for wrong options."""
+    """Returns the ranks of this launch, or None for a single process. Raises ReproError for wrong options."""
     from repro_mlir.integrations.launchers import is_launched, launched_ranks
 
     shares: Shares = None
@@ -54,7 +54,7 @@ def ranks_of(options: argparse.Namespace) -> Ranks | None:
     ranks = launched_ranks(shares, options.check_share or 0.0, bool(options.shard_optimizer))
     if ranks is not None:
         return ranks
-    # What one rank may ask for as well as several.
+    # A launch with one rank accepts the other two options as well, where they have no effect.
     names = ("shares", "target_of") if is_launched() else ("shares", "check_share", "shard_optimizer", "target_of")
     for name in names:
         if getattr(options, name) is not None:
@@ -63,7 +63,7 @@ def ranks_of(options: argparse.Namespace) -> Ranks | None:
 
 
 def target_of(options: argparse.Namespace, ranks: Ranks | None) -> str:
-    """The target of this rank. ReproError for one that is unknown, or of a rank that there is not."""
+    """Returns the target of this rank. Raises ReproError for an unknown target or a rank that does not exist."""
     from repro_mlir.execute.executable import check_target
 
     target: str = options.target

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""repro roofline: predicts how long a step takes, and explains how long it took."""
+"""repro roofline: predicts the time of a step and explains the time that was measured."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _predict(options: argparse.Namespace) -> int:
     machines = read_machines(options)
     changed = [machine.with_changes(changes) for machine, changes in machines]
     threads = threads_of(changed, options.threads)
-    # What is measured is compared with the first machine, which stands for the one that was measured.
+    # Measurements are compared with the prediction for the first machine, which must describe the measured one.
     first = changed[0]
     if options.measure and not isinstance(first, CpuMachine):
         raise ReproError(f"{first.name}: expected a CPU first with --measure")

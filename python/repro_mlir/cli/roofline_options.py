@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What the commands of `repro roofline` take: a step, machines, and other numbers of them."""
+"""Shared options of the `repro roofline` commands: a step, machines, and changed values of machine parameters."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def add_step(command: argparse.ArgumentParser, values: str) -> None:
     """Adds the options of a step and of machines.
 
     Args:
-      values: what --set takes after NAME=.
+      values: the metavar of the value in `--set NAME=VALUE`.
     """
     kinds = "a script, a program file, a bundle, an ONNX model, a SavedModel or an MLIR module"
     command.add_argument("program", metavar="FILE", help=kinds)
@@ -48,8 +48,8 @@ def add_set(command: argparse.ArgumentParser, taken: str, whose: str) -> None:
     """Adds `--set`.
 
     Args:
-      taken: what it takes.
-      whose: of whom, in words.
+      taken: the metavar of the option.
+      whose: the machines that the option changes, in words for the help.
     """
     command.add_argument(
         "--set", action="append", default=[], type=_change, metavar=taken, help=f"another number of the {whose}, or a "
@@ -65,10 +65,10 @@ def _change(text: str) -> tuple[str, str]:
 
 
 def read_machines(options: argparse.Namespace) -> list[tuple[CpuMachine | Accelerator, dict[str, str]]]:
-    """The machines, and by name what is set of each.
+    """Returns the machines, each with its changed values by parameter name.
 
     Raises:
-      ReproError: a machine that is given twice, a value for a machine that is not given, a number that is set twice.
+      ReproError: a machine is passed twice, --set names a machine that is not passed, or sets a parameter twice.
     """
     from repro_mlir.roofline import read_machine
 
@@ -90,17 +90,17 @@ def read_machines(options: argparse.Namespace) -> list[tuple[CpuMachine | Accele
 
 
 def add_change(changes: dict[str, str], machine: CpuMachine | Accelerator, number: str, value: str) -> None:
-    """Notes what is set of a machine. ReproError: the number is set already."""
+    """Adds a changed value of a machine parameter to `changes`. Raises ReproError if `changes` has it already."""
     if number in changes:
         raise ReproError(f"expected one --set for {number} of {machine.name}, got two")
     changes[number] = value
 
 
 def read_step(options: argparse.Namespace, precision: str | None) -> tuple[Program | Bundle, list[np.ndarray] | None]:
-    """The step of a file, and its inputs where the file is a script.
+    """Returns the step of a file, and its inputs if the file is a script, else None.
 
     Args:
-      precision: the recipe of a script, or f32; by default what the script says.
+      precision: the precision recipe for a script, or f32; None keeps the script's own precision.
     """
     kind = expect(options.program, *KINDS)
     if kind is not SCRIPT:

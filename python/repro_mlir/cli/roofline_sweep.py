@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""repro roofline sweep: one step on machines with other numbers, and under several precision recipes."""
+"""repro roofline sweep: predicts one step for machines with varied parameters and several precision recipes."""
 
 from __future__ import annotations
 

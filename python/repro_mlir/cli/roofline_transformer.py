@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""repro roofline transformer: one step of a transformer on devices that are numbers of a data sheet."""
+"""repro roofline transformer: predicts one step of a transformer on devices described by their data sheets."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ _OF_TRAINING = {
     "microbatch": 1, "recompute": "none", "virtual_stages": 1, "context": 1, "data": 1, "expert": 1, "sharding": "none",
     "sequence_parallel": False, "overlap_tensor": False, "unfused": False,
 }  # fmt: skip
-"""Options that only training has, and their defaults."""
+"""Options that only apply to training, with their defaults."""
 
 
 def _check_decoding(options: argparse.Namespace) -> None:
-    """ReproError where an option of training is given beside --decode."""
+    """Raises ReproError if --decode is combined with an option that only applies to training."""
     given = [name for name, default in _OF_TRAINING.items() if getattr(options, name) != default]
     if given:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in given)

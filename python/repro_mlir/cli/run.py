@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""repro run: runs steps of a program file."""
+"""repro run: runs steps of a program file, a model or an MLIR module."""
 
 from __future__ import annotations
 

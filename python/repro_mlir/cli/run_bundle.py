@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""repro run-bundle: runs a bundle with the runner of this package, never with the code that the bundle carries."""
+"""repro run-bundle: runs a bundle with this package's runner, never with the Python code in the bundle."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""repro serve: answers requests with a model, each with a receipt."""
+"""repro serve: serves a model over HTTP and returns a receipt with each answer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from repro_mlir.serving.tokenizer import Tokenizer
 
 _CAPACITY = 2048
-"""The most tokens of a request, unless the model or an option says less."""
+"""The default maximum number of tokens per request; a model with fewer positions or --capacity overrides it."""
 
 _STATUS = """exit status:
   0    ended by SIGINT or SIGTERM, after the answers that were running; a second signal ends it at once
@@ -91,13 +91,13 @@ def _serve(options: argparse.Namespace) -> int:
         sys.stdout.flush()
         environment = {**versions(), "target": options.target}
         if not serve(bound, generator, tokenizer, identity, name, environment, options.slots, limits):
-            # Python could not end while a thread of its own computes.
+            # The interpreter's normal exit would wait for a thread that is still computing.
             os._exit(0)
     return 0
 
 
 def _load(options: argparse.Namespace) -> tuple[Generator, Tokenizer, ModelIdentity]:
-    """What the directory gives; the model itself is needed no more afterwards."""
+    """Returns the generator, tokenizer and identity of the model in the directory; frees the model itself."""
     from repro_mlir.generation.generator import Generator
     from repro_mlir.generation.identity import identity_of
     from repro_mlir.integrations.model_folder import ModelFolder

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The target among the options of commands; apart from these, as it takes the compiler to know one."""
+"""The option --target, separate from options.py because checking a target requires the compiler."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from repro_mlir.cli.options import add_no_cache, add_threads
 
 
 def add_target(command: argparse.ArgumentParser) -> None:
-    """The options --target and --threads of commands that run steps."""
+    """Adds the options --target, --threads and --no-cache of commands that run steps."""
     command.add_argument(
         "--target", type=_target, default="cpu", metavar="T", help="cpu, cpu:x86-64-v3, cuda, reference, ... (cpu)"
     )

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""repro targets: what --target takes, and what this machine can execute of it."""
+"""repro targets: lists the values of --target, and which of them this machine can execute."""
 
 from __future__ import annotations
 

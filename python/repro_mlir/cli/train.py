@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""repro train: trains what a script describes."""
+"""repro train: trains the model that a script describes."""
 
 from __future__ import annotations
 
@@ -80,15 +80,15 @@ def _train(options: argparse.Namespace) -> int:
         **(given.options | choice),
     ) as trainer:
         losses = trainer.fit(given.batches, options.steps)
-        # While all ranks are there.
+        # Inside the block because all ranks must still be running.
         trainer.bring_back()
     seconds = time.perf_counter() - start
     if ranks is not None and ranks.rank > 0:
-        # All have the same state: rank 0 says it.
+        # All ranks have the same state, so only rank 0 saves and reports it.
         return 0
     if options.save:
         kinds = trainer.program.state
-        # The script may have written other NaNs.
+        # The script may have stored NaNs that are not canonical.
         arrays = [canonical_of(trainer.state[kind.name], kind.element) for kind in kinds]
         write_file(options.save, write_tensors(kinds, arrays))
     report = {

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""repro verify: checks somebody's receipt by running its steps, or its answer, again."""
+"""repro verify: checks a receipt by running its steps again, or by computing its answer again."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _STATUS = """exit status:
 
 
 _OPEN = "what the prompt's tokens say, and who asked and who answered"
-"""What no verification of an answer checks."""
+"""Facts that no verification of an answer checks."""
 
 
 def register(commands: Commands) -> None:
@@ -171,7 +171,7 @@ _OF_STEPS = {
     "no_changes": False,
     "unfinished": False,
 }
-"""The options of receipts of runs, with their defaults."""
+"""Options that only apply to receipts of training runs, with their defaults."""
 
 
 def _verify_answer(options: argparse.Namespace) -> int:

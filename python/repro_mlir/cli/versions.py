@@ -14,7 +14,7 @@ from repro_mlir.base.printing import tell
 
 
 class PrintVersions(argparse.Action):
-    """Prints the versions, which importing the compiler gives: only when they are asked for."""
+    """Prints the versions and exits; imports the compiler, which knows them, only when the option is present."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
         super().__init__(option_strings, argparse.SUPPRESS, nargs=0, **options)
