@@ -16,7 +16,7 @@ using namespace repro_runtime;
 static constexpr char artifactMagic[] = "reproart";
 static constexpr uint32_t artifactVersion = 2;
 static constexpr size_t headerBytes = 40, sectionBytes = 24, alignment = 64;
-/// The checksum is of all bytes from here on.
+/// The checksum covers all bytes from this offset on.
 static constexpr size_t bodyStart = 32;
 
 namespace {

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// An artifact is what the compiler hands to the executor: object code and the
-// launch plan. All integers are little-endian.
+// An artifact is the output of the compiler for the executor: object code and
+// the launch plan. All integers are little-endian.
 //
 //   0   8 bytes  magic "reproart"
 //   8   u32      version of this format, 2
@@ -32,7 +32,7 @@ namespace repro_runtime {
 
 enum class Machine : uint32_t { X86_64 = 0, AArch64 = 1 };
 
-/// An artifact; the sections point into the bytes it was read from.
+/// An artifact. Its sections point into the bytes that it was read from.
 struct Artifact {
   Machine machine = Machine::X86_64;
   std::string level;
@@ -41,9 +41,10 @@ struct Artifact {
   Bytes constants;
 };
 
-/// FNV-1a over 64-bit words, the last one padded with zeros.
+/// A variant of FNV-1a over 64-bit words; the last word is padded with zeros.
 uint64_t checksum(const char *data, size_t size);
 
+/// Serializes an artifact.
 std::string writeArtifact(const Artifact &artifact);
 
 /// Reads and checks an artifact and its plan; see readPlan.

@@ -12,6 +12,7 @@
 
 namespace repro_runtime {
 
+/// Appends little-endian integers, strings and lists to a string of bytes.
 struct ByteWriter {
   std::string bytes;
 
@@ -21,7 +22,7 @@ struct ByteWriter {
     u32(text.size());
     bytes += text;
   }
-  /// A list: its length, then what `each` writes of an element.
+  /// Writes the length of the list, then calls `each` to write each element.
   template <typename T, typename Each>
   void list(const std::vector<T> &elements, Each each) {
     u32(elements.size());
@@ -36,7 +37,8 @@ private:
   }
 };
 
-/// Past the end of the bytes `failed` is set and every value is zero.
+/// Reads what ByteWriter writes. After a read past the end, `failed` is set and
+/// every value is zero.
 struct ByteReader {
   Bytes bytes;
   size_t at = 0;
@@ -53,8 +55,8 @@ struct ByteReader {
     at += length;
     return std::string(bytes.data + at - length, length);
   }
-  /// A list whose elements take at least `least` bytes each, so that the bytes
-  /// bound its length before memory is taken for it.
+  /// Reads a list whose elements are at least `least` bytes each, so that the
+  /// number of remaining bytes bounds its length before memory is allocated.
   template <typename T, typename Each>
   void list(std::vector<T> &elements, size_t least, Each each) {
     uint32_t count = u32();

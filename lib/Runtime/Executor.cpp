@@ -20,13 +20,15 @@ using namespace repro_runtime;
 
 static constexpr uint64_t cacheLine = 64;
 static constexpr uint64_t hugePage = 1 << 21;
-/// Where a thread's range is cut, in eighths: most of it is one share, as what
-/// a share prepares serves all of it; the rest is small enough for another
-/// thread to take over from one that is interrupted.
+/// The offsets, in eighths, at which a thread's range is cut into shares. The
+/// first share is large because a kernel's setup cost is paid per share; the
+/// others are small enough for another thread to take over if this thread is
+/// interrupted.
 static constexpr uint64_t cuts[] = {0, 5, 7, 8};
 static constexpr uint64_t sharesPerThread = std::size(cuts) - 1;
-/// Fewest grains of a share that is cut off: for a single one, what a product
-/// prepares would take about as long as what it computes.
+/// The minimum number of grains in a share after the first one: with a single
+/// grain, the setup of a contraction would take about as long as its
+/// computation.
 static constexpr uint64_t leastGrains = 2;
 
 void Executor::Free::operator()(char *memory) const { std::free(memory); }
@@ -37,8 +39,7 @@ Executor::Memory Executor::allocate(uint64_t bytes) {
   uint64_t rounded = (bytes / alignment + 1) * alignment;
   void *memory = std::aligned_alloc(alignment, rounded);
 #ifdef MADV_HUGEPAGE
-  // A hint: with few large pages, tensors are read without misses in the
-  // translation of addresses.
+  // Huge pages reduce TLB misses on large tensors. The call is a hint only.
   if (memory && isLarge)
     madvise(memory, rounded, MADV_HUGEPAGE);
 #endif
@@ -53,7 +54,8 @@ Executor::Executor(Plan thePlan, Bytes constants,
   uint64_t most = 0;
   for (const Kernel &kernel : plan.kernels)
     most = std::max(most, kernel.scratchBytes);
-  // One line apart, so that threads do not share one at the seams.
+  // Separate scratch buffers by a cache line to avoid false sharing at their
+  // ends.
   scratchStride = (most / cacheLine + 2) * cacheLine;
   scratch = allocate(scratchStride * pool.size());
 }
@@ -148,7 +150,7 @@ Error Executor::run(char *const *buffers) { return execute(buffers, nullptr); }
 
 Error Executor::profile(char *const *buffers, Profile &profile) {
   Error found = execute(buffers, &profile);
-  // Of launches after one that failed there is nothing.
+  // Launches after a failed one have no measurements.
   profile.nanoseconds.resize(plan.launches.size());
   profile.counts.resize(plan.launches.size() * profile.counters.size());
   return found;

@@ -16,27 +16,29 @@
 
 namespace repro_runtime {
 
-/// The entry of a kernel: work items [begin, end) on `buffers`, with a scratch
-/// of Kernel::scratchBytes bytes aligned to 64. A failed check stores its
-/// message number + 1 in *error.
+/// The entry point of a kernel: computes the work items [begin, end) on
+/// `buffers`, with kernel.scratchBytes bytes of scratch memory aligned to 64
+/// bytes. A failed check stores the number of its message + 1 in *error.
 using KernelEntry = void (*)(char *const *buffers, char *scratch,
                              int64_t *error, int64_t begin, int64_t end);
 
-/// What is measured of the launches of a step, launch after launch.
+/// Measurements of the launches of a step, in launch order.
 struct Profile {
-  /// File descriptors that give a value as eight bytes (perf_event_open).
+  /// File descriptors from which a counter is read as eight bytes
+  /// (perf_event_open).
   std::vector<int> counters;
   std::vector<uint64_t> nanoseconds;
-  /// How far each counter went on; UINT64_MAX: it could not be read.
+  /// The increment of each counter per launch; UINT64_MAX if it could not be
+  /// read.
   std::vector<uint64_t> counts;
 };
 
-/// Runs one program. The objects of the artifact are loaded by the caller.
+/// Runs one program. The caller loads the objects of the artifact.
 class Executor {
 public:
-  /// `plan` is one that readPlan could give, for a CPU; `kernels` are the
-  /// entries of its kernels in their order; the bytes of
-  /// `constants` must outlive the executor. `threads` is at least 1.
+  /// `plan` is a valid plan for a CPU (see readPlan); `kernels` are the entry
+  /// points of its kernels in the same order. The bytes of `constants` must
+  /// outlive the executor. `threads` is at least 1.
   Executor(Plan plan, Bytes constants, std::vector<KernelEntry> kernels,
            unsigned threads);
   ~Executor();
@@ -44,11 +46,12 @@ public:
   const Plan &getPlan() const { return plan; }
   unsigned getThreads() const { return pool.size(); }
 
-  /// One step on the states, inputs and outputs in this order. (E1) after an
-  /// error the states are as before. Calls from several threads take turns.
+  /// Runs one step; `buffers` lists the states, inputs and outputs in this
+  /// order. (E1) After an error the states are unchanged. Concurrent calls are
+  /// serialized.
   Error run(char *const *buffers);
 
-  /// The same, and what each launch took.
+  /// Runs one step and measures each launch.
   Error profile(char *const *buffers, Profile &profile);
 
 private:

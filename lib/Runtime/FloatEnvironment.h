@@ -16,8 +16,8 @@
 
 namespace repro_runtime {
 
-/// (V2) while it lives, the thread rounds to nearest even and keeps subnormals,
-/// whatever the caller has set; then the caller's setting is back.
+/// (V2) Sets the thread's floating-point control register to round to nearest
+/// even and to keep subnormals; the destructor restores the caller's setting.
 class FloatEnvironment {
 public:
 #if defined(__x86_64__)

@@ -18,12 +18,12 @@ namespace {
 constexpr char planMagic[12] = "reproplan";
 constexpr uint32_t planVersion = 1;
 constexpr uint32_t checkFlag = 1;
-/// Of every size: what 48 bits of an address reach. Sums of sizes and products
-/// with numbers of threads do not overflow.
+/// The limit of every size, from 48-bit addresses. Sums of sizes, and products
+/// of sizes and thread counts, do not overflow.
 constexpr uint64_t mostBytes = uint64_t(1) << 48;
-constexpr uint64_t mostThreads = 1024; ///< of a block, on every GPU
+constexpr uint64_t mostThreads = 1024; ///< per block, on every GPU
 
-/// Bytes of an element; 0 for a type that tensors of programs do not have.
+/// Returns the size of an element in bytes, or 0 for an unknown element type.
 uint64_t getElementBytes(const std::string &element) {
   for (const char *name : {"i1", "i8", "f8E4M3FN", "f8E5M2", "f6E3M2FN",
                            "f6E2M3FN", "f4E2M1FN", "f8E8M0FNU"})
@@ -118,7 +118,8 @@ Error checkTensor(const Tensor &tensor) {
   return {};
 }
 
-/// The bytes of what a buffer is part of; nothing where there is no such part.
+/// Finds the size in bytes of the memory that a buffer lies in; returns false
+/// if that memory does not exist.
 bool findSpace(const Plan &plan, const BufferRef &buffer, uint64_t &bytes) {
   auto find = [&](const std::vector<Tensor> &tensors) {
     if (buffer.index >= tensors.size())
@@ -173,7 +174,7 @@ Error checkLaunch(const Plan &plan, const Launch &launch) {
         return "has a grid without blocks";
   for (const BufferRef &buffer : launch.buffers) {
     uint64_t bytes = 0;
-    // An empty tensor starts at the end of nothing.
+    // An empty tensor may start at the end of its memory.
     if (!findSpace(plan, buffer, bytes) || buffer.offset > bytes)
       return "has a buffer at byte " + number(buffer.offset) + " of number " +
              number(buffer.index) + " in space " +
@@ -182,7 +183,8 @@ Error checkLaunch(const Plan &plan, const Launch &launch) {
   return {};
 }
 
-/// The first element of which `check` finds something.
+/// Returns the first error that `check` reports, prefixed with `what` and the
+/// index of the element.
 template <typename T, typename Check>
 Error checkEach(const char *what, const std::vector<T> &elements, Check check) {
   for (size_t i = 0; i < elements.size(); ++i)
@@ -191,7 +193,7 @@ Error checkEach(const char *what, const std::vector<T> &elements, Check check) {
   return {};
 }
 
-/// What is out of range, if anything is.
+/// Returns an error if a value in the plan is out of range.
 Error check(const Plan &plan) {
   if (plan.arenaBytes > mostBytes || plan.constantBytes > mostBytes)
     return "its arena or its constants have more than 2^48 bytes";

@@ -5,11 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What one step of a program does, on a CPU or on a GPU: the `launch.plan` of
-// the IR as data. docs/plan.md describes its bytes.
+// The plan of one step of a program, on a CPU or a GPU: the `launch.plan`
+// operation of the IR as data. docs/plan.md describes its byte format.
 //
-// The library needs nothing but the C++ standard library: the runner of another
-// machine is built from the same sources.
+// This library requires only the C++ standard library, so that a runner on
+// another machine can be built from the same sources.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,32 +24,35 @@
 
 namespace repro_runtime {
 
-/// The empty string for success, else one message for the user.
+/// Empty on success, else an error message for the user.
 using Error = std::string;
 
+/// A non-owning view of bytes.
 struct Bytes {
   const char *data = nullptr;
   size_t size = 0;
 };
 
-/// What runs the launches.
+/// The type of processor that runs the launches.
 enum class Processor : uint32_t { CPU = 0, GPU = 1 };
 
-/// What a buffer of a launch is part of.
+/// The memory that a buffer of a launch lies in.
 enum class Space : uint32_t {
-  State = 0,    ///< index: which state
-  Input = 1,    ///< index: which input
-  Output = 2,   ///< index: which output
+  State = 0,    ///< index: number of the state
+  Input = 1,    ///< index: number of the input
+  Output = 2,   ///< index: number of the output
   Arena = 3,    ///< index is 0
   Constant = 4, ///< index is 0
 };
 
+/// A buffer argument of a launch.
 struct BufferRef {
   Space space;
   uint32_t index;
   uint64_t offset; ///< in bytes
 };
 
+/// A state, input or output of the program.
 struct Tensor {
   std::string name;
   std::string element; ///< MLIR's name of the element type, such as f32
@@ -58,41 +61,45 @@ struct Tensor {
   uint64_t getBytes() const;
 };
 
+/// A kernel of the plan.
 struct Kernel {
   std::string name;
-  // On a CPU, whose threads share the work:
+  // On a CPU, where threads divide the work items:
   uint64_t items = 0;        ///< independent work items
-  uint64_t grain = 0;        ///< the smallest sensible share of them
-  uint64_t scratchBytes = 0; ///< of each thread
-  // On a GPU, which runs a block of threads for each point of a grid:
+  uint64_t grain = 0;        ///< the granularity at which items are divided
+  uint64_t scratchBytes = 0; ///< scratch memory per thread
+  // On a GPU, where each block of the grid has several threads:
   std::array<uint32_t, 3> block{}; ///< threads in x, y and z
-  uint32_t sharedBytes = 0;        ///< of dynamic shared memory
+  uint32_t sharedBytes = 0;        ///< dynamic shared memory per block
 };
 
+/// A launch of a kernel on buffers.
 struct Launch {
   uint32_t kernel;
-  bool check; ///< the step ends before this launch if a check has failed
+  bool check; ///< if a check has failed, the step ends before this launch
   std::vector<BufferRef> buffers;
   std::array<uint32_t, 3> grid{}; ///< on a GPU: blocks in x, y and z
 };
 
+/// The kernels and launches of a program, in execution order.
 struct Plan {
   Processor processor = Processor::CPU;
   uint64_t arenaBytes = 0;
   uint64_t constantBytes = 0;
   std::vector<Tensor> states, inputs, outputs;
-  /// Of the checks (E1): a kernel that finds an error stores the number of its
-  /// message + 1.
+  /// (E1) The error messages of checks: a kernel whose check fails stores the
+  /// number of the message + 1.
   std::vector<std::string> messages;
   std::vector<Kernel> kernels;
   std::vector<Launch> launches;
 };
 
+/// Serializes a plan.
 std::string writePlan(const Plan &plan);
 
-/// Reads and checks a plan: whatever the bytes are, the result is an error or a
-/// plan whose every index, offset and size is in range, and whose only form as
-/// bytes these are.
+/// Reads and checks a plan. The result is an error, or a plan in which every
+/// index, offset and size is in range. The encoding is unique: writing the plan
+/// gives the same bytes again.
 Error readPlan(Bytes bytes, Plan &plan);
 
 } // namespace repro_runtime

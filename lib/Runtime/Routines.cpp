@@ -23,7 +23,7 @@ struct Number {
   u128 mantissa;
 };
 
-constexpr int topBit = 125; // of a normalized mantissa: sums fit 128 bits
+constexpr int topBit = 125; // of a normalized mantissa; sums fit in 128 bits
 constexpr int significandBits = 53;
 constexpr int leastExponent = -1074;
 constexpr int greatestExponent = 1023;
@@ -41,7 +41,7 @@ uint64_t bitsOf(double x) {
   return bits;
 }
 
-/// The parts of a finite number that is not zero.
+/// Splits a finite, non-zero number into its parts.
 Number split(double x) {
   uint64_t bits = bitsOf(x);
   uint64_t fraction = bits & ((uint64_t(1) << 52) - 1);
@@ -51,7 +51,8 @@ Number split(double x) {
   return {bool(bits >> 63), leastExponent, fraction};
 }
 
-/// Shifts right; bits that fall out leave a mark in the last one.
+/// Shifts right; if any 1 bits are shifted out, the last bit of the result is
+/// set.
 u128 shiftRightSticky(u128 value, int by) {
   if (by <= 0)
     return value;
@@ -70,12 +71,12 @@ void normalize(Number &n) {
 /// Rounds to nearest even.
 double round(Number n) {
   normalize(n);
-  // The result's last bit weighs 2^unit.
+  // 2^unit is the weight of the result's last bit.
   int unit = n.exponent + topBit + 1 - significandBits;
   if (unit < leastExponent)
     unit = leastExponent;
   int drop = unit - n.exponent;
-  u128 kept = shiftRightSticky(n.mantissa, drop - 2); // and two more bits
+  u128 kept = shiftRightSticky(n.mantissa, drop - 2); // plus two extra bits
   uint64_t low = uint64_t(kept) & 3;
   uint64_t significand = uint64_t(kept >> 2);
   if (low > 2 || (low == 2 && (significand & 1)))
@@ -103,7 +104,8 @@ double round(Number n) {
 double repro_fma(double a, double b, double c) {
   auto isFinite = [](double x) { return (bitsOf(x) >> 52 & 0x7ff) != 0x7ff; };
   if (!isFinite(a) || !isFinite(b) || !isFinite(c)) {
-    // A finite product that overflows must not meet an infinity of c.
+    // A finite product that overflows to infinity must not be added to an
+    // infinite c: the exact result is c.
     if (isFinite(a) && isFinite(b))
       return c;
     return a * b + c;
@@ -119,8 +121,8 @@ double repro_fma(double a, double b, double c) {
   normalize(z);
   if (p.exponent < z.exponent)
     std::swap(p, z);
-  // A mark in the last bit is far below the place of rounding: where much
-  // cancels, the exponents differ by one at most and nothing fell out.
+  // The sticky bit is far below the rounding position: with large cancellation
+  // the exponents differ by at most one, so that no bits were shifted out.
   z.mantissa = shiftRightSticky(z.mantissa, p.exponent - z.exponent);
   if (p.negative == z.negative) {
     p.mantissa += z.mantissa;
@@ -135,5 +137,5 @@ double repro_fma(double a, double b, double c) {
   return round(p);
 }
 
-// fmod is exact, so every C library gives the same bits.
+// fmod is exact, so every C library returns the same bits.
 double repro_fmod(double x, double y) { return std::fmod(x, y); }

@@ -10,11 +10,11 @@
 
 extern "C" {
 
-/// (S1) a * b + c, rounded once, in integer arithmetic: for machines without an
-/// fma instruction.
+/// (S1) Returns a * b + c with a single rounding, in integer arithmetic, for
+/// machines without an fma instruction.
 double repro_fma(double a, double b, double c);
 
-/// (S4) the exact remainder with the sign of x, also for zero.
+/// (S4) Returns the exact remainder with the sign of x, even if it is zero.
 double repro_fmod(double x, double y);
 }
 

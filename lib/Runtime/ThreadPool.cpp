@@ -20,7 +20,8 @@ static void pauseThread() {
 #endif
 }
 
-/// Spins until `done` or for some microseconds.
+/// Spins until `done` returns true, for a few microseconds at most. Returns the
+/// last result of `done`.
 template <typename Predicate>
 static bool spin(int spins, Predicate done) {
   for (int i = 0; i < spins; ++i) {
@@ -36,7 +37,7 @@ static unsigned getEnd(uint64_t ticket) { return ticket >> 16 & 0xffff; }
 
 ThreadPool::ThreadPool(unsigned threads)
     : queues(new Queue[threads]),
-      // With more threads than processors, spinning takes time from the others.
+      // With more threads than processors, a spinning thread delays the others.
       spins(threads <= std::thread::hardware_concurrency() ? 2000 : 1) {
   for (unsigned i = 1; i < threads; ++i)
     workers.emplace_back([this, i] { work(i); });
@@ -52,7 +53,7 @@ ThreadPool::~ThreadPool() {
     worker.join();
 }
 
-/// Takes a share and runs it; false if none is left.
+/// Takes a share from the queue and runs it; returns false if none is left.
 bool ThreadPool::runShare(Queue &queue, unsigned thread) {
   uint64_t seen = queue.ticket.load();
   if (getNext(seen) >= getEnd(seen))
@@ -61,8 +62,8 @@ bool ThreadPool::runShare(Queue &queue, unsigned thread) {
   unsigned share = getNext(seen);
   if (share >= getEnd(seen))
     return false;
-  // From here to the end of the share the loop cannot end, so that task,
-  // context and total are those of the ticket's loop.
+  // Until this share ends, the loop cannot end, so that task, context and total
+  // belong to the loop of the ticket.
   unsigned shares = total;
   task(context, share, thread);
   if (finished.fetch_add(1) + 1 == shares && callerSleeps) {
@@ -72,7 +73,7 @@ bool ThreadPool::runShare(Queue &queue, unsigned thread) {
   return true;
 }
 
-/// The thread's own shares, then those that are left of the others.
+/// Runs the thread's own shares, then takes shares from the other threads.
 void ThreadPool::runShares(unsigned thread) {
   for (unsigned i = 0, threads = size(); i < threads; ++i)
     while (runShare(queues[(thread + i) % threads], thread))
@@ -86,8 +87,9 @@ void ThreadPool::work(unsigned thread) {
     auto hasNews = [&] { return loop.load() != seen || stop; };
     if (!spin(spins, hasNews)) {
       std::unique_lock<std::mutex> lock(mutex);
-      // The caller looks for sleepers after it has set the loop, and this
-      // thread looks at the loop after it has counted itself.
+      // The caller checks `sleepers` after it has set `loop`; this thread
+      // checks `loop` after it has incremented `sleepers`. So no wake-up is
+      // lost.
       ++sleepers;
       wake.wait(lock, hasNews);
       --sleepers;
@@ -116,7 +118,7 @@ void ThreadPool::run(Task newTask, void *newContext, unsigned shares) {
   }
   loop = number;
   if (sleepers) {
-    // The lock orders this with a thread that is about to sleep.
+    // The lock waits for a thread that is about to sleep.
     std::lock_guard<std::mutex> lock(mutex);
     wake.notify_all();
   }

@@ -20,12 +20,11 @@
 namespace repro_runtime {
 
 /// Threads that live as long as the pool. Between two loops they spin for some
-/// microseconds, then sleep, so that a step of many short loops pays no
-/// wake-up. The shares of a loop are divided among the threads, the same ones
-/// to the same thread each time, whose caches then hold the data; a thread that
-/// is done takes shares of the others. A loop waits for no thread that has not
-/// begun a share of it: where the machine is busy otherwise, the caller does
-/// the work itself.
+/// microseconds, then sleep, so that a step of many short loops pays for no
+/// wake-ups. Each thread starts with the same shares of a loop each time, whose
+/// data its caches then contain; a thread that has finished takes shares from
+/// the others. A loop only waits for threads that have started a share: on a
+/// busy machine the caller does the work itself.
 class ThreadPool {
 public:
   using Task = void (*)(void *context, unsigned share, unsigned thread);
@@ -36,14 +35,15 @@ public:
   unsigned size() const { return unsigned(workers.size()) + 1; }
 
   /// Calls the task once for each share from 0 to shares - 1, on any thread
-  /// from 0 (the caller) to size() - 1; no thread runs two at once. At most
-  /// 32768 shares.
+  /// from 0 (the caller) to size() - 1. Each thread runs one share at a time.
+  /// `shares` must not exceed 32768.
   void run(Task task, void *context, unsigned shares);
 
 private:
-  /// The shares of one thread. The number of the loop (32 bits), the end of the
-  /// shares (16) and the next one (16) are one word: whoever takes one knows of
-  /// which loop. A cache line of its own.
+  /// The remaining shares of one thread, in a cache line of its own. One atomic
+  /// word contains the number of the loop (32 bits), the end of the shares (16)
+  /// and the next share (16), so that a thread that takes a share knows its
+  /// loop.
   struct alignas(64) Queue {
     std::atomic<uint64_t> ticket{0};
   };
