@@ -54,7 +54,8 @@ void reproCPURunnableLevels(MlirStringCallback callback, void *userData) {
   callback(toStringRef(names), userData);
 }
 
-/// What `make` makes for a level.
+/// Calls `make` with the level named `levelName`; emits an error if it is
+/// unknown.
 template <typename Made>
 static FailureOr<Made>
 makeFor(ModuleOp op, MlirStringRef levelName,
@@ -63,7 +64,8 @@ makeFor(ModuleOp op, MlirStringRef levelName,
   FailureOr<Level> level = getLevel(unwrap(levelName), error);
   if (failed(level))
     return op.emitError(error);
-  ::repro_runtime::FloatEnvironment environment; // Constants are computed.
+  // The compiler evaluates constants.
+  ::repro_runtime::FloatEnvironment environment;
   return make(*level);
 }
 

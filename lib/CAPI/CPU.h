@@ -14,27 +14,27 @@
 extern "C" {
 #endif
 
-/** The names of the levels, separated by ", ". */
+/** Passes the names of the levels to `callback`, separated by ", ". */
 MLIR_CAPI_EXPORTED void reproCPULevels(MlirStringCallback callback,
                                        void *userData);
 
-/** The name of the best level that this machine runs. */
+/** Passes the name of the best level that this machine runs to `callback`. */
 MLIR_CAPI_EXPORTED void reproCPUHostLevel(MlirStringCallback callback,
                                           void *userData);
 
-/** The names of the levels whose code this machine runs, worst first, separated
- * by ", ". */
+/** Passes the names of the levels whose code this machine runs to `callback`,
+ * worst first, separated by ", ". */
 MLIR_CAPI_EXPORTED void reproCPURunnableLevels(MlirStringCallback callback,
                                                void *userData);
 
-/** Compiles a canonical program in up to `jobs` threads and hands the artifact
- * (lib/Runtime/Artifact.h) to `callback`. Errors are diagnostics. */
+/** Compiles a canonical program in up to `jobs` threads and passes the artifact
+ * (lib/Runtime/Artifact.h) to `callback`. Errors are emitted as diagnostics. */
 MLIR_CAPI_EXPORTED MlirLogicalResult
 reproCPUCompile(MlirModule module, MlirStringRef level, unsigned jobs,
                 bool timing, MlirStringCallback callback, void *userData);
 
-/** Hands plan, operands of the kernels and their assembly (Pipelines/CPU.h), in
- * three calls, to `callback`. Errors are diagnostics. */
+/** Calls `callback` three times: with the plan, the operands of the kernels,
+ * and their assembly (Pipelines/CPU.h). Errors are emitted as diagnostics. */
 MLIR_CAPI_EXPORTED MlirLogicalResult
 reproCPUAnalyze(MlirModule module, MlirStringRef level, unsigned jobs,
                 MlirStringCallback callback, void *userData);
@@ -49,7 +49,8 @@ typedef enum {
   ReproTensorOutput = 2
 } ReproTensorKind;
 
-/** Loads an artifact; a null pointer after `error` has received one message. */
+/** Loads an artifact. On failure, passes one message to `error` and returns a
+ * null pointer. */
 MLIR_CAPI_EXPORTED ReproLoadedArtifact
 reproLoadedArtifactCreate(MlirStringRef artifact, unsigned threads,
                           MlirStringCallback error, void *userData);
@@ -57,7 +58,8 @@ MLIR_CAPI_EXPORTED void reproLoadedArtifactDestroy(ReproLoadedArtifact loaded);
 
 MLIR_CAPI_EXPORTED intptr_t reproLoadedArtifactGetNumTensors(
     ReproLoadedArtifact loaded, ReproTensorKind kind);
-/** Name, element type and shape live as long as the loaded artifact. */
+/** Gets a tensor. `name`, `element` and `shape` are valid while the artifact is
+ * loaded. */
 MLIR_CAPI_EXPORTED void
 reproLoadedArtifactGetTensor(ReproLoadedArtifact loaded, ReproTensorKind kind,
                              intptr_t index, MlirStringRef *name,
@@ -73,15 +75,16 @@ reproLoadedArtifactGetNumLaunches(ReproLoadedArtifact loaded);
 MLIR_CAPI_EXPORTED MlirStringRef
 reproLoadedArtifactGetLaunchKernel(ReproLoadedArtifact loaded, intptr_t index);
 
-/** Runs one step on the buffers of states, inputs and outputs in this order.
- * On failure `error` receives the message and the states are as before. */
+/** Runs one step; `buffers` lists the states, inputs and outputs in this order.
+ * On failure `error` receives the message and the states are unchanged. */
 MLIR_CAPI_EXPORTED MlirLogicalResult
 reproLoadedArtifactRun(ReproLoadedArtifact loaded, void *const *buffers,
                        MlirStringCallback error, void *userData);
 
-/** The same. `nanoseconds` gets the time of each launch; `counts`, launch after
- * launch, how far each counter went on: a file descriptor that gives its value
- * as eight bytes (perf_event_open), or UINT64_MAX where it cannot be read. */
+/** Runs one step and measures it. `nanoseconds` receives the time of each
+ * launch; `counts` receives, launch by launch, the increment of each counter,
+ * or UINT64_MAX if it could not be read. A counter is a file descriptor from
+ * which eight bytes are read (perf_event_open). */
 MLIR_CAPI_EXPORTED MlirLogicalResult reproLoadedArtifactProfile(
     ReproLoadedArtifact loaded, void *const *buffers, const int *counters,
     intptr_t numCounters, uint64_t *nanoseconds, uint64_t *counts,

@@ -35,7 +35,8 @@ MlirLogicalResult reproGPUCompile(MlirModule module, MlirStringRef name,
     op.emitError(error);
     return wrap(failure());
   }
-  ::repro_runtime::FloatEnvironment environment; // Constants are computed.
+  // The compiler evaluates constants.
+  ::repro_runtime::FloatEnvironment environment;
   FailureOr<DeviceCode> code = compileForGPU(op, *architecture, timing);
   if (failed(code))
     return wrap(failure());

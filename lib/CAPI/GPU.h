@@ -14,13 +14,13 @@
 extern "C" {
 #endif
 
-/** The names of the architectures, separated by ", ". */
+/** Passes the names of the architectures to `callback`, separated by ", ". */
 MLIR_CAPI_EXPORTED void reproGPUArchitectures(MlirStringCallback callback,
                                               void *userData);
 
-/** Compiles a canonical program for an architecture and hands over its PTX, its
- * launch plan (docs/plan.md) and the bytes of its constants, in this order.
- * Errors are diagnostics. */
+/** Compiles a canonical program for an architecture. Calls `callback` with the
+ * PTX, the launch plan (docs/plan.md) and the bytes of the constants, in this
+ * order. Errors are emitted as diagnostics. */
 MLIR_CAPI_EXPORTED MlirLogicalResult
 reproGPUCompile(MlirModule module, MlirStringRef architecture, bool timing,
                 MlirStringCallback callback, void *userData);

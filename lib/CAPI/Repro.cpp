@@ -38,7 +38,7 @@ void reproRegisterDialects(MlirDialectRegistry registry) {
 void reproRegisterPasses() { repro::registerPasses(); }
 
 namespace {
-/// Hands errors to a callback instead of printing them, location first.
+/// Passes errors, location first, to a callback instead of printing them.
 class ErrorsTo : public ScopedDiagnosticHandler {
 public:
   ErrorsTo(MLIRContext *context, MlirStringCallback onError, void *userData)
@@ -159,7 +159,8 @@ bool reproContractionRoles(
   return true;
 }
 
-/// Runs repro-opt on a stored program, as on the text of its module.
+/// Runs repro-opt on a stored program as if the input were the text of its
+/// module.
 static LogicalResult optStoredProgram(StringRef bytes, StringRef outputFile,
                                       DialectRegistry &registry) {
   std::string text;
@@ -191,7 +192,8 @@ int reproOptMain(int argc, char **argv) {
   repro::registerDialects(registry);
   auto [inputFile, outputFile] = registerAndParseCLIOptions(
       argc, argv, "repro-mlir modular optimizer\n", registry);
-  // A pipe can be read once; whatever is wrong with a file, MlirOptMain says.
+  // Check the type first because a pipe can be read only once. MlirOptMain
+  // reports errors of the file.
   if (llvm::sys::fs::is_regular_file(inputFile)) {
     auto input = llvm::MemoryBuffer::getFile(inputFile);
     if (input && (*input)->getBuffer().starts_with(repro::kFileMagic))
