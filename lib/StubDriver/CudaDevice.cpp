@@ -6,10 +6,10 @@
 //===----------------------------------------------------------------------===//
 //
 // A shared library with the entry points of libcuda.so.1 that the runner
-// (python/repro_mlir/bundle/runner) uses, by their documented signatures. There
-// is one device; its kernels run on the PTX emulator, its memory is the host's,
-// and everything is done when a call returns. It takes PTX, but no machine
-// code.
+// (python/repro_mlir/bundle/runner) uses, with their documented signatures. It
+// simulates one device: kernels run on the PTX emulator, device memory is host
+// memory, and all work is done when a call returns. It accepts PTX, but no
+// machine code.
 //
 // Environment variables, read at cuInit:
 //   REPRO_STUB_CAPABILITY  compute capability of the device (9.0)
@@ -40,8 +40,8 @@ EXPORT int cuDriverGetVersion(int *version) {
   return injected("cuDriverGetVersion");
 }
 
-/// Not of CUDA: which build of a driver this is, where NVIDIA's has the version
-/// of its kernel module.
+/// Not a CUDA function: returns the build of the driver. For NVIDIA's driver,
+/// the runner reads the version of the kernel module instead.
 EXPORT int reproDriverGetBuild(char *build, int bytes) {
   std::snprintf(build, bytes, "stand-in");
   return injected("reproDriverGetBuild");

@@ -17,8 +17,8 @@ namespace {
 struct Kernel {
   ReproEmulatorModule module;
   intptr_t index;
-  /// A real driver refuses launches with more than 48 KiB without the
-  /// attribute.
+  /// A real driver rejects launches with more than 48 KiB of dynamic shared
+  /// memory unless the attribute is set.
   uint32_t dynamicSharedLimit = 48 * 1024;
 };
 
@@ -80,7 +80,7 @@ EXPORT int cuModuleLoadDataEx(void **result, const char *image, unsigned count,
         std::snprintf(log, size, "%s", error.c_str());
       return InvalidPtx;
     }
-    // A module for a later architecture is no code for this one.
+    // Code for a later architecture does not run on this device.
     MlirStringRef target = reproEmulatorGetTarget(code);
     int version = 0;
     std::sscanf(std::string(target.data, target.length).c_str(), "sm_%d",

@@ -26,7 +26,7 @@ EXPORT int cuStreamDestroy_v2(void *) {
 
 EXPORT int cuStreamSynchronize(void *) {
   return call("cuStreamSynchronize", [] {
-    // Not permitted while a stream records.
+    // CUDA does not permit synchronization during a capture.
     return driver().recording ? InvalidHandle : Success;
   });
 }

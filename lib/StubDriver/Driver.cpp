@@ -22,7 +22,8 @@ void Driver::configure() {
   initialized = true;
   if (const char *text = std::getenv("REPRO_STUB_CAPABILITY"))
     std::sscanf(text, "%d.%d", &major, &minor);
-  // What a device multiplies matrices by, whatever the code is for.
+  // The device determines the class of matrix unit (M3), not the target of the
+  // code.
   const char *unit = std::getenv("REPRO_STUB_MATRIX_UNIT");
   matrixUnit = unit ? unit : "sm_" + std::to_string(10 * major + minor);
   options.matrixUnit = {matrixUnit.data(), matrixUnit.size()};
@@ -33,7 +34,7 @@ void Driver::configure() {
   options.threads = std::thread::hardware_concurrency();
   if (const char *text = std::getenv("REPRO_STUB_THREADS"))
     options.threads = std::strtoul(text, nullptr, 10);
-  // The emulator looks for races in one thread.
+  // The emulator only detects races with one host thread.
   if (options.checked || options.threads < 1)
     options.threads = 1;
 }

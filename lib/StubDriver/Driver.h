@@ -20,7 +20,7 @@
 
 namespace repro_stub {
 
-/// CUresult, as far as it occurs here.
+/// The values of CUresult that the stand-in returns.
 enum Result : int {
   Success = 0,
   InvalidValue = 1,
@@ -41,12 +41,14 @@ enum Result : int {
 using Work = std::function<int()>;
 using Graph = std::vector<Work>;
 
+/// A failure that REPRO_STUB_FAIL injects into an entry point.
 struct Failure {
   int code = 0;
   long from = 1; // the first call that fails
   long calls = 0;
 };
 
+/// The state of the stand-in driver and its device.
 struct Driver {
   bool initialized = false;
   int major = 9, minor = 0;
@@ -54,19 +56,21 @@ struct Driver {
   ReproEmulatorMemory memory = reproEmulatorMemoryCreate();
   ReproEmulatorOptions options = {1, false, ReproEmulatorLockstep, 0, {}};
   std::string matrixUnit;
-  std::map<uint64_t, uint64_t> allocations; // address to bytes
+  std::map<uint64_t, uint64_t> allocations; // address to size in bytes
   std::map<std::string, Failure> failures;
   Graph *recording = nullptr;
 
   void configure();
 };
 
+/// Returns the driver of this process.
 Driver &driver();
 
-/// What REPRO_STUB_FAIL asks this call to return.
+/// Returns the failure that REPRO_STUB_FAIL injects into this call, or Success.
 int injected(const char *name);
 
-/// Every entry point but cuInit: the injected failure, else the work.
+/// Runs an entry point other than cuInit: returns the injected failure if there
+/// is one, else the result of `work`.
 template <typename Function>
 int call(const char *name, Function work) {
   if (int code = injected(name))
@@ -74,10 +78,10 @@ int call(const char *name, Function work) {
   return driver().initialized ? static_cast<int>(work()) : NotInitialized;
 }
 
-/// Work of a stream: done at once, or recorded.
+/// Runs work of a stream at once, or records it during a capture.
 int enqueue(Work work);
 
-/// Whether the bytes lie within one allocation.
+/// Returns whether the bytes lie within one allocation.
 bool isAllocated(uint64_t address, uint64_t bytes);
 
 } // namespace repro_stub
