@@ -19,32 +19,34 @@
 
 namespace mlir::repro {
 
-/// An architecture of NVIDIA devices, and the sizes that tiles are chosen for;
-/// all give the same bits, with any sizes.
+/// An architecture of NVIDIA devices, and the sizes for which tiles are chosen.
+/// Results have the same bits for all architectures and sizes.
 struct Architecture {
   std::string name;        ///< such as sm_90
-  std::string description; ///< what `getArchitecture` was given
-  /// Whether an instruction of two fmas has twice the rate of one.
+  std::string description; ///< the argument of `getArchitecture`
+  /// Whether a packed instruction computes two fmas at twice the rate of one.
   bool hasPackedFma = false;
-  /// Whether a warp multiplies matrices of bytes, of 16 x 32 and 32 x 8.
+  /// Whether a warp multiplies 16 x 32 by 32 x 8 matrices of bytes.
   bool hasByteMatrices = false;
   int64_t multiprocessors = 0;
-  /// (M4) The class whose instructions compute contractions; null for none.
+  /// (M4) The class whose instructions compute contractions, or null.
   const ::repro_target::MatrixUnit *matrixUnit = nullptr;
 };
 
-/// Behind the name of an architecture: its devices are known to have the sums
-/// of their class (M3), so that instructions compute them.
+/// The suffix of an architecture's name which states that its devices are known
+/// to compute the sums of their class (M3), so that contractions may use tensor
+/// cores.
 inline constexpr StringLiteral tensorCoresSuffix = "+tensor-cores";
 
 ArrayRef<Architecture> getArchitectures();
 
-/// The architecture of that name, or that of the file at a path that ends with
-/// ".json", perhaps with tensorCoresSuffix; one reason on failure.
+/// Returns the architecture with that name, or the one that the file at a path
+/// ending in ".json" describes; tensorCoresSuffix may follow. On failure, sets
+/// `error` to one reason.
 FailureOr<Architecture> getArchitecture(StringRef description,
                                         std::string &error);
 
-/// Their names, separated by ", ".
+/// Returns the names of the architectures, separated by ", ".
 std::string listArchitectures();
 
 } // namespace mlir::repro

@@ -12,11 +12,11 @@
 
 namespace repro_target {
 
-/// Elements of K that an instruction on matrices of bytes takes.
+/// The number of elements of K that an instruction on byte matrices reads.
 inline constexpr int64_t byteMatrixDepth = 32;
 
-/// Rows, and columns, that a product has at least: fewer leave most of a tile
-/// without work.
+/// The minimum number of rows and of columns of a product that uses byte
+/// matrices: with fewer, most of a tile is unused.
 inline constexpr int64_t fewestByteMatrixRows = 8;
 
 } // namespace repro_target

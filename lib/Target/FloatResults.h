@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// ptxas converts what a narrower store takes of such registers. Plain C++17
-// without LLVM: the compiler and the emulator read it.
+// If a store writes only part of a register that has a float result, ptxas
+// converts the value instead of truncating the register. Plain C++17 without
+// LLVM because the compiler and the emulator include this file.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,8 +19,8 @@
 
 namespace repro_target {
 
-/// Whether the result of an instruction is a float, or floats packed in a
-/// register: the first type of an opcode is that of its result.
+/// Returns whether the result of an instruction is a float, or floats packed in
+/// a register. The first type in an opcode is that of its result.
 constexpr bool givesFloat(std::string_view opcode) {
   auto isDigit = [](char c) { return '0' <= c && c <= '9'; };
   while (!opcode.empty()) {

@@ -20,23 +20,23 @@ using namespace mlir::repro;
 
 namespace {
 constexpr size_t mostFileBytes = 65536;
-/// The parser of JSON recurses.
+/// Limits the recursion of the JSON parser.
 constexpr unsigned deepestNesting = 8;
 
-/// A number of a machine and what it may be: more than any machine has would
-/// only make code slow, but scratch memory grows with the caches.
+/// An integer parameter of a machine and its permitted range. Too large a value
+/// only makes code slow, except that scratch memory grows with the caches.
 template <typename T>
 struct Size {
   StringLiteral key;
   int64_t T::*member;
   int64_t least, most;
   bool isPowerOfTwo;
-  /// Whether it is a property of the instructions, which stays as it is where a
-  /// file extends another.
+  /// Whether the parameter is a property of the instructions, which a file that
+  /// extends a machine cannot change.
   bool isFixed;
 };
 
-/// A fact on the instructions: text or a truth value.
+/// A property of the instructions: text or a Boolean.
 template <typename T>
 struct Fact {
   StringLiteral key;
@@ -96,7 +96,7 @@ static LogicalResult fail(std::string &error, const Twine &message) {
   return failure();
 }
 
-/// A text of the file in an error: the beginning, on one line.
+/// Quotes text from the file for an error message: its beginning, on one line.
 static std::string quote(StringRef text) {
   constexpr size_t most = 60;
   std::string quoted = "'";
@@ -106,8 +106,8 @@ static std::string quote(StringRef text) {
   return quoted;
 }
 
-/// Counts members of objects in the tree: where the text has more, two have
-/// the same key.
+/// Counts the members of all objects in the tree. If the text has more members,
+/// a key occurs twice in an object.
 static size_t countMembers(const llvm::json::Value &value) {
   size_t count = 0;
   if (const llvm::json::Object *object = value.getAsObject())
@@ -158,7 +158,7 @@ static FailureOr<llvm::json::Object> parseObject(StringRef text,
   return std::move(*object);
 }
 
-/// That `object` has no keys but `keys`, and all of `required`.
+/// Checks that `object` has only `keys`, and all of `required`.
 static LogicalResult checkKeys(const llvm::json::Object &object,
                                const Twine &place, ArrayRef<StringRef> keys,
                                ArrayRef<StringRef> required,
@@ -167,7 +167,8 @@ static LogicalResult checkKeys(const llvm::json::Object &object,
   for (const auto &member : object)
     if (!llvm::is_contained(keys, StringRef(member.first)))
       unknown.push_back(member.first);
-  llvm::sort(unknown); // The order of an object is that of hashes.
+  // The iteration order of a JSON object depends on hashes.
+  llvm::sort(unknown);
   if (!unknown.empty())
     return fail(error, place + "unknown key " + quote(unknown.front()) +
                            ", expected one of " + llvm::join(keys, ", "));
@@ -300,7 +301,7 @@ static FailureOr<T> readFile(StringRef path, ArrayRef<T> machines,
   auto describe = [&](const Twine &reason) {
     return fail(error, path + ": " + reason);
   };
-  // A device or a pipe may have no end.
+  // Reading a device or a pipe might never end.
   if (!llvm::sys::fs::is_regular_file(path))
     return describe("expected a file that describes a machine");
   uint64_t bytes = 0;

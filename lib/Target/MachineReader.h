@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The form of a description is that of docs/machine.schema.json. One that
-// `extends` another changes sizes alone, hence never what its code can run on.
+// Reads descriptions in the format of docs/machine.schema.json. A description
+// that `extends` another changes only sizes, so it never changes which machines
+// can run the code.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,17 +19,17 @@
 
 namespace mlir::repro {
 
-/// Reads the description of a machine that comes with the compiler into
-/// `machine`, which has its names; one reason on failure.
+/// Reads the description of a machine that is built into the compiler.
+/// `machine` already has its names. On failure, sets `error` to one reason.
 LogicalResult readMachine(StringRef text, Level &machine, std::string &error);
 LogicalResult readMachine(StringRef text, Architecture &machine,
                           std::string &error);
 
-/// The kind of machine of such a description, empty where there is none.
+/// Returns the kind of machine that a description states, or an empty string.
 std::string readMachineKind(StringRef text);
 
-/// Reads the user's file at `path`, which extends one of `machines`; one reason
-/// on failure.
+/// Reads the user's file at `path`, which extends one of `machines`. On
+/// failure, sets `error` to one reason.
 FailureOr<Level> readMachineFile(StringRef path, ArrayRef<Level> machines,
                                  std::string &error);
 FailureOr<Architecture> readMachineFile(StringRef path,

@@ -21,7 +21,7 @@ struct Description {
   StringLiteral name, text;
 };
 
-/// What the files of lib/Target/machines say.
+/// The machines that the files in lib/Target/machines describe.
 struct Machines {
   std::vector<Level> levels;
   std::vector<Architecture> architectures;

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// (M3) What mma.sync adds to an f32 or an f16, by class. Plain C++17 without
-// LLVM: the compiler and the emulator read it.
+// (M3) The rules by which mma.sync adds to an f32 or f16 accumulator, per
+// class. Plain C++17 without LLVM because the compiler and the emulator include
+// this file.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,9 +20,10 @@
 
 namespace repro_target {
 
+/// The element types of matrix instructions.
 enum class MatrixElement : uint8_t { F16, BF16, TF32, E4M3, E5M2 };
 
-/// As PTX has them.
+/// The names of the element types in PTX.
 inline constexpr std::string_view matrixElementNames[] = {"f16", "bf16", "tf32",
                                                           "e4m3", "e5m2"};
 
@@ -29,10 +31,10 @@ constexpr bool isFloat8(MatrixElement element) {
   return element == MatrixElement::E4M3 || element == MatrixElement::E5M2;
 }
 
-/// (M1) How the sum of a block is rounded, and of which format c is.
+/// (M1) The rounding of the sum of a block, and the format of c.
 enum class MatrixRounding : uint8_t { ToF32, ToE8M13, ToF16 };
 
-/// (M1), (M3) `fdpa<terms, fraction, rounding, floor>`, late or not.
+/// The parameters of `fdpa` (M1), and whether c is added late (M3).
 struct MatrixRule {
   unsigned terms = 0, fraction = 0;
   int floor = 0;
@@ -40,19 +42,19 @@ struct MatrixRule {
   bool late = false;
 };
 
-/// (M3) A class, by the sums of its mma.sync.
+/// (M3) A class of matrix units, defined by the sums of its mma.sync.
 struct MatrixUnit {
   std::string_view name;
-  unsigned terms[3]; ///< of f16, bf16 and tf32; 0: has none of it
-  unsigned fraction; ///< of these
-  /// f8, without terms where it has none or nothing is known: of `hopper` and
-  /// `blackwell` it is that of `hopper_mma`.
+  unsigned terms[3]; ///< for f16, bf16 and tf32; 0 if unsupported
+  unsigned fraction; ///< of these types
+  /// The rule for f8; `terms` is 0 if f8 is unsupported or its rule is unknown.
+  /// For `hopper` and `blackwell` it is the rule of `hopper_mma`.
   MatrixRule float8;
 
-  /// Instructions of 16 elements of K came with those of bf16.
+  /// Classes with bf16 also have instructions with 16 elements of K.
   bool hasDepth16() const { return terms[unsigned(MatrixElement::BF16)] != 0; }
 
-  /// The rule for elements with results in f32 or f16, if there is one.
+  /// Returns the rule for an element type with results in f32 or f16, if any.
   std::optional<MatrixRule> getRule(MatrixElement element,
                                     bool toF16 = false) const {
     MatrixRule rule = float8;
@@ -76,11 +78,11 @@ inline constexpr MatrixUnit matrixUnits[] = {
     {"ada", {8, 8, 4}, 24, {16, 13, -132, MatrixRounding::ToE8M13}},
     {"hopper", {16, 16, 8}, 25, {16, 25, -133, MatrixRounding::ToF32, true}},
     {"blackwell", {16, 16, 8}, 25, {16, 25, -133, MatrixRounding::ToF32, true}},
-    // Its instructions of f8 are its own, and nothing recorded tells of them.
+    // Its f8 instructions differ, and no recording of them exists.
     {"blackwell_rtx", {16, 16, 8}, 25, {}},
 };
 
-/// Null if there is no such class.
+/// Returns the class with that name, or null.
 constexpr const MatrixUnit *findMatrixUnit(std::string_view name) {
   for (const MatrixUnit &unit : matrixUnits)
     if (unit.name == name)
@@ -88,7 +90,7 @@ constexpr const MatrixUnit *findMatrixUnit(std::string_view name) {
   return nullptr;
 }
 
-/// The class of devices of an architecture such as sm_90; null if unknown.
+/// Returns the class of an architecture such as sm_90, or null if unknown.
 constexpr const MatrixUnit *getMatrixUnitOf(std::string_view architecture) {
   constexpr std::string_view classes[][2] = {
       {"sm_70", "volta"},
