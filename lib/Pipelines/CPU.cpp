@@ -73,7 +73,7 @@ void mlir::repro::buildCPULowerPipeline(OpPassManager &manager,
   lowered.addPass(createCSEPass());
   ConvertVectorToLLVMPassOptions vector;
   vector.reassociateFPReductions = false;
-  // Function by function, which are many and go to several threads.
+  // These passes run per function, so that several threads share the work.
   lowered.addPass(createConvertVectorToLLVMPass(vector));
   lowered.addPass(createConvertMathToLLVMPass());
   lowered.addPass(createArithToLLVMConversionPass());
@@ -89,7 +89,7 @@ void mlir::repro::buildCPULowerPipeline(OpPassManager &manager,
   manager.addPass(createReproVerifyLowered());
 }
 
-/// The managers may be one.
+/// `expand` and `lower` may be the same manager.
 static void buildCPUPipeline(OpPassManager &expand, OpPassManager &lower,
                              const Level &level) {
   buildSchedulePipeline(expand, getCPUSchedule());
@@ -138,8 +138,8 @@ FailureOr<std::string> mlir::repro::compileForCPU(ModuleOp canonical,
   expand.enableTiming(scope);
   lower.enableTiming(scope);
   buildCPUPipeline(expand, lower, level);
-  // What is lowered is verified at the end alone: after each pass, as in
-  // repro-opt, takes long, since it is most of the operations.
+  // Verify lowered IR only at the end: it has most of the operations, so
+  // verification after each pass, as in repro-opt, is slow.
   lower.enableVerifier(false);
   if (failed(expand.run(*module)) || failed(lower.run(*module)) ||
       failed(verify(*module)))
@@ -188,7 +188,7 @@ struct CPUOptions : public PassPipelineOptions<CPUOptions> {
 };
 } // namespace
 
-/// Registers a pipeline that takes a level.
+/// Registers a pipeline with the option `level`.
 template <typename Build>
 static void registerWithLevel(StringRef name, StringRef description,
                               Build build) {

@@ -15,30 +15,31 @@
 
 namespace mlir::repro {
 
-/// The bodies of kernel functions become loops over vectors.
+/// Expands the bodies of kernel functions to loops over vectors.
 void buildCPUExpandPipeline(OpPassManager &manager, const Level &level);
 
-/// Expanded kernel functions become the LLVM dialect; the plan stays.
+/// Lowers expanded kernel functions to the LLVM dialect and keeps the plan.
 void buildCPULowerPipeline(OpPassManager &manager, const Level &level);
 
-/// The artifact of what the pipeline `cpu` leaves: a plan and its kernels in
-/// the LLVM dialect. Code is made in up to `jobs` threads.
+/// Translates the result of the pipeline `cpu`, a plan and kernels in the LLVM
+/// dialect, to an artifact. Up to `jobs` threads generate code.
 FailureOr<std::string> translateToArtifact(ModuleOp module, const Level &level,
                                            unsigned jobs);
 
-/// Compiles a canonical program; the module stays as it is. Errors are
-/// diagnostics. With `timing` the time of each pass is printed to stderr.
+/// Compiles a copy of a canonical program to an artifact. Errors are emitted as
+/// diagnostics. With `timing`, the time of each pass is printed to stderr.
 FailureOr<std::string> compileForCPU(ModuleOp module, const Level &level,
                                      unsigned jobs, bool timing = false);
 
-/// What readers of compiled code want to know of it.
+/// A description of compiled code, for tools that predict its speed.
 struct CPUAnalysis {
-  std::string plan;     ///< its bytes (docs/plan.md)
-  std::string operands; ///< as of `describeOperands`
-  std::string assembly; ///< of the kernels; blocks are named by their counts
+  std::string plan;     ///< as bytes (docs/plan.md)
+  std::string operands; ///< the text that `describeOperands` returns
+  std::string assembly; ///< of the kernels; counts are the names of blocks
 };
 
-/// Describes the code that `compileForCPU` makes; errors are diagnostics.
+/// Describes the code that `compileForCPU` generates. Errors are emitted as
+/// diagnostics.
 FailureOr<CPUAnalysis> analyzeForCPU(ModuleOp module, const Level &level,
                                      unsigned jobs);
 

@@ -53,7 +53,7 @@ void mlir::repro::buildGPULowerPipeline(OpPassManager &manager,
     device.addPass(createLowerAffinePass());
   }
   ReproExpandArithmeticOptions arithmetic;
-  // The devices' own conversion has another NaN.
+  // The conversion instructions of devices return another NaN.
   arithmetic.hasF16 = false;
   manager.addPass(createReproExpandArithmetic(arithmetic));
   OpPassManager &device = manager.nest<gpu::GPUModuleOp>();
@@ -63,7 +63,7 @@ void mlir::repro::buildGPULowerPipeline(OpPassManager &manager,
   device.addPass(createCSEPass());
   ConvertGpuOpsToNVVMOpsOptions nvvm;
   nvvm.useBarePtrCallConv = true;
-  // Nothing for math: its patterns call libraries.
+  // Excludes math because its patterns call libraries.
   for (StringRef dialect : {"arith", "cf", "func", "index", "memref", "vector"})
     nvvm.allowedDialects.push_back(dialect.str());
   device.addPass(createConvertGpuOpsToNVVMOps(nvvm));
@@ -116,7 +116,7 @@ struct GPUOptions : public PassPipelineOptions<GPUOptions> {
 };
 } // namespace
 
-/// Registers a pipeline that takes an architecture.
+/// Registers a pipeline with the option `arch`.
 template <typename Build>
 static void registerWithArchitecture(StringRef name, StringRef description,
                                      Build build) {

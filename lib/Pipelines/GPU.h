@@ -15,23 +15,23 @@
 
 namespace mlir::repro {
 
-/// Kernel functions become device kernels and launches of them.
+/// Expands kernel functions to device kernels and their launches.
 void buildGPUExpandPipeline(OpPassManager &manager,
                             const Architecture &architecture);
 
-/// Device kernels become PTX that has been verified.
+/// Lowers device kernels to PTX and verifies the PTX.
 void buildGPULowerPipeline(OpPassManager &manager,
                            const Architecture &architecture);
 
-/// What runs a program on a device.
+/// The compiled program for a device.
 struct DeviceCode {
   std::string ptx;
-  std::string plan; ///< as bytes, see docs/plan.md
+  std::string plan; ///< as bytes (docs/plan.md)
   std::string constants;
 };
 
-/// Compiles a canonical program; the module stays as it is. Errors are
-/// diagnostics. With `timing` the time of each pass is printed to stderr.
+/// Compiles a copy of a canonical program. Errors are emitted as diagnostics.
+/// With `timing`, the time of each pass is printed to stderr.
 FailureOr<DeviceCode> compileForGPU(ModuleOp module,
                                     const Architecture &architecture,
                                     bool timing = false);

@@ -21,8 +21,8 @@
 
 using namespace mlir;
 
-// Nothing folds before convert-math-to-repro has run: the folders of the math
-// dialect evaluate by the host's libm (S5).
+// No pass before convert-math-to-repro may fold: the folders of the math
+// dialect call the host's libm (S5).
 void repro::buildImportLinalgPipeline(OpPassManager &pm) {
   pm.addPass(createReproStripAttributes());
   pm.addPass(createConvertTMTensorToRepro());
@@ -34,11 +34,13 @@ void repro::buildImportLinalgPipeline(OpPassManager &pm) {
 void repro::buildImportTosaPipeline(OpPassManager &pm) {
   pm.addPass(createConvertTosaToRepro());
   OpPassManager &functions = pm.nest<func::FuncOp>();
-  // The others convert what is within loops and branches as well.
+  // The TOSA passes below also convert operations within these loops and
+  // branches.
   functions.addPass(createTosaToSCFPass());
   functions.addPass(tosa::createTosaToLinalgNamed());
   functions.addPass(tosa::createTosaToLinalg());
-  // What scales sums of quantized numbers is in the bodies that came of it.
+  // The bodies of converted operations contain `tosa.apply_scale`, which
+  // rescales sums of quantized numbers.
   TosaToArithPassOptions arithmetic;
   arithmetic.includeApplyRescale = true;
   functions.addPass(createTosaToArithPass(arithmetic));

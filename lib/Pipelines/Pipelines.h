@@ -12,33 +12,37 @@ namespace mlir {
 class OpPassManager;
 namespace repro {
 
-/// Imported linalg to imported repro: pipeline `import-linalg`.
+/// Pipeline `import-linalg`: converts imported linalg to imported repro
+/// operations.
 void buildImportLinalgPipeline(OpPassManager &pm);
 
-/// TOSA to imported repro: pipeline `import-tosa`.
+/// Pipeline `import-tosa`: converts TOSA to imported repro operations.
 void buildImportTosaPipeline(OpPassManager &pm);
 
-/// Imported repro to the canonical program: pipeline `canonical`.
+/// Pipeline `canonical`: converts imported repro operations to the canonical
+/// program.
 void buildCanonicalPipeline(OpPassManager &pm);
 
-/// Registers the three under their names.
+/// Registers the three pipelines above.
 void registerImportPipelines();
 
-/// What the kernels of a target can be.
+/// The features of a target's kernels that scheduling depends on.
 struct ScheduleOptions {
-  /// (K4), (Q4) the target has matrix instructions on bytes.
+  /// (K4), (Q4) The target has matrix instructions on bytes.
   bool hasByteMatrices = false;
-  /// The target has kernels of several operations on blocks of rows.
+  /// The target has kernels that compute several operations on blocks of rows.
   bool fuseRows = false;
-  /// The target has kernels of contractions and operations on their results.
+  /// The target has kernels that compute a contraction and operations on its
+  /// results.
   bool fuseEpilogues = false;
 };
 
-/// A canonical program becomes kernel functions and a planned `main`, for all
-/// targets: pipeline `schedule`.
+/// Pipeline `schedule`, for all targets: converts a canonical program to kernel
+/// functions and a `main` with planned buffers.
 void buildSchedulePipeline(OpPassManager &manager,
                            const ScheduleOptions &options);
 
+/// Registers the pipeline `schedule`.
 void registerSchedulePipeline();
 
 } // namespace repro

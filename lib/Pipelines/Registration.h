@@ -16,11 +16,11 @@ namespace repro {
 /// and the external interface models they need.
 void registerDialects(DialectRegistry &registry);
 
-/// Registers the passes and named pipelines, once per process.
+/// Registers the passes and named pipelines; repeated calls have no effect.
 void registerPasses();
 
-/// Registers what `repro-translate` makes of compiled modules; not for a
-/// process that has a command line of its own.
+/// Registers the translations of `repro-translate` and its command line
+/// options. Call it only in a process that has no other command line.
 void registerTranslations();
 
 } // namespace repro

@@ -19,8 +19,8 @@ using namespace mlir::repro;
 
 void mlir::repro::buildSchedulePipeline(OpPassManager &manager,
                                         const ScheduleOptions &options) {
-  // What follows relies on the contract: on bounds and sizes, not on bits
-  // alone.
+  // The passes below rely on the bounds and sizes that the contract of
+  // canonical programs guarantees.
   manager.addPass(createReproVerifyCanonical());
   ReproDecomposeBlocksOptions blocks;
   blocks.fillSteps = options.hasByteMatrices;
@@ -39,7 +39,8 @@ void mlir::repro::buildSchedulePipeline(OpPassManager &manager,
   functions.addPass(createReproCanonicalize());
   functions.addPass(createCSEPass());
   manager.addPass(createReproBufferize());
-  // A copy of a buffer to itself is one only where equal views are one.
+  // CSE first: canonicalization removes a copy of a buffer to itself only if
+  // the two views are the same value.
   manager.addNestedPass<func::FuncOp>(createCSEPass());
   manager.addNestedPass<func::FuncOp>(createReproCanonicalize());
   manager.addNestedPass<func::FuncOp>(createCSEPass());
