@@ -15,7 +15,8 @@ namespace nb = nanobind;
 
 namespace {
 
-/// Runs `make` without the GIL. Raises ValueError with its first error.
+/// Runs `make` without the GIL. Raises ValueError with its first error
+/// diagnostic.
 template <typename Make>
 void run(MlirModule module, Make make) {
   MlirLogicalResult result;
@@ -145,8 +146,8 @@ private:
     }
     if (mlirLogicalResultIsFailure(result))
       throw std::runtime_error(error);
-    // No Python code, and so no handler of a signal, runs between the step and
-    // its count.
+    // Count here because no Python code, hence no signal handler, can run
+    // between the step and its count.
     ++completed;
   }
 

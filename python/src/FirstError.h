@@ -13,12 +13,12 @@
 
 #include <string>
 
-/// Appends text that the C API hands over to a std::string.
+/// Appends text from a callback of the C API to a std::string.
 inline void append(MlirStringRef text, void *string) {
   static_cast<std::string *>(string)->append(text.data, text.length);
 }
 
-/// The first error that a context reports while this lives.
+/// Captures the first error that a context reports during its lifetime.
 class FirstError {
 public:
   explicit FirstError(MlirContext context)

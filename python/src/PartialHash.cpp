@@ -5,10 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// BLAKE3 (https://github.com/BLAKE3-team/BLAKE3-specs) is a tree over chunks of
-// 1024 bytes. Who has a stretch of the bytes computes the largest nodes of the
-// tree over its chunks; of chunks of which it has a part it gives the bytes.
-// From what all give anybody computes the hash of the whole.
+// BLAKE3 (https://github.com/BLAKE3-team/BLAKE3-specs) hashes a tree over
+// chunks of 1024 bytes. A process that has a stretch of the bytes sends the
+// values of the largest nodes of the tree over its whole chunks, and the bytes
+// of chunks of which it has only a part. From all messages, any process
+// computes the hash of the whole.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,7 +29,7 @@
 namespace nb = nanobind;
 
 namespace {
-/// What stands for a chunk or a node.
+/// The chaining value of a chunk or a node.
 struct Value {
   uint32_t words[8];
 };
@@ -40,7 +41,7 @@ constexpr unsigned numRounds = 7;
 constexpr Value start = {{0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A,
                           0x510E527F, 0x9B05688C, 0x1F83D9AB, 0x5BE0CD19}};
 
-/// Which words of a block each round takes.
+/// Returns the order in which each round reads the words of a block.
 constexpr std::array<std::array<uint8_t, 16>, numRounds> getSchedule() {
   constexpr uint8_t permutation[] = {2, 6,  3,  10, 7, 0,  4,  13,
                                      1, 11, 12, 5,  9, 14, 15, 8};
@@ -53,7 +54,7 @@ constexpr std::array<std::array<uint8_t, 16>, numRounds> getSchedule() {
   return schedule;
 }
 
-/// A word of each of several blocks that are compressed together.
+/// The same word of several blocks that are compressed together.
 using Lanes = uint32_t __attribute__((vector_size(32)));
 constexpr unsigned numLanes = sizeof(Lanes) / sizeof(uint32_t);
 
@@ -74,7 +75,7 @@ void mix(Word &a, Word &b, Word &c, Word &d, const Word &x, const Word &y) {
   b = rotate(b ^ c, 7);
 }
 
-/// Compresses a block, or one of each lane, of `size` bytes.
+/// Compresses a block of `size` bytes, or one such block per lane.
 template <typename Word>
 void compress(Word (&values)[8], const Word (&block)[16], const Word &low,
               const Word &high, uint32_t size, uint32_t flags) {
@@ -102,7 +103,7 @@ void compress(Word (&values)[8], const Word (&block)[16], const Word &low,
     values[w] = v[w] ^ v[w + 8];
 }
 
-/// The value of a chunk of `size` bytes.
+/// Returns the chaining value of a chunk of `size` bytes.
 Value getChunk(const uint8_t *bytes, uint64_t size, uint64_t chunk,
                uint32_t flagsOfLast) {
   Value value = start;
@@ -125,7 +126,7 @@ Value getChunk(const uint8_t *bytes, uint64_t size, uint64_t chunk,
   return value;
 }
 
-/// The values of as many whole chunks as there are lanes.
+/// Computes the chaining values of `numLanes` whole chunks.
 void getChunks(const uint8_t *bytes, uint64_t chunk, Value *results) {
   Lanes values[8], words[16], low, high;
   for (unsigned lane = 0; lane < numLanes; ++lane) {
@@ -160,12 +161,12 @@ Value getParent(const Value &left, const Value &right, uint32_t flags) {
   return result;
 }
 
-/// The first chunk of the right part of a node of two chunks or more.
+/// Returns the first chunk of the right child of a node of two or more chunks.
 uint64_t getMiddle(uint64_t begin, uint64_t end) {
   return begin + llvm::bit_floor(end - begin - 1);
 }
 
-/// The bytes from `begin` to before `end` of `total` bytes.
+/// The bytes [begin, end) of `total` bytes.
 struct Stretch {
   Stretch(uint64_t begin, uint64_t end, uint64_t total)
       : begin(begin), end(end),
@@ -174,12 +175,12 @@ struct Stretch {
       throw nb::value_error("expected bytes of the whole");
     first = llvm::divideCeil(begin, chunkBytes);
     last = end == total ? numChunks : end / chunkBytes;
-    // The only chunk is the root.
+    // A single chunk is the root, whose value requires all of its bytes.
     if (numChunks == 1 || first > last)
       first = last = end / chunkBytes;
   }
 
-  /// How many bytes there are before and behind whole chunks.
+  /// The number of bytes before, and after, the whole chunks.
   uint64_t getHead() const {
     return first < last ? first * chunkBytes - begin : end - begin;
   }
@@ -188,15 +189,15 @@ struct Stretch {
                                                    : 0;
   }
 
-  /// Calls a function with each of the largest nodes that have whole chunks of
-  /// the stretch alone and are not the root, in their order.
+  /// Calls a function with the chunk range of each of the largest nodes that
+  /// consist of whole chunks of the stretch and are not the root, in order.
   template <typename Function>
   void forEachNode(Function function) const {
     forEachNode(0, numChunks, function);
   }
 
   uint64_t begin, end, numChunks;
-  /// The whole chunks.
+  /// The range of whole chunks.
   uint64_t first, last;
 
 private:
@@ -214,8 +215,7 @@ private:
   }
 };
 
-/// The value of the node over the chunks from `from` to before `to`, whose
-/// values are there.
+/// Returns the chaining value of the node over all `chunks`.
 Value getNode(llvm::ArrayRef<Value> chunks) {
   if (chunks.size() == 1)
     return chunks.front();
@@ -232,8 +232,8 @@ void append(std::string &message, const Value &value) {
   }
 }
 
-/// What is told of a stretch: bytes before whole chunks, values of nodes, bytes
-/// behind.
+/// Returns the message about a stretch: the bytes before its whole chunks, the
+/// values of nodes, and the bytes after its whole chunks.
 std::string getMessage(const Stretch &stretch, const uint8_t *bytes) {
   std::string message(reinterpret_cast<const char *>(bytes), stretch.getHead());
   if (stretch.first < stretch.last) {
@@ -268,10 +268,10 @@ uint64_t getMessageSize(const Stretch &stretch) {
   return size;
 }
 
-/// What all have told.
+/// The contents of all messages.
 struct Known {
   std::map<std::pair<uint64_t, uint64_t>, Value> nodes;
-  /// Of the chunks of which several have a part.
+  /// The bytes of chunks that belong to several stretches.
   std::map<uint64_t, std::string> chunks;
   uint64_t numChunks;
 

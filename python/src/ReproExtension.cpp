@@ -19,7 +19,7 @@ void bindEmulator(nb::module_ &m);
 void bindGPU(nb::module_ &m);
 void bindPartialHash(nb::module_ &m);
 
-/// Appends a line to the string that `userData` is.
+/// Appends a line to the std::string that `userData` points to.
 static void appendLine(MlirStringRef text, void *userData) {
   auto &all = *static_cast<std::string *>(userData);
   all += (all.empty() ? "" : "\n") + std::string(text.data, text.length);
