@@ -17,7 +17,7 @@
 namespace repro_runtime {
 
 /// The entry point of a kernel: computes the work items [begin, end) on
-/// `buffers`, with kernel.scratchBytes bytes of scratch memory aligned to 64
+/// `buffers`, with Kernel::scratchBytes bytes of scratch memory aligned to 64
 /// bytes. A failed check stores the number of its message + 1 in *error.
 using KernelEntry = void (*)(char *const *buffers, char *scratch,
                              int64_t *error, int64_t begin, int64_t end);
