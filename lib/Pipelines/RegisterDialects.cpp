@@ -1,5 +1,4 @@
-//===- RegisterDialects.cpp - Dialects and their interface models
-//----------===//
+//===- RegisterDialects.cpp - Registers dialects and models ---------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

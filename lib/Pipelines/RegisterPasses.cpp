@@ -1,5 +1,4 @@
-//===- RegisterPasses.cpp - Passes and pipelines
-//---------------------------===//
+//===- RegisterPasses.cpp - Registers passes and pipelines ----------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Artifact.h - A compiled program as bytes -----------------*- C++ -*-===//
+//===- Artifact.h - A serialized CPU program --------------------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- ByteStream.h - Little-endian numbers and strings as bytes *- C++ -*-===//
+//===- ByteStream.h - Little-endian serialization ---------------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- FloatEnvironment.h - The control register of (V2) ------------*- C++
-//-*-===//
+//===- FloatEnvironment.h - Floating-point settings of (V2) -----*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- ThreadPool.h - Persistent worker threads ---------------------*- C++
-//-*-===//
+//===- ThreadPool.h - Persistent worker threads -----------------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Architecture.h - The devices that code is made for -------*- C++ -*-===//
+//===- Architecture.h - NVIDIA architectures --------------------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

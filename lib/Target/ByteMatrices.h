@@ -1,4 +1,4 @@
-//===- ByteMatrices.h - What instructions on bytes serve --------*- C++ -*-===//
+//===- ByteMatrices.h - Sizes of byte matrix instructions -------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

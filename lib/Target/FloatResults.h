@@ -1,4 +1,4 @@
-//===- FloatResults.h - Which PTX instructions give floats ------*- C++ -*-===//
+//===- FloatResults.h - PTX instructions with float results -----*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Level.h - The CPU levels that code is made for -----------*- C++ -*-===//
+//===- Level.h - CPU levels -------------------------------------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- MachineReader.h - Descriptions of machines ---------------*- C++ -*-===//
+//===- MachineReader.h - Reads descriptions of machines ---------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

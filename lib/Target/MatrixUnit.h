@@ -1,4 +1,4 @@
-//===- MatrixUnit.h - Which sums matrix units of devices have ---*- C++ -*-===//
+//===- MatrixUnit.h - Accumulation rules of matrix units --------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

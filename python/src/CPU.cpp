@@ -1,4 +1,4 @@
-//===- CPU.cpp - Python access to compiling for and running on CPUs -------===//
+//===- CPU.cpp - Python bindings for CPU targets --------------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Emulator.cpp - Python access to the PTX emulator -------------------===//
+//===- Emulator.cpp - Python bindings for the PTX emulator ----------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

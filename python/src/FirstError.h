@@ -1,4 +1,4 @@
-//===- FirstError.h - The first error of a context --------------*- C++ -*-===//
+//===- FirstError.h - Captures the first error of a context -----*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- GPU.cpp - Python access to compiling for NVIDIA devices ------------===//
+//===- GPU.cpp - Python bindings for NVIDIA devices -----------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

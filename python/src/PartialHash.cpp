@@ -1,4 +1,4 @@
-//===- PartialHash.cpp - (H1) of bytes that several processes have --------===//
+//===- PartialHash.cpp - (H1) of bytes that processes share ---------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

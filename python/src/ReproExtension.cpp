@@ -1,4 +1,4 @@
-//===- ReproExtension.cpp - Python access to the compiler -----------------===//
+//===- ReproExtension.cpp - Python bindings for the compiler --------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
