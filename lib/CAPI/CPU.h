@@ -1,4 +1,4 @@
-/*===- CPU.h - C API of compiling for and running on CPUs -----------*- C -*-===
+/*===- CPU.h - C API for CPU targets --------------------------------*- C -*-===
  *
  * Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-/*===- GPU.h - C API of compiling for NVIDIA devices --------------*- C -*-===
+/*===- GPU.h - C API for NVIDIA devices -----------------------------*- C -*-===
  *
  * Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// If a store writes only part of a register that has a float result, ptxas
-// converts the value instead of truncating the register. Plain C++17 without
-// LLVM because the compiler and the emulator include this file.
+// If a store narrower than its register follows an instruction with a float
+// result, ptxas converts the float to an integer instead of storing the low
+// bits. Plain C++17 without LLVM: the compiler and the emulator include it.
 //
 //===----------------------------------------------------------------------===//
 
