@@ -1,4 +1,4 @@
-//===- CPU.cpp - C API of compiling for and running on CPUs ---------------===//
+//===- CPU.cpp - C API for CPU targets ------------------------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

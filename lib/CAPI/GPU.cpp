@@ -1,4 +1,4 @@
-//===- GPU.cpp - C API of compiling for NVIDIA devices --------------------===//
+//===- GPU.cpp - C API for NVIDIA devices ---------------------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

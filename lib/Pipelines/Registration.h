@@ -1,4 +1,4 @@
-//===- Registration.h - Everything the compiler knows -----------*- C++ -*-===//
+//===- Registration.h - Dialects, passes, translations ----------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
