@@ -4,6 +4,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// repro-convert-math-to-device, which the GPU pipeline runs on each gpu.module,
+// replaces math operations by LLVM intrinsics that compile to one exact
+// instruction; an operation without such an instruction is an error.
+//
+//===----------------------------------------------------------------------===//
 
 #include "Codegen/GPU/Passes.h"
 
@@ -30,8 +36,9 @@ struct ConvertMathToDevice
 };
 } // namespace
 
-/// The intrinsic by name: its operation in the LLVM dialect is not legal for
-/// upstream's conversion, which expects a call of libdevice.
+/// Calls the intrinsic by name: upstream's conversion expects calls of
+/// libdevice, so the intrinsic's own operation in the LLVM dialect is not legal
+/// for it.
 static Value callIntrinsic(ImplicitLocOpBuilder &b, StringRef name,
                            ValueRange operands) {
   return LLVM::CallIntrinsicOp::create(b, operands[0].getType(),
@@ -46,7 +53,7 @@ static Value createFloat(ImplicitLocOpBuilder &b, Type type, double value) {
   return arith::ConstantOp::create(b, attr);
 }
 
-/// To nearest, ties away from zero: every step is exact.
+/// Rounds to nearest, ties away from zero; every step is exact.
 static Value round(ImplicitLocOpBuilder &b, Value x) {
   Type type = x.getType();
   Value whole = callIntrinsic(b, "llvm.trunc", x);
@@ -96,8 +103,9 @@ static Value convert(Operation *op) {
       .Default(Value());
 }
 
-/// (S3) Devices convert to 32 bits or more and saturate there; code generation
-/// for less would take a detour.
+/// (S3) Widens a saturating conversion to at least 32 bits, which devices
+/// support, and saturates the result; LLVM would lower narrower ones less
+/// efficiently.
 static void widenConversion(LLVM::CallIntrinsicOp op) {
   bool isSigned = op.getIntrin() == "llvm.fptosi.sat";
   if (!isSigned && op.getIntrin() != "llvm.fptoui.sat")

@@ -4,6 +4,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// repro-emit-ptx, which the GPU pipeline runs on the whole module, replaces
+// each gpu.module by a gpu.binary with PTX text; neither the LLVM passes nor
+// the backend may contract, approximate or flush floats.
+//
+//===----------------------------------------------------------------------===//
 
 #include "Codegen/GPU/Passes.h"
 #include "Target/Architecture.h"
@@ -33,7 +39,7 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
-/// What optimizes here. Loops that are to be unrolled are written so.
+/// The LLVM optimization pipeline. Loops to be unrolled are written unrolled.
 static constexpr char passes[] =
     "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,"
     "simplifycfg,loop-mssa(licm),loop(indvars),gvn,loop-mssa(loop-rotate,licm),"
@@ -49,8 +55,8 @@ static void initializeTarget() {
   });
 }
 
-/// The version of PTX that matrix instructions need, where LLVM's for the
-/// architecture is an earlier one.
+/// Returns the PTX version that the matrix instructions need if it is newer
+/// than LLVM's default for the architecture.
 static StringRef getVersion(const Architecture &architecture,
                             gpu::GPUModuleOp kernels) {
   bool hasFloat8 =
@@ -63,7 +69,8 @@ static StringRef getVersion(const Architecture &architecture,
           .wasInterrupted();
   if (hasFloat8)
     return "+ptx87";
-  // LLVM's PTX for the first class of these has no matrix instructions of f16.
+  // LLVM's default for the oldest matrix units has no matrix instructions on
+  // f16.
   bool isOld =
       architecture.matrixUnit && !architecture.matrixUnit->hasDepth16();
   return isOld ? "+ptx65" : "";
@@ -79,15 +86,15 @@ createTargetMachine(const Architecture &architecture, StringRef version,
   if (!target)
     return nullptr;
   llvm::TargetOptions options;
-  // (V3) never form an fma that the program does not name.
+  // (V3) Never form an fma that the program does not contain.
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
   return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
       triple, architecture.name, version, options, llvm::Reloc::PIC_,
       std::nullopt, llvm::CodeGenOptLevel::Aggressive));
 }
 
-/// The error word alone is changed by atomics. What the other threads do does
-/// not depend on it within a launch: no order is needed.
+/// Relaxes the atomics, which change only the error word. They need no ordering
+/// because no thread's other work depends on that word within a launch.
 static void relaxAtomics(llvm::Module &module) {
   llvm::SyncScope::ID device =
       module.getContext().getOrInsertSyncScopeID("device");
@@ -100,7 +107,8 @@ static void relaxAtomics(llvm::Module &module) {
         }
 }
 
-/// A value of 16 or 32 bits by a mov, which nothing looks through.
+/// Copies a value of 16 or 32 bits by an inline `mov` that no optimization
+/// looks through.
 static llvm::Value *separate(llvm::IRBuilder<> &builder, llvm::Value *value) {
   llvm::Type *type = value->getType();
   bool isHalf = type->getIntegerBitWidth() == 16;
@@ -111,14 +119,15 @@ static llvm::Value *separate(llvm::IRBuilder<> &builder, llvm::Value *value) {
   return builder.CreateCall(move, value);
 }
 
-/// Where an instruction on floats gives what a store truncates, ptxas stores
-/// the number as an integer in place of its low bits: a mov is between them.
+/// Separates a truncating store from the instruction on floats that produces
+/// its value by a `mov`: without it, ptxas stores the float converted to an
+/// integer instead of its low bits.
 static void separateStore(llvm::StoreInst &store) {
   llvm::IRBuilder<> builder(&store);
   llvm::Value *value = store.getValueOperand();
   llvm::Type *type = value->getType();
   unsigned width = type->getScalarSizeInBits();
-  // A whole word of a register is only what another instruction truncates.
+  // A 32-bit value needs the `mov` only if it is the result of a truncation.
   bool isTruncated = llvm::isa<llvm::TruncInst>(value);
   if (!type->isIntOrIntVectorTy() || llvm::isa<llvm::Constant>(value) ||
       width > 32 || (width == 32 && !isTruncated))
@@ -126,7 +135,7 @@ static void separateStore(llvm::StoreInst &store) {
   auto *vector = llvm::dyn_cast<llvm::FixedVectorType>(type);
   unsigned bits = width * (vector ? vector->getNumElements() : 1);
   if (vector && bits % 32 == 0) {
-    // Packed words, which stay one access.
+    // Packs the elements into 32-bit words so that the store stays one access.
     vector = llvm::FixedVectorType::get(builder.getInt32Ty(), bits / 32);
     value = builder.CreateBitCast(value, vector);
   }
@@ -157,9 +166,9 @@ static void separateStores(llvm::Module &module) {
           separateStore(*store);
 }
 
-/// All threads of a warp execute matrix instructions together. LLVM's
-/// intrinsics do not say so: nothing would keep a pass from moving one into a
-/// branch.
+/// Marks matrix instructions convergent: all threads of a warp execute them
+/// together, but LLVM's intrinsics lack the attribute, so a pass could move one
+/// into a branch.
 static void markConvergent(llvm::Module &module) {
   for (llvm::Function &function : module)
     if (function.getName().starts_with("llvm.nvvm.mma."))
@@ -173,8 +182,8 @@ static std::string emit(llvm::Module &module, llvm::TargetMachine &machine,
   module.setTargetTriple(machine.getTargetTriple());
   relaxAtomics(module);
   markConvergent(module);
-  // Kernels have their vectors already; the backend would read 16 bytes where
-  // 12 are the buffer's last.
+  // Kernels are vectorized already. Without the attribute, the backend could
+  // read 16 bytes where the buffer has only 12 left.
   for (llvm::Function &function : module)
     function.addFnAttr(llvm::Attribute::NoImplicitFloat);
 
@@ -232,7 +241,7 @@ LogicalResult EmitPTX::emitModule(gpu::GPUModuleOp kernels,
       architecture, getVersion(architecture, kernels), error);
   if (!machine)
     return kernels.emitError(error);
-  // The translation takes the alignment of accesses from it.
+  // The translation takes the alignment of accesses from the data layout.
   (*source)->setAttr(
       LLVM::LLVMDialect::getDataLayoutAttrName(),
       builder.getStringAttr(

@@ -4,6 +4,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// repro-expand-remainder, which the GPU pipeline runs on each gpu.module,
+// replaces each arith.remf by an exact loop on integers (S4).
+//
+//===----------------------------------------------------------------------===//
 
 #include "Codegen/GPU/Passes.h"
 
@@ -27,7 +32,7 @@ struct ExpandRemainder
   void runOnOperation() override;
 };
 
-/// The remainder of f32 or f64 on integers of the same width.
+/// Builds the remainder of f32 or f64 from integers of the same width.
 class RemainderBuilder {
 public:
   RemainderBuilder(ImplicitLocOpBuilder &b, FloatType type)
@@ -57,12 +62,13 @@ private:
   Value right(Value u, Value by) { return arith::ShRUIOp::create(b, u, by); }
   Value either(Value u, Value v) { return arith::OrIOp::create(b, u, v); }
   Value both(Value u, Value v) { return arith::AndIOp::create(b, u, v); }
-  /// By how much a significand must be shifted to have its leading bit.
+  /// The left shift that moves the significand's leading bit to its position.
   Value getShift(Value significand) {
     Value zeros = math::CountLeadingZerosOp::create(b, significand);
     return sub(zeros, constant(int64_t(width - 1 - mantissa)));
   }
-  /// Exponent and significand, with its leading bit, of a magnitude.
+  /// Returns the exponent and the significand, with its leading bit, of a
+  /// magnitude.
   std::pair<Value, Value> split(Value magnitude);
   Value subtract(Value u, Value v) {
     return select(compare(P::uge, u, v), sub(u, v), u);
@@ -119,12 +125,13 @@ Value RemainderBuilder::build(Value x, Value y) {
   Value normal = either(
       low, left(select(isNormal, at, zero), constant(int64_t(mantissa))));
   Value by = select(isNormal, zero, sub(one, at));
-  // A remainder that is not zero has its bits within the subnormal's.
+  // A nonzero remainder needs a shift by less than `width`; other shifts are
+  // unused and would be undefined.
   by = select(compare(P::ugt, by, constant(int64_t(width - 1))), zero, by);
   Value magnitude = select(isNormal, normal, right(normalized, by));
   magnitude = select(isZero, zero, magnitude);
   magnitude = select(compare(P::ult, u, v), u, magnitude);
-  // The remainder of what is not finite, or by zero, is NaN.
+  // The remainder of a non-finite dividend, or by zero or NaN, is NaN.
   Value isNaN = either(
       compare(P::uge, u, constant(infinity)),
       either(compare(P::ugt, v, constant(infinity)), compare(P::eq, v, zero)));

@@ -12,7 +12,7 @@
 
 namespace mlir::repro {
 
-/// Translates the `launch.plan` that `repro-expand-device-kernels` leaves.
+/// Translates the `launch.plan` that `repro-expand-device-kernels` produces.
 FailureOr<TranslatedPlan> readDevicePlan(ModuleOp module);
 
 } // namespace mlir::repro

@@ -4,6 +4,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// repro-verify-ptx, the last pass of the GPU pipeline, accepts only PTX
+// instructions for which the ISA, or a certificate of the device's matrix unit,
+// defines every bit of the result (V3).
+//
+//===----------------------------------------------------------------------===//
 
 #include "Codegen/GPU/Passes.h"
 #include "Target/FloatResults.h"
@@ -21,10 +27,10 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
-/// Every instruction that may occur; {a,b} stands for each of a and b. The PTX
-/// ISA defines every bit of their results, that of a NaN too.
+/// The allowed instructions; {a,b} represents both a and b. The PTX ISA defines
+/// every bit of their results, including those of a NaN.
 static constexpr StringLiteral allowed[] = {
-    // Floats: one rounding, to nearest even.
+    // Floats: one rounding to nearest even.
     "{add,sub,mul,div}.rn.{f32,f64}",
     "{add,sub,mul}.rn.f32x2",
     "fma.rn.{f32,f64,f32x2}",
@@ -58,7 +64,7 @@ static constexpr StringLiteral allowed[] = {
     "ld.{global,global.nc,shared}{,.v2,.v4}."
     "{b8,b16,b32,b64,s8,s16,s32,s64,u8,u16,u32,u64,f32,f64}",
     "st.{global,shared}{,.v2,.v4}.{b8,b16,b32,b64,u8,u16,u32,u64,f32,f64}",
-    // Threads. The error word is the only one that atomics touch (E1).
+    // Threads. Atomics change only the error word (E1).
     "{atom,red}.global.max.u64",
     "bar.sync",
     "barrier.sync{,.aligned}",
@@ -68,7 +74,7 @@ static constexpr StringLiteral allowed[] = {
     "ret",
 };
 
-/// (M3) What has the sums of the device's class.
+/// (M3) Instructions whose sums depend on the device's matrix unit class.
 static constexpr StringLiteral tensorCoreOpcodes[] = {
     "mma.sync.aligned.m16n8k{8,16}.row.col.f32.{f16.f16,bf16.bf16}.f32",
     "mma.sync.aligned.m16n8k{8,16}.row.col.f16.f16.f16.f16",
@@ -77,7 +83,7 @@ static constexpr StringLiteral tensorCoreOpcodes[] = {
     "mma.sync.aligned.m16n8k32.row.col.f16.{e4m3,e5m2}.{e4m3,e5m2}.f16",
 };
 
-/// Appends what a pattern stands for.
+/// Appends the strings that a pattern represents.
 static void expandPattern(StringRef pattern, llvm::StringSet<> &result) {
   size_t open = pattern.find('{');
   if (open == StringRef::npos) {
@@ -107,7 +113,7 @@ static bool isAllowed(StringRef opcode, bool tensorCores) {
   return opcodes.contains(opcode) || (tensorCores && sums.contains(opcode));
 }
 
-/// Why an instruction that is not on the list is not.
+/// Returns the reason why an instruction is not allowed.
 static StringRef getReason(StringRef opcode) {
   SmallVector<StringRef> parts;
   opcode.split(parts, '.');
@@ -151,7 +157,7 @@ static StringRef getReason(StringRef opcode) {
   return "is not on the list";
 }
 
-/// Why a directive is not allowed; empty if it is.
+/// Returns the reason why a directive is not allowed; empty if it is.
 static StringRef getDirectiveReason(StringRef directive) {
   StringRef word = directive.take_until(
       [](char c) { return isspace(c) || c == '(' || c == ','; });
@@ -169,7 +175,8 @@ static StringRef getDirectiveReason(StringRef directive) {
   return llvm::is_contained(known, word) ? "" : "is not on the list";
 }
 
-/// The bits of a register, of which LLVM's names tell the type.
+/// Returns the number of bits of a register; LLVM's register names encode the
+/// type.
 static unsigned getRegisterBits(StringRef name) {
   return name.starts_with("%rd")   ? 64
          : name.starts_with("%rs") ? 16
@@ -177,7 +184,7 @@ static unsigned getRegisterBits(StringRef name) {
                                    : 0;
 }
 
-/// The registers of {a, b}, or one.
+/// Splits {a, b} or a single register into register names.
 static SmallVector<StringRef> splitRegisters(StringRef text) {
   SmallVector<StringRef> registers;
   text.split(registers, ',');
@@ -187,10 +194,10 @@ static SmallVector<StringRef> splitRegisters(StringRef text) {
 }
 
 namespace {
-/// Goes through the statements of a PTX module.
+/// Reads and checks the statements of a PTX module.
 class PTXReader {
 public:
-  /// `report` gets kernel, line, statement and reason.
+  /// Called with the kernel, line, statement and reason of each error.
   using Report = function_ref<void(StringRef, unsigned, StringRef, StringRef)>;
 
   PTXReader(StringRef text, bool tensorCores, Report report)
@@ -199,14 +206,16 @@ public:
 
 private:
   void skipSpace();
-  /// Takes the text before the first of `ends`; line is that of its begin.
+  /// Consumes the text before the first character of `ends`, and counts its
+  /// lines.
   StringRef takeUntil(StringRef ends);
-  /// Takes the text before the end of a statement or label.
+  /// Consumes the text of a statement or label without its terminator.
   StringRef takeStatement();
   void check(StringRef statement, unsigned line);
-  /// Notes what a statement stores of a wider register, or gives as a float.
+  /// Records narrowing stores and the registers that instructions on floats
+  /// write.
   void noteFloats(StringRef opcode, StringRef statement, unsigned line);
-  /// Reports what a kernel stores of floats in fewer bits.
+  /// Reports the kernel's narrowing stores of floats.
   void finishKernel();
 
   struct NarrowStore {
@@ -248,7 +257,7 @@ static bool isMatrixOpcode(StringRef text) {
   return text.starts_with("mma.") && !text.contains(" ");
 }
 
-/// The operands of matrix instructions have lines of their own.
+/// The operands of a matrix instruction are on separate lines.
 StringRef PTXReader::takeStatement() {
   const char *begin = rest.begin();
   StringRef taken = takeUntil(";:\n");
