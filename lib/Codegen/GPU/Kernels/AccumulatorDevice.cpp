@@ -1,23 +1,24 @@
-//===- AccumulatorDevice.cpp - (M4) by the instructions of a matrix unit --===//
+//===- AccumulatorDevice.cpp - (M4) with matrix unit instructions ---------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A block of 2 x 2 warps computes a tile of results by mma.sync, whose sums are
-// those of the rule (M3). Both factors pass through shared memory in slices of
-// K, as words of one, two or four neighbours along K; the next slice is read
-// while the warps multiply the present one.
+// A thread block of 2 x 2 warps computes a tile of the result with mma.sync,
+// whose sums follow the rule (M3). Both factors pass through shared memory in
+// slices along K, stored as words of one, two or four elements that are
+// adjacent along K; the threads read the next slice while the warps multiply
+// the current one.
 //
 // An instruction adds one block of the rule, or two in ascending order of K.
-// Zeros fill the last block: a product of zeros has no exponent and adds
-// nothing (M1). A block of zeros alone makes +0 of -0 and nothing else, so it
-// is never the last one.
+// Zeros pad the last block: a product of zeros has no exponent and adds nothing
+// (M1). A block of zeros only would change nothing but -0, which it makes +0,
+// so it is never the last one.
 //
-// Of elements of f32 the instruction reads the bits of tf32 alone. Where a tile
-// has elements with others, it has no results, and a second kernel computes
-// them in integers.
+// The instruction ignores the bits of an f32 element that tf32 lacks. If any
+// element of a tile has such bits set, the first kernel stores no results for
+// the tile, and a second kernel computes them with integer arithmetic.
 //
 //===----------------------------------------------------------------------===//
 
@@ -40,14 +41,14 @@ using repro_target::MatrixUnit;
 
 namespace {
 constexpr int64_t kTileThreads = 128;
-/// Words along K of what a thread reads at once, of the threads of a row in an
-/// instruction, and most of a slice.
+/// The words along K that a thread reads at once (also the number of threads
+/// that share a row of an instruction), and the most words per row of a slice.
 constexpr int64_t kFour = 4, kMostWords = 16;
-/// Results of an instruction.
+/// Rows and columns of an instruction's result.
 constexpr int64_t kRows = 16, kColumns = 8;
-/// Fewest rows and columns of a product in large tiles.
+/// The fewest rows and columns of a product that uses large tiles.
 constexpr int64_t kLargeProduct = 96;
-/// Bits of an f32 that tf32 lacks.
+/// The bits of an f32 that tf32 lacks.
 constexpr int64_t kLowBits = 0x1fff;
 
 class AccumulatorDevice : public Contraction {
@@ -55,13 +56,13 @@ public:
   AccumulatorDevice(DeviceBuilder &b, FoldOp op)
       : Contraction(b, op), b(b), rule(cast<FdpaAttr>(op.getOrderAttr())) {}
   LogicalResult match();
-  /// Whether there are elements whose values decide who computes a tile.
+  /// Whether element values decide which kernel computes a tile.
   bool isChecked() const { return elements[0] == MatrixElement::TF32; }
   int64_t getNumTiles() const;
-  /// `flags` is the place in the workspace of a word for each tile, if they are
-  /// checked: not 0 if it has no results.
+  /// Builds the first kernel. For checked elements, `flags` is the workspace
+  /// offset of one word per tile, which is nonzero if the tile has no results.
   void expand(int64_t flags);
-  /// Computes the results of those tiles.
+  /// Builds the second kernel, which computes the results of the flagged tiles.
   void expandInIntegers(int64_t flags);
 
 private:
@@ -69,40 +70,41 @@ private:
   const Access &getAccess(unsigned f) const {
     return fold.inputs[getFactor(f).inputs[0]];
   }
-  /// Elements of K of a slice, and of four words.
+  /// Elements along K in a slice, and in four words.
   int64_t getSlice() const { return words * packed; }
   int64_t getGroup() const { return kFour * packed; }
-  /// Words of a row of a slice; the last ones are there so that the rows of an
-  /// instruction lie in different banks.
+  /// Words per row of a slice. The padding words keep the rows of an
+  /// instruction in different banks.
   int64_t getPitch() const { return words + kFour; }
   bool chooseSlice();
   void chooseTile();
   void beginBlock(int64_t blocksPerProcessor);
-  /// Where a row or column of a factor begins.
+  /// The offset at which a row or column of a factor begins.
   Value locate(unsigned f, Value at);
   void chooseGroups(unsigned f);
   void readSlice(unsigned f, Value slice, bool isLast,
                  SmallVector<Value> &values);
-  /// The words of a slice of both factors, and those of their bits that tf32
-  /// lacks, if they are checked.
+  /// Reads the words of a slice of both factors; for checked elements, the last
+  /// value contains the bits that tf32 lacks.
   SmallVector<Value> readSlices(Value slice, bool isLast);
   void storeSlices(ArrayRef<Value> values, Value buffer);
   /// Adds the products of the first `count` elements of a slice to the sums.
   void multiply(Value buffer, int64_t count, MutableArrayRef<Value> sums);
   void multiply(ArrayRef<Value> left, ArrayRef<Value> right,
                 MutableArrayRef<Value> sums);
-  /// Registers of sums, each of one f32 or two f16, from values of f32 and
-  /// back.
+  /// Packs f32 values into accumulator registers of one f32 or two f16 each,
+  /// and unpacks them.
   SmallVector<Value> pack(ArrayRef<Value> values);
   SmallVector<Value> unpack(ArrayRef<Value> sums);
-  /// Calls `handle` with the number of each sum of the thread, its offset in
-  /// the output and whether it is a result, null if it is one for sure.
+  /// Calls `handle` for each sum of the thread with the sum's number, its
+  /// offset in the output, and whether it is a result; null means that it
+  /// always is.
   void forSums(function_ref<void(int64_t, Value offset, Value exists)> handle);
   Value readInit(Value offset);
   void storeResult(Value result, Value offset);
   void storeResults(ArrayRef<Value> totals);
-  /// Notes for the second kernel whether a thread of the block has seen bits
-  /// that tf32 lacks, and returns that there are none.
+  /// Records for the second kernel whether any thread of the block has seen
+  /// bits that tf32 lacks; returns whether none has.
   Value noteLowBits(Value seen, int64_t flags);
 
   Value i32(int64_t value) { return b.constant(b.getI32IntegerAttr(value)); }
@@ -112,16 +114,16 @@ private:
   const MatrixUnit *unit = nullptr;
   MatrixElement elements[2];
   bool toF16 = false;
-  int64_t packed = 0, words = 0; ///< elements of a word, words of a slice
-  int64_t high = 0, wide = 0;    ///< instructions of a warp's results
+  int64_t packed = 0, words = 0; ///< elements per word, words per row
+  int64_t high = 0, wide = 0;    ///< rows and columns of instructions per warp
   int64_t extents[2];            ///< of the tile
   bool isAlong[2], isVector[2];
   int64_t batchSize = 1;
-  // Of the present block and thread.
+  // Values of the current block and thread.
   Value thread, batchIndex, begin[2], warpBegin[2], group, member, buffers;
   struct Group {
-    Value own, part; ///< row or column of the tile, four words of its slice
-    Value base;      ///< where that lies in the buffer, but for K
+    Value own, part; ///< row or column in the tile, group of four words in K
+    Value base;      ///< its offset in the buffer at the slice's first K
   };
   SmallVector<Group> groups[2];
 };
@@ -157,7 +159,7 @@ LogicalResult AccumulatorDevice::match() {
   unit = b.getArchitecture().matrixUnit;
   if (!unit || failed(matchFactors()))
     return failure();
-  // Neighbouring threads write neighbouring columns.
+  // Adjacent threads write adjacent columns.
   settleFactors(!rows.loops.empty() &&
                 rows.loops.back().coefficients.back() == 1);
   for (unsigned f : {0, 1}) {
@@ -171,13 +173,15 @@ LogicalResult AccumulatorDevice::match() {
       !(isFloat8(elements[0]) && isFloat8(elements[1])))
     return failure();
   toF16 = rule.getRound() == SumRounding::rne_f16;
-  // Late instructions make f16 of f8, so that subnormals of one type have other
-  // exponents, which nothing tells but products with the other type.
+  // Late instructions convert f8 to f16, which changes the exponents of one
+  // type's subnormals. Only products with the other type reveal the change;
+  // such products do not match.
   std::optional<MatrixRule> native = unit->getRule(elements[0], toF16);
   if (elements[0] != elements[1] && native && native->late)
     return failure();
   packed = 32 / getAccess(0).element.getIntOrFloatBitWidth();
-  // No block is a smaller part of an instruction than zeros fill.
+  // A smaller block would not fill the part of an instruction that zeros cannot
+  // pad.
   bool isUnit =
       native && rule.getTerms() == native->terms &&
       rule.getTerms() >= getGroup() && rule.getFraction() == native->fraction &&
@@ -208,7 +212,7 @@ LogicalResult AccumulatorDevice::match() {
   return success();
 }
 
-/// Chunks end where a slice ends.
+/// Chooses the longest slice such that every chunk ends at the end of a slice.
 bool AccumulatorDevice::chooseSlice() {
   for (words = kMostWords; words >= 2 * kFour; words /= 2)
     if (fold.chunk >= fold.n || fold.chunk % getSlice() == 0)
@@ -225,8 +229,8 @@ void AccumulatorDevice::chooseTile() {
     return batchSize * llvm::divideCeil(rows.size, extents[0]) *
            llvm::divideCeil(columns.size, extents[1]);
   };
-  // Totals of chunks take as many registers as the sums. For late sums ptxas
-  // holds f16 of all factors, and those of either half beside the sums.
+  // Totals of chunks need as many registers as the sums. For late sums, ptxas
+  // keeps all factors as f16, and the sums of each half, in registers as well.
   bool isLarge = rows.size >= kLargeProduct && columns.size >= kLargeProduct &&
                  fold.chunk >= fold.n &&
                  setTile(rule.getLate() ? 2 : 4, 8) >=
@@ -249,8 +253,8 @@ Value AccumulatorDevice::locate(unsigned f, Value at) {
                              b.delinearize(at, getSizes(factor.loops)), 0));
 }
 
-/// Which groups of a slice the thread reads: neighbouring threads read what
-/// lies together.
+/// Chooses the groups of a slice that the thread reads, so that adjacent
+/// threads read adjacent memory.
 void AccumulatorDevice::chooseGroups(unsigned f) {
   int64_t parts = words / kFour;
   for (int64_t first = 0; first < extents[f] * parts; first += kTileThreads) {
@@ -258,7 +262,8 @@ void AccumulatorDevice::chooseGroups(unsigned f) {
     Group group;
     group.own = isAlong[f] ? b.div(item, parts) : b.rem(item, extents[f]);
     group.part = isAlong[f] ? b.rem(item, parts) : b.div(item, extents[f]);
-    // What is beyond the end repeats the last one, and is not stored.
+    // Positions beyond the end read the last row or column again; their results
+    // are not stored.
     Value at = b.add(begin[f], group.own);
     if (getFactor(f).size % extents[f])
       at = b.min(at, b.index(getFactor(f).size - 1));
@@ -273,7 +278,7 @@ void AccumulatorDevice::readSlice(unsigned f, Value slice, bool isLast,
   const Access &access = getAccess(f);
   Type stored = getStorageType(access.element);
   auto four = VectorType::get({kFour}, b.getI32Type());
-  /// So many neighbours along K as they are stored; +0 beyond its end.
+  /// Reads `lanes` elements that are adjacent along K; +0 beyond the end of K.
   auto read = [&](const Group &group, Value k, int64_t lanes) -> Value {
     Value isInside;
     if (isLast) {
@@ -346,7 +351,8 @@ void AccumulatorDevice::storeSlices(ArrayRef<Value> values, Value buffer) {
 // Products
 //===----------------------------------------------------------------------===//
 
-/// One instruction, of as many elements of K as `right` has words for.
+/// Emits one instruction, which covers as many elements of K as `right` has
+/// words for.
 void AccumulatorDevice::multiply(ArrayRef<Value> left, ArrayRef<Value> right,
                                  MutableArrayRef<Value> sums) {
   SmallVector<Value> operands(left);
@@ -356,7 +362,7 @@ void AccumulatorDevice::multiply(ArrayRef<Value> left, ArrayRef<Value> right,
       word = LLVM::BitcastOp::create(
           b, VectorType::get({packed}, b.getF16Type()), word);
   llvm::append_range(operands, sums);
-  // LLVM names what the types of operands do not tell.
+  // LLVM's intrinsic names contain what the operand types do not determine.
   auto getName = [&](unsigned f) {
     return std::string(repro_target::matrixElementNames[unsigned(elements[f])]);
   };
@@ -395,7 +401,7 @@ void AccumulatorDevice::multiply(Value buffer, int64_t count,
     if (isFloat8(elements[0]) || (unit->hasDepth16() && !hasOne))
       fours.push_back(four + kFour);
     k += getGroup() * int64_t(fours.size());
-    // Zeros alone come first.
+    // A block of zeros comes before the real elements.
     if (hasOne)
       std::reverse(fours.begin(), fours.end());
     SmallVector<SmallVector<Value>> left, right;
@@ -520,7 +526,7 @@ Value AccumulatorDevice::noteLowBits(Value seen, int64_t flags) {
         b, seen,
         gpu::ShuffleOp::create(b, seen, distance, kWarp, gpu::ShuffleMode::XOR)
             .getShuffleResult());
-  b.barrier(); // nobody reads a slice any more
+  b.barrier(); // no thread reads a slice any more
   b.store(seen, buffers, thread);
   b.barrier();
   Value all = i32(0);
@@ -585,7 +591,7 @@ void AccumulatorDevice::expand(int64_t flags) {
     forSums(
         [&](int64_t i, Value offset, Value) { first[i] = readInit(offset); });
   SmallVector<Value> sums = pack(first);
-  // -0 + x is x, whatever x is.
+  // -0 + x is x for every x.
   bool hasTotals = fold.chunk < fold.n;
   SmallVector<Value> totals = hasTotals ? splat(-0.0) : SmallVector<Value>();
   auto addToTotals = [&] {
@@ -659,7 +665,7 @@ void AccumulatorDevice::expand(int64_t flags) {
 }
 
 void AccumulatorDevice::expandInIntegers(int64_t flags) {
-  // Left to itself, ptxas spills for the sake of more blocks.
+  // Without this limit, ptxas spills registers to fit more blocks.
   beginBlock(/*blocksPerProcessor=*/4);
   Value flag = b.load(b.getWorkspace(b.getI32Type(), getNumTiles(), flags),
                       b.getI32Type(), b.getBlockId());

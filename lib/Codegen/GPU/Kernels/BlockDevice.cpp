@@ -1,21 +1,21 @@
-//===- BlockDevice.cpp - (Q4) by matrix instructions ----------------------===//
+//===- BlockDevice.cpp - (Q4) with matrix instructions --------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Instructions that multiply matrices of bytes give the exact sum of a block of
-// integers; each thread then takes its results one step further in f32. A slice
-// of K has several blocks, or is a part of one; of an odd number of blocks of
-// 16 the last slice has one, and reads it twice. An i16 is two digits, its
-// lower byte, which is unsigned, and its higher one. Products of digits p and q
-// with the same p + q share a sum.
+// Matrix instructions on bytes compute the exact sum of a block of integers;
+// each thread then continues the f32 chain of its results. A slice of K
+// contains several blocks or a part of one. With an odd number of blocks of 16
+// elements, the last slice contains one and reads it twice. An i16 consists of
+// two digits, the unsigned lower byte and the signed higher byte. Products of
+// digits p and q with the same p + q share a sum.
 //
-// Where no sum is too large, sums begin with the bits of a float whose last
-// place is worth one unit of the products: what is added to the bits is added
-// to the float, and subtracting the float leaves the sum as an f32. Converting
-// an i32 has a fraction of the rate of that on GPUs.
+// If no sum can be too large, sums start from the bits of a float whose unit in
+// the last place is one unit of the products: adding to the bits adds to the
+// float, and subtracting the float leaves the sum as an f32. GPUs convert i32
+// at a fraction of that rate.
 //
 //===----------------------------------------------------------------------===//
 
@@ -50,11 +50,12 @@ private:
   SmallVector<Value> readSlice(Value slice);
   void storeSlice(ArrayRef<Value> values, Value buffer);
   SmallVector<Value> compute(Value slice, Value buffer, ValueRange state);
-  /// One step of the chain of each result, by the block with that number among
-  /// those of the slice.
+  /// Adds a block, identified by its number in the slice, to the chain of each
+  /// result.
   SmallVector<Value> addBlock(Value buffer, int64_t number,
                               ArrayRef<Value> sums, ValueRange totals);
-  /// Adds the products of a step or, with `half`, of half of it.
+  /// Adds the products of a step or, if `half` is given, of that half of the
+  /// step.
   void multiply(Value buffer, int64_t step, std::optional<int64_t> half,
                 MutableArrayRef<Value> sums);
   Value getDot(ArrayRef<Value> sums, int64_t result);
@@ -62,18 +63,19 @@ private:
 
   Value i32(int64_t value) { return b.constant(b.getI32IntegerAttr(value)); }
   Value f32(float value) { return b.constant(b.getF32FloatAttr(value)); }
-  /// Of a slice.
+  /// The number of parts in a slice.
   int64_t getParts() const { return steps * (digits[0] + digits[1]); }
   int64_t getPart(unsigned f, int64_t step, int64_t digit) const {
     return f * steps * digits[0] + step * digits[f] + digit;
   }
-  /// What sums begin with, a group of them for each number of p + q.
+  /// The initial sums, one group for each value of p + q.
   SmallVector<Value> getStarts() {
     SmallVector<Value> starts(ByteTile::kResults, i32(start));
     starts.append((digits[0] + digits[1] - 2) * ByteTile::kResults, i32(0));
     return starts;
   }
-  /// Numbers of scales of a factor that a slice has, and that a thread copies.
+  /// The number of a factor's scales in a slice, and those that a thread
+  /// copies.
   int64_t getScales() const { return kTile * sliceBlocks; }
   int64_t getThreadScales() const {
     return llvm::divideCeil(getScales(), ByteTile::kThreads);
@@ -83,21 +85,21 @@ private:
   BlockContractionOp op;
   MemRefType results;
   int64_t rank, k;
-  int64_t block; ///< elements of one
-  int64_t steps; ///< of a slice
+  int64_t block; ///< elements per block
+  int64_t steps; ///< per slice
   int64_t slices, sliceBlocks;
-  int64_t blockSlices; ///< 1 where a slice has whole blocks
-  bool endsInHalf;     ///< of a step, which is then that of the last slice
+  int64_t blockSlices; ///< per block; 1 if a slice contains whole blocks
+  bool endsInHalf;     ///< the last slice is half of a step
   Access codes[2], scales[2], output;
   int64_t sizes[2];
-  int64_t digits[2]; ///< of a code
-  /// 1.5 times the float whose last place is a unit, and its bits; 0: none, as
-  /// sums may be too large.
+  int64_t digits[2]; ///< per code
+  /// 1.5 times the float whose unit in the last place is one unit of the
+  /// products, and its bits; 0 if sums may be too large.
   float origin = 0;
   int32_t start = 0;
   std::optional<ByteTile> tile;
   SmallVector<Value> batch; ///< coordinates
-  Value slotBegin[2][2];    ///< of the rows of the thread's slot, where K is 0
+  Value slotBegin[2][2];    ///< offsets of the slot's two rows at K = 0
   SmallVector<Value> scaleBegin[2], scaleNumber[2], scalePlace[2];
 };
 } // namespace
@@ -114,12 +116,12 @@ LogicalResult BlockDevice::match() {
       results.getNumElements() == 0 ||
       std::min(sizes[0], sizes[1]) < repro_target::fewestByteMatrixRows)
     return failure();
-  // Blocks are steps, or halves of one.
+  // A block is a multiple of a step, or half of a step.
   if (k == 0 || k % block || (block % kStep && block != kStep / 2))
     return failure();
   AffineMap identity = b.getMultiDimIdentityMap(rank);
   constexpr int64_t kAccess = 8;       // elements
-  constexpr int64_t kLargestI16 = 448; // where no magnitudes are given
+  constexpr int64_t kLargestI16 = 448; // if no magnitudes are given
   int64_t largest = block;
   for (unsigned f : {0, 1}) {
     Value operand = op.getInputs()[2 * f];
@@ -140,7 +142,7 @@ LogicalResult BlockDevice::match() {
   }
   output = b.getAccess(op.getOutputs()[0], identity);
 
-  // Slices end where long blocks do, and where K does.
+  // A slice ends where a block longer than a step ends, and where K ends.
   steps = (block > kStep ? block : k) % (2 * kStep) ? 1 : 2;
   slices = llvm::divideCeil(k, steps * kStep);
   endsInHalf = k % kStep;
@@ -163,7 +165,7 @@ Value BlockDevice::getOffset(const Access &access, Value row, Value column) {
 // Slices
 //===----------------------------------------------------------------------===//
 
-/// The thread's slots of a step, one for each digit, from element k on.
+/// Loads the thread's slots of a step that begins at element k, one per digit.
 SmallVector<Value> BlockDevice::loadSlots(unsigned f, Value k) {
   Value member = b.rem(tile->thread, 4);
   SmallVector<Value> words[2][2]; // by digit and row
@@ -181,7 +183,7 @@ SmallVector<Value> BlockDevice::loadSlots(unsigned f, Value k) {
       words[0][row].append(parts);
       return;
     }
-    // Bytes 0 and 2 of each word, then 1 and 3.
+    // Separates bytes 0 and 2 of each word from bytes 1 and 3.
     for (int64_t i = 0; i < count; i += 2)
       for (int64_t digit : {0, 1})
         words[digit][row].push_back(NVVM::PermuteOp::create(
@@ -208,7 +210,7 @@ SmallVector<Value> BlockDevice::loadSlots(unsigned f, Value k) {
   return slots;
 }
 
-/// What the thread copies: slots, then scales.
+/// Reads the slots, then the scales, that the thread copies.
 SmallVector<Value> BlockDevice::readSlice(Value slice) {
   SmallVector<Value> values;
   for (unsigned f : {0, 1})
@@ -268,7 +270,7 @@ void BlockDevice::multiply(Value buffer, int64_t step,
           {getType(0, p), getType(1, q)});
 }
 
-/// The dot product of a block, rounded to f32.
+/// Returns the dot product of a block, rounded to f32.
 Value BlockDevice::getDot(ArrayRef<Value> sums, int64_t result) {
   Value dot = sums[result];
   for (int64_t i = result + ByteTile::kResults, shift = 8;
@@ -287,7 +289,7 @@ SmallVector<Value> BlockDevice::addBlock(Value buffer, int64_t number,
                                          ArrayRef<Value> sums,
                                          ValueRange totals) {
   SmallVector<Value> lines[2];
-  // Columns are neighbours in pairs.
+  // A thread's columns come in adjacent pairs.
   for (unsigned f : {0, 1})
     for (int64_t i = 0; i < 2 * (f ? ByteTile::kWide : ByteTile::kHigh);
          i += 1 + f) {
@@ -313,7 +315,8 @@ SmallVector<Value> BlockDevice::addBlock(Value buffer, int64_t number,
   return next;
 }
 
-/// The state is the totals and, where a block has several slices, its sums.
+/// Processes a slice. The state contains the totals and, if a block spans
+/// several slices, the sums of that block.
 SmallVector<Value> BlockDevice::compute(Value slice, Value buffer,
                                         ValueRange state) {
   SmallVector<Value> totals(state.take_front(ByteTile::kResults));
@@ -334,7 +337,7 @@ SmallVector<Value> BlockDevice::compute(Value slice, Value buffer,
         endBlock();
         return totals;
       };
-      // Zeros in its place could change a sum of -0.
+      // Padding with zeros instead could change a sum of -0.
       if (endsInHalf)
         totals = b.choose(b.less(slice, b.index(slices - 1)), addSecond,
                           [first = totals] { return first; });
@@ -390,7 +393,7 @@ void BlockDevice::expand() {
       slotBegin[half][f] =
           getOffset(codes[f], limit(b.add(upper, 8 * half)), zero);
     for (int64_t i = 0; i < getThreadScales(); ++i) {
-      // Again, if beyond.
+      // Threads beyond the last scale copy one again.
       Value item = b.add(tile->thread, i * ByteTile::kThreads);
       if (getScales() < ByteTile::kThreads)
         item = b.rem(item, getScales());

@@ -1,4 +1,4 @@
-//===- ByteTile.cpp - Results by instructions on bytes --------------------===//
+//===- ByteTile.cpp - Tiles of matrix instructions on bytes ---------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -44,7 +44,7 @@ Value ByteTile::getUpperRow(KernelBuilder &b, Value line) {
 
 SmallVector<Value> ByteTile::fillSlot(unsigned f, ArrayRef<Value> upper,
                                       ArrayRef<Value> lower) {
-  // A register of each row in turn, or both registers of a row.
+  // One register of each row in turn, or both registers of a row.
   if (f == 0)
     return {upper[0], lower[0], upper[1], lower[1]};
   return {upper[0], upper[1], lower[0], lower[1]};

@@ -19,9 +19,9 @@ using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::device;
 
-/// Threads beyond this take several items each.
+/// The most threads per launch; beyond this, threads process several items.
 static constexpr int64_t kMaxThreads = int64_t(1) << 20;
-/// Scratch memory of all threads together.
+/// The most bytes of scratch memory for all threads together.
 static constexpr int64_t kMaxScratch = int64_t(64) << 20;
 
 DeviceBuilder::DeviceBuilder(gpu::GPUFuncOp kernel, Operation *op,
@@ -68,7 +68,8 @@ Value DeviceBuilder::createTile(ArrayRef<int64_t> shape, Type element) {
   return tile;
 }
 
-/// What one access of a vector may assume: hardware moves up to 16 bytes.
+/// Returns the alignment that a vector access may assume; hardware moves at
+/// most 16 bytes at once.
 static llvm::MaybeAlign getVectorAlignment(Type element, int64_t lanes) {
   int64_t bytes = element.getIntOrFloatBitWidth() / 8 * lanes;
   return llvm::Align(std::min<int64_t>(bytes, 16));
@@ -149,8 +150,8 @@ Value DeviceBuilder::getWorkspace(Type element, int64_t count, int64_t offset) {
       index(offset), ValueRange());
 }
 
-/// (E1) the word counts the messages from the last one, so that its maximum is
-/// the first message that any thread has.
+/// (E1) The word counts messages from the last one to the first, so its maximum
+/// is the first message that any thread records.
 void DeviceBuilder::recordFailure(int64_t message) {
   Value error = launch::DeviceKernelSignature(kernel).getError();
   memref::AtomicRMWOp::create(
@@ -166,7 +167,7 @@ SmallVector<Value> DeviceBuilder::delinearize(Value linear,
     product *= std::max<int64_t>(size, 1);
   if (sizes.size() < 2 || product > INT32_MAX)
     return KernelBuilder::delinearize(linear, sizes);
-  // Divisions of 32 bits cost a fraction of those of 64.
+  // 32-bit divisions cost a fraction of 64-bit ones.
   Type i32 = getI32Type();
   Value rest = arith::IndexCastUIOp::create(*this, i32, linear);
   SmallVector<Value> coordinates(sizes.size());

@@ -17,11 +17,11 @@ namespace mlir::repro::device {
 
 using namespace kernels;
 
-/// Threads of a warp, and of a block of independent threads or warps.
+/// Threads per warp, and per block of independent threads or warps.
 constexpr int64_t kWarp = 32, kBlock = 128;
 
-/// Memory beyond the buffers that the launches of one kernel function share: a
-/// part of the arena. Offsets are in bytes, 256-byte aligned.
+/// Memory besides the buffers that the launches of one kernel function share,
+/// allocated in the arena. Offsets are in bytes, 256-byte aligned.
 class Workspace {
 public:
   int64_t allocate(int64_t bytes) {
@@ -39,17 +39,17 @@ private:
 struct LaunchShape {
   SmallVector<int64_t, 3> grid{1, 1, 1}, block{1, 1, 1};
   int64_t sharedBytes = 0;
-  /// That a multiprocessor should hold at once, which limits registers.
+  /// The minimum number of blocks per multiprocessor; limits registers.
   int64_t blocksPerProcessor = 1;
 };
 
-/// Builds the body of a device kernel in place of a structured operation, for
-/// one thread of the grid. The kernel's arguments are its buffers, the
-/// workspace and the error word; all operations on scalars.
+/// Builds the body of a device kernel, for one thread of the grid, instead of a
+/// structured operation. The kernel's arguments are its buffers, the workspace
+/// and the error word; all operations are on scalars.
 ///
-/// By default the grid is one of independent threads: the work items of thread
-/// t are t, t + threads, t + 2 threads, ..., so that neighbouring threads work
-/// on neighbouring items.
+/// By default the grid consists of independent threads: thread t processes the
+/// work items t, t + threads, t + 2 threads, ..., so that adjacent threads
+/// process adjacent items.
 class DeviceBuilder : public KernelBuilder {
 public:
   /// `failureWords` is the number of messages of the module.
@@ -59,26 +59,26 @@ public:
   const Architecture &getArchitecture() const { return architecture; }
 
   void forEachItem(function_ref<void(Value)> body) override;
-  /// Sets the launch to as many threads as are sensible for `items`.
+  /// Sets the launch to a suitable number of threads for `items`.
   void setWork(int64_t items, int64_t grain) override;
   int64_t getLanes() const override { return 0; }
 
-  /// The launch of a kernel that counts blocks and threads itself.
+  /// Sets the launch of a kernel that computes block and thread numbers itself.
   void setLaunch(LaunchShape shape) { launch = std::move(shape); }
   const LaunchShape &getLaunch() const { return launch; }
-  /// Whether there is nothing to do at all.
+  /// Whether the kernel has no work at all.
   bool isEmpty() const { return empty; }
 
-  /// Puts the numbers that are known at the end where they are needed, and
-  /// erases the structured operation.
+  /// Replaces the placeholders by numbers that are known only now, and erases
+  /// the structured operation.
   void finish();
 
-  /// Bytes to which the buffer of an operand is aligned.
+  /// Returns the alignment, in bytes, of an operand's buffer.
   int64_t getAlignment(Value operand);
-  /// A tile in the shared memory of a block.
+  /// Creates a tile in the shared memory of a block.
   Value createTile(ArrayRef<int64_t> shape, Type element);
-  /// `lanes` neighbouring elements in one access: of a flattened buffer, or of
-  /// a tile at `indices`. They must be aligned.
+  /// Loads `lanes` adjacent elements in one aligned access, from a flattened
+  /// buffer or from a tile at `indices`.
   Value loadAligned(Value memref, Type element, ValueRange indices,
                     int64_t lanes);
   void storeAligned(Value vector, Value memref, ValueRange indices);
@@ -87,12 +87,12 @@ public:
   Value getThreadId(gpu::Dimension dimension = gpu::Dimension::x);
   void barrier();
 
-  /// The values of `then` where the condition holds, else any of their types.
+  /// Returns the values of `then` if the condition holds, else poison.
   SmallVector<Value> chooseOrAny(Value condition,
                                  function_ref<SmallVector<Value>()> then);
 
-  /// Memory that all launches of the kernel function share: the part of the
-  /// workspace that was allocated at `offset`.
+  /// Returns the part of the workspace that was allocated at `offset`; all
+  /// launches of the kernel function share the memory.
   Value getWorkspace(Type element, int64_t count, int64_t offset);
 
   SmallVector<Value> delinearize(Value linear,
@@ -103,7 +103,7 @@ protected:
   void recordFailure(int64_t message) override;
 
 private:
-  /// An index that `finish` replaces by a constant.
+  /// Creates an index that `finish` replaces by a constant.
   Value createPlaceholder();
   void numberThreads();
 
@@ -112,8 +112,8 @@ private:
   const Architecture &architecture;
   LaunchShape launch;
   bool empty = false;
-  /// The thread's number in the grid and where its scratch memory is; what of
-  /// them is known at the end.
+  /// The thread's number in the grid, the address of its scratch memory, and
+  /// placeholders for numbers that are known only in `finish`.
   Value thread, scratch, threads, items, scratchBegin, scratchSize;
   int64_t numItems = 0;
   bool hasOwnItems = false;

@@ -17,20 +17,20 @@
 
 namespace mlir::repro::device {
 
-/// Makes the device kernels of one kernel function, which run one after the
-/// other.
+/// Creates the device kernels of one kernel function. The kernels run in
+/// sequence.
 class DeviceKernelFactory {
 public:
-  /// `op` is the structured operation of `function`, whose kernels go to the
-  /// end of `module`.
-  /// Argument i of the kernels is aligned to `alignments[i]` bytes.
+  /// `op` is the structured operation of `function`; new kernels are appended
+  /// to `module`. Argument i of the kernels is aligned to `alignments[i]`
+  /// bytes.
   DeviceKernelFactory(func::FuncOp function, Operation *op,
                       gpu::GPUModuleOp module, int64_t failureWords,
                       const Architecture &architecture,
                       ArrayRef<int64_t> alignments);
 
-  /// A new kernel; `build` expands the copy of the structured operation that it
-  /// is given. The name of a second kernel needs a suffix.
+  /// Creates a kernel; `build` expands the copy of the structured operation
+  /// that it receives. Each kernel of a function needs a different suffix.
   template <typename OpTy>
   void create(StringRef suffix,
               function_ref<void(DeviceBuilder &, OpTy)> build) {
@@ -39,7 +39,7 @@ public:
       return success();
     });
   }
-  /// The same; there is no kernel where `build` fails.
+  /// Like `create`, but creates no kernel if `build` fails.
   template <typename OpTy>
   LogicalResult
   tryCreate(StringRef suffix,
@@ -53,8 +53,8 @@ public:
     gpu::GPUFuncOp function;
     LaunchShape launch;
   };
-  /// Gives the kernels their workspace, whose size is known now; a kernel that
-  /// uses none loses the argument.
+  /// Gives the kernels their workspace, whose size is now final; removes the
+  /// argument from kernels that do not use it.
   void finish();
   ArrayRef<Kernel> getKernels() const { return kernels; }
   Workspace &getWorkspace() { return workspace; }
@@ -82,19 +82,20 @@ namespace mlir::repro::device {
 
 void expandElementwise(DeviceBuilder &b, linalg::GenericOp op);
 void expandCopy(DeviceBuilder &b, memref::CopyOp op);
-/// Any fold, by the first of the following that takes it, but for exact ones.
+/// Expands any non-exact fold by the first of the following that supports it.
 LogicalResult expandAnyFold(DeviceKernelFactory &factory, FoldOp op);
-/// (K1) fma folds of lanes = 1 over two factors, in tiles.
+/// (K1) Expands fma folds of lanes = 1 over two factors, in tiles.
 LogicalResult expandContraction(DeviceKernelFactory &factory, FoldOp op);
-/// (M4) matrix products whose rule is that of the architecture's matrix unit.
+/// (M4) Expands matrix products that follow the rule of the architecture's
+/// matrix unit.
 LogicalResult expandAccumulators(DeviceKernelFactory &factory, FoldOp op);
-/// (K4) matrix products that repro-decompose-exact kept; failure where the fold
-/// is none.
+/// (K4) Expands matrix products that repro-decompose-exact kept; fails for
+/// other folds.
 LogicalResult expandExact(DeviceKernelFactory &factory, FoldOp op);
-/// (Q4) contractions of bytes by matrix instructions, the others literally.
+/// (Q4) Expands byte contractions to matrix instructions, others literally.
 LogicalResult expandBlockContraction(DeviceKernelFactory &factory,
                                      BlockContractionOp op);
-/// Folds of one result by one operation, by groups of threads.
+/// Expands folds of one result by one operation, with groups of threads.
 LogicalResult expandFold(DeviceKernelFactory &factory, FoldOp op);
 LogicalResult expandScatter(DeviceKernelFactory &factory, ScatterOp op);
 

@@ -1,4 +1,4 @@
-//===- DeviceTileConfig.cpp - How a contraction is tiled ------------------===//
+//===- DeviceTileConfig.cpp - Tile sizes of contractions ------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -14,26 +14,27 @@ using namespace mlir::repro;
 using namespace mlir::repro::device;
 
 namespace {
-/// Of a block: results, and elements of K of a slice; of a thread: results.
+/// Per block: results, and elements of K in a slice; per thread: results.
 struct Tile {
   int64_t bm, bn, bk, tm, tn;
 };
 } // namespace
 
-/// Large tiles read each element of a factor least often, as far as a thread
-/// has registers: an accumulator of f64 takes two. Smaller ones give products
-/// of few rows or columns as many blocks, and no thread without results.
+/// Large tiles read each element of a factor least often, as long as a thread
+/// has enough registers; an f64 accumulator needs two. Smaller tiles give
+/// products of few rows or columns more blocks, and no threads without results.
 static constexpr Tile kLargeTile{128, 128, 8, 8, 16},
     kLargeF64{64, 64, 8, 4, 4}, kMiddleTile{64, 64, 16, 8, 4},
     kSmallTile{32, 32, 16, 4, 4}, kSmallF64{32, 32, 8, 4, 4},
     kFlatTile{8, 128, 16, 2, 4};
 
-/// Fewest rows and columns of a product in large tiles, and most of one in few.
+/// The fewest rows and columns of a product that uses large tiles, and the most
+/// of a product that uses flat or small tiles.
 static constexpr int64_t kLargeTileResults = 96, kFlatTileRows = 8,
                          kSmallTileResults = 32;
 
-/// Results of a thread from which on one block has too few warps to hide the
-/// latency of its loads.
+/// From this number of results per thread, one block has too few warps to hide
+/// the latency of its loads.
 static constexpr int64_t kLatencyResults = 64;
 
 static bool isContiguous(const kernels::ContractionShape::Factor &factor) {
@@ -62,8 +63,8 @@ device::chooseDeviceTileConfig(const kernels::ContractionShape &shape,
   };
   int64_t chunks = llvm::divideCeil(shape.n, shape.chunk);
   bool isDouble = shape.elementBytes == 8;
-  // Fewer blocks than multiprocessors leave some of them idle. Of f64, whose
-  // accumulators take two registers, the middle tile is the largest one.
+  // Fewer blocks than multiprocessors leave some of them idle. For f64, the
+  // middle tile is the largest because accumulators need two registers.
   int64_t blocks;
   if (m <= kFlatTileRows)
     blocks = setTile(kFlatTile);

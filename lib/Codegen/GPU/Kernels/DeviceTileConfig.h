@@ -1,4 +1,4 @@
-//===- DeviceTileConfig.h - How a contraction is tiled ----------*- C++ -*-===//
+//===- DeviceTileConfig.h - Tile sizes of contractions ---------*- C++ -*--===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -13,26 +13,26 @@
 
 namespace mlir::repro::device {
 
-/// How a contraction is tiled on a device. Nothing of it decides a bit.
+/// The tiling of a contraction on a device. No field affects any result bit.
 struct DeviceTileConfig {
-  bool swapsFactors = false; ///< rows are columns, and columns rows
-  /// Of a block: results, and elements of K of a slice; of a thread: results.
+  bool swapsFactors = false; ///< exchange rows and columns
+  /// Per block: results, and elements of K in a slice; per thread: results.
   int64_t bm = 0, bn = 0, bk = 0, tm = 0, tn = 0;
   int64_t rowTiles = 0, columnTiles = 0;
-  int64_t splits = 1;   ///< chunks that have a block each
-  int64_t sumLanes = 1; ///< of a sum in a register, and of an fma
-  /// That a multiprocessor should hold at once.
+  int64_t splits = 1;   ///< chunks that each have their own block
+  int64_t sumLanes = 1; ///< per register of sums, and per fma
+  /// The number of blocks that a multiprocessor should run at once.
   int64_t blocksPerProcessor = 1;
 
   int64_t getThreads() const { return bm / tm * (bn / tn); }
-  /// In one line.
+  /// Returns a one-line description.
   std::string describe() const;
 };
 
-/// Elements of one access, and of a vector of accumulators.
+/// Elements per access, and per vector of accumulators.
 constexpr int64_t kVector = 4;
 
-/// The tiles for a contraction on a machine.
+/// Chooses the tiles of a contraction for an architecture.
 DeviceTileConfig chooseDeviceTileConfig(const kernels::ContractionShape &shape,
                                         const Architecture &architecture);
 

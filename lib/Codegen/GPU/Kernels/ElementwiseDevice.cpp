@@ -14,7 +14,8 @@ using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::device;
 
-/// A work item is an element; `body` null: copies the input to the output.
+/// Processes one element per work item; copies the input to the output if
+/// `body` is null.
 static void expandElements(DeviceBuilder &b, Block *body,
                            ArrayRef<int64_t> sizes,
                            MutableArrayRef<Access> inputs,
@@ -23,7 +24,7 @@ static void expandElements(DeviceBuilder &b, Block *body,
     b.setWork(0, 1);
     return;
   }
-  // Neighbouring threads write neighbouring elements. A body of checks alone
+  // Adjacent threads write adjacent elements. A body that contains only checks
   // (E1) has no output.
   SmallVector<unsigned> dims =
       llvm::to_vector(llvm::seq<unsigned>(sizes.size()));
