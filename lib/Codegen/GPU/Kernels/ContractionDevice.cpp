@@ -1,20 +1,20 @@
-//===- ContractionDevice.cpp - fma folds in tiles -------------------------===//
+//===- ContractionDevice.cpp - Tiled fma folds ----------------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A block computes a tile of bm times bn results, a thread tm times tn of
-// them in registers. Both factors pass through shared memory in slices of bk
-// elements of K: the next slice is read from memory while the threads compute
-// on the present one, also where a chunk ends. Each result sees its elements in
-// ascending order (F1), whatever the tiles; the chunks (F3) either follow each
-// other in one block, or have a block each and are added in their order by a
-// second kernel.
+// A thread block computes a tile of bm times bn results; each thread computes
+// tm times tn of them in registers. Both factors pass through shared memory in
+// slices of bk elements along K: the threads read the next slice while they
+// compute on the current one, even across the end of a chunk. Each result
+// accumulates its elements in ascending order (F1), whatever the tiles. The
+// chunks (F3) are either processed in sequence by one block, or each by its own
+// block; a second kernel then adds them in order.
 //
-// Elements of a slice beyond the end of a chunk are -0 times +0: adding that
-// changes no accumulator.
+// Elements of a slice beyond the end of a chunk are -0 and +0: adding their
+// product changes no accumulator.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,25 +31,27 @@ using namespace mlir::repro;
 using namespace mlir::repro::device;
 
 namespace {
-/// How the threads of a block read a slice of a factor: each reads groups of
-/// kVector elements that follow each other along K or along the factor's own
-/// dimension.
+/// The way in which the threads of a block read a slice of a factor: each
+/// thread reads groups of kVector elements that are consecutive along K or
+/// along the factor's own dimension.
 struct Slice {
   const Factor *factor;
-  unsigned firstAccess; ///< of its leaves among those of the batch's loops
-  int64_t extent;       ///< of the tile along the own dimension
+  unsigned firstAccess; ///< of its leaves, among those of the batch's loops
+  int64_t extent;       ///< of the tile in the factor's own dimension
   bool alongReduction;
   bool vectorized; ///< a group is one access
   double pad;
-  int64_t begin; ///< in each of the two buffers in shared memory
-  /// There a k's elements lie together, padded against bank conflicts.
+  int64_t begin; ///< offset in each of the two buffers in shared memory
+  /// The stride between the elements of consecutive k in shared memory, padded
+  /// against bank conflicts.
   int64_t getPitch() const { return extent + kVector; }
 
-  /// A group of the present thread.
+  /// A group of the current thread.
   struct Group {
-    Value own, k; ///< the first element's place in the tile
-    Value exists; ///< null: it does
-    /// Where the elements lie, without the part of K, for each access and leaf.
+    Value own, k; ///< position of the first element in the tile
+    Value exists; ///< null: always
+    /// The offset of the elements without the part from K, for each access and
+    /// leaf.
     SmallVector<SmallVector<Value>> offsets;
   };
   SmallVector<Group> groups;
@@ -57,14 +59,14 @@ struct Slice {
 
 class ContractionDevice : public Contraction {
 public:
-  /// `contraction` has its factors settled as `tile` says.
+  /// The factors of `contraction` must be settled as `tile` requires.
   ContractionDevice(DeviceBuilder &b, Contraction contraction,
                     const DeviceTileConfig &tile);
   bool isSplit() const { return tile.splits > 1; }
   int64_t getChunks() const { return llvm::divideCeil(fold.n, fold.chunk); }
   int64_t getResults() const { return batchSize * rows.size * columns.size; }
   int64_t getElementBytes() const { return type.getIntOrFloatBitWidth() / 8; }
-  /// The bytes of the workspace that totals or chunks take.
+  /// The number of workspace bytes for totals or chunks.
   int64_t getWorkspaceBytes() const;
   void expandTiles(int64_t workspace);
   void expandSums(int64_t workspace);
@@ -78,18 +80,18 @@ private:
   Value readGroup(const Slice &slice, const Slice::Group &group, Value k,
                   Value end);
   void storeSlice(const Slice &slice, ArrayRef<Value> values, Value buffer);
-  /// Adds the products of a slice; `before` is called before each of its k.
+  /// Adds the products of a slice; calls `before` before each k.
   SmallVector<Value> compute(Value buffer, ValueRange sums,
                              function_ref<void(int64_t k)> before);
   void fillBuffer(Value start, Value end);
   SmallVector<Value> computeChunk(Value start, Value end, Value stop,
                                   Value &buffer);
 
-  /// The place of vector `i` of the thread's results.
+  /// Return the position of vector `i` of the thread's results.
   Value getRow(int64_t i);
   Value getColumn(int64_t i);
   int64_t getVectors() const { return tile.tm * tile.tn / kVector; }
-  /// Calls `store` for the vector, or for its elements, that are results.
+  /// Calls `store` for the whole vector, or for each element that is a result.
   void storeChecked(Value vector, Value row, Value column, bool whole,
                     function_ref<void(Value value, Value column)> store);
   void storeResult(int64_t i, Value total);
@@ -107,7 +109,7 @@ private:
   Value buffers; ///< in shared memory: two, each with a slice of both factors
   int64_t bufferSize;
   bool outputVectorized = false;
-  // Of the present block and thread.
+  // Values of the current block and thread.
   Value thread, block, batchIndex, rowBegin, columnBegin, threadRow,
       threadColumn;
   SmallVector<Value> batchAt;
@@ -143,7 +145,7 @@ ContractionDevice::ContractionDevice(DeviceBuilder &b, Contraction contraction,
           0;
 }
 
-/// Whether all steps of an access are whole vectors.
+/// Whether all coefficients of an access are multiples of the vector length.
 bool ContractionDevice::areAligned(ArrayRef<CollapsedDim> loops,
                                    unsigned access) const {
   return llvm::all_of(loops, [&](const CollapsedDim &loop) {
@@ -158,7 +160,7 @@ void ContractionDevice::chooseSlice(Slice &slice, const Factor &factor,
   slice.firstAccess = firstAccess;
   slice.extent = extent;
   slice.pad = pad;
-  // Neighbouring threads read neighbouring elements of what lies densely.
+  // Adjacent threads read adjacent elements along the contiguous dimension.
   auto stepsByOne = [&](ArrayRef<CollapsedDim> loops, unsigned leaf) {
     return !loops.empty() && loops.back().coefficients[leaf] == 1;
   };
@@ -213,15 +215,15 @@ void ContractionDevice::locateSlice(Slice &slice, Value begin) {
   int64_t groups = slice.extent * tile.bk / kVector;
   assert(tile.getThreads() % (across / kVector) == 0 && "incomplete lines");
   int64_t accesses = slice.alongReduction || slice.vectorized ? 1 : kVector;
-  // What is beyond the end is read from the last place and not used.
+  // Reads beyond the end return the last element, which is then unused.
   int64_t last =
       factor.size - (slice.vectorized && !slice.alongReduction ? kVector : 1);
   for (int64_t first = 0; first < groups; first += tile.getThreads()) {
     Slice::Group group;
     if (first + tile.getThreads() > groups)
       group.exists = b.less(b.add(thread, first), b.index(groups));
-    // The threads take whole lines of the tile, so that a thread's groups are a
-    // constant apart.
+    // The threads read whole lines of the tile, so that the groups of a thread
+    // are a constant distance apart.
     Value inner = b.mul(b.rem(thread, across / kVector), kVector);
     Value outer =
         b.add(b.div(thread, across / kVector), first / (across / kVector));
@@ -250,7 +252,7 @@ Value ContractionDevice::readGroup(const Slice &slice,
   bool hasTail = fold.chunk % tile.bk != 0 || fold.n % tile.bk != 0;
   Value pad = b.constant(b.getFloatAttr(type, slice.pad));
   k = b.add(k, group.k);
-  // One access at position `at` of K.
+  // Loads `lanes` elements at position `at` of K.
   auto read = [&](Value at, unsigned e, int64_t lanes) -> Value {
     Value isInside;
     if (hasTail)
@@ -317,8 +319,9 @@ void ContractionDevice::storeSlice(const Slice &slice, ArrayRef<Value> values,
 // Sums
 //===----------------------------------------------------------------------===//
 
-/// A warp is 4 by 8 threads. Of a thread's rows and columns those that one
-/// access of shared memory takes lie together, beside those of its neighbours.
+/// A warp is 4 by 8 threads. The rows and columns that a thread loads in one
+/// access of shared memory are consecutive, and adjacent to those of the
+/// neighboring threads.
 static constexpr int64_t kWarpRows = 4, kWarpColumns = 8;
 
 static int64_t getRowGroup(const DeviceTileConfig &tile) {
@@ -375,16 +378,16 @@ ContractionDevice::compute(Value buffer, ValueRange carried,
   return sums;
 }
 
-/// Puts the slice that begins at `start` into the first buffer.
+/// Stores the slice that begins at `start` in the first buffer.
 void ContractionDevice::fillBuffer(Value start, Value end) {
   storeSlice(left, readSlice(left, start, end), b.index(0));
   storeSlice(right, readSlice(right, start, end), b.index(0));
   b.barrier();
 }
 
-/// (F1), (F4) the sums of the elements [start, end), whose first slice is in
-/// the buffer at `buffer`; afterwards that is where the slice behind them is,
-/// unless the block's elements end at `stop`.
+/// (F1), (F4) Computes the sums of the elements [start, end). On entry,
+/// `buffer` is the offset of the chunk's first slice; on return, that of the
+/// following slice, unless the block's elements end at `stop`.
 SmallVector<Value> ContractionDevice::computeChunk(Value start, Value end,
                                                    Value stop, Value &buffer) {
   Value zero =
@@ -401,8 +404,8 @@ SmallVector<Value> ContractionDevice::computeChunk(Value start, Value end,
     }
     Value isMore = b.less(next, stop);
     Value other = b.sub(b.index(bufferSize), carried[0]);
-    // Half of the time for each factor, so that few registers hold what is on
-    // its way.
+    // Reads one factor in each half of the slice, so that fewer registers hold
+    // loads in flight.
     SmallVector<Value> onTheWay;
     auto read = [&](const Slice &slice) {
       onTheWay = b.chooseOrAny(isMore,
@@ -443,7 +446,7 @@ void ContractionDevice::storeChecked(Value vector, Value row, Value column,
   bool rowsEnd = rows.size % tile.bm != 0;
   bool columnsEnd = columns.size % tile.bn != 0;
   auto storeColumns = [&] {
-    if (whole) { // so that a vector is inside or outside as a whole
+    if (whole) { // the caller guarantees that no vector crosses the end
       if (!columnsEnd)
         return store(vector, column);
       return b.when(b.less(column, b.index(columns.size)),
@@ -480,7 +483,7 @@ Value ContractionDevice::getOutputOffset(Value row, Value column) {
                              columnAccess));
 }
 
-/// (F3) init and the total, as it is stored.
+/// (F3) Returns the result of init and the total in the output's element type.
 Value ContractionDevice::finishResult(Value total, Value offset,
                                       int64_t lanes) {
   const Access &output = fold.outputs[0];
@@ -509,7 +512,7 @@ void ContractionDevice::storeResult(int64_t i, Value total) {
                });
 }
 
-/// The sums of a chunk, beside those of the other chunks.
+/// Stores the sums of a chunk next to those of the other chunks.
 void ContractionDevice::storeChunk(ArrayRef<Value> sums, Value chunk) {
   int64_t n = columns.size;
   bool whole = n % kVector == 0;
@@ -526,12 +529,13 @@ void ContractionDevice::storeChunk(ArrayRef<Value> sums, Value chunk) {
   }
 }
 
-/// (F3) adds the chunk to the totals, which the last one makes results. Few
-/// vectors at once, so that the registers hold them beside the sums.
+/// (F3) Adds the chunk to the totals; the last chunk turns the totals into
+/// results. Processes few vectors at a time because the registers also contain
+/// the sums.
 void ContractionDevice::addChunk(ArrayRef<Value> sums, Value start, Value end) {
   Value isFirst = b.equal(start, b.index(0));
   Value isLast = b.equal(end, b.index(fold.n));
-  // Adding to -0 changes nothing.
+  // The totals start from -0: adding -0 changes nothing.
   Value none = b.broadcast(b.constant(b.getFloatAttr(type, -0.0)), kVector);
   constexpr int64_t together = 4;
   for (int64_t first = 0; first < getVectors(); first += together) {
@@ -615,7 +619,7 @@ void ContractionDevice::expandTiles(int64_t workspaceOffset) {
          });
 }
 
-/// (F3) the chunks of each result, in their order.
+/// (F3) Adds the chunks of each result in order.
 void ContractionDevice::expandSums(int64_t workspaceOffset) {
   workspace = b.getWorkspace(type, tile.splits * getResults(), workspaceOffset);
   SmallVector<int64_t> sizes{batchSize, rows.size, columns.size};
@@ -632,8 +636,8 @@ void ContractionDevice::expandSums(int64_t workspaceOffset) {
   b.setWork(getResults(), 1);
 }
 
-/// A contraction with its factors settled, and its tiles; failure where the
-/// fold is none.
+/// Returns the contraction with settled factors and its tiles; fails if the
+/// fold is not a contraction.
 static FailureOr<std::pair<Contraction, DeviceTileConfig>>
 match(DeviceBuilder &b, FoldOp op) {
   Contraction contraction(b, op);

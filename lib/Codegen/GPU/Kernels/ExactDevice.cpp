@@ -1,18 +1,18 @@
-//===- ExactDevice.cpp - Exact matrix products by matrix instructions -----===//
+//===- ExactDevice.cpp - Exact products by matrix instructions ------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// (K4) Five kernels: the largest magnitude of each row of each factor; the
-// integers q_t of (K4) as signed bytes, q = d0 + 256 d1 + ...; the products of
-// these, each sum of which an i32 holds, by instructions that multiply matrices
-// of bytes. The products of digits p and q with the same p + q share an
-// accumulator; together they are T.
+// (K4) Five kernels: two find the largest magnitude of each row of each factor;
+// two convert each factor to the integers q_t of (K4) as signed bytes, q = d0 +
+// 256 d1 + ...; the last multiplies the bytes with matrix instructions, whose
+// sums fit into i32. Products of digits p and q with the same p + q share an
+// accumulator; together the accumulators represent T.
 //
-// Digits lie in memory as the parts of a tile of bytes do: for each step of K
-// and each digit, slots of words 2 t and 2 t + 1 of both rows' elements.
+// Digits are stored like the parts of a ByteTile: for each step of K and each
+// digit, slots with words 2 t and 2 t + 1 of the elements of both rows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,12 +29,12 @@ using namespace mlir::repro;
 using namespace mlir::repro::device;
 
 namespace {
-/// Threads that look for the largest magnitudes.
+/// Threads per block that search for the largest magnitudes.
 constexpr int64_t kScaleThreads = 256;
-/// Elements of a row that a thread makes digits of.
+/// Elements of a row that one thread splits into digits.
 constexpr int64_t kThreadElements = 16;
 
-/// Where the kernels leave their results in the workspace: for each factor.
+/// The workspace offsets of the kernels' results, for each factor.
 struct WorkspaceOffsets {
   int64_t magnitudes[2], digits[2];
 };
@@ -58,7 +58,7 @@ private:
     return llvm::divideCeil(getFactor(f).size, kTile) * kTile;
   }
   bool isAlongReduction(unsigned f);
-  /// The place of a row of a factor, for each leaf.
+  /// The offset of a row of a factor, for each leaf.
   SmallVector<Value> locateRow(unsigned f, Value batchIndex, Value own);
   Value loadElement(unsigned f, ArrayRef<Value> row, Value k);
   Value loadMagnitude(unsigned f, const WorkspaceOffsets &offsets,
@@ -79,8 +79,8 @@ private:
 
   DeviceBuilder &b;
   int64_t digits, bits;
-  int64_t steps;  ///< of a slice: as many as shared memory has room for
-  int64_t slices; ///< of K
+  int64_t steps;  ///< per slice: as many as fit into shared memory
+  int64_t slices; ///< along K
   int64_t batchSize;
   Value sources[2];
 };
@@ -90,7 +90,7 @@ LogicalResult ExactDevice::match() {
   if (failed(matchFactors()))
     return fold.op.emitOpError("expected a matrix product, as those that "
                                "repro-decompose-exact keeps");
-  // Neighbouring threads write neighbouring columns.
+  // Adjacent threads write adjacent columns.
   settleFactors(!rows.loops.empty() &&
                 rows.loops.back().coefficients.back() == 1);
   batchSize = getProduct(getSizes(batch));
@@ -113,7 +113,7 @@ int64_t ExactDevice::getDigitBytes(unsigned f) {
 // Factors
 //===----------------------------------------------------------------------===//
 
-/// Whether a factor's neighbours in memory follow each other along K.
+/// Whether adjacent elements of a factor in memory are adjacent along K.
 bool ExactDevice::isAlongReduction(unsigned f) {
   const Factor &factor = getFactor(f);
   auto stepsByOne = [&](ArrayRef<CollapsedDim> loops) {
@@ -148,8 +148,8 @@ Value ExactDevice::loadElement(unsigned f, ArrayRef<Value> row, Value k) {
   });
 }
 
-/// The bits of the largest magnitude of each row: as integers they are ordered
-/// like the floats, infinities and NaNs last.
+/// Computes the bits of the largest magnitude of each row. As integers they
+/// have the order of the floats, with infinities and NaNs last.
 void ExactDevice::expandMagnitudes(unsigned f,
                                    const WorkspaceOffsets &offsets) {
   const Factor &factor = getFactor(f);
@@ -169,8 +169,7 @@ void ExactDevice::expandMagnitudes(unsigned f,
   Value own = along ? slow : fast, share = along ? fast : slow;
   SmallVector<Value> at = b.delinearize(b.getBlockId(), {batchSize, blocks});
   Value first = b.mul(at[1], height);
-  Value index =
-      b.min(b.add(first, own), b.index(factor.size - 1)); // again, if beyond
+  Value index = b.min(b.add(first, own), b.index(factor.size - 1)); // clamped
   SmallVector<Value> row = locateRow(f, at[0], index);
   Value largest = b.loop(
       share, b.index(fold.n), width, {i32(0)},
@@ -209,7 +208,8 @@ Value ExactDevice::loadMagnitude(unsigned f, const WorkspaceOffsets &offsets,
   return b.load(source, b.getI32Type(), b.add(b.mul(batchIndex, size), own));
 }
 
-/// e of (K4), i64, of a finite magnitude; as an f64 it is not subnormal.
+/// Returns e of (K4), an i64, for a finite magnitude. Converting to f64 makes
+/// subnormals normal.
 Value ExactDevice::getExponent(Value magnitude) {
   Value narrow = arith::BitcastOp::create(b, b.getF32Type(), magnitude);
   Value real = arith::ExtFOp::create(b, b.getF64Type(), narrow);
@@ -226,7 +226,8 @@ Value ExactDevice::isFinite(Value magnitude) {
                                i32(0x7f800000));
 }
 
-/// The digits of kThreadElements elements of a row, digit by digit, in words.
+/// Returns the digits of kThreadElements elements of a row, grouped by digit
+/// and packed into words.
 SmallVector<Value> ExactDevice::getDigits(unsigned f, Value batchIndex,
                                           Value own, Value share,
                                           const WorkspaceOffsets &offsets) {
@@ -238,7 +239,7 @@ SmallVector<Value> ExactDevice::getDigits(unsigned f, Value batchIndex,
   SmallVector<Value> row = locateRow(f, batchIndex, own);
   Value magnitude = loadMagnitude(f, offsets, batchIndex, own);
   Value finite = isFinite(magnitude);
-  // Two exact factors: their product may be no f32.
+  // Scale by two exact powers of two because their product may overflow f32.
   Value shift = arith::TruncIOp::create(
       b, b.getI32Type(),
       arith::SubIOp::create(b, i64(bits), getExponent(magnitude)));
@@ -268,7 +269,7 @@ SmallVector<Value> ExactDevice::getDigits(unsigned f, Value batchIndex,
             b, word, arith::ShLIOp::create(b, byte, i32(8 * (i % 4))));
       else
         word = byte;
-      // The byte counts from -128 to 127; a 256th of the rest.
+      // A digit is from -128 to 127; rounding gives the remaining digits.
       q = arith::ShRSIOp::create(b, arith::AddIOp::create(b, q, i32(128)),
                                  i32(8));
     }
@@ -320,7 +321,7 @@ void ExactDevice::expandDigits(unsigned f, const WorkspaceOffsets &offsets) {
 // Products
 //===----------------------------------------------------------------------===//
 
-/// Of a slice of both factors' digits, what the thread copies.
+/// Reads the parts of a slice of both factors' digits that the thread copies.
 SmallVector<Value> ExactDevice::readSlice(const ByteTile &tile, Value slice) {
   SmallVector<Value> slots;
   Value first =
@@ -337,8 +338,8 @@ SmallVector<Value> ExactDevice::readSlice(const ByteTile &tile, Value slice) {
   return slots;
 }
 
-/// Adds the products of a slice to the accumulators, of which the tile has a
-/// group for each sum of numbers of digits.
+/// Adds the products of a slice to the accumulators; the tile has one group of
+/// accumulators for each sum p + q of digit numbers.
 SmallVector<Value> ExactDevice::compute(ByteTile &tile, Value buffer,
                                         ValueRange carried) {
   SmallVector<Value> sums(carried);

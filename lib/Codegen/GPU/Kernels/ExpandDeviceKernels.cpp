@@ -4,6 +4,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// repro-expand-device-kernels, which the GPU pipeline runs on the whole module,
+// replaces each kernel function by device kernels and each of its launches by
+// theirs; the architecture decides tiles and instructions but no result bit.
+//
+//===----------------------------------------------------------------------===//
 
 #include "Codegen/GPU/Kernels/DeviceKernels.h"
 #include "Codegen/GPU/Passes.h"
@@ -68,7 +74,7 @@ LogicalResult DeviceKernelFactory::createKernel(
       kernel.setArgAttrs(i, attrs);
     kernel.setArgAttr(i, "llvm.align",
                       builder.getI64IntegerAttr(alignments[i]));
-    // What nobody writes may be read through another cache.
+    // Buffers that no thread writes can be read through the read-only cache.
     if (launch::getAccess(kernel, i) == launch::Access::Read &&
         kernel.getArgAttr(i, "llvm.noalias"))
       kernel.setArgAttr(i, "llvm.readonly", builder.getUnitAttr());
@@ -120,7 +126,7 @@ void DeviceKernelFactory::finish() {
           FunctionType::get(function.getContext(), types, {}));
       continue;
     }
-    // eraseArgument() does not know of tiles behind the arguments.
+    // eraseArgument() does not handle the tiles that follow the arguments.
     SmallVector<DictionaryAttr> attrs;
     for (unsigned i = 0; i < types.size(); ++i)
       attrs.push_back(function.getArgAttrDict(i));
@@ -159,7 +165,8 @@ private:
   gpu::GPUModuleOp device;
   FailureOr<Architecture> architecture;
   int64_t failureWords = 0;
-  /// Of each buffer that a kernel function takes, in all its launches.
+  /// The alignment of each buffer of a kernel function that holds in all
+  /// launches.
   DenseMap<Operation *, SmallVector<int64_t>> alignments;
   llvm::StringMap<DeviceKernelFactory> factories;
 };
@@ -176,7 +183,7 @@ LogicalResult ExpandDeviceKernels::expand(func::FuncOp function) {
     return (*op)->emitError("expected one structured operation in a kernel of "
                             "a device, got '")
            << (*op)->getName() << "'";
-  // Nobody launches it.
+  // The plan does not launch the function.
   if (!alignments.contains(function))
     return success();
   DeviceKernelFactory factory(function, *op, device, failureWords,
@@ -188,7 +195,7 @@ LogicalResult ExpandDeviceKernels::expand(func::FuncOp function) {
   return success();
 }
 
-/// (E1) the plan has the message of each check.
+/// (E1) Verifies that the plan contains the message of each check.
 LogicalResult ExpandDeviceKernels::verifyMessages(func::FuncOp function) {
   launch::LaunchDialect::MessageAttrHelper message(function.getContext());
   return failure(function
@@ -204,7 +211,7 @@ LogicalResult ExpandDeviceKernels::verifyMessages(func::FuncOp function) {
                      .wasInterrupted());
 }
 
-/// Tensors of the caller begin at multiples of this, as the arena does.
+/// The alignment of the caller's tensors and of the arena.
 static constexpr int64_t kBaseAlignment = 16;
 
 LogicalResult ExpandDeviceKernels::findAlignments() {
@@ -248,7 +255,7 @@ void ExpandDeviceKernels::launchKernels() {
     for (const DeviceKernelFactory::Kernel &kernel : factory.getKernels()) {
       gpu::GPUFuncOp function = kernel.function;
       SmallVector<Value> buffers(dispatch.getBuffers());
-      // Unused, the workspace is no argument.
+      // A kernel that does not use the workspace has no argument for it.
       launch::DeviceKernelSignature arguments(function);
       if (arguments.hasWorkspace(buffers.size())) {
         auto type = cast<MemRefType>(arguments.getWorkspace().getType());
@@ -272,8 +279,9 @@ void ExpandDeviceKernels::launchKernels() {
   arena.setType(MemRefType::get({end}, builder.getI8Type()));
 }
 
-/// (E1) a kernel that must have no effect after a failed check looks for one
-/// first. It has no check of its own, so that all its threads see the same.
+/// (E1) Inserts a test of the error word at the start of each kernel that must
+/// have no effect after a failed check. Such a kernel contains no checks, so
+/// that all its threads read the same value.
 LogicalResult ExpandDeviceKernels::guardKernels() {
   if (!failureWords)
     return success();

@@ -5,11 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The chunks of (F1) are independent, and so are the lanes of a chunk. With
-// lanes, the threads of a part of a warp have some each, read neighbouring
-// elements, and combine the lanes (F2) by shuffles. Without, a thread has the
-// chunk, and neighbouring threads have neighbouring results. The chunks' own
-// results are a list in memory, which further kernels fold (F3).
+// The chunks of (F1) are independent, and so are the lanes of a chunk. If a
+// fold has lanes, the threads of a part of a warp process some lanes each, read
+// adjacent elements, and combine the lanes (F2) by shuffles. Otherwise one
+// thread processes a chunk, and adjacent threads compute adjacent results. The
+// results of the chunks form a list in memory that further kernels fold (F3).
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,17 +29,17 @@ using namespace mlir::repro;
 using namespace mlir::repro::device;
 
 namespace {
-/// Lanes of which a thread has several; more are not worth the registers.
+/// The most lanes of a fold; more need too many registers per thread.
 constexpr int64_t kMostLanes = 256;
-/// Results beyond which a thread each is enough, whatever their chunks.
+/// From this number of results, one thread per result is enough.
 constexpr int64_t kManyResults = 65536;
-/// A fold in any order is cut like these.
+/// Lanes and chunk sizes of folds in any order.
 constexpr int64_t kFreeLanes = 64, kFreeChunk = 8192, kFreeColumnChunk = 512;
-/// Fewest elements of such a row that are worth a group of threads: of fewer
-/// most threads would have none.
+/// The fewest elements of a row of such a fold for which a group of threads is
+/// used; with fewer, most threads would be idle.
 constexpr int64_t kGroupElements = kWarp / 2;
-/// Elements of a thread whose loads are under way together, and most operations
-/// of a body, or of those on a thread's lanes, that are written out so often.
+/// Elements per thread whose loads are in flight together, and the most
+/// operations of a body, or on all lanes of a thread, that are unrolled.
 constexpr int64_t kUnrolledElements = 4, kUnrolledBody = 16,
                   kUnrolledLanes = 32;
 
@@ -48,17 +48,17 @@ public:
   FoldDevice(DeviceBuilder &b, FoldOp op) : b(b), fold(b, op) {}
   LogicalResult match();
   size_t getNumLevels() const { return levels.size(); }
-  /// The bytes of the list that a level but the last one leaves.
+  /// The bytes of the list that a level other than the last one writes.
   int64_t getListBytes(size_t level) const;
-  /// The kernel of a level; `lists` are places in the workspace.
+  /// Builds the kernel of a level; `lists` are workspace offsets.
   void expand(size_t level, ArrayRef<int64_t> lists);
 
 private:
-  /// A pass over a list of n elements for each result, the first one over the
-  /// elements of the fold.
+  /// A pass over a list of n elements for each result; the first level reads
+  /// the elements of the fold.
   struct Level {
     int64_t n, chunk, run, lanes;
-    bool isSequential = false; ///< begins with the first element itself
+    bool isSequential = false; ///< starts with the first element itself
     int64_t getChunks() const { return llvm::divideCeil(n, chunk); }
   };
   using Next = function_ref<Value(Value t, Value accumulator)>;
@@ -69,7 +69,7 @@ private:
   Value foldGroup(const Level &level, Value member, Value start, Value end,
                   Next next);
   Value combineLanes(const Level &level, SmallVector<Value> lanes);
-  /// The value that the thread `distance` further on in the warp has.
+  /// Returns the value of the thread `distance` lanes further on in the warp.
   Value shuffleDown(Value value, int64_t distance);
   void locate(Value result);
   void storeResult(Value total);
@@ -79,11 +79,11 @@ private:
   FoldInfo fold;
   Type type;
   SmallVector<Level> levels;
-  bool hasLanes = false;              ///< a group of threads for a chunk
-  bool allChunks = false;             ///< a thread has all chunks of its result
-  SmallVector<CollapsedDim> parallel; ///< accesses: inputs, output
+  bool hasLanes = false;               ///< a group of threads processes a chunk
+  bool allChunks = false;              ///< a thread processes a whole result
+  SmallVector<CollapsedDim> parallel;  ///< accesses: inputs, output
   SmallVector<CollapsedDim> reduction; ///< accesses: inputs
-  // Of the present result.
+  // Values of the current result.
   SmallVector<Value> coordinates, bases;
 };
 } // namespace
@@ -92,7 +92,7 @@ private:
 // Choices
 //===----------------------------------------------------------------------===//
 
-/// (F5) any order will do: one that suits the threads.
+/// (F5) Chooses an order that suits the threads because any order is allowed.
 void FoldDevice::chooseOrder() {
   bool isRow = llvm::any_of(fold.inputs, [&](const Access &access) {
     unsigned i = &access - fold.inputs.begin();
@@ -119,9 +119,9 @@ LogicalResult FoldDevice::match() {
   if (llvm::any_of(accesses, [](const Access *a) { return !a->linear; }))
     return failure();
   type = fold.getAccumulatorType();
-  if (type.isIndex()) // has no size of its own
+  if (type.isIndex()) // index has no fixed size
     return failure();
-  // Neighbouring threads read neighbouring elements.
+  // Adjacent threads read adjacent elements.
   SmallVector<unsigned> dims(fold.parallel);
   auto getStep = [&](unsigned dim) {
     int64_t step = 0;
@@ -184,8 +184,8 @@ Value FoldDevice::applyBody(Value t, Value accumulator) {
   return isa<FloatType>(type) ? b.convertFloat(result, type) : result;
 }
 
-/// A loop of which some iterations are written out, so that their loads are
-/// under way together.
+/// Emits a loop and unrolls it by `unroll`, so that the loads of several
+/// iterations are in flight together.
 static SmallVector<Value>
 unrolledLoop(DeviceBuilder &b, Value start, Value end, int64_t step,
              int64_t unroll, ValueRange inits,
@@ -223,11 +223,12 @@ Value FoldDevice::foldThread(const Level &level, Value start, Value end,
 
 Value FoldDevice::foldGroup(const Level &level, Value member, Value start,
                             Value end, Next next) {
-  // Lanes beyond the run have no element.
+  // Lanes beyond the run contain no element.
   int64_t lanes = std::min<int64_t>(level.lanes, llvm::PowerOf2Ceil(level.run));
   int64_t threads = std::min(lanes, kWarp);
   SmallVector<Value> starts(lanes / threads, fold.getStart(b, 0));
-  // Of the elements from `base` on, those from `lower` to `upper`.
+  // Processes the elements from `lower` to `upper` of those that start at
+  // `base`.
   auto takePart = [&](Value base, Value lower, Value upper, ValueRange acc) {
     SmallVector<Value> taken;
     for (auto [i, value] : llvm::enumerate(acc)) {
@@ -246,8 +247,8 @@ Value FoldDevice::foldGroup(const Level &level, Value member, Value start,
   };
   if (level.run == level.n ||
       (level.run % lanes == 0 && level.chunk % lanes == 0)) {
-    // Element t is in lane t mod lanes: a chunk that does not begin with lane
-    // 0 is taken from there on.
+    // Element t belongs to lane t mod lanes. If a chunk starts in the middle,
+    // the loop starts at lane 0 and skips the elements before the chunk.
     bool isAligned = level.getChunks() == 1 || level.chunk % lanes == 0;
     Block &body = *fold.op.getBody();
     int64_t operations = std::distance(body.begin(), body.end());
@@ -276,7 +277,7 @@ Value FoldDevice::foldGroup(const Level &level, Value member, Value start,
     });
     return combineLanes(level, acc);
   }
-  // Run by run, each from its first lane on.
+  // Process run by run; each run starts at lane 0.
   Value last = b.div(b.add(end, level.run - 1), level.run);
   SmallVector<Value> acc =
       b.loop(b.div(start, level.run), last, 1, starts,
@@ -323,7 +324,7 @@ Value FoldDevice::shuffleDown(Value value, int64_t distance) {
   return isa<FloatType>(kind) ? arith::BitcastOp::create(b, kind, bits) : bits;
 }
 
-/// (F2) in the group's first thread.
+/// (F2) Combines the lanes; the group's first thread has the result.
 Value FoldDevice::combineLanes(const Level &level, SmallVector<Value> lanes) {
   int64_t used = std::min<int64_t>(level.lanes, llvm::PowerOf2Ceil(level.run));
   for (size_t half = lanes.size() / 2; half; half /= 2) {
@@ -334,7 +335,8 @@ Value FoldDevice::combineLanes(const Level &level, SmallVector<Value> lanes) {
   Value result = lanes[0];
   for (int64_t distance = std::min(used, kWarp) / 2; distance; distance /= 2)
     result = fold.combine(b, result, shuffleDown(result, distance));
-  // The lanes left out were +0: among them no sum is -0. Only fma can make one.
+  // The omitted lanes are +0. Including them turns -0, which only fma can
+  // produce, into +0.
   if (used < level.lanes && isa<math::FmaOp>(fold.step))
     result = fold.combine(b, result, fold.getStart(b, 0));
   return result;
@@ -357,7 +359,7 @@ void FoldDevice::locate(Value result) {
                         fold.outputs[0].constant));
 }
 
-/// (F3), (F7) init and the total.
+/// (F3), (F7) Combines init and the total, and stores the result.
 void FoldDevice::storeResult(Value total) {
   const Access &output = fold.outputs[0];
   bool isFloat = isa<FloatType>(type);
@@ -373,7 +375,8 @@ void FoldDevice::storeResult(Value total) {
   b.store(result, output.buffer, bases.back());
 }
 
-/// Where the threads that read or write lists together find neighbours.
+/// Returns the list index of a chunk's result, such that threads that access
+/// the lists together access adjacent elements.
 Value FoldDevice::getListIndex(const Level &of, Value result, Value chunk) {
   return hasLanes ? b.add(b.mul(result, of.getChunks()), chunk)
                   : b.add(b.mul(chunk, fold.results), result);
@@ -438,7 +441,8 @@ void FoldDevice::expand(size_t number, ArrayRef<int64_t> lists) {
     };
     if (threads == 1)
       return store();
-    // The threads of a warp shuffle together, whether their item exists or not.
+    // All threads of a warp take part in a shuffle, even if their item does not
+    // exist.
     Value isFirst = b.equal(b.rem(thread, threads), b.index(0));
     b.when(isInside ? arith::AndIOp::create(b, isFirst, isInside).getResult()
                     : isFirst,

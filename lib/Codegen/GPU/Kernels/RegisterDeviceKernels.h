@@ -14,8 +14,7 @@ class DialectRegistry;
 
 namespace mlir::repro::device {
 
-/// Attaches DeviceKernelOpInterface to the operations that GPUs have kernels
-/// for.
+/// Attaches DeviceKernelOpInterface to the operations that have GPU kernels.
 void registerDeviceKernels(DialectRegistry &registry);
 
 } // namespace mlir::repro::device

@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Three kernels without atomics: the row of each update, -1 for an index out of
-// range; the chain of each row's updates, by a thread that looks at all updated
-// rows; the fold of each element along its row's chain.
+// Three kernels without atomics: the first finds the row of each update, or -1
+// if an index is out of range; the second chains the updates of each row, with
+// one thread per row that reads the rows of all updates; the third folds each
+// element along the chain of its row.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,7 +23,7 @@ using namespace mlir::repro;
 using namespace mlir::repro::device;
 
 namespace {
-/// Where the arrays of indices are in the workspace.
+/// The workspace offsets of the index arrays.
 struct Chains {
   int64_t rowOf, next, head;
 };
