@@ -1,14 +1,14 @@
-//===- AllocateRegisters.cpp - Places for the registers of a kernel -------===//
+//===- AllocateRegisters.cpp - Maps registers to frame locations ----------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// PTX has as many registers as its author likes, each written about once. A
-// frame that held them all would not fit the cache: a linear scan over their
-// lifetimes lets registers share places. Threads of a warp that are at
-// different places do not disturb each other, as each has its own lane.
+// PTX code has an unlimited number of registers, most of which are written
+// once. A frame with a location for each of them would not fit into the cache.
+// A linear scan over the lifetimes lets registers share locations. Threads of a
+// warp that have diverged do not interfere because each has its own lane.
 //
 //===----------------------------------------------------------------------===//
 
@@ -73,9 +73,9 @@ private:
   Kernel &kernel;
   std::vector<Block> blocks;
   std::vector<bool> leaders;
-  /// Of each register's life, inclusive. A step reads at twice its place, and
-  /// writes there or, if it is pure, after that: then the result may take the
-  /// place of a source.
+  /// The live interval of each register, inclusive. Step i reads at time 2 i,
+  /// and writes at 2 i or, if it is pure, at 2 i + 1, so that the result may
+  /// reuse the location of a source.
   std::vector<uint32_t> first, last;
   std::vector<uint32_t> offsets; // of each value
 };
@@ -132,7 +132,7 @@ void Allocator::findLiveness() {
         if (!has(block.defined, value))
           add(block.read, value);
       });
-      // A guarded write leaves the old value where the guard fails.
+      // A guarded write keeps the old value of lanes whose guard is false.
       forWritten(step, [&](Value value) {
         if (step.guard == noValue)
           add(block.defined, value);
@@ -190,7 +190,7 @@ uint32_t Allocator::place(uint32_t bytes) {
 }
 
 void Allocator::placeConstants() {
-  place(8); // where masked results go first
+  place(8); // scratch for masked results
   offsets.assign(program.values.size(), 0);
   for (Value value = 0; value < program.values.size(); ++value) {
     const ValueInfo &info = program.values[value];
@@ -214,7 +214,7 @@ void Allocator::placeRegisters() {
       order.push_back(value);
   std::stable_sort(order.begin(), order.end(),
                    [&](Value a, Value b) { return first[a] < first[b]; });
-  // By the number of bytes: places that are free, and lives that end.
+  // By the number of bytes: free locations, and ends of live intervals.
   std::vector<uint32_t> free[9];
   std::vector<std::pair<uint32_t, uint32_t>> ends; // a heap of (end, value)
   auto later = std::greater<>();

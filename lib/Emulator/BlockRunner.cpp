@@ -25,7 +25,7 @@ static char *alignStorage(std::vector<char> &storage, size_t bytes) {
   return storage.data() + (alignment - begin % alignment) % alignment;
 }
 
-/// A permutation of 0 .. size - 1, by a linear congruential generator
+/// Returns a permutation of 0 .. size - 1 from a linear congruential generator
 /// (Knuth, MMIX).
 static std::vector<uint32_t> makeOrder(uint32_t size, Order order,
                                        uint64_t seed) {
@@ -216,8 +216,8 @@ Fault BlockRunner::run(uint64_t number) {
   return {};
 }
 
-/// When no thread can go on: all have left the kernel, or all are at one
-/// barrier, which lets them go.
+/// Handles the state in which no thread can proceed: either all threads have
+/// exited, or all wait at one barrier, which is then released.
 bool BlockRunner::releaseBarrier(bool &allDone) {
   const Warp *waiter = nullptr, *leaver = nullptr;
   for (const Warp &warp : warps) {
@@ -250,7 +250,8 @@ bool BlockRunner::releaseBarrier(bool &allDone) {
                       " of line " + std::to_string(other.line));
   }
   for (Warp &warp : warps) {
-    // Those of a barrier that is not aligned stand at places of their own.
+    // Groups that wait at an unaligned barrier may be at different
+    // instructions.
     for (const Group &group : warp.parked)
       addReady(warp, group.place + 1, group.mask);
     warp.parked.clear();
@@ -272,7 +273,7 @@ size_t BlockRunner::pickGroup(const Warp &warp) const {
   return best;
 }
 
-/// Runs a warp until all of its threads wait at a barrier or have left.
+/// Runs a warp until each of its threads waits at a barrier or has exited.
 bool BlockRunner::runWarp(Warp &warp) {
   while (!warp.ready.empty()) {
     size_t index = pickGroup(warp);
@@ -282,7 +283,7 @@ bool BlockRunner::runWarp(Warp &warp) {
                           : advance<false>(warp, group)))
       return false;
   }
-  // Here only threads at barriers may be parked.
+  // Only threads that wait at barriers may be parked here.
   for (const Group &group : warp.parked) {
     const Instruction &instruction = kernel.code[group.place];
     const Detail &detail = kernel.details[instruction.index];
@@ -300,13 +301,13 @@ bool BlockRunner::runWarp(Warp &warp) {
   return true;
 }
 
-/// Computes lanes apart and keeps those of the mask.
+/// Computes all lanes into scratch and copies those of the mask.
 void BlockRunner::computeMasked(Warp &warp, const Instruction &instruction,
                                 uint32_t mask) {
   uint32_t operands[5];
   std::memcpy(operands, instruction.operands, sizeof(operands));
   uint32_t result = operands[0];
-  operands[0] = 0; // the place that every frame begins with
+  operands[0] = 0; // the scratch location at the start of every frame
   instruction.compute(warp.frame, operands);
   unsigned bytes = instruction.resultBytes;
   for (; mask; mask &= mask - 1) {
@@ -360,8 +361,7 @@ static bool isAccess(Kind kind) {
          kind == Kind::LoadMatrix || kind == Kind::AsyncCopy;
 }
 
-/// Runs a group until it is no longer the one furthest behind, waits, or has
-/// left the kernel.
+/// Runs a group until it catches up with another group, waits, or has exited.
 template <bool isCounted>
 bool BlockRunner::advance(Warp &warp, Group group) {
   auto findLimit = [&] {
@@ -462,7 +462,7 @@ bool BlockRunner::advance(Warp &warp, Group group) {
         result[unsigned(__builtin_ctz(left))] = mask;
       break;
     }
-    default: // threads meet
+    default: // an instruction at which threads synchronize
       if (mask != group.mask) {
         addReady(warp, group.place + 1, group.mask & ~mask);
         group.mask = mask;

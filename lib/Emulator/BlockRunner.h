@@ -15,7 +15,7 @@
 
 namespace repro_emulator {
 
-/// What all blocks of a launch have in common.
+/// The data that all blocks of a launch share.
 struct LaunchContext {
   const Kernel &kernel;
   const OperationTable &operations;
@@ -23,10 +23,10 @@ struct LaunchContext {
   LaunchOptions options;
   std::string_view parameters;
   std::vector<Region> regions;  // in ascending order
-  const MatrixUnit *matrixUnit; // has what the kernel multiplies
-  /// Of the accesses to global memory of all blocks; in checked launches only.
+  const MatrixUnit *matrixUnit; // supports the kernel's matrix elements
+  /// Tracks the global accesses of all blocks; checked launches only.
   RaceDetector *globalAccesses = nullptr;
-  /// Of launches that are counted.
+  /// Counts the work of the blocks; counted launches only.
   Counter *counter = nullptr;
 
   uint32_t getBlockThreads() const {
@@ -34,15 +34,16 @@ struct LaunchContext {
   }
 };
 
-/// Runs one block after the other. The threads of a warp that are at the same
-/// place form a group; of these, the one that is furthest behind runs, so that
-/// threads meet again where their ways join. With an order other than lockstep
-/// each thread is a group of its own up to a barrier.
+/// Runs blocks one after the other. The threads of a warp that are at the same
+/// instruction form a group. The group with the lowest instruction index runs
+/// first, so that threads reconverge where their paths join. With an order
+/// other than lockstep, each thread is its own group until it reaches a
+/// barrier.
 class BlockRunner {
 public:
   explicit BlockRunner(const LaunchContext &context);
 
-  /// Runs the block of that number; the first fault ends it.
+  /// Runs the block with that number until its first fault.
   Fault run(uint64_t number);
 
 private:
@@ -50,7 +51,7 @@ private:
     uint32_t place;
     uint32_t mask;
   };
-  /// A cp.async that has not arrived.
+  /// A cp.async that has not completed.
   struct Copy {
     uint32_t lane, bytes, used, group;
     uint64_t target, source;
@@ -61,15 +62,15 @@ private:
     char *local;
     uint32_t index;
     uint32_t all;  // the lanes that exist
-    uint32_t live; // and have not left the kernel
+    uint32_t live; // the lanes that have not exited
     std::vector<Group> ready, parked;
-    uint32_t waiting = 0; // at a barrier
-    uint32_t barrier = 0; // its place
-    uint32_t epoch = 0;   // barriers of the warp that it has passed
+    uint32_t waiting = 0; // lanes that wait at a barrier
+    uint32_t barrier = 0; // the instruction index of that barrier
+    uint32_t epoch = 0;   // the number of warp barriers passed
     std::vector<Copy> copies;
     std::array<uint32_t, warpSize> committed; // groups of copies, per lane
   };
-  /// Addresses of an access as host addresses.
+  /// The addresses of an access as host addresses.
   struct Access {
     uint64_t addresses[warpSize];
     bool equal, consecutive;

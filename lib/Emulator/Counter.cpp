@@ -1,4 +1,4 @@
-//===- Counter.cpp - How often instructions run ---------------------------===//
+//===- Counter.cpp - Counts the work of instructions ----------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -62,8 +62,8 @@ void Counter::addGlobal(uint32_t place, const uint64_t *addresses,
   }
 }
 
-/// As many lanes at a time as have 128 bytes; lanes that read the same word
-/// share it, others of the same bank wait.
+/// A wavefront serves as many lanes as access 128 bytes. Lanes that access the
+/// same word share the access; other words in the same bank are serialized.
 void Counter::addShared(uint32_t place, const uint64_t *addresses,
                         uint32_t mask, unsigned bytes) {
   unsigned lanes = std::min<unsigned>(warpSize, numBanks * bankBytes / bytes);
@@ -94,7 +94,7 @@ Counts Counter::take() {
   return std::move(counts);
 }
 
-/// Counts what an access is about to do; one that is wrong is left to it.
+/// Counts an access before it runs; the access itself reports its errors.
 void BlockRunner::countAccess(Warp &warp, const Instruction &instruction,
                               uint32_t mask) {
   const Detail &detail = kernel.details[instruction.index];

@@ -1,4 +1,4 @@
-//===- Counter.h - How often instructions run -------------------*- C++ -*-===//
+//===- Counter.h - Counts the work of instructions --------------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -15,15 +15,15 @@
 
 namespace repro_emulator {
 
-/// Counts what the blocks of one launch do, one block after the other.
+/// Counts the work of a launch's blocks, which run one after the other.
 class Counter {
 public:
   Counter(const Kernel &kernel, const std::vector<Region> &regions,
           uint64_t most);
 
   void startBlock();
-  /// A warp runs `run` instructions from `place` on. False if the block has run
-  /// more than it may.
+  /// Records that a warp runs `run` instructions from `place` on. Returns false
+  /// if the block has exceeded its instruction limit.
   bool addRun(uint32_t place, uint32_t run) {
     ++starts[place];
     --starts[place + run];
@@ -40,9 +40,9 @@ public:
 private:
   const std::vector<Region> &regions;
   uint64_t most, left = 0;
-  /// Runs that begin at a place less those that end before it.
+  /// The number of runs that begin at a place minus those that end before it.
   std::vector<int64_t> starts;
-  std::unordered_set<uint64_t> seen; // sectors of the block
+  std::unordered_set<uint64_t> seen; // sectors that the block has accessed
   Counts counts;
 };
 

@@ -25,7 +25,7 @@ bool Decoder::takeSpace(Opcode &opcode, Space &space) {
   return false;
 }
 
-/// .volatile, .relaxed.gpu and their like.
+/// Consumes .volatile, .relaxed.gpu and similar modifiers.
 void Decoder::takeOrdering(Opcode &opcode, Detail &detail) {
   if (opcode.take("weak"))
     return;
@@ -43,7 +43,8 @@ void Decoder::noteGranule(Space space, unsigned bytes) {
     kernel->globalGranule = std::min(kernel->globalGranule, bytes);
 }
 
-/// The registers of {a, b, ...} or of a single one; all of one size.
+/// Returns the registers of {a, b, ...} or a single register; all have one
+/// size.
 std::vector<Value> Decoder::getElements(const Operand &operand, Type type,
                                         unsigned count, bool isLoad,
                                         uint8_t &registerBytes) {
@@ -53,7 +54,7 @@ std::vector<Value> Decoder::getElements(const Operand &operand, Type type,
   if (parts.size() != count || (count > 1) != (operand.kind == Operand::List))
     fail("'" + statementText + "' with " + std::to_string(parts.size()) +
          " registers, expected " + std::to_string(count));
-  // A register may be wider than what is loaded or stored.
+  // A register may be wider than the loaded or stored element.
   unsigned bits = std::max(16u, type.bits);
   for (const Operand &part : parts)
     if (unsigned registerBits = getRegisterBits(part); registerBits > bits)
@@ -61,7 +62,8 @@ std::vector<Value> Decoder::getElements(const Operand &operand, Type type,
   if (bits > type.bits && type.kind == Type::Float)
     fail("'" + statementText + "' on a register of " + std::to_string(bits) +
          " bits");
-  // Of such a register ptxas stores the number as an integer, not its bits.
+  // ptxas stores such a register's float converted to an integer, not its low
+  // bits.
   if (!isLoad)
     for (const Operand &part : parts)
       if (scope->floats.count(part.name) && getRegisterBits(part) > type.bits)
@@ -88,7 +90,8 @@ bool Decoder::decodeLoadStore(const Statement &statement, Opcode &opcode) {
   Detail &detail = step.detail;
   takeOrdering(opcode, detail);
   takeSpace(opcode, detail.space);
-  // In some versions the ordering stands before, in some after the space.
+  // The position of the ordering relative to the space depends on the PTX
+  // version.
   if (isLoad)
     opcode.take("nc");
   while (!opcode.atEnd() && (opcode.parts[opcode.at].substr(0, 4) == "L1::" ||
@@ -133,8 +136,8 @@ bool Decoder::decodeLoadStore(const Statement &statement, Opcode &opcode) {
   return true;
 }
 
-/// A parameter of the kernel is a place in the frame, one of a called function
-/// lies in local memory.
+/// A parameter of the kernel is a location in the frame; a parameter of a
+/// called function is in local memory.
 bool Decoder::decodeParameterAccess(const Statement &statement, Step &step,
                                     const Operand &address,
                                     const std::vector<Value> &elements,
@@ -243,7 +246,8 @@ bool Decoder::decodeAtomic(const Statement &statement, Opcode &opcode) {
   return true;
 }
 
-/// cp.async: what it copies arrives when it is waited for, not before.
+/// Decodes cp.async. The copied bytes arrive when the kernel waits for them,
+/// not before.
 bool Decoder::decodeAsync(const Statement &statement, Opcode &opcode) {
   if (!opcode.take("async"))
     return false;
@@ -259,7 +263,7 @@ bool Decoder::decodeAsync(const Statement &statement, Opcode &opcode) {
       return false;
     if (expectOperands(statement, 0)) {
       Step &step = addStep(Kind::AsyncWait);
-      step.detail.flag = true; // those without a group, too
+      step.detail.flag = true; // includes copies that are not in a group
     }
     return true;
   }
@@ -297,7 +301,7 @@ bool Decoder::decodeAsync(const Statement &statement, Opcode &opcode) {
   getAddress(statement.operands[1], from);
   Value used = operands == 4 ? getOperand(statement.operands[3], "u32")
                              : getConstant(bytes, 4);
-  // Both addresses as registers of 64 bits.
+  // Computes an address as a 64-bit register.
   auto complete = [&](const Step &step) {
     Value offset = getConstant(step.detail.offset, 8), base = step.sources[0];
     if (base == noValue)

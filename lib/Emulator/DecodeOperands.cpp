@@ -93,7 +93,7 @@ static std::string describe(const ValueInfo &info) {
                           : std::to_string(8 * info.bytes) + " bits";
 }
 
-/// Where a variable lies in its space.
+/// Finds the space and the address of a variable.
 bool Decoder::resolveSymbol(const std::string &name, Space &space,
                             uint64_t &address) {
   for (const std::string &key : {scope->prefix + name, name}) {
@@ -119,7 +119,7 @@ bool Decoder::resolveSymbol(const std::string &name, Space &space,
 
 Value Decoder::getOperand(const Operand &operand, Type type) {
   bool isPredicate = type.kind == Type::Predicate;
-  // Values of 8 bits live in registers of 16.
+  // 8-bit values are in 16-bit registers.
   unsigned bytes = isPredicate ? 4 : type.bits == 8 ? 2 : type.bits / 8;
   switch (operand.kind) {
   case Operand::Register: {
@@ -210,8 +210,8 @@ unsigned Decoder::getRegisterBits(const Operand &operand) {
   return info.isPredicate ? 1 : 8u * info.bytes;
 }
 
-/// [register + offset], [variable + offset] or [offset]: the first source, and
-/// the offset of the detail.
+/// Decodes [register + offset], [variable + offset] or [offset] to the first
+/// source and the offset of the detail.
 void Decoder::getAddress(const Operand &operand, Step &step) {
   Detail &detail = step.detail;
   if (operand.kind != Operand::Address) {

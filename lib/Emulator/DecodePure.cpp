@@ -28,7 +28,7 @@ void Decoder::decodeTable(const Statement &statement,
   step.sources = std::move(sources);
 }
 
-/// mov between a register and a list of its parts, or of an address.
+/// Decodes mov of an address, or between a register and a list of its parts.
 bool Decoder::decodeMove(const Statement &statement, Opcode &opcode) {
   Type type = opcode.takeType();
   if (!type || !opcode.atEnd() || !expectOperands(statement, 2))
@@ -75,7 +75,7 @@ static std::string getName(Type type) {
   return (type.kind == Type::Signed ? "s" : "u") + std::to_string(type.bits);
 }
 
-/// cvt from integers, where registers may be wider than the types.
+/// Decodes cvt from integers; the registers may be wider than the types.
 bool Decoder::decodeConvert(const Statement &statement, Opcode &opcode) {
   if (opcode.parts.size() < 3 || statement.operands.size() != 2)
     return false;
@@ -107,7 +107,7 @@ bool Decoder::decodeConvert(const Statement &statement, Opcode &opcode) {
               target, {wide});
     return true;
   }
-  // All of the values of a smaller type are among those of s64.
+  // s64 contains every value of the smaller types.
   std::string name = statement.opcode;
   name = name.substr(0, name.rfind('.')) + ".s64";
   auto found = opcodes.find(name);
@@ -121,7 +121,7 @@ bool Decoder::decodeConvert(const Statement &statement, Opcode &opcode) {
   return true;
 }
 
-/// setp with two results or with a further predicate.
+/// Decodes setp with two results or with a further predicate.
 bool Decoder::decodeSetPredicate(const Statement &statement, Opcode &opcode) {
   if (opcode.parts.size() < 3 || statement.operands.empty())
     return false;
@@ -153,7 +153,7 @@ bool Decoder::decodeSetPredicate(const Statement &statement, Opcode &opcode) {
     return true;
   Value compared = addPure(plain, {a, b});
   Value opposite = isPair ? addPure("not.pred", {compared}) : noValue;
-  // `other` may be a result as well: it is read before any is written.
+  // `other` may also be a result, so it is read before any result is written.
   if (!combine.empty()) {
     compared = addPure(combine + ".pred", {compared, other});
     if (isPair)
@@ -165,7 +165,7 @@ bool Decoder::decodeSetPredicate(const Statement &statement, Opcode &opcode) {
   return true;
 }
 
-/// add.cc, addc, sub.cc, subc: the carry lives in a register of its own.
+/// Decodes add.cc, addc, sub.cc and subc; the carry has its own register.
 bool Decoder::decodeCarry(const Statement &statement, Opcode &opcode) {
   const std::string &name = opcode.parts[0];
   bool reads = name.back() == 'c', writes = opcode.take("cc");
@@ -200,7 +200,7 @@ bool Decoder::decodeCarry(const Statement &statement, Opcode &opcode) {
   return true;
 }
 
-/// cvta: generic addresses of shared and local memory are in windows.
+/// Decodes cvta, which adds or subtracts the base of the space's window.
 bool Decoder::decodeAddressConversion(const Statement &statement,
                                       Opcode &opcode) {
   bool fromGeneric = opcode.take("to");

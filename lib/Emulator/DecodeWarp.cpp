@@ -1,4 +1,4 @@
-//===- DecodeWarp.cpp - Instructions on which threads meet ----------------===//
+//===- DecodeWarp.cpp - Decodes warp-synchronous instructions -------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -180,7 +180,8 @@ bool Decoder::decodeReduce(const Statement &statement, Opcode &opcode) {
   return true;
 }
 
-/// A float of mma.sync with `depth` elements of K, if there is one.
+/// Returns the float type of an mma.sync operand if the type supports `depth`
+/// elements of K and the type of the sums.
 static std::optional<MatrixElement> findElement(std::string_view name,
                                                 unsigned depth, bool toF16) {
   struct Form {
@@ -201,8 +202,8 @@ static std::optional<MatrixElement> findElement(std::string_view name,
   return std::nullopt;
 }
 
-/// mma.sync on integers of 8 bits, and on floats with sums in f32 or f16; the
-/// fragments are in WarpOperations.cpp.
+/// Decodes mma.sync on 8-bit integers, and on floats with sums in f32 or f16.
+/// WarpOperations.cpp documents the fragments.
 bool Decoder::decodeMatrixMultiply(const Statement &statement, Opcode &opcode) {
   if (!opcode.take("sync") || !opcode.take("aligned"))
     return false;

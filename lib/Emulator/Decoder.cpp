@@ -1,4 +1,4 @@
-//===- Decoder.cpp - From PTX statements to steps -------------------------===//
+//===- Decoder.cpp - Translates PTX statements to steps -------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -77,7 +77,7 @@ uint32_t Decoder::getLabel(const std::string &name) {
   return place->second;
 }
 
-/// Gives the variables of a body their places.
+/// Assigns addresses to the variables of a body.
 void Decoder::layOut(Scope &scope) {
   auto align = [](uint64_t offset, uint64_t alignment) {
     return (offset + alignment - 1) / alignment * alignment;
@@ -193,12 +193,12 @@ void Decoder::decodeStatement(const Statement &statement) {
       {"mma", &Decoder::decodeMatrixMultiply},
       {"ldmatrix", &Decoder::decodeLoadMatrix},
   };
-  // First what needs more than a row of the table; it declines the rest.
+  // Try the special decoders first; they decline opcodes of the table.
   if (auto found = special.find(opcode.parts[0]); found != special.end()) {
     if ((this->*found->second)(statement, opcode) || failed())
       return;
   }
-  // The operations that steps alone are made of have no statement.
+  // Operations that exist only in steps have no PTX statement.
   static const std::string_view internal[] = {
       "extend",   "narrow",   "join",     "join4",   "part0", "part1",
       "carry",    "carryc",   "borrow",   "borrowc", "addc",  "subc",
@@ -216,8 +216,8 @@ void Decoder::decodeStatement(const Statement &statement) {
 bool Decoder::decodeControl(const Statement &statement, Opcode &opcode) {
   const std::string &name = opcode.parts[0];
   if (name == "membar" || name == "fence" || name == "prefetch") {
-    // All accesses of a thread happen in order here; see the race detector for
-    // what is not ordered between threads.
+    // The emulator executes all accesses of a thread in order; the race
+    // detector handles the order between threads.
     static const std::string_view known[] = {
         "membar.cta",         "membar.gl",         "membar.sys",
         "fence.acq_rel.cta",  "fence.acq_rel.gpu", "fence.acq_rel.sys",
@@ -277,7 +277,7 @@ void Decoder::decodeBranchTable(const Statement &statement) {
   step.labels = std::move(targets);
 }
 
-/// Puts the body of the called function here: its .param variables are those of
+/// Inlines the body of the called function; its .param variables are those of
 /// the caller.
 void Decoder::decodeCall(const Statement &statement) {
   const std::vector<Operand> &operands = statement.operands;
@@ -353,8 +353,9 @@ std::string Decoder::decode(const Function &entry, Kernel &result) {
   Scope body;
   body.function = &entry;
   callStack = {&entry};
-  // Dynamic shared memory begins after the static one of all bodies: first
-  // without knowing how much that is, then again.
+  // Dynamic shared memory begins after the static shared memory of all bodies.
+  // Its offset must be known before decoding, so reserve the most that the
+  // bodies can need.
   for (const Variable &variable : module.variables)
     if (variable.space == Space::Shared && !variable.external) {
       uint64_t &bytes = kernel->sharedBytes;

@@ -1,4 +1,4 @@
-//===- Decoder.h - From PTX statements to steps -----------------*- C++ -*-===//
+//===- Decoder.h - Translates PTX statements to steps -----------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -17,35 +17,36 @@ namespace repro_emulator {
 
 using OpcodeMap = std::unordered_map<std::string_view, const Operation *>;
 
-/// Makes steps of one entry function and of what it calls. Whatever is not
-/// known is an error: the first is kept and ends the translation.
+/// Translates one entry function, and the functions that it calls, to steps.
+/// Unknown constructs are errors; the first error is kept and ends the
+/// translation.
 class Decoder {
 public:
   Decoder(const SourceModule &module, const OpcodeMap &opcodes,
           const std::vector<ModuleVariable> &variables)
       : module(module), opcodes(opcodes), moduleVariables(variables) {}
 
-  /// Empty on success, else one message with the line.
+  /// Returns an empty string, or an error message with the line.
   std::string decode(const Function &entry, Kernel &kernel);
 
 private:
-  /// A function's body at one place: names mean something in it.
+  /// One inlined instance of a function's body, with its own names.
   struct Scope {
     const Function *function = nullptr;
-    std::string prefix; // of its names, empty for the kernel itself
+    std::string prefix; // of the body's names, empty for the kernel itself
     uint32_t returnLabel = noValue;
-    /// Where .param variables lie in local memory.
+    /// The offsets of .param variables in local memory.
     std::unordered_map<std::string, uint64_t> parameters;
-    /// Registers that an instruction on floats gives.
+    /// Registers that instructions on floats write.
     std::unordered_set<std::string> floats;
   };
-  /// An opcode cut at its dots.
+  /// An opcode split at its dots.
   struct Opcode {
     std::vector<std::string> parts;
     size_t at = 1;
-    /// The next part if it is `name`.
+    /// Consumes the next part if it equals `name`.
     bool take(std::string_view name);
-    /// The next part, or "" at the end.
+    /// Consumes and returns the next part; "" at the end.
     std::string takeAny();
     bool atEnd() const { return at == parts.size(); }
     Type takeType();

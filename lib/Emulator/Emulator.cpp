@@ -101,7 +101,7 @@ static std::string describe(const uint32_t *extents) {
          ", " + std::to_string(extents[2]) + ")";
 }
 
-/// What is wrong with a launch, or an empty string.
+/// Returns an error message for a launch, or an empty string.
 static std::string checkLaunch(const Kernel &kernel, const LaunchSize &size,
                                std::string_view parameters) {
   constexpr uint64_t mostThreads = 1024, mostSharedBytes = 227 * 1024;
@@ -136,7 +136,8 @@ static std::string checkLaunch(const Kernel &kernel, const LaunchSize &size,
   return {};
 }
 
-/// The class of that name or architecture; what is wrong goes to `wrong`.
+/// Returns the matrix unit class with that name or of that architecture; writes
+/// an error message to `wrong`.
 static const MatrixUnit *chooseMatrixUnit(const Kernel &kernel,
                                           std::string_view name,
                                           std::string &wrong) {
@@ -224,7 +225,7 @@ Fault Module::launch(size_t index, const LaunchSize &size,
   if (threads > 1 && (!pool || pool->size() != options.threads))
     pool = std::make_unique<::repro_runtime::ThreadPool>(options.threads);
 
-  // In other orders, blocks come in another order, too.
+  // Orders other than lockstep also change the order of the blocks.
   uint64_t step = 1, start = 0;
   if (options.order == Order::Descending) {
     step = blocks - 1;
@@ -256,7 +257,8 @@ Fault Module::launch(size_t index, const LaunchSize &size,
         Fault found = runner->run(number);
         if (!found)
           continue;
-        // Of several faults the first one counts, whoever is faster.
+        // Report the fault of the first block, whichever thread finds its fault
+        // first.
         std::lock_guard<std::mutex> lock(mutex);
         if (i < failedBlock) {
           failedBlock = i;

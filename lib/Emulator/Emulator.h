@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Plain C++17 without LLVM. PTX text is translated once: each instruction
-// becomes a call of a routine that computes it for the 32 threads of a warp
-// with the vector instructions of the host. docs/gpu.md says what is checked.
+// An emulator in plain C++17 without LLVM. It translates PTX text once: each
+// instruction becomes a call of a routine that computes the instruction for the
+// 32 threads of a warp with the host's vector instructions. docs/gpu.md
+// describes the checks.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,17 +43,17 @@ struct Fault {
   explicit operator bool() const { return status != Status::Success; }
 };
 
-/// Bytes that kernels may access.
+/// A range of bytes that kernels may access.
 struct Region {
   uint64_t begin, end;
   std::string name;
   bool writable;
 };
 
-/// Device memory: a set of host buffers. The address is that of the host.
+/// Device memory: a set of host buffers, at their host addresses.
 class Memory {
 public:
-  /// False if the bytes overlap those of another buffer.
+  /// Adds a buffer; returns false if it overlaps another buffer.
   bool add(uint64_t begin, uint64_t bytes, std::string name,
            bool writable = true);
   bool remove(uint64_t begin);
@@ -74,8 +75,8 @@ struct LaunchOptions {
   bool checked = false;
   Order order = Order::Lockstep;
   uint64_t seed = 0;
-  /// The name of a class (M3), or of an architecture for its class, by which
-  /// matrices of floats are multiplied; "" for that of the module's target.
+  /// The class (M3) whose rules matrix instructions on floats follow, or an
+  /// architecture of that class; "" selects the class of the module's target.
   std::string matrixUnit = {};
 };
 
@@ -84,38 +85,40 @@ struct LaunchSize {
   uint32_t sharedBytes; // dynamic
 };
 
-/// What one instruction of a kernel did in the blocks that were counted. A
-/// sector is 32 bytes of global memory at a multiple of 32.
+/// The work of one instruction of a kernel in the counted blocks. A sector is
+/// 32 bytes of global memory at a multiple of 32.
 struct InstructionCount {
   int line;
-  /// Of warps, also with a guard that holds for no thread.
+  /// Executions by warps, including those whose guard is false for all threads.
   uint64_t runs = 0;
-  /// Asked for by a warp; of these, those that the block asks for first.
+  /// Sectors that warps accessed, and those that their block accessed for the
+  /// first time.
   uint64_t sectors = 0, newSectors = 0;
-  /// Cycles that shared memory takes, of 32 banks of 4 bytes.
+  /// Cycles of shared memory, which has 32 banks of 4 bytes.
   uint64_t wavefronts = 0;
 };
 
-/// What the counted blocks did with a buffer.
+/// The accesses of the counted blocks to a buffer.
 struct BufferCount {
   std::string name;
-  /// The first byte and the one behind the last one, from the beginning.
+  /// The accessed bytes [begin, end), relative to the start of the buffer.
   uint64_t begin = ~uint64_t(0), end = 0;
   uint64_t newSectors = 0;
   bool isRead = false, isWritten = false;
 };
 
 struct Counts {
-  std::vector<InstructionCount> instructions; // of the code, in order
-  std::vector<BufferCount> buffers;           // in the order of addresses
+  std::vector<InstructionCount> instructions; // in code order
+  std::vector<BufferCount> buffers;           // in address order
 };
 
 struct LaunchContext;
 
 class Module {
 public:
-  /// Null and a message in `error` if the text is malformed or has an opcode
-  /// that is not known. `level` chooses host instructions, "" the best.
+  /// Translates PTX text. Returns null and an `error` message if the text is
+  /// malformed or contains an unknown opcode. `level` selects the host
+  /// instructions; "" selects the best level.
   static std::unique_ptr<Module>
   load(std::string_view ptx, std::string_view level, std::string &error);
   ~Module();
@@ -127,8 +130,8 @@ public:
                std::string_view parameters, const Memory &memory,
                const LaunchOptions &options);
 
-  /// Runs only the blocks of these numbers, and counts. A block of more than
-  /// `most` instructions of warps is a fault.
+  /// Runs only the blocks with these numbers and counts their work. A block
+  /// that runs more than `most` warp instructions is a fault.
   Fault count(size_t kernel, const LaunchSize &size,
               std::string_view parameters, const Memory &memory,
               const std::vector<uint64_t> &blocks, uint64_t most,

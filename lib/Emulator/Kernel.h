@@ -1,4 +1,4 @@
-//===- Kernel.h - A kernel as the emulator runs it --------------*- C++ -*-===//
+//===- Kernel.h - The emulator's representation of a kernel -----*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -17,7 +17,8 @@
 
 namespace repro_emulator {
 
-/// What an instruction does; all but Pure and Branch have a Detail.
+/// What an instruction does; every kind other than Pure and Branch has a
+/// Detail.
 enum class Kind : uint8_t {
   Pure,
   Branch,
@@ -55,19 +56,19 @@ enum class AtomicOperation : uint8_t {
 enum class ShuffleMode : uint8_t { Up, Down, Butterfly, Index };
 enum class VoteMode : uint8_t { All, Any, Uniform, Ballot };
 
-/// What an instruction of a kind other than Pure has besides its operands.
+/// The data of a non-Pure instruction in addition to its operands.
 struct Detail {
   std::string opcode; // for messages
   Space space = Space::Global;
-  /// Of one element in memory, and of the registers.
+  /// The size of one element in memory, and of the registers.
   uint8_t bytes = 0, registerBytes = 0;
   uint8_t count = 1; // elements of a vector access, matrices of ldmatrix
   bool isSigned = false;
-  /// Volatile or ordered: never part of a data race with another such access.
+  /// Volatile or ordered: never in a data race with another such access.
   bool strong = false;
   /// Added to the address.
   uint64_t offset = 0;
-  /// Of the address register: 8, 4, or 0 if there is none.
+  /// The size of the address register: 8, 4, or 0 if there is none.
   uint8_t addressBytes = 0;
   union {
     AtomicOperation atomic = AtomicOperation::Add;
@@ -75,14 +76,14 @@ struct Detail {
     VoteMode vote;
   };
   bool flag = false; // ldmatrix .trans, mma .satfinite, match.all, bar aligned
-  // Of mma: on integers of 8 bits, or on floats, perhaps with sums in f16.
+  // For mma: on 8-bit integers, or on floats, possibly with sums in f16.
   bool signedA = true, signedB = true, toF16 = false;
   std::optional<MatrixElement> elementA, elementB;
   uint8_t rows = 0, columns = 0, depth = 0;
   uint32_t number = 0; // of a barrier, groups of a wait
-  /// Registers. An access has its address as the first source.
+  /// Registers. The first source of an access is its address.
   std::vector<uint32_t> results, sources;
-  std::vector<uint32_t> targets; // of brx.idx: places in the code
+  std::vector<uint32_t> targets; // of brx.idx: indices in the code
 };
 
 struct Instruction {
@@ -92,17 +93,17 @@ struct Instruction {
   bool guardNegated = false;
   int line = 0;
   Compute compute = nullptr;
-  /// Byte offsets in the frame: the result and the sources.
+  /// Byte offsets in the frame of the result and the sources.
   uint32_t operands[5] = {0, 0, 0, 0, 0};
   uint32_t guard = none; // a predicate register
-  /// Of the Detail, or where a branch goes to.
+  /// The index of the Detail, or of a branch's target instruction.
   uint32_t index = none;
-  /// How many unguarded pure instructions begin here, up to the next place
-  /// where threads can meet.
+  /// The number of consecutive unguarded pure instructions from here up to the
+  /// next point at which threads can reconverge.
   uint32_t run = 0;
 };
 
-/// Registers whose contents the emulator provides.
+/// Registers whose values the emulator provides.
 enum class Special : uint8_t {
   ThreadX,
   ThreadY,
@@ -128,7 +129,7 @@ enum class Special : uint8_t {
   TotalSharedBytes,
 };
 
-/// A place in the frame that is filled before the kernel runs.
+/// A location in the frame that is initialized before the kernel runs.
 struct ConstantSlot {
   uint32_t offset, bytes;
   uint64_t value;
@@ -156,9 +157,10 @@ struct Kernel {
   uint64_t dynamicSharedOffset = 0;
   uint64_t localBytes = 0; // per thread
   uint32_t requiredBlock[3] = {0, 0, 0}, greatestBlock[3] = {0, 0, 0};
-  /// Narrowest access to global and to shared memory in bytes.
+  /// The narrowest access to global and to shared memory, in bytes.
   unsigned globalGranule = 16, sharedGranule = 16;
-  /// The floats that its matrix instructions multiply, a bit for each.
+  /// The float types that the kernel's matrix instructions multiply, as a bit
+  /// set.
   unsigned matrixElements = 0;
 
   std::vector<Instruction> code;
@@ -169,7 +171,8 @@ struct Kernel {
   uint64_t frameBytes = 0; // of one warp
 };
 
-/// Generic addresses: those below are global, then a window each.
+/// Generic addresses below the first window are global; shared and local memory
+/// have a window each.
 constexpr uint64_t sharedWindow = uint64_t(1) << 56;
 constexpr uint64_t localWindow = uint64_t(2) << 56;
 

@@ -1,4 +1,4 @@
-//===- Lexer.cpp - Words of PTX text --------------------------------------===//
+//===- Lexer.cpp - Tokens of PTX text -------------------------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

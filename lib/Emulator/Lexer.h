@@ -1,4 +1,4 @@
-//===- Lexer.h - Words of PTX text ------------------------------*- C++ -*-===//
+//===- Lexer.h - Tokens of PTX text -----------------------------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -13,7 +13,8 @@
 
 namespace repro_emulator {
 
-/// The current token of a text. The first error is kept and ends the text.
+/// The current token of a text. The lexer keeps the first error and then ends
+/// the text.
 class Lexer {
 public:
   enum Kind { Word, Number, String, Punctuation, End };
@@ -30,9 +31,9 @@ public:
     return kind == Punctuation && text[0] == c;
   }
   void next();
-  /// Goes on after the end of the token's line.
+  /// Advances to the token after the end of the current token's line.
   void skipLine();
-  /// Goes on if this is the token.
+  /// Advances and returns true if the current token is this character.
   bool take(char punctuation);
   void expect(char punctuation);
   std::string takeWord(const char *what);

@@ -15,7 +15,7 @@ using namespace repro_emulator;
 using repro_target::MatrixRounding;
 
 namespace {
-/// A format of results, and its canonical NaN on devices.
+/// A result format and its canonical NaN on devices.
 struct Format {
   unsigned exponentBits, fraction;
   uint32_t infinity, nan;
@@ -58,7 +58,7 @@ static Significand readOwn(uint32_t bits, MatrixElement element) {
   case MatrixElement::TF32:
     return read(bits >> 13, 8, 10);
   case MatrixElement::E4M3: {
-    // Without infinities, and with one NaN of each sign.
+    // E4M3 has no infinities, and one NaN of each sign.
     Significand result = readShort(4, 3);
     result.infinite = false;
     result.nan = (bits & 0x7f) == 0x7f;
@@ -82,7 +82,7 @@ Significand repro_emulator::readElement(uint32_t bits, MatrixElement element,
   return result;
 }
 
-/// significand * 2^places, cut toward zero.
+/// Returns significand * 2^places, truncated toward zero.
 static int64_t align(uint64_t significand, int places, bool negative) {
   uint64_t cut = places >= 0     ? significand << places
                  : places <= -64 ? 0
@@ -90,8 +90,8 @@ static int64_t align(uint64_t significand, int places, bool negative) {
   return negative ? -int64_t(cut) : int64_t(cut);
 }
 
-/// The bits of total * 2^place. What is zero before it is rounded, and what is
-/// cut to zero, is +0.
+/// Returns the bits of total * 2^place. A zero total, and a value that is
+/// truncated to zero, become +0.
 static uint32_t round(int64_t total, int place, MatrixRounding rounding) {
   if (total == 0)
     return 0;
@@ -105,7 +105,8 @@ static uint32_t round(int64_t total, int place, MatrixRounding rounding) {
   int places = place - (exponent - int(to.fraction));
   uint64_t cut = uint64_t(align(magnitude, places, false));
   if (rounding == MatrixRounding::ToF16 && places < 0) {
-    // To nearest even, by what is lost in units of half the last bit.
+    // Round to nearest even; `lost` is compared with half a unit of the last
+    // place.
     uint64_t half = places >= -64 ? uint64_t(1) << (-places - 1) : 0;
     uint64_t lost = places > -64 ? magnitude - (cut << -places) : magnitude;
     if (half && (lost > half || (lost == half && cut & 1)))
@@ -115,12 +116,12 @@ static uint32_t round(int64_t total, int place, MatrixRounding rounding) {
     cut &= ~uint64_t(0x3ff);
   if (cut == 0)
     return rounding == MatrixRounding::ToF16 ? sign : 0;
-  // Without the leading one, which a subnormal has not; a carry makes the next
-  // exponent, or infinity.
+  // The addition removes the leading one of a normal number, which a subnormal
+  // lacks. A carry increments the exponent, possibly to infinity.
   return sign | uint32_t((uint64_t(exponent + bias - 1) << to.fraction) + cut);
 }
 
-/// The products of which `has` is true.
+/// Adds to c the products for which `has` returns true.
 template <typename Has>
 static uint32_t addBlock(const Significand *a, const Significand *b,
                          unsigned count, uint32_t c, const MatrixRule &rule,
@@ -167,7 +168,7 @@ static uint32_t addBlock(const Significand *a, const Significand *b,
   return round(total, top - fraction, rule.rounding);
 }
 
-/// (M3) The sum of two values by one rounding to nearest even.
+/// (M3) Adds two values with one rounding to nearest even.
 static uint32_t addLate(uint32_t x, uint32_t y, MatrixRounding rounding) {
   if (rounding != MatrixRounding::ToF16) {
     float left, right;
@@ -182,7 +183,7 @@ static uint32_t addLate(uint32_t x, uint32_t y, MatrixRounding rounding) {
                            read(y, f16.exponentBits, f16.fraction)};
   bool up = false, down = false;
   int64_t total = 0;
-  constexpr int least = -24; // of the last bit of the least number
+  constexpr int least = -24; // the exponent of the smallest subnormal
   for (const Significand &number : numbers) {
     if (number.nan)
       return f16.nan;
@@ -194,7 +195,7 @@ static uint32_t addLate(uint32_t x, uint32_t y, MatrixRounding rounding) {
   }
   if (up || down)
     return up && down ? f16.nan : (down ? f16.getSign() : 0) | f16.infinity;
-  if (total == 0) // two zeros have the sign of both
+  if (total == 0) // -0 only if both are -0
     return x & y & f16.getSign();
   return round(total, least, rounding);
 }

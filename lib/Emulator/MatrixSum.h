@@ -16,29 +16,30 @@ using repro_target::MatrixElement;
 using repro_target::MatrixRule;
 using repro_target::MatrixUnit;
 
-/// (M1) A number: (-1)^negative * significand * 2^(exponent - fraction), of
-/// which elements have elementFraction bits and c those of its format.
+/// (M1) The number (-1)^negative * significand * 2^(exponent - fraction). The
+/// fraction has elementFraction bits for an element, and those of its format
+/// for c.
 struct Significand {
   uint32_t significand = 0;
   int32_t exponent = 0;
   bool negative = false, infinite = false, nan = false;
 };
 
-/// Of an element in a register.
+/// The number of bits of an element in a register.
 constexpr unsigned getBits(MatrixElement element) {
   return element == MatrixElement::TF32 ? 32 : isFloat8(element) ? 8 : 16;
 }
 
-/// Enough for every element.
+/// The most fraction bits of any element.
 constexpr unsigned elementFraction = 10;
 
-/// The element in the low bits of a register; of tf32 the hardware does not
-/// read the 13 lowest. For late sums it makes an f16 of the element, by whose
-/// exponents subnormals of e4m3 are aligned.
+/// Reads the element in the low bits of a register. For tf32 the hardware
+/// ignores the 13 lowest bits. Late sums convert elements to f16, which
+/// determines the exponents with which subnormals of e4m3 are aligned.
 Significand readElement(uint32_t bits, MatrixElement element, bool late);
 
-/// (M1) The bits, of f32 or f16, that `count` products a[k] * b[k] and c give
-/// by a rule.
+/// (M1) Returns the bits, of f32 or f16, of the sum of `count` products a[k] *
+/// b[k] and c under a rule.
 uint32_t addProducts(const Significand *a, const Significand *b, unsigned count,
                      uint32_t c, const MatrixRule &rule);
 

@@ -36,7 +36,7 @@ static std::string toHex(uint64_t value) {
   return "0x" + digits;
 }
 
-/// An address by its distance from the nearest buffer.
+/// Describes an address by its distance from the nearest buffer.
 std::string BlockRunner::describeAddress(uint64_t address,
                                          unsigned bytes) const {
   const Region *nearest = nullptr;
@@ -116,8 +116,7 @@ bool BlockRunner::checkRace(Warp &warp, int line, const std::string &opcode,
                   " with no barrier between");
 }
 
-/// One lane of an access whose space is known; the address becomes a host
-/// address.
+/// Checks one lane of an access and converts its address to a host address.
 bool BlockRunner::resolveLane(Warp &warp, const Instruction &instruction,
                               const Detail &detail, unsigned lane,
                               unsigned bytes, bool writes, Space space,
@@ -160,7 +159,7 @@ bool BlockRunner::resolveLane(Warp &warp, const Instruction &instruction,
                    bytes, !writes || isAtomic, writes, detail.strong);
 }
 
-/// The host addresses of an access after its checks.
+/// Checks an access and computes its host addresses.
 bool BlockRunner::resolve(Warp &warp, const Instruction &instruction,
                           const Detail &detail, uint32_t mask, unsigned bytes,
                           bool writes, Access &access) {
@@ -177,7 +176,7 @@ bool BlockRunner::resolve(Warp &warp, const Instruction &instruction,
       lanes, detail.offset, bytes, access.addresses);
   access.equal = access.consecutive = false;
 
-  // All lanes at once, where nothing is to be found.
+  // Fast path: check all lanes at once.
   bool isWhole =
       mask == ~0u && !context.options.checked && !(summary.bits & (bytes - 1));
   if (isWhole && detail.space == Space::Shared &&
@@ -225,7 +224,7 @@ void put(uint64_t address, T value) {
   std::memcpy(reinterpret_cast<void *>(address), &value, sizeof(T));
 }
 
-/// M is the type in memory, R that of the register.
+/// M is the type in memory, R the type of the register.
 template <typename M, typename R>
 void loadElement(const uint64_t *addresses, unsigned element, unsigned count,
                  uint32_t mask, bool equal, bool consecutive, R *result) {
@@ -264,7 +263,7 @@ void storeElement(const uint64_t *addresses, unsigned element, unsigned count,
   }
 }
 
-/// Calls f with a value of the memory's and one of the register's type.
+/// Calls f with one value of the memory type and one of the register type.
 template <typename F>
 void withTypes(const Detail &detail, F f) {
   auto withRegister = [&](auto element) {
@@ -389,8 +388,8 @@ bool BlockRunner::atomic(Warp &warp, const Instruction &instruction,
   return true;
 }
 
-/// Checks a cp.async and puts it aside: it arrives as late as PTX allows, so
-/// that a missing wait shows.
+/// Checks a cp.async and defers its copies: they complete as late as PTX
+/// allows, so that a missing wait becomes visible.
 bool BlockRunner::startCopies(Warp &warp, const Instruction &instruction,
                               uint32_t mask) {
   const Detail &detail = kernel.details[instruction.index];
@@ -417,8 +416,8 @@ bool BlockRunner::startCopies(Warp &warp, const Instruction &instruction,
   return true;
 }
 
-/// Lets copies of the masked lanes arrive: those of all but the last `left`
-/// groups, or all.
+/// Completes the copies of the masked lanes: those of all groups but the last
+/// `left`, or all copies.
 bool BlockRunner::finishCopies(Warp &warp, uint32_t mask, uint32_t left,
                                bool all) {
   auto arrives = [&](const Copy &copy) {
@@ -442,9 +441,9 @@ bool BlockRunner::finishCopies(Warp &warp, uint32_t mask, uint32_t left,
   return true;
 }
 
-/// ldmatrix: lane 8 m + r gives the address of row r of matrix m; lane l gets
-/// elements 2 (l % 4) and the next of row l / 4, or, transposed, of column
-/// l / 4.
+/// ldmatrix: lane 8 m + r provides the address of row r of matrix m. Lane l
+/// receives elements 2 (l % 4) and 2 (l % 4) + 1 of row l / 4 or, if
+/// transposed, of column l / 4.
 bool BlockRunner::loadMatrix(Warp &warp, const Instruction &instruction) {
   const Detail &detail = kernel.details[instruction.index];
   uint32_t rows = detail.count == 4 ? ~0u : (1u << (8 * detail.count)) - 1;

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Included by Operations.inc alone, once per set of host instructions, inside
-// of an anonymous namespace: nothing here may have a symbol that the linker
-// shares between files compiled for different machines.
+// Included only by Operations.inc, once for each level of host instructions, in
+// an anonymous namespace: the linker must not merge a symbol of this file
+// across files that are compiled for different CPU levels.
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,7 +38,7 @@ T divide(T a, T b) {
   if (b == 0)
     return T(-1);
   if (isSigned<T> && b == T(-1))
-    return T(-a); // the least value stays what it is
+    return T(-a); // the least value is its own negation
   return T(a / b);
 }
 
@@ -71,7 +71,7 @@ inline u64 reverse(u64 x) {
   return __builtin_bswap64(x);
 }
 
-/// The place of the first one from above, or all ones.
+/// The index of the highest set bit, or all ones if there is none.
 inline u32 findBit(u64 x) { return x ? 63 - __builtin_clzll(x) : 0xffffffffu; }
 
 template <typename T>
@@ -79,7 +79,7 @@ u32 shiftAmount(u32 found) {
   return found == 0xffffffffu ? found : u32(8 * sizeof(T) - 1) - found;
 }
 
-/// bits ones from below.
+/// A mask of the `bits` lowest bits.
 template <typename T>
 T lowMask(u32 bits) {
   return bits >= 8 * sizeof(T) ? T(-1) : T((T(1) << bits) - 1);
@@ -140,7 +140,7 @@ inline u32 lookup(u32 a, u32 b, u32 c, u32 table) {
   return result;
 }
 
-/// 32 bits of the pair from bit `by` on, up to 32.
+/// Returns 32 bits of the pair from bit `by` on; `by` is at most 32.
 inline u32 funnel(u32 low, u32 high, u32 by) {
   return u32((u64(high) << 32 | low) >> by);
 }
@@ -154,8 +154,8 @@ u32 dot4(u32 a, u32 b, u32 sum) {
 
 // Floating point.
 
-/// All operations on f32 give this NaN; what f64 operations give is left open
-/// by PTX.
+/// All f32 operations return this NaN; PTX does not specify the NaN of f64
+/// operations.
 inline f32 canonical(f32 x) { return x == x ? x : __builtin_nanf("0x3fffff"); }
 inline f64 canonical(f64 x) {
   return x == x ? x : __builtin_nan("0x7ffffffffffff");
@@ -190,7 +190,7 @@ inline f64 least<f64>() {
 inline bool isNegative(f32 x) { return s32(__builtin_bit_cast(u32, x)) < 0; }
 inline bool isNegative(f64 x) { return s64(__builtin_bit_cast(u64, x)) < 0; }
 
-/// (S2) NaN wins, -0 < +0.
+/// (S2) NaN wins, and -0 < +0.
 template <typename T>
 T minimum(T a, T b) {
   T least = a < b || (a == b && isNegative(a)) ? a : b;
@@ -201,7 +201,7 @@ T maximum(T a, T b) {
   T most = a > b || (a == b && !isNegative(a)) ? a : b;
   return a == a && b == b ? most : canonical(a + b);
 }
-/// Likewise, but numbers win.
+/// Like `minimum`, but a number wins over NaN.
 template <typename T>
 T minimumNumber(T a, T b) {
   T least = a < b || (a == b && isNegative(a)) ? a : b;
@@ -213,9 +213,9 @@ T maximumNumber(T a, T b) {
   return a != a ? canonical(b) : b != b ? a : most;
 }
 
-/// a + b, where an inexact result gets an odd last bit: a later rounding to at
-/// most 51 bits is that of the exact sum (Boldo and Melquiond, 2008). The error
-/// of the sum is Knuth's TwoSum. Sums must not overflow.
+/// Rounds a + b to odd: an inexact result has an odd last bit, so that a later
+/// rounding to at most 51 bits equals that of the exact sum (Boldo and
+/// Melquiond, 2008). Knuth's TwoSum computes the error. Sums must not overflow.
 inline f64 oddSum(f64 a, f64 b) {
   f64 sum = a + b, part = sum - a;
   f64 error = (a - (sum - part)) + (b - part);
@@ -235,8 +235,8 @@ inline f32 fused32(f32 a, f32 b, f32 c) {
 inline f64 fused64(f64 a, f64 b, f64 c) { return repro_fma(a, b, c); }
 #endif
 
-/// Toward the range of I; NaN becomes 0, or the least value where a type of 64
-/// bits takes part (PTX ISA, cvt).
+/// Saturates to the range of I. NaN becomes 0, or the least value if a 64-bit
+/// type is involved (PTX ISA, cvt).
 template <typename I, typename F>
 I saturate(F x) {
   constexpr int bits = 8 * sizeof(I);
@@ -251,7 +251,7 @@ I saturate(F x) {
   return isNaN ? ofNaN : above ? most : below ? least : inside;
 }
 
-/// Rounds to a format with that many bits of exponent and fraction.
+/// Rounds to a format with the given numbers of exponent and fraction bits.
 template <int exponentBits, int fractionBits>
 u16 roundSmall(f64 x) {
   constexpr int bias = (1 << (exponentBits - 1)) - 1, least = 1 - bias;
@@ -263,7 +263,7 @@ u16 roundSmall(f64 x) {
     return magnitude == u64(0x7ff) << 52 ? u16(sign | infinity) : u16(0x7fff);
   int exponent = int(magnitude >> 52) - 1023;
   int used = exponent < least ? least : exponent;
-  // Subnormal f64 are far below half of the least value.
+  // Subnormal f64 values are far below half of the format's least value.
   int shift = 52 - fractionBits + (used - exponent);
   if (shift > 54)
     return sign;

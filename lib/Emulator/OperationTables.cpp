@@ -1,4 +1,4 @@
-//===- OperationTables.cpp - Which operations this machine runs -----------===//
+//===- OperationTables.cpp - The tables that this machine supports --------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -17,7 +17,8 @@ extern const OperationTable repro_emulator_operations_v2;
 extern const OperationTable repro_emulator_operations_v3;
 extern const OperationTable repro_emulator_operations_v4;
 
-/// Those of AVX2's generation that older compilers cannot ask for by name.
+/// Whether the CPU has the x86-64-v3 features that older compilers cannot query
+/// by name.
 static bool hasLzcntAndF16c() {
   unsigned a, b, c, d;
   return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) &&

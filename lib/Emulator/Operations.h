@@ -13,44 +13,46 @@
 
 namespace repro_emulator {
 
-/// Threads of a warp: what one instruction works on at a time. A register
-/// holds that many values next to each other; a predicate is a 32-bit 0 or 1.
+/// The number of threads in a warp, which an instruction processes together. A
+/// register contains one value per thread, contiguously; a predicate is a
+/// 32-bit 0 or 1.
 constexpr unsigned warpSize = 32;
 
-/// Computes all lanes of one instruction. `operands` are the byte offsets of
-/// the result and the sources in `frame`; a result is either exactly a source
-/// or apart from all of them.
+/// Computes all lanes of one instruction. `operands` contains the byte offsets
+/// of the result and the sources in `frame`. The result is either identical to
+/// a source or does not overlap it.
 using Compute = void (*)(char *frame, const uint32_t *operands);
 
-/// What an opcode means: the rows of Operations.def.
+/// The meaning of an opcode: a row of Operations.def.
 struct Operation {
   const char *opcode;
   Compute compute;
-  /// Type names of the result and of up to four sources, then null.
+  /// The type names of the result and of up to four sources, then null.
   const char *types[6];
 };
 
-/// What is known of the addresses that a warp accesses.
+/// A summary of the addresses that a warp accesses.
 struct AddressSummary {
   uint64_t least, greatest;
-  uint64_t bits;    // of all of them, combined by or
-  bool equal;       // all are the same
-  bool consecutive; // each is one step behind the one before
+  uint64_t bits;    // the bitwise or of all addresses
+  bool equal;       // all addresses are equal
+  bool consecutive; // each address is one step after the previous one
 };
 
-/// The operations compiled for one set of host instructions.
+/// The operations compiled for one CPU level.
 struct OperationTable {
   const char *level;
   const Operation *operations;
   size_t size;
-  /// One bit per lane of a predicate.
+  /// Converts a predicate to one bit per lane.
   uint32_t (*toMask)(const uint32_t *predicate);
-  /// Writes the sums of 32 bases and the offset.
+  /// Writes the sums of the 32 bases and the offset to `addresses`.
   AddressSummary (*summarize)(const uint64_t *bases, uint64_t offset,
                               uint64_t step, uint64_t *addresses);
 };
 
-/// The tables that this machine runs, worst first; ends with a null pointer.
+/// Returns the tables that this machine supports in ascending order of level; a
+/// null pointer ends the list.
 const OperationTable *const *getOperationTables();
 
 } // namespace repro_emulator

@@ -1,4 +1,4 @@
-//===- OperationsGeneric.cpp - Operations for other machines --------------===//
+//===- OperationsGeneric.cpp - Operations for CPUs without a level --------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

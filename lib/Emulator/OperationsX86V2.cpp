@@ -1,5 +1,4 @@
-//===- OperationsX86V2.cpp - Operations compiled for x86-64-v2
-//-------------===//
+//===- OperationsX86V2.cpp - Operations for x86-64-v2 ---------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

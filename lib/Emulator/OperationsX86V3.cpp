@@ -1,5 +1,4 @@
-//===- OperationsX86V3.cpp - Operations compiled for x86-64-v3
-//-------------===//
+//===- OperationsX86V3.cpp - Operations for x86-64-v3 ---------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

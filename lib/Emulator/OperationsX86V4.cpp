@@ -1,5 +1,4 @@
-//===- OperationsX86V4.cpp - Operations compiled for x86-64-v4
-//-------------===//
+//===- OperationsX86V4.cpp - Operations for x86-64-v4 ---------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- RaceDetector.cpp - Accesses that no barrier orders -----------------===//
+//===- RaceDetector.cpp - Finds unordered accesses ------------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -9,8 +9,8 @@
 
 using namespace repro_emulator;
 
-/// Whether the accesses of `before` come before that of `now`, or do not matter
-/// to it.
+/// Whether the accesses of `before` are ordered before that of `now` or cannot
+/// race with it.
 static bool isOrdered(const Accessor &before, const Accessor &now) {
   if (before.strong && now.strong)
     return true;
@@ -69,7 +69,7 @@ RaceDetector::Conflict RaceDetector::read(uint64_t address, unsigned bytes,
     if (reader.block != by.block)
       reader.block = Accessor::many;
     else if (reader.epoch != by.epoch)
-      reader = by; // those before can only race with other blocks
+      reader = by; // earlier reads can race only with other blocks
     else if (reader.thread != by.thread)
       reader.thread = Accessor::many;
     reader.strong = strong;

@@ -1,4 +1,4 @@
-//===- RaceDetector.h - Accesses that no barrier orders ---------*- C++ -*-===//
+//===- RaceDetector.h - Finds unordered accesses ----------------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -15,7 +15,7 @@
 
 namespace repro_emulator {
 
-/// Who accesses memory, and when.
+/// The thread that accesses memory, and the time of the access.
 struct Accessor {
   static constexpr uint32_t many = ~0u;
   uint32_t block = many;
@@ -25,9 +25,9 @@ struct Accessor {
   bool strong = false;    // volatile, relaxed or atomic
 };
 
-/// Of each granule of memory, the last accesses. Two accesses race if one
-/// writes, they are not both strong, and neither a barrier nor the order of one
-/// thread lies between them.
+/// Tracks the last accesses to each granule of memory. Two accesses race if at
+/// least one writes, at least one is not strong, and neither a barrier nor
+/// program order separates them.
 class RaceDetector {
 public:
   struct Conflict {
@@ -37,11 +37,13 @@ public:
     Accessor other;
   };
 
-  /// `granule`: bytes of the narrowest access, a power of two. Memory that each
-  /// block has for itself has no accesses by others.
+  /// `granule` is the size of the narrowest access in bytes, a power of two.
+  /// `perBlock` means that each block has its own memory, so that accesses of
+  /// other blocks do not count.
   void reset(unsigned granule, bool perBlock);
-  /// An access of `bytes` bytes, aligned to the granule. With `expectWritten`,
-  /// a read of what this block has not written is a conflict.
+  /// Records a read of `bytes` bytes, aligned to the granule. With
+  /// `expectWritten`, reading a granule that this block has not written is a
+  /// conflict.
   Conflict read(uint64_t address, unsigned bytes, const Accessor &by,
                 bool expectWritten);
   Conflict write(uint64_t address, unsigned bytes, const Accessor &by);

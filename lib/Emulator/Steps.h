@@ -1,4 +1,4 @@
-//===- Steps.h - Kernels before registers have places -----------*- C++ -*-===//
+//===- Steps.h - Kernels before register allocation -------------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -26,7 +26,7 @@ struct ValueInfo {
   Source source = Register;
   uint8_t bytes = 0; // per lane; a predicate has 4
   bool isPredicate = false;
-  uint64_t bits = 0; // the constant, or the position of the parameter
+  uint64_t bits = 0; // the constant, or the parameter's offset
   Special special = Special::ThreadX;
   uint8_t parameterBytes = 0;
   bool isSigned = false;
@@ -47,12 +47,13 @@ struct Step {
 struct StepProgram {
   std::vector<Step> steps;
   std::vector<ValueInfo> values;
-  /// The step at which a label stands.
+  /// The index of the step that each label precedes.
   std::vector<uint32_t> labels;
 };
 
-/// Gives the registers places in the frame, shared by those that are never
-/// alive at the same time, and fills in code, details and slots of `kernel`.
+/// Assigns frame locations to the registers, which registers that are never
+/// live at the same time share, and fills in code, details and slots of
+/// `kernel`.
 void allocateRegisters(StepProgram program, Kernel &kernel);
 
 } // namespace repro_emulator

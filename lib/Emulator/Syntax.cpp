@@ -42,8 +42,8 @@ Type repro_emulator::parseType(std::string_view name) {
 
 namespace {
 
-/// Recursive descent. After the first error the lexer stands at the end, so
-/// that every loop ends.
+/// A recursive descent parser. After the first error the lexer is at the end of
+/// the text, so that every loop terminates.
 class Parser {
 public:
   Parser(std::string_view text, SourceModule &module)
@@ -78,7 +78,8 @@ private:
   Lexer lexer;
   SourceModule &module;
   const Function *current = nullptr;
-  /// Names declared in inner braces, and what they are called outside of them.
+  /// Maps names declared in nested braces to their unique names in the
+  /// function.
   std::vector<std::map<std::string, std::string>> scopes;
   unsigned numScopes = 0;
 };
@@ -172,13 +173,14 @@ uint64_t Parser::parseInteger() {
   return negative ? -value : value;
 }
 
-/// After the state space: [.align N] .type name [bytes] [= {...}].
+/// Parses a variable after its state space: [.align N] .type name [bytes] [=
+/// {...}].
 Variable Parser::parseVariable(Space space) {
   Variable variable;
   variable.space = space;
   variable.line = lexer.line;
   unsigned elementBytes = 0;
-  bool isPointer = false; // then .align is that of what it points to
+  bool isPointer = false; // if set, .align is the pointee's alignment
   while (lexer.kind == Lexer::Word && lexer.text[0] == '.') {
     std::string word = lexer.text.substr(1);
     lexer.next();
@@ -192,7 +194,7 @@ Variable Parser::parseVariable(Space space) {
                type && type.kind != Type::Predicate) {
       elementBytes = type.bits / 8;
     } else if (word == "ptr") {
-      isPointer = true; // .ptr .global .align 16: what the caller promises
+      isPointer = true; // .ptr .global .align 16: a promise of the caller
     } else if (Space ignored; !isSpace("." + word, ignored)) {
       lexer.fail("unknown type '." + word + "'");
     }
@@ -344,7 +346,7 @@ void Parser::parseBodyDirective(Function &function) {
 
 void Parser::parseRegisters(Function &function) {
   const std::string word = lexer.takeWord("a register type");
-  // At the end of the text there is no word.
+  // The word is empty at the end of the text.
   Type type =
       word.empty() ? Type() : parseType(std::string_view(word).substr(1));
   if (!type || (type.bits == 8))
@@ -431,7 +433,7 @@ Operand Parser::parseSingleOperand() {
   if (name == "_")
     return operand;
   operand.name = resolve(name);
-  // A register may be declared under any name.
+  // A register may be declared with any name.
   bool isRegister = (!name.empty() && name[0] == '%') ||
                     (current && current->registers.count(operand.name));
   operand.kind = isRegister ? Operand::Register : Operand::Symbol;

@@ -1,4 +1,4 @@
-//===- Syntax.h - PTX text as it is written ---------------------*- C++ -*-===//
+//===- Syntax.h - The syntax tree of PTX text -------------------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -27,7 +27,7 @@ struct Type {
   explicit operator bool() const { return kind != None; }
 };
 
-/// The type of a name such as "u32"; none if it is no type.
+/// Parses a type name such as "u32"; returns the class None for other names.
 Type parseType(std::string_view name);
 
 struct Operand {
@@ -51,7 +51,7 @@ struct Operand {
 /// An instruction or a label.
 struct Statement {
   int line = 0;
-  std::string label; // and nothing else, if not empty
+  std::string label; // if not empty, the statement is only a label
   std::string guard; // the predicate of @%p, or empty
   bool guardNegated = false;
   std::string opcode; // with its modifiers
@@ -88,7 +88,7 @@ struct Function {
   std::vector<Statement> statements;
   /// .branchtargets of brx.idx, by the name of the list.
   std::map<std::string, std::vector<std::string>> branchTargets;
-  /// .reqntid and .maxntid; 0 where there is none.
+  /// .reqntid and .maxntid; 0 if absent.
   uint32_t requiredBlock[3] = {0, 0, 0}, greatestBlock[3] = {0, 0, 0};
 };
 
@@ -98,7 +98,7 @@ struct SourceModule {
   std::vector<Function> functions;
 };
 
-/// Reads PTX text. Empty on success, else one message with the line.
+/// Parses PTX text. Returns an empty string, or an error message with the line.
 std::string parsePtx(std::string_view text, SourceModule &module);
 
 } // namespace repro_emulator

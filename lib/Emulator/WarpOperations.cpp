@@ -1,4 +1,4 @@
-//===- WarpOperations.cpp - Instructions on which a warp meets ------------===//
+//===- WarpOperations.cpp - Warp-synchronous instructions -----------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -11,8 +11,9 @@
 
 using namespace repro_emulator;
 
-/// The threads of a group are at an instruction for several of them. Where all
-/// that it names are here, it is done, and they go on; others wait.
+/// Handles a group at an instruction that several threads execute together.
+/// Executes the instruction once all threads that it names have arrived; until
+/// then, threads are parked.
 bool BlockRunner::meet(Warp &warp, const Instruction &instruction,
                        Group &group) {
   const Detail &detail = kernel.details[instruction.index];
@@ -124,7 +125,7 @@ bool BlockRunner::runTogether(Warp &warp, const Instruction &instruction,
                  ? getLanes<uint64_t>(warp, detail.sources[1])[lane]
                  : getLanes<uint32_t>(warp, detail.sources[1])[lane];
     };
-    uint32_t equal[warpSize] = {}; // all read before any is written
+    uint32_t equal[warpSize] = {}; // read all before writing
     forMembers([&](unsigned lane) {
       forMembers([&](unsigned other) {
         equal[lane] |= uint32_t(get(lane) == get(other)) << other;
@@ -215,18 +216,17 @@ void BlockRunner::shuffle(Warp &warp, const Instruction &instruction,
   }
 }
 
-/// mma.sync, whose fragments are (PTX ISA 9, section 9.7.14.5), with p elements
-/// in a register: thread 4 g + t holds, of A, elements p t ... p t + p - 1 of
-/// row g in register 0, of row g + 8 in the next if there are 16 rows, and the
-/// same of the next 4 p columns behind these; of B likewise with columns for
-/// rows; of C and D elements 2 t and 2 t + 1 of row g, then those of row g + 8,
-/// two of f16 in one register.
+/// mma.sync. Fragments (PTX ISA 9, section 9.7.14.5), with p elements per
+/// register, for thread 4 g + t: A: elements p t ... p t + p - 1 of row g, then
+/// of row g + 8 if there are 16 rows, then the same for the next 4 p columns.
+/// B: the same, with columns instead of rows. C and D: elements 2 t and 2 t + 1
+/// of row g, then of row g + 8, with two f16 per register.
 void BlockRunner::multiplyMatrices(Warp &warp, const Detail &detail) {
   unsigned bits = detail.elementA ? getBits(*detail.elementA) : 8;
   unsigned packed = 32 / bits, tall = detail.rows / 8u;
   unsigned deep = detail.depth / (4 * packed);
   const uint32_t *sources = detail.sources.data();
-  /// The register's bits from element k of a row or column on.
+  /// Returns the register's bits starting with element k of a row or column.
   auto read = [&](unsigned source, unsigned line, unsigned k) {
     unsigned lane = line % 8 * 4 + k % (4 * packed) / packed;
     return getLanes<uint32_t>(warp, sources[source])[lane] >>

@@ -1,4 +1,4 @@
-//===- ByteTile.h - Tiles of matrix instructions on bytes ------*- C++ -*--===//
+//===- ByteTile.h - Tiles of matrix instructions on bytes -------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- DeviceTileConfig.h - Tile sizes of contractions ---------*- C++ -*--===//
+//===- DeviceTileConfig.h - Tile sizes of contractions ----------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
