@@ -21,6 +21,7 @@ public:
   Counter(const Kernel &kernel, const std::vector<Region> &regions,
           uint64_t most);
 
+  /// Resets the state of the block: its sectors and instruction limit.
   void startBlock();
   /// Records that a warp runs `run` instructions from `place` on. Returns false
   /// if the block has exceeded its instruction limit.
@@ -30,11 +31,14 @@ public:
     left -= std::min<uint64_t>(left, run);
     return left != 0;
   }
+  /// Counts the sectors of an access to global memory.
   void addGlobal(uint32_t place, const uint64_t *addresses, uint32_t mask,
                  unsigned bytes, bool reads, bool writes);
+  /// Counts the wavefronts of an access to shared memory.
   void addShared(uint32_t place, const uint64_t *addresses, uint32_t mask,
                  unsigned bytes);
 
+  /// Returns the counts of all blocks.
   Counts take();
 
 private:

@@ -25,6 +25,7 @@ class ThreadPool;
 
 namespace repro_emulator {
 
+/// The outcome of a launch.
 enum class Status : int {
   Success = 0,
   BadLaunch = 1,
@@ -37,6 +38,7 @@ enum class Status : int {
   Unfinished = 8,
 };
 
+/// The first fault of a launch; false if the launch succeeded.
 struct Fault {
   Status status = Status::Success;
   std::string message;
@@ -56,6 +58,7 @@ public:
   /// Adds a buffer; returns false if it overlaps another buffer.
   bool add(uint64_t begin, uint64_t bytes, std::string name,
            bool writable = true);
+  /// Removes the buffer at `begin`; returns false if there is none.
   bool remove(uint64_t begin);
   const std::vector<Region> &getRegions() const { return regions; }
 
@@ -63,6 +66,7 @@ private:
   std::vector<Region> regions; // in ascending order
 };
 
+/// The order in which blocks and the threads of a block run.
 enum class Order : int {
   Lockstep = 0,
   Ascending = 1,
@@ -70,6 +74,7 @@ enum class Order : int {
   Shuffled = 3
 };
 
+/// Options of a launch other than its size.
 struct LaunchOptions {
   unsigned threads = 1;
   bool checked = false;
@@ -80,6 +85,7 @@ struct LaunchOptions {
   std::string matrixUnit = {};
 };
 
+/// The size of a launch.
 struct LaunchSize {
   uint32_t grid[3], block[3];
   uint32_t sharedBytes; // dynamic
@@ -107,6 +113,7 @@ struct BufferCount {
   bool isRead = false, isWritten = false;
 };
 
+/// The counted work of a launch.
 struct Counts {
   std::vector<InstructionCount> instructions; // in code order
   std::vector<BufferCount> buffers;           // in address order
@@ -114,6 +121,7 @@ struct Counts {
 
 struct LaunchContext;
 
+/// A translated PTX module.
 class Module {
 public:
   /// Translates PTX text. Returns null and an `error` message if the text is
@@ -126,6 +134,7 @@ public:
   const std::string &getTarget() const { return target; }
   const std::vector<Kernel> &getKernels() const { return kernels; }
 
+  /// Runs all blocks of a kernel; the first fault ends the launch.
   Fault launch(size_t kernel, const LaunchSize &size,
                std::string_view parameters, const Memory &memory,
                const LaunchOptions &options);

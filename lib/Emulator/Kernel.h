@@ -42,6 +42,7 @@ enum class Kind : uint8_t {
   AsyncWait,
 };
 
+/// The operation of an atomic access.
 enum class AtomicOperation : uint8_t {
   Add,
   Minimum,
@@ -53,7 +54,9 @@ enum class AtomicOperation : uint8_t {
   CompareAndSwap
 };
 
+/// The mode of a shuffle.
 enum class ShuffleMode : uint8_t { Up, Down, Butterfly, Index };
+/// The mode of a vote.
 enum class VoteMode : uint8_t { All, Any, Uniform, Ballot };
 
 /// The data of a non-Pure instruction in addition to its operands.
@@ -86,6 +89,7 @@ struct Detail {
   std::vector<uint32_t> targets; // of brx.idx: indices in the code
 };
 
+/// An instruction whose operands are locations in the frame.
 struct Instruction {
   static constexpr uint32_t none = ~0u;
   Kind kind = Kind::Pure;
@@ -134,10 +138,12 @@ struct ConstantSlot {
   uint32_t offset, bytes;
   uint64_t value;
 };
+/// A location in the frame for a special register.
 struct SpecialSlot {
   uint32_t offset;
   Special special;
 };
+/// A location in the frame for a parameter of the kernel.
 struct ParameterSlot {
   uint32_t offset, bytes;
   uint64_t position; // in the parameter block
@@ -145,10 +151,12 @@ struct ParameterSlot {
   uint32_t registerBytes;
 };
 
+/// A parameter's location in the parameter block.
 struct Parameter {
   uint64_t offset, bytes;
 };
 
+/// A kernel that is ready to run.
 struct Kernel {
   std::string name;
   std::vector<Parameter> parameters;

@@ -30,13 +30,17 @@ public:
   bool isPunctuation(char c) const {
     return kind == Punctuation && text[0] == c;
   }
+  /// Advances to the next token.
   void next();
   /// Advances to the token after the end of the current token's line.
   void skipLine();
   /// Advances and returns true if the current token is this character.
   bool take(char punctuation);
+  /// Advances if the current token is this character; fails otherwise.
   void expect(char punctuation);
+  /// Returns the current word and advances; fails with `what` otherwise.
   std::string takeWord(const char *what);
+  /// Records the first error and moves to the end of the text.
   void fail(const std::string &message);
 
 private:

@@ -30,6 +30,7 @@ struct Accessor {
 /// program order separates them.
 class RaceDetector {
 public:
+  /// The conflict that an access causes, if any.
   struct Conflict {
     enum Kind { None, Race, Uninitialized };
     Kind kind = None;
@@ -46,6 +47,7 @@ public:
   /// conflict.
   Conflict read(uint64_t address, unsigned bytes, const Accessor &by,
                 bool expectWritten);
+  /// Records a write of `bytes` bytes, aligned to the granule.
   Conflict write(uint64_t address, unsigned bytes, const Accessor &by);
 
 private:

@@ -16,6 +16,7 @@ namespace repro_emulator {
 using Value = uint32_t;
 constexpr Value noValue = ~0u;
 
+/// The source of a value and its size.
 struct ValueInfo {
   enum Source : uint8_t {
     Register,
@@ -32,6 +33,7 @@ struct ValueInfo {
   bool isSigned = false;
 };
 
+/// An instruction on virtual registers.
 struct Step {
   Kind kind = Kind::Pure;
   int line = 0;
@@ -44,6 +46,7 @@ struct Step {
   std::vector<uint32_t> labels; // of brx.idx
 };
 
+/// The steps of a kernel with inlined calls.
 struct StepProgram {
   std::vector<Step> steps;
   std::vector<ValueInfo> values;
@@ -51,8 +54,8 @@ struct StepProgram {
   std::vector<uint32_t> labels;
 };
 
-/// Assigns frame locations to the registers, which registers that are never
-/// live at the same time share, and fills in code, details and slots of
+/// Assigns a frame location to each register, shared by registers that are
+/// never live at the same time, and fills in code, details and slots of
 /// `kernel`.
 void allocateRegisters(StepProgram program, Kernel &kernel);
 

@@ -30,6 +30,7 @@ struct Type {
 /// Parses a type name such as "u32"; returns the class None for other names.
 Type parseType(std::string_view name);
 
+/// An operand of an instruction.
 struct Operand {
   enum Kind : uint8_t {
     Register, // %r1, %tid.x
@@ -58,6 +59,7 @@ struct Statement {
   std::vector<Operand> operands;
 };
 
+/// A state space.
 enum class Space : uint8_t {
   Generic,
   Global,
@@ -67,6 +69,7 @@ enum class Space : uint8_t {
   Parameter
 };
 
+/// A variable or parameter.
 struct Variable {
   int line = 0;
   Space space = Space::Global;
@@ -77,6 +80,7 @@ struct Variable {
   std::vector<uint8_t> initial;
 };
 
+/// A function or kernel.
 struct Function {
   int line = 0;
   std::string name;
@@ -92,6 +96,7 @@ struct Function {
   uint32_t requiredBlock[3] = {0, 0, 0}, greatestBlock[3] = {0, 0, 0};
 };
 
+/// A parsed PTX module.
 struct SourceModule {
   std::string target; // "sm_75"
   std::vector<Variable> variables;

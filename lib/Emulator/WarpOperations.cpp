@@ -216,11 +216,13 @@ void BlockRunner::shuffle(Warp &warp, const Instruction &instruction,
   }
 }
 
-/// mma.sync. Fragments (PTX ISA 9, section 9.7.14.5), with p elements per
-/// register, for thread 4 g + t: A: elements p t ... p t + p - 1 of row g, then
-/// of row g + 8 if there are 16 rows, then the same for the next 4 p columns.
-/// B: the same, with columns instead of rows. C and D: elements 2 t and 2 t + 1
-/// of row g, then of row g + 8, with two f16 per register.
+/// Executes mma.sync. Registers of thread 4 g + t, with p elements each (PTX
+/// ISA 9, section 9.7.14.5):
+/// A: elements p t ... p t + p - 1 of row g, the same of row g + 8 if there are
+///    16 rows, then both again for the next 4 p columns.
+/// B: like A, with columns instead of rows.
+/// C, D: elements 2 t and 2 t + 1 of row g, then of row g + 8; two f16 share a
+///    register.
 void BlockRunner::multiplyMatrices(Warp &warp, const Detail &detail) {
   unsigned bits = detail.elementA ? getBits(*detail.elementA) : 8;
   unsigned packed = 32 / bits, tall = detail.rows / 8u;

@@ -180,8 +180,8 @@ LogicalResult AccumulatorDevice::match() {
   if (elements[0] != elements[1] && native && native->late)
     return failure();
   packed = 32 / getAccess(0).element.getIntOrFloatBitWidth();
-  // A smaller block would not fill the part of an instruction that zeros cannot
-  // pad.
+  // Zeros pad K to a multiple of four words. If a block were smaller, the last
+  // block could consist of padding only.
   bool isUnit =
       native && rule.getTerms() == native->terms &&
       rule.getTerms() >= getGroup() && rule.getFraction() == native->fraction &&

@@ -13,8 +13,8 @@
 // chunks (F3) are either processed in sequence by one block, or each by its own
 // block; a second kernel then adds them in order.
 //
-// Elements of a slice beyond the end of a chunk are -0 and +0: adding their
-// product changes no accumulator.
+// Beyond the end of a chunk, a slice contains -0 for one factor and +0 for the
+// other: adding their product changes no accumulator.
 //
 //===----------------------------------------------------------------------===//
 
@@ -87,7 +87,7 @@ private:
   SmallVector<Value> computeChunk(Value start, Value end, Value stop,
                                   Value &buffer);
 
-  /// Return the position of vector `i` of the thread's results.
+  /// The row and the column of vector `i` of the thread's results.
   Value getRow(int64_t i);
   Value getColumn(int64_t i);
   int64_t getVectors() const { return tile.tm * tile.tn / kVector; }

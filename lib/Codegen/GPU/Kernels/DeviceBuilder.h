@@ -43,9 +43,9 @@ struct LaunchShape {
   int64_t blocksPerProcessor = 1;
 };
 
-/// Builds the body of a device kernel, for one thread of the grid, instead of a
-/// structured operation. The kernel's arguments are its buffers, the workspace
-/// and the error word; all operations are on scalars.
+/// Builds the body of a device kernel, for one thread of the grid, which
+/// replaces a structured operation. The kernel's arguments are its buffers, the
+/// workspace and the error word; all operations are on scalars.
 ///
 /// By default the grid consists of independent threads: thread t processes the
 /// work items t, t + threads, t + 2 threads, ..., so that adjacent threads
@@ -56,8 +56,10 @@ public:
   DeviceBuilder(gpu::GPUFuncOp kernel, Operation *op, Workspace &workspace,
                 int64_t failureWords, const Architecture &architecture);
 
+  /// The architecture that the kernel is built for.
   const Architecture &getArchitecture() const { return architecture; }
 
+  /// Emits a loop over the work items of the thread.
   void forEachItem(function_ref<void(Value)> body) override;
   /// Sets the launch to a suitable number of threads for `items`.
   void setWork(int64_t items, int64_t grain) override;
@@ -65,6 +67,7 @@ public:
 
   /// Sets the launch of a kernel that computes block and thread numbers itself.
   void setLaunch(LaunchShape shape) { launch = std::move(shape); }
+  /// The launch of the kernel; final after `finish`.
   const LaunchShape &getLaunch() const { return launch; }
   /// Whether the kernel has no work at all.
   bool isEmpty() const { return empty; }
@@ -81,10 +84,14 @@ public:
   /// buffer or from a tile at `indices`.
   Value loadAligned(Value memref, Type element, ValueRange indices,
                     int64_t lanes);
+  /// Stores a vector in one aligned access.
   void storeAligned(Value vector, Value memref, ValueRange indices);
 
+  /// Returns the index of the block in the grid.
   Value getBlockId(gpu::Dimension dimension = gpu::Dimension::x);
+  /// Returns the index of the thread in the block.
   Value getThreadId(gpu::Dimension dimension = gpu::Dimension::x);
+  /// Emits a barrier for the threads of the block.
   void barrier();
 
   /// Returns the values of `then` if the condition holds, else poison.
@@ -105,6 +112,7 @@ protected:
 private:
   /// Creates an index that `finish` replaces by a constant.
   Value createPlaceholder();
+  /// Emits the thread's number at the start of the kernel, once.
   void numberThreads();
 
   Workspace &workspace;

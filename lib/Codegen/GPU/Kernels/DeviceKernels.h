@@ -49,6 +49,7 @@ public:
     });
   }
 
+  /// A device kernel and its launch.
   struct Kernel {
     gpu::GPUFuncOp function;
     LaunchShape launch;
@@ -80,7 +81,9 @@ private:
 
 namespace mlir::repro::device {
 
+/// Expands an elementwise operation, one element per work item.
 void expandElementwise(DeviceBuilder &b, linalg::GenericOp op);
+/// Expands a copy, one element per work item.
 void expandCopy(DeviceBuilder &b, memref::CopyOp op);
 /// Expands any non-exact fold by the first of the following that supports it.
 LogicalResult expandAnyFold(DeviceKernelFactory &factory, FoldOp op);
@@ -97,6 +100,7 @@ LogicalResult expandBlockContraction(DeviceKernelFactory &factory,
                                      BlockContractionOp op);
 /// Expands folds of one result by one operation, with groups of threads.
 LogicalResult expandFold(DeviceKernelFactory &factory, FoldOp op);
+/// Expands a scatter to three kernels without atomics.
 LogicalResult expandScatter(DeviceKernelFactory &factory, ScatterOp op);
 
 } // namespace mlir::repro::device

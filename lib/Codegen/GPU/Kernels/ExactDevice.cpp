@@ -269,7 +269,7 @@ SmallVector<Value> ExactDevice::getDigits(unsigned f, Value batchIndex,
             b, word, arith::ShLIOp::create(b, byte, i32(8 * (i % 4))));
       else
         word = byte;
-      // A digit is from -128 to 127; rounding gives the remaining digits.
+      // The digit is from -128 to 127; the rest is (q - digit) / 256.
       q = arith::ShRSIOp::create(b, arith::AddIOp::create(b, q, i32(128)),
                                  i32(8));
     }
