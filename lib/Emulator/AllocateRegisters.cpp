@@ -77,7 +77,7 @@ private:
   /// and writes at 2 i or, if it is pure, at 2 i + 1, so that the result may
   /// reuse the location of a source.
   std::vector<uint32_t> first, last;
-  std::vector<uint32_t> offsets; // of each value
+  std::vector<uint32_t> offsets; // indexed by value
 };
 
 } // namespace

@@ -68,7 +68,7 @@ private:
     uint32_t barrier = 0; // the instruction index of that barrier
     uint32_t epoch = 0;   // the number of warp barriers passed
     std::vector<Copy> copies;
-    std::array<uint32_t, warpSize> committed; // groups of copies, per lane
+    std::array<uint32_t, warpSize> committed; // groups per lane
   };
   /// The addresses of an access as host addresses.
   struct Access {
@@ -113,7 +113,7 @@ private:
   bool loadMatrix(Warp &warp, const Instruction &instruction);
   void countAccess(Warp &warp, const Instruction &instruction, uint32_t mask);
 
-  // Instructions of a warp (WarpOperations.cpp).
+  // Warp-synchronous instructions (WarpOperations.cpp).
   bool meet(Warp &warp, const Instruction &instruction, Group &group);
   bool runTogether(Warp &warp, const Instruction &instruction,
                    uint32_t members);
@@ -137,7 +137,7 @@ private:
   uint64_t sharedBytes;
   std::vector<Warp> warps;
   std::vector<uint32_t> warpOrder, laneRank;
-  std::vector<uint32_t> regionHints; // by detail
+  std::vector<uint32_t> regionHints; // indexed by detail
   RaceDetector sharedAccesses;
   uint32_t blockNumber = 0, epoch = 0;
   uint32_t block[3];

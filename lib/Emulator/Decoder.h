@@ -105,7 +105,7 @@ private:
                                  unsigned count, bool isLoad,
                                  uint8_t &registerBytes);
 
-  // Instructions of a warp (DecodeWarp.cpp).
+  // Warp-synchronous instructions (DecodeWarp.cpp).
   bool decodeBarrier(const Statement &statement, Opcode &opcode);
   bool decodeShuffle(const Statement &statement, Opcode &opcode);
   bool decodeVote(const Statement &statement, Opcode &opcode);
@@ -132,7 +132,7 @@ private:
   std::unordered_map<int, Value> specials;
   Value carry = noValue;
   int line = 0;
-  std::string statementText; // opcode, for messages
+  std::string statementText; // the opcode, for messages
   Value guard = noValue;
   bool guardNegated = false;
   std::string error;

@@ -69,7 +69,7 @@ struct Detail {
   bool isSigned = false;
   /// Volatile or ordered: never in a data race with another such access.
   bool strong = false;
-  /// Added to the address.
+  /// The constant part of the address.
   uint64_t offset = 0;
   /// The size of the address register: 8, 4, or 0 if there is none.
   uint8_t addressBytes = 0;
@@ -83,10 +83,10 @@ struct Detail {
   bool signedA = true, signedB = true, toF16 = false;
   std::optional<MatrixElement> elementA, elementB;
   uint8_t rows = 0, columns = 0, depth = 0;
-  uint32_t number = 0; // of a barrier, groups of a wait
+  uint32_t number = 0; // barrier number, or groups of a wait
   /// Registers. The first source of an access is its address.
   std::vector<uint32_t> results, sources;
-  std::vector<uint32_t> targets; // of brx.idx: indices in the code
+  std::vector<uint32_t> targets; // brx.idx targets: indices in the code
 };
 
 /// An instruction whose operands are locations in the frame.
@@ -146,7 +146,7 @@ struct SpecialSlot {
 /// A location in the frame for a parameter of the kernel.
 struct ParameterSlot {
   uint32_t offset, bytes;
-  uint64_t position; // in the parameter block
+  uint64_t position; // offset in the parameter block
   bool isSigned;
   uint32_t registerBytes;
 };
@@ -176,7 +176,7 @@ struct Kernel {
   std::vector<ConstantSlot> constants;
   std::vector<SpecialSlot> specials;
   std::vector<ParameterSlot> parameterSlots;
-  uint64_t frameBytes = 0; // of one warp
+  uint64_t frameBytes = 0; // per warp
 };
 
 /// Generic addresses below the first window are global; shared and local memory

@@ -22,8 +22,8 @@ public:
   explicit Lexer(std::string_view text);
 
   Kind kind = End;
-  std::string text; // of the token
-  int line = 1;     // of the token
+  std::string text; // the token's text
+  int line = 1;     // the token's line
   std::string error;
 
   bool atEnd() const { return kind == End; }

@@ -43,7 +43,7 @@ struct Step {
   bool guardNegated = false;
   uint32_t target = noValue;    // the label of a branch
   Detail detail;                // without registers and targets
-  std::vector<uint32_t> labels; // of brx.idx
+  std::vector<uint32_t> labels; // brx.idx targets
 };
 
 /// The steps of a kernel with inlined calls.

@@ -44,7 +44,7 @@ struct Operand {
   };
   Kind kind = Sink;
   bool negated = false; // !%p
-  std::string name;     // of a register or symbol; empty in [16]
+  std::string name;     // register or symbol; empty in [16]
   uint64_t bits = 0;
   std::vector<Operand> parts;
 };

@@ -116,7 +116,7 @@ private:
   bool toF16 = false;
   int64_t packed = 0, words = 0; ///< elements per word, words per row
   int64_t high = 0, wide = 0;    ///< rows and columns of instructions per warp
-  int64_t extents[2];            ///< of the tile
+  int64_t extents[2];            ///< rows and columns of the tile
   bool isAlong[2], isVector[2];
   int64_t batchSize = 1;
   // Values of the current block and thread.

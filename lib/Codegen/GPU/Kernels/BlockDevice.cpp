@@ -98,7 +98,7 @@ private:
   float origin = 0;
   int32_t start = 0;
   std::optional<ByteTile> tile;
-  SmallVector<Value> batch; ///< coordinates
+  SmallVector<Value> batch; ///< batch coordinates
   Value slotBegin[2][2];    ///< offsets of the slot's two rows at K = 0
   SmallVector<Value> scaleBegin[2], scaleNumber[2], scalePlace[2];
 };
@@ -168,7 +168,7 @@ Value BlockDevice::getOffset(const Access &access, Value row, Value column) {
 /// Loads the thread's slots of a step that begins at element k, one per digit.
 SmallVector<Value> BlockDevice::loadSlots(unsigned f, Value k) {
   Value member = b.rem(tile->thread, 4);
-  SmallVector<Value> words[2][2]; // by digit and row
+  SmallVector<Value> words[2][2]; // indexed by digit and row
   auto load = [&](int64_t row, Value at, int64_t elements) {
     int64_t count = elements / 4 * digits[f];
     auto type = VectorType::get({count}, b.getI32Type());

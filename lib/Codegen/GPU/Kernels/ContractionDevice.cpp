@@ -36,8 +36,8 @@ namespace {
 /// along the factor's own dimension.
 struct Slice {
   const Factor *factor;
-  unsigned firstAccess; ///< of its leaves, among those of the batch's loops
-  int64_t extent;       ///< of the tile in the factor's own dimension
+  unsigned firstAccess; ///< first access of its leaves in the batch's loops
+  int64_t extent;       ///< tile extent in the factor's own dimension
   bool alongReduction;
   bool vectorized; ///< a group is one access
   double pad;
@@ -106,7 +106,7 @@ private:
   Slice left, right;
   VectorType vectorType;
   Value workspace;
-  Value buffers; ///< in shared memory: two, each with a slice of both factors
+  Value buffers; ///< two in shared memory, each with a slice of both factors
   int64_t bufferSize;
   bool outputVectorized = false;
   // Values of the current block and thread.

@@ -35,7 +35,7 @@ private:
   int64_t size = 0;
 };
 
-/// How a device kernel is launched.
+/// The launch configuration of a device kernel.
 struct LaunchShape {
   SmallVector<int64_t, 3> grid{1, 1, 1}, block{1, 1, 1};
   int64_t sharedBytes = 0;

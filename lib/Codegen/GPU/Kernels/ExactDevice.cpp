@@ -231,7 +231,7 @@ Value ExactDevice::isFinite(Value magnitude) {
 SmallVector<Value> ExactDevice::getDigits(unsigned f, Value batchIndex,
                                           Value own, Value share,
                                           const WorkspaceOffsets &offsets) {
-  auto getPower = [&](Value exponent) -> Value { // of two
+  auto getPower = [&](Value exponent) -> Value { // 2^exponent
     Value biased = arith::AddIOp::create(b, exponent, i32(127));
     return arith::BitcastOp::create(b, b.getF32Type(),
                                     arith::ShLIOp::create(b, biased, i32(23)));
