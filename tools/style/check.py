@@ -35,34 +35,7 @@ FOREIGN = {
 }
 
 # Folders whose comments and docstrings keep the rules of docs/style.md.
-PLAIN = tuple(
-    f"python/repro_mlir/{room}"
-    for room in (
-        *(
-            "audit/",
-            "base/",
-            "certification/",
-            "bundle/",
-            "compilation/",
-            "distributed/",
-            "execute/",
-            "generation/",
-            "gradient_compression/",
-            "precision/",
-        ),
-        *(
-            "frontends/",
-            "integrations/",
-            "program/",
-            "reference/",
-            "programs/",
-            "roofline/",
-            "sandbox",
-            "serving/",
-            "train/",
-        ),
-    )
-)
+PLAIN = ("python/repro_mlir/",)
 # What docs/style.md forbids, and what to write.
 FORBIDDEN = (
     (re.compile(r"^(Of|Behind|Beside|What|Which|Whose)\b"), "a subject first"),
