@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Receipts that a dispute is about."""
+"""Fixtures of the audit tests: the receipts that disputes are about."""
 
 import pathlib
 
@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """script.py and its receipts, see small_receipts.py."""
+    """Returns a folder with script.py and its receipts, written by support/small_receipts.py."""
     from support.small_receipts import write_receipts
 
     folder = tmp_path_factory.mktemp("receipts")

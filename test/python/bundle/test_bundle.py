@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Bundles: what is written is what is read, equal arguments give equal bytes, and damage is one clear error."""
+"""Bundles: a round trip keeps everything, equal arguments produce equal bytes, and damage is reported in one clear
+error."""
 
 import json
 import zipfile
@@ -68,7 +69,7 @@ def test_equal_arguments_give_equal_bytes(bundle: Path, tmp_path: Path) -> None:
 
 
 def _rewrite(path: Path, change) -> None:
-    """Writes the zip anew with members that `change` has changed."""
+    """Rewrites the zip after `change` has edited its members."""
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     change(members)
@@ -88,14 +89,14 @@ def _change(members: dict[str, bytes], part: str, change) -> None:
 
 
 def _listed(members: dict[str, bytes], name: str, data: bytes) -> None:
-    """A member more, with its digest."""
+    """Adds a member to the zip and its digest to the manifest."""
     members[name] = data
     entry = {"bytes": len(data), "blake3": blake3.blake3(data).hexdigest()}
     _change(members, "members", lambda listed: listed.update({name: entry}))
 
 
 def _unlisted(members: dict[str, bytes], name: str) -> None:
-    """A member less, here and there."""
+    """Removes a member from the zip and from the manifest."""
     del members[name]
     _change(members, "members", lambda listed: listed.pop(name))
 
@@ -183,7 +184,8 @@ def test_the_best_code_for_a_gpu() -> None:
 
 
 def test_initial_state_without_storage(tmp_path: Path) -> None:
-    """Constants and what `initialize` drew are described, all else is stored; the bytes are the same."""
+    """The bundle describes constants and the values that `initialize` drew, and stores all other state; bytes
+    are equal."""
     torch = pytest.importorskip("torch")
     model = initialize(torch.nn.Sequential(torch.nn.Linear(70, 1000), torch.nn.LayerNorm(1000)), seed=5)
     arrays = {name: value.detach().numpy() for name, value in model.named_parameters()}

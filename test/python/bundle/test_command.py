@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The runner as a program of its own, without this package: one clear line and status 2 for whatever goes wrong."""
+"""Running a bundle as a program without this package: every failure prints one clear line and exits with status 2."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from repro_mlir.bundle.stub_driver import LIBRARY
 from repro_mlir.bundle.writer import expect, write_bundle
 from support import handmade
 
-# Python without the site packages of this environment, but NumPy: no blake3, no torch, no repro_mlir.
+# Makes only NumPy importable of this environment's packages, not blake3, torch or repro_mlir.
 _NUMPY_ALONE = """
 import importlib.util, runpy, sys
 class Only:
@@ -41,7 +41,7 @@ def bundle(tmp_path: Path) -> Path:
 
 
 def run(file: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs a zip in a process that can import NumPy and nothing of ours."""
+    """Runs a zip in a process that can import NumPy but not this package."""
     variables = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     variables |= {LIBRARY_VARIABLE: str(LIBRARY), "PYTHONPATH": str(Path(np.__file__).parent.parent), **environment}
     command = [sys.executable, "-c", _NUMPY_ALONE, str(file), *arguments]
@@ -49,7 +49,7 @@ def run(file: Path, *arguments: str, **environment: str) -> subprocess.Completed
 
 
 def failing(file: Path, *arguments: str, **environment: str) -> str:
-    """The one line of a run that fails."""
+    """Returns the single error line of a run that fails."""
     result = run(file, *arguments, **environment)
     assert result.returncode == 2 and result.stdout == "", result
     lines = result.stderr.splitlines()
@@ -66,7 +66,7 @@ def test_a_bundle_runs_itself(bundle: Path, tmp_path: Path) -> None:
     assert report["state_hash"] == expected.state[3] and report["differences"] == [] and report["steps"] == 3
     assert report["outputs"]["loss"] == expected.outputs["loss"][2]
     assert report["code"] == "PTX for sm_75" and report["device"] == "PTX emulator"
-    # From a saved state, and by a runner of one's own.
+    # The next run starts from the saved state and uses a runner outside of the bundle.
     write_runner(tmp_path / "runner.pyz")
     again = run(tmp_path / "runner.pyz", "model.rmb", "--steps", "1", "--state", "state.safetensors")
     assert again.returncode == 0 and "state    " in again.stdout and "expects" not in again.stdout
@@ -93,7 +93,7 @@ def test_results_that_are_not_expected(bundle: Path) -> None:
     assert result.returncode == 1
     assert "the results are not those that the bundle expects: output loss of step 3: expected" in result.stderr
     assert "state w: expected" in result.stderr
-    # Two steps are as expected, and nothing is said of the state after two.
+    # The first two steps match, and the bundle has no expected state after step 2.
     assert run(bundle, "--steps", "2").returncode == 0
 
 

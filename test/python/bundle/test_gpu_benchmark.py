@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""benchmarks/gpu at small sizes on the stand-in for the driver, so that it works when there is a GPU."""
+"""Runs benchmarks/gpu at small sizes on the driver's stand-in, so that the scripts work once a GPU is available."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _PART = [
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What prepare.py makes."""
+    """Returns the folder that prepare.py writes."""
     folder = tmp_path_factory.mktemp("gpu") / "prepared"
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, str(_FOLDER / "prepare.py"), str(folder), "--tiny", "--only", *_PART]
@@ -61,7 +61,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def measure(folder: Path, *arguments: str, **variables: str) -> tuple[int, dict]:
-    """Exit status and results of run.py in a process that has NumPy and torch and nothing of ours."""
+    """Returns the exit status and the results of run.py in a process that has NumPy and torch but not this
+    package."""
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     environment |= {LIBRARY_VARIABLE: str(LIBRARY), "PYTHONPATH": str(Path(np.__file__).parent.parent), **variables}
     command = [sys.executable, str(_FOLDER / "run.py"), str(folder), *arguments]
@@ -126,11 +127,12 @@ def test_what_fails_is_noted_and_the_rest_goes_on(prepared: Path) -> None:
 
 
 def test_a_lost_context_ends_a_process_and_not_the_run(prepared: Path, tmp_path: Path) -> None:
-    """From the third launch on every launch of a process fails: another process goes on behind that row."""
+    """Every launch of a process from its third one on fails; another process continues after the row that
+    failed."""
     folder = tmp_path / "prepared"
     (folder / "bundles").mkdir(parents=True)
     shutil.copy(prepared / "runner.pyz", folder)
-    # Each row takes a process that imports PyTorch: two steps and two functions are enough.
+    # Two steps and two functions suffice: each row starts a process that imports PyTorch.
     for name in ("AdamW_160", "GPT_tiny_2x8", "softmax_4x40__gradient", "conv_3x3_3_8_to_4_weight_gradient"):
         for suffix in (".json", ".rmb"):
             shutil.copy(prepared / "bundles" / f"{name}{suffix}", folder / "bundles")
@@ -143,7 +145,7 @@ def test_a_lost_context_ends_a_process_and_not_the_run(prepared: Path, tmp_path:
 
 
 def test_another_class_gets_no_certificate(prepared: Path) -> None:
-    """And its tensor cores no code; the products in integers are computed all the same."""
+    """The tensor cores get no code either, but the products in integers are still computed."""
     status, report = measure(prepared, "--only", "tensor cores", REPRO_STUB_MATRIX_UNIT="ada")
     errors = report["errors"]["tensor cores"]
     assert status == 1 and len(errors) == 12 + 5
@@ -190,7 +192,7 @@ def test_other_results_of_a_program_are_named(change: Callable[[dict[str, np.nda
 
 @pytest.fixture
 def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their modules can be imported."""
+    """Makes the modules of benchmarks/gpu importable."""
     monkeypatch.syspath_prepend(str(_FOLDER))
 
 
@@ -198,7 +200,7 @@ def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_80", "sm_90", "sm_100"])
 @pytest.mark.sampled(2)
 def test_kernels_of_rates_assemble(architecture: str, scripts: None, tmp_path: Path) -> None:
-    """No emulator runs them: they read the clock."""
+    """The kernels are assembled but not run: they read the clock, which no emulator has."""
     import rates
 
     rates.save_rates(tmp_path / "rates", architecture, assemble)
@@ -253,7 +255,7 @@ def test_training_steps_are_compared_elsewhere(scripts: None, tmp_path: Path) ->
 def test_predictions_beside_results(
     scripts: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Results of other code are told, and their cells are empty."""
+    """Results measured with other code are reported, and their cells stay empty."""
     import predict
 
     results, table = tmp_path / "r.json", tmp_path / "table.md"
@@ -289,7 +291,7 @@ def test_a_commit_with_changes_is_dirty(scripts: None, tmp_path: Path) -> None:
 
 
 class _Clock:
-    """A device whose events are numbers of nanoseconds."""
+    """A fake device whose events are times in nanoseconds."""
 
     processors = 3
     capability = (9, 0)
@@ -306,7 +308,7 @@ class _Clock:
 
 
 class _Counted:
-    """Stands for an execution of kernels that tell cycles: each of a number that its name gives."""
+    """A fake execution of kernels that return cycle counts; each count is derived from the kernel's name."""
 
     def __init__(self, device: _Clock, code: TargetCode, certifying: bool) -> None:
         self._plan = code.plan
@@ -334,7 +336,7 @@ def _cycles(name: str) -> int:
 
 
 def test_rates(scripts: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each row is of its own kernel."""
+    """Each row contains the measurements of its own kernel."""
     import rates
     import run_rates
     from results import Results
@@ -358,14 +360,14 @@ def test_rates(scripts: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 class _Launch:
-    """An event of a profiler that is made up."""
+    """A fake profiler event."""
 
     def __init__(self, name: str, start: int, duration: int) -> None:
         self.name, self.start_ns, self.duration_ns = (lambda value=value: value for value in (name, start, duration))
 
 
 def _profiler(events: list[_Launch]) -> Any:
-    """As much of torch as times launches."""
+    """A fake of the parts of torch that time launches."""
     seen = SimpleNamespace(profiler=SimpleNamespace(kineto_results=SimpleNamespace(events=lambda: events)))
     profiler = SimpleNamespace(
         ProfilerActivity=SimpleNamespace(CUDA="CUDA"), profile=lambda activities: contextlib.nullcontext(seen)
@@ -374,7 +376,7 @@ def _profiler(events: list[_Launch]) -> Any:
 
 
 def test_launches(scripts: None, prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The median of five steps behind one that is left out; what is missing is told."""
+    """Reports the median of five steps after one warm-up step, and reports missing launches."""
     import run_launches
     from results import Results
 
@@ -388,7 +390,7 @@ def test_launches(scripts: None, prepared: Path, tmp_path: Path, monkeypatch: py
     events = [_Launch("another", 0, 1)]
     for step in range(6):
         for number, name in enumerate(names):
-            # Step 0 is longer than all others, and each launch begins 20 us behind the one before.
+            # Step 0 takes longer than all others; launches begin 20 us apart.
             duration = 1000 * (number + 1) + [9000, 2, 5, 3, 1, 4][step]
             events.append(_Launch(name, 20_000 * (step * len(names) + number), duration))
     with contextlib.closing(Device()) as device:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Launch plans as bytes: what is written is what is read, and everything else is one clear error."""
+"""Launch plans as bytes: a round trip keeps everything, and all other bytes raise one clear error."""
 
 import json
 import struct
@@ -101,7 +101,8 @@ def test_cut_short_or_too_long(plan: Plan) -> None:
 
 @pytest.mark.parametrize("plan", [HOST, DEVICE])
 def test_every_number_at_every_place(plan: Plan) -> None:
-    """No number makes the reader fail otherwise, or take memory for what is not there; a plan has one form."""
+    """Any number at any offset gives a ReproError or a plan that is written as the same bytes, without a large
+    allocation."""
     data = write_plan(plan)
     for at in range(len(data) - 3):
         for number in (0, 1, 5, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF):

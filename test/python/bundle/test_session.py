@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Bundles on the stand-in for the CUDA driver: states, hashes and buffers in place."""
+"""Bundles on the stand-in for the CUDA driver: states, hashes and buffers that the caller provides."""
 
 import ctypes
 from dataclasses import replace
@@ -57,7 +57,7 @@ def test_steps_have_the_bits_of_the_cpu(bundle: Bundle) -> None:
 
 
 def test_complex_arrays(stub: None, tmp_path: Path) -> None:
-    """(Z1) The manifest says which tensors are pairs of parts; the plan does not know it."""
+    """(Z1) The manifest, not the plan, marks the tensors that are pairs of real and imaginary parts."""
     given, plan, shape = handmade.program(), handmade.plan(), (3, 2)
     lr, x, k = given.inputs
     pairs = replace(x, shape=shape, complex=True)
@@ -73,7 +73,7 @@ def test_complex_arrays(stub: None, tmp_path: Path) -> None:
         session.step(0.5, values, 1)
         expected = initial[0] + np.float32(0.5) * values.view(np.float32).reshape(shape)
         assert (session.state()["w"] == expected).all()
-        # The only output is a number; here it is taken for a pair.
+        # The program's only output is a real number; the test pretends that it is a complex one.
         outputs = (replace(program.outputs[0], shape=(2,), complex=True),)
         session.bundle.__dict__["outputs"] = outputs
         session._execution.read = lambda space, index: np.array([7, 8], np.float32)  # type: ignore[method-assign]
@@ -90,7 +90,7 @@ def test_a_failed_check_leaves_the_state(bundle: Bundle) -> None:
         with pytest.raises(StepFailed):
             session.step(lr, x, np.array(-1))
         assert session.state_hash() == before and session.steps == 1
-        # The error word is zero again.
+        # The failed steps have left no error word behind.
         session.step(*bundle.recorded_inputs(1))
         session.step(*bundle.recorded_inputs(2))
         assert bundle.expected is not None and session.state_hash() == bundle.expected.state[3]
@@ -114,7 +114,7 @@ def test_states_can_be_set(bundle: Bundle) -> None:
 
 
 class OnDevice:
-    """Memory of the stand-in's device, which is the host's, as another library shows it."""
+    """Memory of the stand-in's device (host memory), as another library exposes it by __cuda_array_interface__."""
 
     def __init__(self, device: Device, array: np.ndarray, **changes: object) -> None:
         self._device = device
@@ -183,7 +183,7 @@ def test_buffers_that_do_not_fit(bundle: Bundle, array: np.ndarray, changes: dic
 
 @pytest.mark.parametrize(("space", "name"), [("state", "w"), ("input", "x"), ("output", "loss")])
 def test_misaligned_buffers(bundle: Bundle, space: str, name: str) -> None:
-    """Kernels access 16 bytes at once; a GPU ends the whole context where that is misaligned."""
+    """Kernels access 16 bytes at once, and on a GPU a misaligned access destroys the whole context."""
     device = Device()
     shape = () if name == "loss" else (2, 3)
     array = OnDevice(device, np.zeros(16, np.float32))
@@ -193,11 +193,11 @@ def test_misaligned_buffers(bundle: Bundle, space: str, name: str) -> None:
             Session(bundle, device, **{f"{space}s" if space != "state" else space: {name: view}})
     view = OnDevice(device, np.arange(6, dtype=np.float32).reshape(2, 3), data=(array.pointer + 4, False))
     with Session(bundle, device) as session:
-        session.step(0.5, view, 0)  # a step copies it
+        session.step(0.5, view, 0)  # a step copies its inputs, so that they need no alignment
 
 
 def test_overlapping_buffers(bundle: Bundle) -> None:
-    """What a kernel only reads may be cached, so that nothing may write it meanwhile."""
+    """Kernels may cache data that they only read, so that no other buffer may overlap with it."""
     device = Device()
     room = OnDevice(device, np.zeros(64, np.float32))
 
@@ -221,7 +221,7 @@ def test_replay_runs_steps(bundle: Bundle) -> None:
 
 
 def test_a_closed_session_touches_no_memory(bundle: Bundle) -> None:
-    """What it has freed may be another's; twice freed, too."""
+    """Another owner may have the freed memory already; closing a session twice is harmless."""
     device = Device()
     inputs = bundle.recorded_inputs(0)
     session = Session(bundle, device)
@@ -262,7 +262,7 @@ def test_what_a_session_has_not(bundle: Bundle) -> None:
 def test_memory_is_given_back(bundle: Bundle) -> None:
     device = Device()
     for _ in range(3):
-        # Two at once would not fit twice.
+        # The stand-in's device is too small for two blocks of this size.
         block = device.allocate(12 << 30)
         device.free(block)
     session = Session(bundle, device)
@@ -276,7 +276,7 @@ def test_unknown_device(bundle: Bundle) -> None:
 
 
 class ByDLPack:
-    """Memory of the stand-in's device as an array of a library that has DLPack alone."""
+    """Memory of the stand-in's device as an array of a library that supports DLPack alone."""
 
     def __init__(self, device: Device, array: np.ndarray, ordinal: int = 0) -> None:
         self.pointer = device.allocate(array.nbytes)
@@ -298,7 +298,7 @@ def test_buffers_by_dlpack(bundle: Bundle) -> None:
     with Session(bundle, device, state={"w": w}) as session:
         session.step(0.5, np.ones((2, 3), np.float32), 1)
         assert np.array_equal(w.array, np.full((2, 3), 1.5, np.float32))
-        # A view that is another order of the same memory.
+        # A transposed view of the same memory.
         turned = ByDLPack(device, np.ones((3, 2), np.float32))
         turned.array = turned.array.T
         with pytest.raises(ReproError, match="input x: expected a contiguous array"):
@@ -315,7 +315,7 @@ def test_buffers_by_dlpack(bundle: Bundle) -> None:
 @pytest.mark.usefixtures("stub")
 @pytest.mark.parametrize("element", ["f4E2M1FN", "f6E2M3FN", "f6E3M2FN"])
 def test_elements_that_dlpack_packs(element: str) -> None:
-    """(V1) A capsule without a version does not say that they are bytes."""
+    """(V1) A DLPack capsule without a version does not say whether each element has a byte of its own."""
     given = ByDLPack(Device(), np.zeros((2, 4), np.uint8))
     with pytest.raises(ReproError, match=f"w: expected the codes of {element} as uint8: DLPack packs its elements"):
         device_pointer(given, TensorType("w", element, (2, 4)), "state", 0, is_written=True)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The command line: one clear line and a non-zero status for every mistake, never a traceback."""
+"""The command line: every mistake gives one clear line and a non-zero status, never a traceback."""
 
 import json
 import re
@@ -19,7 +19,7 @@ from repro_mlir.program.canonical import examine, to_bytes
 
 
 def failing(capsys, *arguments: str) -> str:
-    """The one line of a command that fails."""
+    """Returns the single error line of a command that fails."""
     assert main(arguments) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -129,7 +129,7 @@ def test_targets_lists_every_target(capsys) -> None:
 
 
 def test_what_targets_says_is_what_compile_does(capsys, program: Program) -> None:
-    """A target that is native or emulated is executed, another one is not."""
+    """Native and emulated targets are executed; targets that are "compile only" are not."""
     main(["targets", "--json"])
     for each in json.loads(capsys.readouterr().out):
         try:
@@ -144,7 +144,7 @@ def test_targets_on_a_machine_with_a_gpu(capsys, monkeypatch) -> None:
     monkeypatch.setenv(LIBRARY_VARIABLE, str(LIBRARY))
     main(["targets", "--json"])
     found = {each["name"]: each for each in json.loads(capsys.readouterr().out)}
-    # The stand-in for the driver is a GPU of sm_90.
+    # The stand-in for the driver reports a GPU of sm_90.
     assert [found[name]["execution"] for name in ("cuda", "cuda:sm_75", "cuda:sm_90")] == ["native"] * 3
     assert found["cuda:sm_100"]["execution"] == "compile only"
     assert "which this GPU (sm_90) does not run" in found["cuda:sm_100"]["detail"]

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The exit status of a command, whatever happens in it: no failure is 1, which is an answer."""
+"""Exit statuses of commands: no failure exits with 1, because 1 is an answer."""
 
 import argparse
 import subprocess
@@ -15,7 +15,7 @@ from repro_mlir.cli.main import main
 
 
 class Panic(BaseException):
-    """As the panics of Rust packages."""
+    """An exception like the panics of Rust packages."""
 
 
 def deep(depth: int) -> int:
@@ -81,7 +81,8 @@ sys.exit(run_command("repro", argparse.Namespace, command))
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is full on this system")
 def test_output_that_cannot_be_written() -> None:
-    """A finding that could not be told is none; where only standard error cannot be written it is one."""
+    """A finding that cannot be written to standard output is a failure (2), but standard error alone may be
+    missing."""
     ways = {
         ">/dev/full": (2, 2, 2),
         ">/dev/full 2>&1": (2, 2, 2),
@@ -116,7 +117,7 @@ def test_help_that_cannot_be_written() -> None:
 
 
 def test_little_address_space_and_few_files() -> None:
-    """No limit of the shell makes 1 of a failure, whichever library meets it first."""
+    """Limits of the shell end a command with status 2 and one line, whichever library hits them first."""
     ways = ["ulimit -v 90000", "ulimit -v 270000", "ulimit -n 5", "ulimit -n 7"]
     processes = [
         subprocess.Popen(

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""repro inputs writes what repro run takes: the steps of `repro run` are those of training."""
+"""`repro inputs` writes what `repro run` reads: the steps of `repro run` are those of training."""
 
 import json
 from pathlib import Path
@@ -50,7 +50,7 @@ def output(capsys: pytest.CaptureFixture[str]) -> dict:
 
 
 def test_run_takes_what_inputs_writes(capsys: pytest.CaptureFixture[str], tmp_path: Path, script: str) -> None:
-    """Three single steps, each from the state after the one before, give the state of three steps of training."""
+    """Three single steps, each from the state after the previous step, give the state of three training steps."""
     program, batch, state = (str(tmp_path / name) for name in ("p.repro", "batch.npz", "state"))
     assert main(["compile", script, "-o", program, "--json"]) == 0
     identity = output(capsys)["program"]

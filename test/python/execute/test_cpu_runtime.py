@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Compiling programs and running their steps: buffers, errors, levels, threads."""
+"""Compiling programs for CPUs and running their steps: buffers, errors, CPU levels, threads."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ func.func @main(%w: tensor<1000xf32> {repro.name = "w"}, %n: tensor<i64> {repro.
 
 
 def make_buffers() -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """States and inputs of STEP."""
+    """Returns the states and inputs of STEP."""
     rng = np.random.default_rng(5)
     states = [rng.standard_normal(1000).astype(np.float32), np.array(41, np.int64)]
     return states, [rng.standard_normal(1000).astype(np.float32), np.array(7, np.int64)]
@@ -70,7 +70,7 @@ def artifact() -> bytes:
 
 
 def run_bits(executable) -> list[bytes]:
-    """The bytes of all results of one step."""
+    """Returns the bytes of all results of one step."""
     states, inputs = make_buffers()
     outputs = executable.run(states, inputs)
     return [value.tobytes() for value in [*states, *outputs]]
@@ -101,7 +101,7 @@ def test_levels_and_threads_give_the_same_bits(artifact: bytes) -> None:
 
 
 def test_every_item_runs_once() -> None:
-    """Numbers of threads and of grains that do not divide each other, with shares that are empty."""
+    """Numbers of threads and of grains that do not divide each other, including shares that are empty."""
     item, grain, grains = 4096, 8, (1, 2, 3, 5, 7, 9, 31, 33, 34, 67)
     sizes = [count * grain * item - 3 * item - 5 for count in grains]
     types = [f"tensor<{size}xi8>" for size in sizes]
@@ -125,7 +125,7 @@ func.func @main({arguments}) -> ({", ".join(types)}) attributes {{repro.num_stat
 }}"""
     compiled = cpu.compile(program, "x86-64-v2")
     plan = read_artifact(compiled).plan
-    # Each kernel counts up in place, so that a second run of an item would show.
+    # Each kernel increments its state in place, so that running an item twice would show.
     assert [[b[0] for b in launch.arguments] for launch in plan.launches] == [["state"] * 2] * len(grains)
     assert [-(-k.items // k.grain) for k in plan.kernels] == list(grains)
     for threads in (1, 2, 3, 5, 7, 16, 33):
@@ -138,7 +138,8 @@ func.func @main({arguments}) -> ({", ".join(types)}) attributes {{repro.num_stat
 
 
 def test_long_chain_on_rows_is_cut() -> None:
-    """More operations on the same rows than one kernel takes, with the bits of the reference."""
+    """A chain of operations on the same rows is split if one kernel cannot contain it, with the reference's
+    bits."""
     rows, steps = "tensor<64x128xf32>", 40
     chain = "".join(
         f"""
@@ -186,7 +187,7 @@ def test_aarch64_gives_the_same_bits(artifact: bytes) -> None:
 
 
 def test_a_failed_check_leaves_the_states(artifact: bytes) -> None:
-    """(E1)"""
+    """(E1) A failed check leaves the states as they were, and the next step works."""
     executable = CpuBackend(artifact, threads=2)
     for index in (-1, 1000, 2**62):
         states, inputs = make_buffers()
@@ -196,7 +197,7 @@ def test_a_failed_check_leaves_the_states(artifact: bytes) -> None:
             executable.run(states, inputs)
         assert [value.tobytes() for value in states] == before
     states, inputs = make_buffers()
-    executable.run(states, inputs)  # and the next step is not affected
+    executable.run(states, inputs)
     assert states[1] == 42
 
 
@@ -205,7 +206,7 @@ def test_same_artifact_whatever_the_jobs() -> None:
 
 
 def test_float_environment_is_set_and_restored(artifact: bytes) -> None:
-    """(V2) a caller that rounds toward zero gets the same bits, and keeps its setting."""
+    """(V2) A caller that rounds toward zero gets the same bits and keeps its rounding mode."""
     libm = ctypes.CDLL("libm.so.6")
     toward_zero, nearest = 0xC00, 0  # FE_TOWARDZERO, FE_TONEAREST of x86
     executable = CpuBackend(artifact, threads=2)

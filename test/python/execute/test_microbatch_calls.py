@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(B1): each microbatch reads its rows and its step of random numbers, wherever they are in memory."""
+"""(B1): each microbatch reads its rows and its step of random numbers, whatever the memory layout of the batch."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from support.microbatch_steps import program_of, values_of
 
 
 def stepped(program: MicrobatchProgram, target: str, steps: list[list[np.ndarray]]) -> str:
-    """The hash of the state after these steps."""
+    """Returns the hash of the state after these steps."""
     state = program.initial_state()
     kept = MicrobatchExecutable(program, target, 1).keep(state)
     for inputs in steps:
@@ -22,7 +22,7 @@ def stepped(program: MicrobatchProgram, target: str, steps: list[list[np.ndarray
 
 
 def unaligned(array: np.ndarray) -> np.ndarray:
-    """The same elements, one byte behind an address of such elements."""
+    """Returns a copy at an address that is not aligned to the element size."""
     memory = np.zeros(array.nbytes + 1, np.uint8)
     found = memory[1:].view(array.dtype).reshape(array.shape)
     found[...] = array
@@ -30,12 +30,12 @@ def unaligned(array: np.ndarray) -> np.ndarray:
 
 
 def strided(array: np.ndarray) -> np.ndarray:
-    """The same elements, every other one of memory."""
+    """Returns an equal array whose rows have gaps between them in memory."""
     return np.repeat(array, 2, axis=0)[::2]
 
 
 def with_nan(array: np.ndarray) -> np.ndarray:
-    """With a NaN that is not the canonical one (V4)."""
+    """Returns a copy with a NaN that is not the canonical one (V4)."""
     found = array.copy()
     if found.dtype == np.float32:
         found.reshape(-1).view(np.uint32)[3] = 0xFFC12345
