@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Every entry refuses what is no canonical program, and a signature that is not that of the text."""
+"""Every entry point refuses programs that are not canonical, and signatures that do not match the program's text."""
 
 import json
 import subprocess
@@ -23,7 +23,7 @@ from repro_mlir.program.canonical import to_bytes
 
 TOOL = Path(repro_mlir.__path__[0]) / "_mlir_libs" / "repro-opt"
 
-# A body over %a: f32 and %b: i32 that gives %r: i32, and what is wrong with it.
+# Bodies over %a: f32 and %b: i32 that return %r: i32, each with a part of the expected error.
 BODIES = {
     "V3-nsw": ("%r = arith.addi %b, %b overflow<nsw> : i32", "overflowFlags"),
     "V3-exact": ("%r = arith.divsi %b, %b exact : i32", "isExact"),

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(V4) Every tensor that can be observed has canonical NaNs, and 0 or 1 as i1: files with others are refused."""
+"""(V4) Observable tensors have canonical NaNs, and 0 or 1 as i1; files with other bits are refused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from repro_mlir.bundle.runner.initial import initial_array
 from repro_mlir.program import Program
 from repro_mlir.program.canonical import to_bytes
 
-# Of each type: bits with one meaning, the first of which a result has.
+# For each type, bit patterns with one meaning; results have the first pattern.
 SAME = {
     "f64": [0x7FF8000000000000, 0x7FF0000000000001, 0xFFF8000000000000, 0x7FF8000000000001],
     "f32": [0x7FC00000, 0x7F800001, 0xFFC00000, 0x7FC00001, 0xFFFFFFFF],
@@ -29,7 +29,7 @@ SAME = {
     "f8E5M2": [0x7E, 0x7D, 0x7F, 0xFE],
     "i1": [1, 2, 0x80, 0xFF],
 }
-# Bits that stand for numbers: zeros, the least and the largest numbers and infinities of both signs.
+# Bit patterns of numbers: zeros, the least and the largest numbers and infinities of both signs.
 NUMBERS = {
     "f64": [0, 1 << 63, 1, 0x7FEFFFFFFFFFFFFF, 0x7FF0000000000000, 0xFFF0000000000000],
     "f32": [0, 0x80000000, 1, 0x7F7FFFFF, 0x7F800000, 0xFF800000],
@@ -102,7 +102,7 @@ def test_V4_H1_one_hash(element: str) -> None:
 
 
 def test_V4_program_files(tmp_path: Path) -> None:
-    """The initial state of a program file."""
+    """A program file with a NaN that is not canonical in its initial state is refused."""
     kind = TensorType("w", "f32", (3,))
     text = (
         "func.func @main(%a: tensor<3xf32>) -> tensor<3xf32> attributes {repro.num_state = 1 : i64} {\n"
@@ -143,7 +143,8 @@ func.func @main(%kept: tensor<4xELEMENT>, %spread: tensor<4xELEMENT>, %new: tens
 @pytest.mark.parametrize("target", ["cpu", "reference", "ptx-emulator"])
 @pytest.mark.parametrize("kept", [False, True], ids=["called", "kept"])
 def test_V4_a_step_shows_canonical_bytes(element: str, target: str, kept: bool) -> None:
-    """Also of elements that it moves and does not compute. A state that it returns as it is, a step leaves as it is."""
+    """Elements that a step only moves become canonical too; only a state that the step returns unchanged keeps
+    its bits."""
     canonical = SAME[element][0]
     given = [SAME[element][-1], NUMBERS[element][-1], SAME[element][1], 0]
     wanted = [canonical, NUMBERS[element][-1], canonical, 0]
@@ -169,7 +170,7 @@ def test_V4_a_step_shows_canonical_bytes(element: str, target: str, kept: bool) 
     else:
         _, found = executable(state, index, x)
     assert bits_of(x) == given
-    # As it was when the state was loaded, or given.
+    # `load` made the kept state canonical; a plain call leaves the state as it was given.
     assert bits_of(state["kept"]) == (wanted if kept else given)
     assert bits_of(state["spread"]) == [*wanted[:3], canonical]
     assert bits_of(state["new"]) == wanted

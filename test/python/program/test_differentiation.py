@@ -1,6 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Gradients of imported programs, (J1) to (J4): finite differences in f64; bit by bit on CPUs and as PTX."""
+"""Gradients of imported programs, (J1) to (J4), against finite differences in f64, and bit by bit on CPUs and as
+PTX."""
 
 import math
 from collections.abc import Sequence
@@ -108,7 +109,7 @@ def _read(index: str, extent: int, loops: int = 6) -> str:
 
 
 PROGRAMS |= {
-    # (J4) Several points of the loops read an element, or none does.
+    # (J4) Several points of the iteration space read an element, or no point does.
     "windows": _window("d0 * 2 + d1", 9, "arith.addf", 0.0),
     "overlapping_windows": _window("d0 + d1 * 2", 8, "arith.addf", 0.0),
     "greatest_of_windows": _window("d0 + d1", 6, "arith.maximumf", -9.0),
@@ -265,7 +266,7 @@ def test_J1_gradients_are_those_of_finite_differences(name: str) -> None:
     plain = Interpreter(to_bytes(canonicalize(text)))
     kinds = plain.program.body.argument_types
     random = np.random.default_rng(3)
-    # Far enough from each other that no step changes an order, and from zero that none changes a sign.
+    # The values are so far from each other and from zero that a finite-difference step changes no order and no sign.
     arguments = [
         (random.permutation(math.prod(k.shape)) * 0.3 + 0.17 + 0.01 * i).reshape(k.shape) - 0.8
         for i, k in enumerate(kinds)
@@ -301,7 +302,7 @@ FUNCTIONS = {
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_J2_derivatives_of_functions(name: str) -> None:
-    """Compared with mpmath's derivative of the same function."""
+    """The derivatives agree with mpmath's derivatives of the same functions."""
     import mpmath
 
     given = {
@@ -359,7 +360,8 @@ def test_J3_equal_elements_share_the_gradient() -> None:
 @pytest.mark.parametrize("zeros", [[], [1], [1, 3], [0]])
 @pytest.mark.parametrize("name", ["product", "prefix_products", "scatter_mul"])
 def test_J3_products_with_zeros(name: str, zeros: list[int]) -> None:
-    """A product is linear in each factor: its gradient is the difference between the factor 1 and the factor 0."""
+    """A product is linear in each factor, so that its gradient is the difference of the results for the factors
+    1 and 0."""
     text = PROGRAMS[name]
     plain = Interpreter(to_bytes(canonicalize(text)))
     random = np.random.default_rng(5)
@@ -384,7 +386,7 @@ def test_J3_products_with_zeros(name: str, zeros: list[int]) -> None:
     ("name", "extents", "empty"), [("sum", "3x4", "3x0"), ("product", "4x3", "0x3"), ("greatest", "3x4", "0x4")]
 )
 def test_folds_of_nothing_have_gradients(name: str, extents: str, empty: str) -> None:
-    """A fold over an extent of 0 is its initial element, whose gradient goes nowhere."""
+    """A fold over an extent of 0 returns its initial element, and the gradient reaches no operand."""
     text = PROGRAMS[name].replace(f"tensor<{extents}xf64>", f"tensor<{empty}xf64>")
     interpreter = Interpreter(to_bytes(canonicalize(differentiate(text, [0], [0]))))
     kind, gradient = interpreter.program.body.argument_types
@@ -412,7 +414,7 @@ def test_equal_operands_of_smooth_functions_share_the_gradient(name: str) -> Non
 
 
 def test_a_scalar_outside_of_bodies_gives_no_nan_for_a_gradient_of_zero() -> None:
-    """As in a body: exp overflows in what is not taken."""
+    """The scalar may overflow in the branch of a select that is not taken, as in a body."""
     body = """%a = tensor.extract %x[] : tensor<f32>
 %limit = arith.constant 0.0 : f32
 %c = arith.cmpf olt, %a, %limit : f32
@@ -428,7 +430,8 @@ def test_a_scalar_outside_of_bodies_gives_no_nan_for_a_gradient_of_zero() -> Non
 @pytest.mark.parametrize(
     ("formula", "order"),
     [
-        # The operand that the formula needs first: x, whose last dimension is folded, or the gradient. (P1) products.
+        # The operand that the formula needs comes first: x, whose last dimension is folded, or the gradient. (P1)
+        # Products.
         ("arith.maximumf %a, %b", "chunk = 8192, lanes = 64, run = 1, totals = refold"),
         ("arith.mulf %a, %b", "chunk = 512, lanes = 1, run = 0, totals = sequential"),
         ("arith.divf %a, %b", "chunk = 8192, lanes = 64, run = 1, totals = refold"),

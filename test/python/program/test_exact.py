@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(K4) chosen for whole programs and for single contractions."""
+"""(K4) Exact contractions, chosen for whole programs and for single contractions."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def training():
 
 
 def test_exact_contractions_by_command_K4(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The command's option stands for the script's, wherever a script is captured."""
+    """The command-line option replaces the script's option in every command that captures a script."""
     plain, exact, receipt = tmp_path / "plain.py", tmp_path / "exact.py", str(tmp_path / "receipt")
     plain.write_text(SCRIPT.replace("{options}", "{}"))
     exact.write_text(SCRIPT.replace("{options}", "{'exact_digits': 2}"))

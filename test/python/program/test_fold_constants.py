@@ -47,7 +47,7 @@ CMPI = ["eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge"]
 
 
 def float_literals(kind: str, rng: random.Random, count: int) -> list[str]:
-    """Hexadecimal literals: zeros, infinities, NaN, the smallest and largest numbers, small integers, random bits."""
+    """Returns hexadecimal literals: zeros, infinities, NaN, extreme numbers, small integers, random bits."""
     exponent, fraction = FLOAT_BITS[kind]
     width = 1 + exponent + fraction
     infinity = ((1 << exponent) - 1) << fraction
@@ -86,7 +86,8 @@ class Program:
         self.types: list[str] = []
 
     def add(self, operation: str, operands: list[tuple[str, str]], suffix: str, result: str) -> None:
-        """Appends `operation`: operands as (literal, type), `suffix` behind the operands, the type of the result."""
+        """Appends `operation` with operands as (literal, type), the `suffix` after them, and the type of
+        the result."""
         n = len(self.types)
         names = []
         for k, (literal, kind) in enumerate(operands):
@@ -98,11 +99,11 @@ class Program:
         self.types.append(f"tensor<{result}>")
 
     def operations(self) -> list[str]:
-        """A line per result."""
+        """Returns one line per result."""
         return [line for line in self.lines if line.startswith("%s")]
 
     def text(self) -> str:
-        """The canonical program, in which storage types compute in f32 (V1)."""
+        """Returns the text of the canonical program, in which storage types compute in f32 (V1)."""
         types = ", ".join(self.types)
         values = ", ".join(f"%t{n}" for n in range(len(self.types)))
         body = "\n  ".join([*self.lines, f"return {values} : {types}"])
@@ -115,7 +116,7 @@ class Program:
 
 
 def run_folded(program: Program, folded_names: set[str]) -> list[np.ndarray]:
-    """The results of the folded program, in which no operation of `folded_names` is left."""
+    """Returns the results of the folded program, which must contain no operation of `folded_names`."""
     with ir.Context():
         module = ir.Module.parse(program.text())
         PassManager.parse("builtin.module(repro-fold-constants)").run(module.operation)
@@ -125,7 +126,8 @@ def run_folded(program: Program, folded_names: set[str]) -> list[np.ndarray]:
 
 
 def assert_same_bits(program: Program, folded_names: set[str]) -> None:
-    """Runs the program as it is and folded; every operation of `folded_names` must have folded."""
+    """Compares the results of the program with those of the folded program; all of `folded_names` must have
+    folded."""
     expected = Interpreter(to_bytes(program.text())).run()
     actual = run_folded(program, folded_names)
     for line, want, got in zip(program.operations(), expected, actual, strict=True):
@@ -201,7 +203,8 @@ def test_casts() -> None:
 
 
 def test_bitcasts_V4() -> None:
-    """No program has them unfolded but for the bits of a NaN, so that they are not run before."""
+    """Compares with Python's bits: a canonical program cannot contain an unfolded bitcast except for the bits
+    of a NaN."""
     rng = random.Random(2)
     program = Program()
     expected = []

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(H2): whatever MLIR makes of an index expression, what is written is read, means the same and is written again."""
+"""(H2): an index expression that MLIR simplifies is written, read and written again as the same bytes and meaning."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Expression = int | str | tuple[str, "Expression", "Expression"]
 
 
 def expression(draw: random.Random, depth: int) -> Expression:
-    """Multiples and divisors that have much in common, so that there is much to simplify."""
+    """Returns a random expression; its factors and divisors share divisors, so that MLIR simplifies a lot."""
     if depth == 0 or draw.random() < 0.15:
         return draw.choice(["d0", "d1", "d2", draw.randrange(-9, 10)])
     left = expression(draw, depth - 1)
@@ -46,7 +46,7 @@ def expression(draw: random.Random, depth: int) -> Expression:
         return draw.choice("+-"), left, expression(draw, depth - 1)
     if kind < 0.65:
         return "*", left, draw.choice([-8, -4, -2, -1, 2, 3, 4, 6, 8])
-    if kind < 0.70:  # a mod, in the order in which MLIR does not see it
+    if kind < 0.70:  # a mod, in the one order that MLIR does not recognize
         divisor = draw.choice([2, 3, 4, 8])
         return "+", ("*", ("floordiv", left, divisor), -divisor), left
     return draw.choice(["mod", "floordiv", "ceildiv"]), left, draw.choice([1, 2, 3, 4, 6, 8, 12])
@@ -63,7 +63,7 @@ def value(expr: Expression, dims: Sequence[int]) -> int:
 
 
 def program(indices: Sequence[str], size: int = 2 * OFFSET, extents: Sequence[int] = EXTENTS) -> str:
-    """A generic with an operand of so many bytes for each index."""
+    """Returns a generic with one operand of `size` bytes per index expression."""
     operands, result = f"tensor<{size}xi8>", f"tensor<{'x'.join(map(str, extents))}xi8>"
     count, dims = range(len(indices)), ", ".join(f"d{i}" for i in range(len(extents)))
     maps = ", ".join(f"affine_map<({dims}) -> ({each})>" for each in (*indices, dims))
@@ -84,7 +84,7 @@ def program(indices: Sequence[str], size: int = 2 * OFFSET, extents: Sequence[in
 
 @pytest.mark.parametrize("depth", range(1, 9))
 def test_random_expressions(depth: int) -> None:
-    """The readers agree with arithmetic; the second writer agrees on what is read."""
+    """The readers agree with Python's arithmetic, and the second writer agrees with the program that was read."""
     draw = random.Random(depth)
     points = [*itertools.product((0, 1), repeat=3), *(tuple(map(draw.randrange, EXTENTS)) for _ in range(8))]
     simplified = 0
@@ -111,7 +111,7 @@ def test_random_expressions(depth: int) -> None:
 
 
 def test_deep_divisions() -> None:
-    """As deep as a reader goes, and one refusal beyond."""
+    """Divisions are read down to a depth of 64; one more level is refused."""
     index = "d0"
     for _ in range(64):
         index = f"(({index}) + d1 * 3) floordiv 5"
@@ -126,7 +126,7 @@ def test_deep_divisions() -> None:
     [
         ("(d0 floordiv 2) * -2 + d0 + 4", "d0 mod 2 + 4"),
         ("((d0 + d2 * 4) + d1) floordiv 4", "d2 + (d0 + d1) floordiv 4"),
-        # What is built of the first sum is another one, of which the second is built.
+        # Simplifying the first sum yields another sum that can be simplified again.
         ("((d0 floordiv 2) * -2 + d0 + 8) floordiv 4", "(d0 mod 2) floordiv 4 + 2"),
     ],
 )
@@ -144,7 +144,7 @@ def test_long_sums() -> None:
         to_bytes(program([f"{index} + (d0 + 64) floordiv 100"], 99))
 
 
-# Each quotient is 1; the sums with both signs in turn stay small, those in the order of the terms do not.
+# Each quotient is 1: partial sums with alternating signs stay small, but sums in the order of the terms overflow.
 QUOTIENTS = [f"((d0 + {n}) floordiv 49) * {2**61}" for n in (50, 53, 51, 54, 52, 55)]
 LARGE = "{} - {} + {} - {} + {} - {}".format(*QUOTIENTS)
 
@@ -152,12 +152,13 @@ LARGE = "{} - {} + {} - {} + {} - {}".format(*QUOTIENTS)
 @pytest.mark.parametrize(
     ("index", "reason"),
     [
-        # As d0 alone the index would give the extent of its loop.
+        # Simplified to d0 alone, the index would determine the extent of its loop.
         ("d1 + d0 - d1", r"\(A1\) dimension 0 of operand #1 is 5, but the extent of iterator 0 is 99"),
         (LARGE, r"\(A2\) result #0 of indexing map #0 exceeds 2\^62 on the way"),
     ],
 )
 def test_what_is_refused(index: str, reason: str) -> None:
-    """A program of which only another form of the index is canonical: by the writer, since no reader would take it."""
+    """The writer refuses programs that are canonical only after simplifying the index, because no reader
+    accepts them."""
     with pytest.raises(ReproError, match=f"expected a canonical program: .*{reason}"):
         to_bytes(program([index], 99, (5, 6)))

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(H2): what is, and what is not, part of a program's identity."""
+"""(H2): the parts of a program that belong to its identity, and those that do not."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from support.stored_samples import PROGRAM
 ir = pytest.importorskip("repro_mlir.ir")
 from repro_mlir._mlir_libs._repro import program_hash  # noqa: E402
 
-# The hash of PROGRAM. It may change with the numerics' version alone: docs/identity.md says which bytes it is of.
+# The hash of PROGRAM, over the bytes in docs/identity.md. It may change only with the version of the numerics.
 EXPECTED = "15dc52ddc1ba1687c605f611e060792497a254475a8580bf9590b47aa096ca19"
 
-# The one that receipts of before version 2 of the identity name it by.
+# The program's identity of version 1, which older receipts contain.
 FIRST = "992e73732187aba6c5aa0f0c29d9fd77ea636d57d2ad4ef26bae9bcbb4c0bd66"
 
 
@@ -118,7 +118,7 @@ def test_maps_and_shapes_have_a_part() -> None:
 
 
 def test_a_nan_is_a_nan() -> None:
-    """(V4) A NaN's sign and payload are no part of the program."""
+    """(V4) A NaN's sign and payload are not part of the program."""
     program = """
     func.func @main(%x: tensor<f32>) -> tensor<f32> attributes {{repro.num_state = 0 : i64}} {{
       %c = arith.constant {bits} : f32

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(Q1) arith.scaling_truncf and arith.scaling_extf of imported modules, against ml_dtypes."""
+"""(Q1) arith.scaling_truncf and arith.scaling_extf of imported modules, compared with ml_dtypes."""
 
 from pathlib import Path
 

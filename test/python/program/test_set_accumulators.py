@@ -23,7 +23,7 @@ from support.accumulated import HOPPER, ordering
 
 @pytest.fixture(scope="module")
 def program() -> repro_mlir.Program:
-    """A training step of which all matrix products are of bf16."""
+    """A training step whose matrix products are all of bf16."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(40, 24), torch.nn.Tanh(), torch.nn.Linear(24, 5))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -79,7 +79,7 @@ def test_a_program_is_saved_with_its_accumulators_M4(program: repro_mlir.Program
 
 
 def test_classes_are_those_of_the_rules_M3() -> None:
-    """The interpreter has a table of its own, with units that no program has."""
+    """The interpreter's own table agrees; it also has units that programs cannot name."""
     assert set(ACCUMULATORS) - set(CLASSES) == {"cdna1", "cdna2", "cdna3"}
     for name, entries in CLASSES.items():
         found = {}
@@ -132,7 +132,7 @@ def test_an_accumulator_that_a_result_does_not_have_M4(program: repro_mlir.Progr
 
 
 def test_attention_and_convolutions_M4() -> None:
-    """Batches of products, and windows, whose kernels run row by row or packed."""
+    """Batched products, and windows, whose kernels run row by row or packed."""
     torch.manual_seed(0)
 
     class Model(torch.nn.Module):

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Programs that are stored since an earlier version are read, hashed and run as they were (test/data/README.md)."""
+"""Programs stored by earlier versions are read, hashed and run as before (test/data/README.md)."""
 
 import json
 import re
@@ -19,7 +19,7 @@ from repro_mlir.program import Program
 ROOT = Path(__file__).resolve().parents[3]
 DATA = ROOT / "test" / "data"
 FOLDERS = sorted(path.parent for path in DATA.glob("programs*/expected.json"))
-#: What is expected of the file FOLDER/NAME.repro, by FOLDER/NAME.
+#: The expected results of the file FOLDER/NAME.repro, by FOLDER/NAME.
 EXPECTED: dict[str, dict[str, Any]] = {
     f"{folder.name}/{name}": wanted
     for folder in FOLDERS
@@ -28,7 +28,7 @@ EXPECTED: dict[str, dict[str, Any]] = {
 
 
 def steps(name: str) -> list[list[np.ndarray]]:
-    """The inputs of each step."""
+    """Returns the inputs of each step."""
     found: dict[int, list[np.ndarray]] = {}
     with np.load(DATA / f"{name}.npz") as arrays:
         for key, array in arrays.items():
@@ -42,7 +42,8 @@ def test_every_file_is_expected() -> None:
 
 
 def test_every_operation_is_stored() -> None:
-    """A later operation needs a program in a folder of its own, such as programs-2: these stay as they are."""
+    """Every canonical operation is in a stored program. Add new operations in a new folder: stored files never
+    change."""
     source = (ROOT / "lib" / "Dialect" / "Repro" / "Identity" / "CanonicalOps.cpp").read_text()
     entries = re.findall(r"add\(Place::.*?\);", source, re.DOTALL)
     names = {name for entry in entries for name in re.findall(r'"([a-z]+\.[a-z0-9_]+)"', entry)}

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Files of earlier versions are read and give the state that they gave (test/data/README.md)."""
+"""Files of earlier versions are read and give the same state as before (test/data/README.md)."""
 
 import json
 import runpy
@@ -101,7 +101,7 @@ def test_a_stopped_receipt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert (verified.steps, verified.changes, verified.sealed) == (4, 1, False)
     whole = repro_mlir.Receipt(DATA / "receipts-2" / "signed.receipt")
     assert bytes.fromhex(verified.chain) == whole.log[5].chain
-    # Going on with it gives what the run that did not stop has.
+    # Resuming the stopped receipt gives the files of the run that did not stop.
     pytest.importorskip("torch_mlir")
     copy = Path(shutil.copytree(path, tmp_path / "copy"))
     write_receipt = runpy.run_path(str(DATA / "write_receipt.py"))["write"]

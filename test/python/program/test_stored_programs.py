@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(H2): programs are read from the bytes that they are stored as, and from no others."""
+"""(H2): programs are read from the bytes that the writer produces, and from no other bytes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def generic_form(text: str) -> str:
 
 
 def check(text: str) -> None:
-    """The body is what is hashed and what the second implementation writes; reading gives the program again."""
+    """The body is what is hashed and what the second implementation writes; reading restores the program."""
     with ir.Context() as context:
         module = ir.Module.parse(text)
         data, identity = write_program(module), program_hash(module)
@@ -90,7 +90,7 @@ def test_what_is_kept_has_no_part_in_the_identity() -> None:
 
 
 def test_one_definition_as_every_operand() -> None:
-    """There are more operands than definitions."""
+    """The program has more operands than definitions."""
     check("""
     func.func @main(%x: tensor<2xf32>) -> tensor<10xf32> attributes {repro.num_state = 0 : i64} {
       %0 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>,
@@ -108,7 +108,7 @@ def test_one_definition_as_every_operand() -> None:
 
 
 def test_equal_elements_take_no_space() -> None:
-    """Also where MLIR holds each, and where NaNs are equal by (V4) alone."""
+    """A splat is stored once, also if MLIR stores each element, or if its NaNs are equal only by (V4)."""
     program = """
     func.func @main() -> tensor<{shape}xf32> attributes {{repro.num_state = 0 : i64}} {{
       %c = arith.constant dense<{value}> : tensor<{shape}xf32>
@@ -137,7 +137,7 @@ func.func @main(%x: tensor<9x9xf32>) -> tensor<2x2xf32> attributes {{repro.num_s
 
 
 def test_an_index_is_a_sum() -> None:
-    """Neither order nor brackets of an index expression are part of the program."""
+    """The order and the brackets of an index expression are not part of the program."""
     sums = ["d0 * 2 + d1 + 1", "1 + d1 + d0 * 2", "d1 + (d0 + 1) + d0", "(d0 * 3 + d1) - (d0 - 1)"]
     assert len({stored(MAP.format(first=each)) for each in sums}) == 1
     divisions = ["(d0 + d1 * 3) mod 5 + d1 floordiv 2", "d1 floordiv 2 + (d1 * 3 + d0) mod 5"]
@@ -188,7 +188,7 @@ def test_refused_sums(terms: list[bytes], reason: str) -> None:
 
 
 def test_sums_are_bounded() -> None:
-    """A chain of divisions is read as deep as any program needs, and no deeper; a sum as long, and no longer."""
+    """Divisions nested more than 64 deep and sums of more than 64 terms are refused."""
     rest = sections(stored(MAP.format(first="d0 + 1")))
     inner = SUM + DIMENSION
     for _ in range(10_000):
@@ -231,7 +231,7 @@ BODY = DATA[0]
         (file_of(DATA | {0: BODY.replace(b"arith.subf", b"arith.addi")}), "'arith.addi' op"),
         (file_of(DATA | {0: BODY[:17] + struct.pack("<Q", 9) + BODY[25:]}), "of states, got 9"),
         (file_of(DATA | {2: DATA[2].replace(b"message", b"\xff" * 7)}), "expected UTF-8"),
-        # Nobody wrote a program with an empty section or names that are all empty.
+        # The writer produces neither an empty section nor names that are all empty.
         (file_of(DATA | {1: struct.pack("<8Q", 3, 0, 0, 0, 3, 0, 0, 0)}), "written as"),
         (file_of(DATA | {3: struct.pack("<Q", 0)}), "expected 4 bytes, got 0"),
     ],
@@ -242,7 +242,7 @@ def test_refusals(data: bytes, reason: str) -> None:
 
 
 def test_counts_are_compared_before_memory_is_taken() -> None:
-    """A number of 2^63 in the place of each number: an error, at once."""
+    """A huge number at any position gives an error at once, without allocating memory."""
     body = sections(stored(LINES))[0]
     rest = sections(stored(LINES))
     for position in range(17, len(body) - 8):
@@ -254,7 +254,8 @@ def test_counts_are_compared_before_memory_is_taken() -> None:
 
 @pytest.mark.parametrize(("extent", "constant"), [(4, 2**63 - 1), (0, 2**63)])
 def test_indices_that_overflow(extent: int, constant: int) -> None:
-    """MLIR's verifier, which computes with the maps of a generic, would end the process."""
+    """The index must be refused first: MLIR's verifier evaluates the maps of a generic and would abort the
+    process."""
     text = f"""
     func.func @main(%x: tensor<9xf32>) -> tensor<{extent}xf32> attributes {{repro.num_state = 0 : i64}} {{
       %e = tensor.empty() : tensor<{extent}xf32>
@@ -273,7 +274,7 @@ def test_indices_that_overflow(extent: int, constant: int) -> None:
 
 
 def test_every_accepted_mutation_is_another_program() -> None:
-    """One program has one form: whatever is read is written as it was, and only bytes that hold something differ."""
+    """A program has exactly one encoding: all bytes that the reader accepts are written unchanged."""
     draw = random.Random(7)
     data = bytearray(stored(EVERYTHING))
     accepted = 0
@@ -299,7 +300,7 @@ def test_prefixes() -> None:
 
 
 def test_names_of_either_version() -> None:
-    """Receipts and bundles of before name a program by its first identity."""
+    """Older receipts and bundles name a program by its first identity."""
     examined = examine(to_bytes(LINES))
     with ir.Context():
         first = program_hash(ir.Module.parse(LINES), 1)

@@ -63,7 +63,7 @@ def test_V4_initial_values_are_canonical() -> None:
 
 
 class Writer:
-    """The bytes of (H4), by docs/identity.md alone."""
+    """Writes the bytes of (H4), implemented from docs/identity.md alone."""
 
     def __init__(self) -> None:
         self.numbers: dict[Any, int] = {}
@@ -148,7 +148,7 @@ def string(text: str) -> bytes:
 
 
 def test_H4_is_the_identity_of_docs_identity() -> None:
-    """A second writer gives the bytes; these digits never change."""
+    """A second writer produces the hashed bytes; the literal hash never changes."""
     assert program().hash == blake3(Writer().program(TEXT)).hexdigest()
     assert program().hash == "afef61b039ab853adf65d1b4644ea998701e6f2facbd74cc6e46a343f3fa9f4d"
 

@@ -1,6 +1,6 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Training steps of inference programs: as PyTorch's, with the same bits everywhere, and with receipts."""
+"""Training steps of inference programs: they match PyTorch's, have the same bits on all targets, and have receipts."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -89,7 +89,7 @@ def test_a_training_step_has_a_receipt_that_verifies(tmp_path: Path) -> None:
         trainer.step(*batches[0])
         trainer.hyper_parameters["lr"] = 0.05
         trainer.step(*batches[1])
-        # What is written between two steps counts.
+        # A receipt includes changes of the state between two steps.
         trainer.state["weight"][0] = 0
         trainer.step(*batches[2])
     repro_mlir.verify(tmp_path / "receipt", target="reference")
@@ -244,7 +244,7 @@ def test_a_step_that_is_not_recorded_ends_the_run(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize("name", ["LogSigmoid", "Softplus", "GELU", "SiLU", "Sigmoid", "Tanh", "Mish", "ELU"])
 def test_slopes_at_zero_are_those_of_pytorch(name: str) -> None:
-    """Where logits of a last layer of zeros are."""
+    """Logits are exactly zero if the weights of the last layer are zero."""
     imported = _imported(getattr(torch.nn, name)(), torch.zeros(1))
     data = import_program(differentiate(imported.text, [0], [0]))
     _, slope = Interpreter(data).run(np.zeros(1, np.float32), np.ones(1, np.float32))
