@@ -1,8 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Bundles: a round trip keeps everything, equal arguments produce equal bytes, and damage is reported in one clear
-error."""
+"""Bundles: a round trip is exact, equal arguments produce equal bytes, and damage is reported in one clear error."""
 
 import json
 import zipfile
@@ -184,8 +183,7 @@ def test_the_best_code_for_a_gpu() -> None:
 
 
 def test_initial_state_without_storage(tmp_path: Path) -> None:
-    """The bundle describes constants and the values that `initialize` drew, and stores all other state; bytes
-    are equal."""
+    """Constants and values that `initialize` drew are described instead of stored; reading restores their bits."""
     torch = pytest.importorskip("torch")
     model = initialize(torch.nn.Sequential(torch.nn.Linear(70, 1000), torch.nn.LayerNorm(1000)), seed=5)
     arrays = {name: value.detach().numpy() for name, value in model.named_parameters()}

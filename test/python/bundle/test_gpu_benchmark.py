@@ -61,8 +61,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def measure(folder: Path, *arguments: str, **variables: str) -> tuple[int, dict]:
-    """Returns the exit status and the results of run.py in a process that has NumPy and torch but not this
-    package."""
+    """Returns the exit status and the results of run.py in a process that has NumPy and torch but not this package."""
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     environment |= {LIBRARY_VARIABLE: str(LIBRARY), "PYTHONPATH": str(Path(np.__file__).parent.parent), **variables}
     command = [sys.executable, str(_FOLDER / "run.py"), str(folder), *arguments]
@@ -127,8 +126,7 @@ def test_what_fails_is_noted_and_the_rest_goes_on(prepared: Path) -> None:
 
 
 def test_a_lost_context_ends_a_process_and_not_the_run(prepared: Path, tmp_path: Path) -> None:
-    """Every launch of a process from its third one on fails; another process continues after the row that
-    failed."""
+    """Every launch of a process from its third one on fails; another process continues after the row that failed."""
     folder = tmp_path / "prepared"
     (folder / "bundles").mkdir(parents=True)
     shutil.copy(prepared / "runner.pyz", folder)

@@ -101,8 +101,7 @@ def test_cut_short_or_too_long(plan: Plan) -> None:
 
 @pytest.mark.parametrize("plan", [HOST, DEVICE])
 def test_every_number_at_every_place(plan: Plan) -> None:
-    """Any number at any offset gives a ReproError or a plan that is written as the same bytes, without a large
-    allocation."""
+    """Any number at any offset gives a ReproError or a plan with that encoding, without a large allocation."""
     data = write_plan(plan)
     for at in range(len(data) - 3):
         for number in (0, 1, 5, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF):

@@ -138,8 +138,7 @@ func.func @main({arguments}) -> ({", ".join(types)}) attributes {{repro.num_stat
 
 
 def test_long_chain_on_rows_is_cut() -> None:
-    """A chain of operations on the same rows is split if one kernel cannot contain it, with the reference's
-    bits."""
+    """A chain of operations on the same rows is split if one kernel cannot contain it, with the reference's bits."""
     rows, steps = "tensor<64x128xf32>", 40
     chain = "".join(
         f"""

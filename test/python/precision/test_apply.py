@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Programs in the precision of a recipe, against a step that calls the rules of low precision by hand."""
+"""Programs with a recipe applied, compared with a step that calls the low-precision rules by hand."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def batch() -> tuple[np.ndarray, np.ndarray]:
 
 
 def contract(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """(K1) a [M, K] and b [N, K] to [M, N]: one fma after the other along K, of at most 512."""
+    """(K1) Contracts a [M, K] and b [N, K] to [M, N] with one fma after another along K, for K of at most 512."""
     total = np.zeros((len(a), len(b)), np.float32)
     for k in range(a.shape[1]):
         total = multiply_add(a[:, k, np.newaxis], b[np.newaxis, :, k], total)
@@ -106,7 +106,7 @@ def form_of(format: Format) -> BlockFormat:
 
 
 def quantized(format: Format, x: np.ndarray, site: int, step: int) -> Quantized:
-    """An operand [M, K] in blocks."""
+    """Returns an operand [M, K] quantized in blocks."""
     if format.hadamard is not None:
         signs = format.hadamard.signs
         x = hadamard(x, np.array(signs), len(signs), format.hadamard.to_bf16)
@@ -115,7 +115,7 @@ def quantized(format: Format, x: np.ndarray, site: int, step: int) -> Quantized:
 
 
 def by_hand(format: Format, site: int, step: int) -> Operand:
-    """What a format does with an operand [M, K]."""
+    """Returns the function that applies a format to an operand [M, K]."""
     if format.element == "bf16":
         return lambda x: rounded(x, BF16)
     if format.element == "f16":
@@ -128,7 +128,7 @@ def by_hand(format: Format, site: int, step: int) -> Operand:
 
 
 def by_class(of: BlockAccumulator, format: Format) -> Fdpa | LateFdpa:
-    """(M3)"""
+    """(M3) Returns the accumulator for sums within a block."""
     assert isinstance(of.within, str)
     element = ELEMENT_FORMATS[format.element]
     assert isinstance(element, BinaryFormat)
@@ -140,7 +140,7 @@ def by_class(of: BlockAccumulator, format: Format) -> Fdpa | LateFdpa:
 def contract_scaled(
     first: tuple[Quantized, Format], second: tuple[Quantized, Format], of: BlockAccumulator
 ) -> np.ndarray:
-    """(M5) [M, K] and [N, K] in blocks, whose scales are factors of products, to [M, N]."""
+    """(M5) Contracts [M, K] and [N, K] in blocks to [M, N]; the block scales are factors of the products."""
     operands, of_scales, elements = [], [], []
     for made, format in (first, second):
         rows, columns = form_of(format).tile
@@ -163,11 +163,11 @@ def contract_blocks(
     step: str,
     by: Fdpa | LateFdpa | None,
 ) -> np.ndarray:
-    """(Q4), (M5) [M, K] and [N, K] in blocks to [M, N]."""
+    """(Q4), (M5) Contracts [M, K] and [N, K] in blocks to [M, N]."""
     scales = []
     for made, format in (first, second):
         form = form_of(format)
-        # (Q2) Under each scale the value of the code of 1.
+        # (Q2) Dequantizes the code of 1 under each scale to get the scale's value.
         ones = round_elements(np.ones(made.scales.shape, np.float32), form.element)
         values = dequantize(dataclasses.replace(made, codes=ones), dataclasses.replace(form, tile=(1, 1)))
         rows, columns = form.tile
@@ -182,7 +182,7 @@ def contract_blocks(
 def step_by_hand(
     recipe: Recipe, weights: list[np.ndarray], x: np.ndarray, target: np.ndarray, step: int = 0
 ) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
-    """The new weights, and what is on the way. Sites are numbered in the order of the contractions."""
+    """Returns the new weights and the intermediate results. Sites are numbered in the order of the contractions."""
     sites = iter(range(100))
 
     def multiply(role: str, **operands: np.ndarray) -> np.ndarray:
@@ -201,7 +201,7 @@ def step_by_hand(
     first, second = weights
     active = np.maximum(multiply("fprop", activation=x, weight=first), np.float32(0))
     output = multiply("fprop", activation=active, weight=second)
-    # wgrad is along the batch, dgrad along the outputs of the layer.
+    # wgrad reduces over the batch, dgrad over the outputs of the layer.
     g_second = multiply("wgrad", gradient=target.T.copy(), activation=active.T.copy())
     d_active = multiply("dgrad", gradient=target, weight=second.T.copy())
     d_hidden = np.where(active <= 0, np.float32(0), d_active)
@@ -230,7 +230,7 @@ COMBINED = Recipe(
 
 
 def float8(tile: str) -> Recipe:
-    """All operands in f8E4M3FN, with one scale for all of K."""
+    """Returns a recipe with all operands in f8E4M3FN, with one scale for the whole extent of K."""
     format = blocks("f8E4M3FN", tile, "float8")
     return Recipe(
         f"fp8_{tile}",
@@ -347,7 +347,7 @@ def test_convolutions_have_blocks_along_channels() -> None:
 
 
 class Convolutions(nn.Module):
-    """Groups and strides, whose gradients are those of phases, and a linear layer."""
+    """Convolutions with groups and strides, whose gradients are computed per phase, and a linear layer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -360,7 +360,7 @@ class Convolutions(nn.Module):
 
 
 class Scores(nn.Module):
-    """Attention, whose products have a batch."""
+    """Attention, whose products have a batch dimension."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -372,7 +372,7 @@ class Scores(nn.Module):
 
 
 class Checkpointed(nn.Module):
-    """Two layers that are computed again."""
+    """A network whose two inner layers are recomputed in the backward pass."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -429,7 +429,7 @@ def test_other_layers_have_the_same_bits_everywhere(
 
 
 def test_a_step_that_is_computed_again_has_the_bits_of_the_first() -> None:
-    """Quantized alike in the forward pass and when it is computed again."""
+    """Recomputed layers quantize their operands as the forward pass does."""
 
     class Kept(Checkpointed):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -470,7 +470,7 @@ def test_equal_formats_of_a_tensor_are_made_once(program: repro_mlir.Program) ->
         (Rule("0.weight", skip=True),),
     )
     text = apply_precision(program, recipe).text
-    # The transpose that the forward pass reads is another tensor than the weight.
+    # The forward pass reads the transposed weight, which is a different tensor than the weight itself.
     assert text.count("repro.quantize") == 2
     rows = Recipe("rows", {"wgrad": RolePrecision({"gradient": Format("bf16")}), "dgrad": RolePrecision(
         {"gradient": Format("bf16")})})  # fmt: skip
@@ -573,7 +573,7 @@ BF16_TURNED = Format("bf16", hadamard=SIGNS)
                 "again",
                 {"wgrad": RolePrecision({"activation": Format("forward"), "gradient": Format("tf32")}, None, "hopper")},
             ),
-            # In the order of the factors.
+            # The message lists the types in the order of the factors.
             "2.weight: the units of hopper take bf16, f16, tf32, got tf32 and f32",
         ),
         (
@@ -613,7 +613,7 @@ def test_M4_class_of_an_accumulator(element: str, fraction: int, terms: int, pro
 def test_M4_class_of_an_accumulator_for_operands_of_the_program_and_of_the_forward_pass(
     program: repro_mlir.Program,
 ) -> None:
-    """What is read counts, whoever rounded it."""
+    """The types that the contraction reads matter, whether the program or the recipe rounded them."""
     autocast = LAYERS.captured(autocast=torch.bfloat16)
     changed = apply_precision(autocast, Recipe("unit", {"fprop": RolePrecision(accumulator="hopper")}))
     by_hand = repro_mlir.set_accumulators(autocast, "hopper", lambda each: each.role == "fprop")
@@ -652,7 +652,7 @@ def test_a_recipe_is_applied_once(name: str, program: repro_mlir.Program) -> Non
 
 
 def test_R1_random_numbers_of_a_step_that_stays() -> None:
-    """Each step would be rounded by the same bits."""
+    """With a constant step, each run would round with the same random bits."""
 
     class Counted(nn.Module):
         def __init__(self) -> None:
@@ -673,7 +673,7 @@ def test_R1_random_numbers_of_a_step_that_stays() -> None:
 def test_qat_in_blocks_reads_their_values_in_gradients(
     program: repro_mlir.Program, batch: tuple[np.ndarray, np.ndarray]
 ) -> None:
-    """(Q4) Of codes and their scales the values are the same; only sums of the forward pass may differ."""
+    """(Q4) Codes and scales represent the same values; only the sums of the forward pass may differ."""
     recipe = qat(by_blocks("mxfp8"))
     changed = apply_precision(program, recipe)
     assert changed.text.count("repro.block_contraction") == 2
@@ -681,13 +681,13 @@ def test_qat_in_blocks_reads_their_values_in_gradients(
     expected = run(changed, batch)
     for name, value in run(changed, batch, target="cpu").items():
         np.testing.assert_array_equal(value, expected[name], err_msg=name)
-    # The gradient of the last layer's input has no part of the forward sums.
+    # The gradient of the last layer's input does not depend on sums of the forward pass.
     x, target = batch
     second = program.initial[1]
     of_row = by_hand(blocks("f8E4M3FN", "mx", "rceil"), -1, 0)
     d_active = contract(target, of_row(second).T.copy())
     hidden = contract(of_row(x), of_row(program.initial[0]))
-    # Far from 0, where another order of the sum has another sign.
+    # The values are so far from 0 that no order of summation changes a sign.
     assert np.abs(hidden).min() > 1e-5
     d_hidden = np.where(hidden <= 0, np.float32(0), d_active)
     expected_first = program.initial[0] - RATE * contract(d_hidden.T.copy(), of_row(x).T.copy())
@@ -712,7 +712,7 @@ def test_a_rule_may_be_for_a_layer_that_this_form_does_not_compute() -> None:
 
 
 class Normalized(nn.Module):
-    """A layer whose weight is computed, and one of f64."""
+    """Has a layer whose weight is computed from parameters, and a layer of f64."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -726,7 +726,7 @@ class Normalized(nn.Module):
 
 
 class Parts(nn.Module):
-    """Three projections of the step's input by one weight, which is trained or not."""
+    """Three projections of the step's input, by parts of one weight that may be frozen."""
 
     def __init__(self, is_trained: bool) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Recipes where programs are captured and trained: options, checkpoints, microbatches, commands."""
+"""Recipes during capture and training: options, checkpoints, microbatches, commands."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_stochastic_rounding_draws_from_the_state_of_the_trainer(dropout: float,
     trainer = repro_mlir.Trainer(*given(dropout), precision=SR, seed=3, target="reference")
     program = trainer.prepare(*batch())
     assert [kind.name for kind in program.state][-2:] == ["seed", "step"]
-    # The program's own sites come first.
+    # The program's own sites are numbered first.
     sites = sorted(int(each) for each in re.findall(r"site = (\d+)", program.text))
     assert sites == ([0, 1] if dropout else [0])
     losses = [trainer.step(*batch(i)) for i in range(2)]
@@ -202,7 +202,7 @@ def training():
 
 
 def test_the_option_of_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It stands for the script's, wherever a script is captured."""
+    """The command-line option replaces the script's option in every command that captures a script."""
     plain, chosen, receipt = tmp_path / "plain.py", tmp_path / "chosen.py", str(tmp_path / "receipt")
     plain.write_text(SCRIPT.replace("{options}", "{}"))
     chosen.write_text(SCRIPT.replace("{options}", "{'precision': 'bf16'}"))

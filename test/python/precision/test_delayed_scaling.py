@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(Q6) Scales of former steps: programs against TransformerEngine's recipe in NumPy, and where their state is kept."""
+"""(Q6) Delayed scaling: programs compared with TransformerEngine's recipe in NumPy, and the state of their scales."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def recipe(**parameters: Any) -> Recipe:
 
 
 class Quantizer:
-    """A tensor of a module. Row 0 of its history has the amax of the present step."""
+    """The quantizer of one tensor of a module. Row 0 of its history contains the amax of the current step."""
 
     def __init__(self, element: str, history: int, margin: int, algorithm: str) -> None:
         self.element, self.margin, self.algorithm = element, margin, algorithm
@@ -86,7 +86,7 @@ class Quantizer:
         return codes.astype(np.float32) * (np.float32(1) / self.scale)
 
     def update(self) -> None:
-        """At the end of a step."""
+        """Updates the scale and the history at the end of a step."""
         amax = self.history.max() if self.algorithm == "max" else self.history[0]
         scale = (MAXIMUM[self.element] / amax) / np.float32(2.0**self.margin)
         scale = scale if amax > 0 and np.isfinite(amax) else self.scale
@@ -96,12 +96,12 @@ class Quantizer:
 
     @property
     def latest_first(self) -> np.ndarray:
-        """The history as a program has it after a step: TransformerEngine has the latest one last."""
+        """The history in the order of a program's state; TransformerEngine stores the latest entry last."""
         return np.concatenate([self.history[:0:-1], self.history[:0]])
 
 
 class Engine:
-    """The steps of the perceptron of `captured`, with its quantizers."""
+    """Steps of the perceptron of `captured`, with TransformerEngine's quantizers."""
 
     def __init__(self, weights: tuple[np.ndarray, ...], **parameters: Any) -> None:
         self.weights = list(weights)
@@ -129,7 +129,7 @@ class Engine:
 
 
 def contract(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """(K1) a [M, K] and b [N, K] to [M, N]: one fma after the other along K."""
+    """(K1) Contracts a [M, K] and b [N, K] to [M, N] with one fma after another along K."""
     total = np.zeros((len(a), len(b)), np.float32)
     for k in range(a.shape[1]):
         total = multiply_add(a[:, k, np.newaxis], b[np.newaxis, :, k], total)
@@ -142,7 +142,7 @@ def program() -> repro_mlir.Program:
 
 
 def batches() -> list[tuple[np.ndarray, np.ndarray]]:
-    """Of growing and shrinking numbers, zeros, tiny numbers, infinities, and NaNs at last."""
+    """Returns batches of growing and shrinking numbers, zeros, tiny numbers, infinities, and finally NaNs."""
     rng = np.random.default_rng(3)
     found = []
     for scale in (1.0, 64.0, 0.0, 2.0**-20, 1e-39, 1.0, 1.0, 1.0, 2.0**-9, 1.0, 1.0):
@@ -177,10 +177,10 @@ def test_Q6_steps_are_those_of_transformer_engine(parameters: dict[str, Any], pr
             for name, each in engine.quantizers.items():
                 np.testing.assert_array_equal(state[f"scale.{name}"], each.scale, err_msg=f"{number} {name}")
                 history = np.asarray(state[f"amax_history.{name}"])
-                # Its oldest one is forgotten by TransformerEngine, which has made room for the next.
+                # TransformerEngine has dropped its oldest entry already, to make room for the next one.
                 np.testing.assert_array_equal(history[: len(history) - 1], each.latest_first)
                 seen[name].append(float(each.scale))
-    # Each of the cases has occurred: a scale that stays, one that grows and one that is the greatest.
+    # The batches cover all cases: a scale that stays, a scale that grows and the greatest scale.
     scales = seen["0.weight.activation"]
     assert len(set(scales)) > 2
     assert (scales[2] == scales[1]) or parameters["history"] > 1
@@ -197,8 +197,8 @@ def test_Q6_the_names_of_the_state(program: repro_mlir.Program) -> None:
     ]
     values = dict(zip((kind.name for kind in added), changed.initial[len(program.state) :], strict=True))
     assert all((value == (1 if name.startswith("scale") else 0)).all() for name, value in values.items())
-    # The activation, the weight and the gradient of a layer are each quantized in one way.
-    assert changed.text.count("repro.quantize") == 6 + 2  # the transposes that the forward pass reads
+    # The activation, the weight and the gradient of a layer each have a single quantization.
+    assert changed.text.count("repro.quantize") == 6 + 2  # 2 transposes that the forward pass reads
     assert LAYERS.captured(precision=recipe(history=5)).hash == changed.hash
     assert apply_precision(program, recipe()).hash == apply_precision(program, "fp8_delayed").hash
     default = apply_precision(program, recipe(history=16, margin=0, algorithm="max"))
@@ -225,7 +225,7 @@ def test_Q6_compiled_steps_have_the_bits_of_the_reference(target: str, program: 
 
 
 class Convolutions(nn.Module):
-    """Strides, whose gradients are those of phases, and a linear layer."""
+    """Convolutions with strides, whose gradients are computed per phase, and a linear layer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -238,7 +238,7 @@ class Convolutions(nn.Module):
 
 
 class Scores(nn.Module):
-    """Attention, whose products have a batch; three layers read one tensor."""
+    """Attention, whose products have a batch dimension, and whose three linear layers read one tensor."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -250,7 +250,7 @@ class Scores(nn.Module):
 
 
 class Checkpointed(nn.Module):
-    """Two layers, which may be computed again."""
+    """A network whose two inner layers may be recomputed in the backward pass."""
 
     def __init__(self, again: bool = True) -> None:
         super().__init__()
@@ -264,7 +264,7 @@ class Checkpointed(nn.Module):
 
 
 class Twice(nn.Module):
-    """A layer that is used twice."""
+    """A network that uses one layer twice."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -346,7 +346,7 @@ def test_Q6_a_layer_that_is_used_twice_has_the_greatest_amax() -> None:
     hidden = torch.from_numpy(program.initial[1]).relu()
     assert [name for name, _ in module.named_parameters()] == ["layer.weight", "layer.bias"]
     found = states(program, inputs, "reference", steps=1)
-    # Of the first use it is 0.
+    # The first use reads zeros, so that the amax is that of the second use.
     assert found["amax_history.layer.weight.activation"][0] == hidden.max().item() > 0
 
 
@@ -373,7 +373,7 @@ def test_Q6_a_second_format_of_an_operand_has_a_scale_of_its_own(program: repro_
 
 
 def test_Q6_the_name_of_a_scale_is_that_of_every_form_of_the_step() -> None:
-    """Without the gradient of the first layer's activation, the second has no dgrad: its wgrad keeps its scale."""
+    """While the first layer is frozen, the second layer has no dgrad, but its wgrad keeps the same scale name."""
     formats = {"dgrad": "f8E5M2", "wgrad": "f8E4M3FN"}
     asked = Recipe("two", {role: RolePrecision({"gradient": delayed(name)}) for role, name in formats.items()})
     objects = given()
@@ -389,7 +389,7 @@ def test_Q6_the_name_of_a_scale_is_that_of_every_form_of_the_step() -> None:
         "2.weight.gradient",
         wide,
     }
-    # The greatest values of the formats are 57344 and 448.
+    # The greatest values of the two formats are 57344 and 448.
     assert forms[1]["2.weight.gradient"] > 64 * forms[1][wide]
 
 
@@ -437,11 +437,11 @@ def test_checkpoints_have_scales_and_histories(tmp_path: Path) -> None:
     for other in (from_file, from_dict):
         assert [other.step(*batch(i)) for i in range(2, 4)] == losses[2:]
         assert other.state_hash() == trainer.state_hash()
-    # Without them the third step is another one.
+    # Without the scales and histories the third step differs.
     anew = trainer_of()
     anew.load_state_dict(kept | {"precision": {}})
     assert anew.step(*batch(2)) != losses[2]
-    # A trainer that has run goes back as well.
+    # A trainer that has run further can also load an earlier state.
     trainer.load_state_dict(kept)
     assert trainer.evaluate(*batch(2)) == trainer.step(*batch(2)) == losses[2]
     assert trainer.evaluate(*batch(3)) == losses[3]
@@ -484,7 +484,7 @@ def test_a_state_without_scales_is_refused() -> None:
 
 @pytest.mark.parametrize("first", [True, False])
 def test_a_layer_that_is_frozen_for_some_steps(first: bool, tmp_path: Path) -> None:
-    """A run goes on from each of its checkpoints, with the layer frozen or not."""
+    """A run resumes from each of its checkpoints, whether the layer is frozen or not."""
     frozen = (first, not first, first)
     objects = given()
     whole = trainer_of(objects)
@@ -549,7 +549,7 @@ def test_an_evaluation_reads_the_scales_of_the_steps_so_far(target: str) -> None
         expected = trainer.evaluate(*batch(i))
         assert trainer.state_hash() == before
         assert trainer.step(*batch(i)) == expected
-    # An average of equal parameters is the model.
+    # With equal parameters, the average model equals the model.
     with torch.no_grad():
         for own, other in zip(model.parameters(), average.module.parameters(), strict=True):
             other.copy_(own)
@@ -558,7 +558,7 @@ def test_an_evaluation_reads_the_scales_of_the_steps_so_far(target: str) -> None
 
 
 def test_Q6_a_step_with_other_products_is_refused() -> None:
-    """Their scales have numbers: those of one would be taken for another's."""
+    """Scales of products are only numbered, so that the scale of one product would be used for another one."""
 
     class Products(nn.Module):
         def __init__(self) -> None:
@@ -635,7 +635,7 @@ def batches():
 def test_scripts_are_compared_with_eager_and_between_targets(tmp_path: Path) -> None:
     script = tmp_path / "small.py"
     script.write_text(SCRIPT)
-    # Eager computes in f32: the first product differs.
+    # PyTorch eager mode computes in f32, so that the first product differs.
     difference = repro_mlir.diff(str(script), targets=("eager", "cpu"), steps=1, precision="fp8_delayed")
     assert difference is not None
     assert repro_mlir.diff(str(script), targets=("reference", "cpu"), steps=2, precision="fp8_delayed") is None
@@ -680,7 +680,7 @@ def test_inference_and_microbatches_are_refused() -> None:
         apply_precision(repro_mlir.capture(model, batch()[0]), "fp8_delayed")
     with pytest.raises(ReproError, match=r"\(Q6\) no microbatch has the amax of its batch"):
         trainer_of(microbatches=2).prepare(*batch())
-    # What the program does not do is no reason.
+    # Roles that the program does not have are no reason to refuse a recipe.
     gradients = Recipe("g", {"fprop": RolePrecision({"weight": Format("bf16")}), "dgrad": recipe().roles["dgrad"]})
     assert len(repro_mlir.capture(model, batch()[0], precision=gradients).state) == 4
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(Q8), (Q9) What two operands in `nvfp4` are multiplied by, by the accumulator that a recipe asks for."""
+"""(Q8), (Q9) The factors by which an accumulator multiplies the products of two `nvfp4` operands."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def linear(accumulator: object) -> Program:
 
 
 def scale(amax: np.float32) -> np.float32:
-    """The scale s of a block whose amax is that of the tensor: it is exact in f8E4M3FN here."""
+    """The scale s of a block whose amax is that of the tensor. The scale is exact in f8E4M3FN here."""
     return F(amax * (F(F(2688) / amax) * F(F(1) / F(6))))
 
 
@@ -34,7 +34,7 @@ def test_Q8_Q9_factors_of_two_levels(accumulator: str, target: str) -> None:
         (name,) = [kind.name for kind in executable.program.state]
         _, outputs = executable({name: np.array([[b]])}, np.array([[a]]))
         (got,) = outputs.values()
-        # The only code is that of 6, and the scale 448.
+        # Each operand has one element, whose code is that of 6 and whose scale is 448.
         assert scale(a) == pytest.approx(448, rel=1e-6) and scale(b) == pytest.approx(448, rel=1e-6)
         if accumulator == "blackwell_nvfp4":
             expected = F(F(36) * F(448) * F(448)) * F(F(a * b) / F(36 * 448 * 448))

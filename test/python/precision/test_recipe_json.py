@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Recipes as data: JSON in both ways, and what is refused."""
+"""Recipes as JSON: writing, reading, and refusals."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_M5_what_is_older_is_written_as_before() -> None:
 
 def test_names_are_those_of_the_reference_Q2_Q5() -> None:
     assert TILES == block_quantization.TILES
-    # (Q6) What gives a scale is the recipe's, how elements are quantized by it the reference's.
+    # (Q6) Only recipes name the rule that computes a delayed scale; the reference quantizes by a given scale.
     assert set(RULES) - {"delayed"} == set(block_scales.SCALE_RULES) - {"nvfp4_four_over_six", "given"}
     assert SIGNS_16 == hadamard.SIGNS_16
 

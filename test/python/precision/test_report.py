@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Recipes side by side: runs, statistics of sampled steps, the files, and what is refused."""
+"""Comparing recipes: runs, statistics of sampled steps, the report's files, and refusals."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def write(folder: Path, rate: str = "0.1", options: str = "{}", text: str = SCRI
 
 @pytest.fixture(scope="module")
 def script(tmp_path_factory: pytest.TempPathFactory) -> str:
-    # The script's own recipe is not that of any run.
+    # The script's own recipe differs from the recipes of all runs.
     return write(tmp_path_factory.mktemp("script"), options='{"precision": "mxfp4", "nonfinite_loss": "stop"}')
 
 
@@ -91,7 +91,7 @@ def operands(report: Report, recipe: str, step: int, role: str, layer: str) -> d
 
 
 def test_runs_are_those_of_the_trainer(script: str, report: Report) -> None:
-    """The bits of `repro train --precision`, for the state too."""
+    """The losses, the programs and the states are those of `repro train --precision`."""
     assert [run.recipe for run in report.runs] == ["f32", "floor", "mxfp8", "nvfp4"]
     for run in report.runs:
         given = load_training(script)
@@ -114,7 +114,7 @@ def test_sampled_steps_are_those_of_the_run(report: Report) -> None:
         assert [sample.step for sample in run.samples] == [1, 2, 4]
         for sample in run.samples:
             assert sample.loss == run.losses[sample.step - 1]
-        # All begin with the state of the run in f32, on its first batch.
+        # All runs begin with the initial state of the run in f32, on its first batch.
         assert run.samples[0].loss_f32 == report.runs[0].losses[0]
         assert [each.name for each in run.weights] == ["0.weight", "2.weight"]
         assert all(each.relative_error is not None and 0 < each.relative_error < 0.1 for each in run.weights)
@@ -137,7 +137,7 @@ def test_what_is_left_in_f32(report: Report) -> None:
 
 
 def test_the_error_of_gradients(script: str, report: Report) -> None:
-    """Against gradients that trainers return."""
+    """The reported ratio is that of the gradients that trainers return."""
     gradients = []
     for recipe in (None, "nvfp4"):
         given = load_training(script)
@@ -160,11 +160,11 @@ def test_the_error_of_gradients(script: str, report: Report) -> None:
 # --- Statistics, against a computation by hand ---
 
 VALUES = [0, 0.5, 1, 1.5, 2, 3, 4, 6]
-"""Of f4E2M1FN, by code."""
+"""The values of f4E2M1FN, by code."""
 
 
 def to_f4(x: float) -> float:
-    """To nearest, of two alike the one with an even code; what is too large becomes the largest."""
+    """Rounds to nearest, ties to even codes; values that are too large become the largest value."""
     _, code = min((abs(abs(x) - value), code % 2, code) for code, value in enumerate(VALUES))[1:]
     return math.copysign(VALUES[code], x)
 
@@ -179,7 +179,7 @@ def ratio(signal: list[float], noise: list[float]) -> float:
 
 
 def test_statistics_of_blocks(script: str, report: Report) -> None:
-    """Of `floor`, whose elements may be up to 8 under their scale: those from 7 on saturate."""
+    """With the rule `floor`, scaled elements may reach 8; elements above 7 saturate."""
     found = operands(report, "floor", 2, "fprop", "0.weight")
     assert list(found) == ["activation"] and found["activation"].format == "f4E2M1FN 1x32 floor rne"
     given = load_training(script)
@@ -200,14 +200,14 @@ def test_statistics_of_blocks(script: str, report: Report) -> None:
     assert counts.underflowed == sum(before != 0 and after == 0 for before, after in pairs)
     assert counts.sqnr_db == ratio([before for before, _ in pairs], [after - before for before, after in pairs])
     assert (counts.elements, counts.zeros, counts.nans, counts.infinities, counts.nans_after) == (32 * 48, 0, 0, 0, 0)
-    # A byte for each scale.
+    # Each scale has one byte.
     assert (counts.bytes, counts.bytes_f32) == (32 * 48 // 2 + 64, 32 * 48 * 4)
     assert counts.blocks is not None and dataclasses.astuple(counts.blocks) == (64, 0, 0, 0, 0)
     exponents = [exponent(before) for before, _ in pairs]
     assert counts.histogram is not None and counts.histogram.first == min(exponents)
     expected = tuple(exponents.count(e) for e in range(min(exponents), max(exponents) + 1))
     assert counts.histogram.counts == expected
-    # From 0.5 to 6.
+    # The non-zero elements range from 0.5 to 6.
     scales.sort()
     assert counts.range is not None and dataclasses.astuple(counts.range) == (
         *(scales[32] - 1, scales[32] + 2),
@@ -236,7 +236,7 @@ def test_a_loss_that_is_not_finite(tmp_path: Path) -> None:
 
 
 def test_a_last_smaller_batch(tmp_path: Path) -> None:
-    """It has a program of its own, which is sampled too."""
+    """The smaller batch has a program of its own, which is sampled too."""
     text = SCRIPT.replace("yield batch(step)", "yield batch(step, 16 if step == 2 else 32)")
     found = compare_recipes(write(tmp_path, text=text), ["mxfp8"], 3, target="reference", samples=2)
     sizes = [operands(found, "mxfp8", step, "fprop", "0.weight")["activation"] for step in (1, 3)]
@@ -252,7 +252,7 @@ def test_a_step_in_microbatches_has_losses_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("later", [False, True], ids=["frozen", "unfrozen"])
 def test_steps_with_other_contractions_have_losses_alone(later: bool, tmp_path: Path) -> None:
-    """A layer is frozen or unfrozen before the third step; weight decay before the second changes no contraction."""
+    """A layer is frozen or unfrozen before the third step; weight decay from the second step changes no contraction."""
     changed = SCRIPT.replace(
         "            yield",
         f"            model[0].requires_grad_((step >= 2) == {later})\n"
@@ -284,12 +284,12 @@ def test_contractions_in_blocks_have_statistics(script: str) -> None:
         assert len(one.operands) == len(other.operands) == 2
         assert isinstance(other.result_sqnr_db, float) and isinstance(one.result_sqnr_db, float)
         assert abs(other.result_sqnr_db - one.result_sqnr_db) < 1
-    # The first layer reads the same numbers.
+    # The first layer reads the same values in both runs.
     assert values.samples[0].contractions[0].operands == codes.samples[0].contractions[0].operands
 
 
 def test_a_validation_draws_no_numbers_of_the_training(tmp_path: Path) -> None:
-    """Whose batches are drawn from the global generators: losses are those of a script without a validation."""
+    """Batches come from the global generators, but the losses are those of a script without a validation."""
     drawn = SCRIPT.replace("rng = torch.Generator().manual_seed(step)", "rng = None")
     others = "\nimport random\nimport numpy\n"
     drawn = others + drawn
@@ -394,13 +394,13 @@ say("titles", [...svg().querySelectorAll("text")].map(each => each.textContent)
 
 
 def used_page(report: Report, folder: Path, script: str) -> list[str]:
-    """What a script says that uses the page of a report."""
+    """Returns the output of a script that operates the page of a report."""
     return used(report.write(folder)[0], script)
 
 
 @needs_browser
 def test_losses_without_a_logarithm_in_a_browser(report: Report, tmp_path: Path) -> None:
-    """Of a validation at and below 0."""
+    """Losses of a validation at and below 0 have no dots on a logarithmic scale."""
     held_out = ((1, 0.5), (2, 0.0), (3, -0.25), (4, None))
     runs = tuple(dataclasses.replace(run, validation=held_out) for run in report.runs)
     said = used_page(dataclasses.replace(report, runs=runs), tmp_path, SHAPES)
@@ -481,7 +481,7 @@ def test_the_example_of_the_documentation(
     (tmp_path / "mlp.py").write_text(Path(script).read_text())
     text = (ROOT / "docs" / "precision.md").read_text()
     code = text.split("In Python:\n\n")[1].split("\n- The script")[0]
-    # In less time, and without a compilation.
+    # Two steps on the reference interpreter take less time and need no compilation.
     code = code.replace("steps=20", 'steps=2, target="reference"')
     exec("\n".join(line.removeprefix("    ") for line in code.splitlines()), {})
     said = capsys.readouterr().out.splitlines()
@@ -494,7 +494,7 @@ def test_the_command(
     script: str, report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    # A recipe without a name gets that of its file.
+    # A recipe without a name is named after its file.
     value = {name: each for name, each in json.loads(recipe_to_json(FLOOR)).items() if name != "name"}
     (tmp_path / "mine.json").write_text(json.dumps(value))
     options = "--recipes mxfp8,mine.json --steps 4 --samples 0 --target reference"

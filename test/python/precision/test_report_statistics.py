@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Counts of single operands: blocks of zeros, NaN, infinities, scales at their limits, formats without blocks."""
+"""Statistics of single operands: blocks of zeros, NaN, infinities, scales at their limits, formats without blocks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def statistics_of(format: Format, x: np.ndarray, tensor: float | None = None) ->
 
 
 def rows(*values: list[float]) -> np.ndarray:
-    """Rows of 32 elements, those that are given first."""
+    """Returns rows of 32 elements that begin with the given values and end with zeros."""
     return np.array([row + [0.0] * (32 - len(row)) for row in values], np.float32)
 
 
@@ -40,13 +40,13 @@ def blocks_of(found: OperandStatistics) -> tuple[int, ...]:
 
 
 def test_scales_of_powers_of_two() -> None:
-    """A block of zeros, one under the least scale and one under the greatest, one with a NaN, one with an infinity."""
+    """Covers a block of zeros, blocks with the least and a large scale, one with a NaN and one with an infinity."""
     x = rows([], [2.0**-149, 2.0**-140], [3e38, 1.0], [math.nan, 1.0], [math.inf, 1.0], [6.0, 0.2, -0.2])
     found = statistics_of(blocks("f4E2M1FN", "mx", "rceil"), x)
     assert blocks_of(found) == (6, 1, 1, 0, 2)
-    # Of two blocks all elements are read as NaN.
+    # All elements of two blocks are read as NaN.
     assert (found.nans, found.infinities, found.nans_after) == (1, 1, 64)
-    # 2^-149 and 2^-140 under 2^-127, 1 beside 3e38, and +-0.2 under 1.
+    # These underflow: 2^-149 and 2^-140 under the scale 2^-127, 1 next to 3e38, and +-0.2 under the scale 1.
     assert (found.saturated, found.underflowed, found.sqnr_db) == (0, 5, None)
     assert found.zeros == x.size - 11
     assert found.histogram is not None and found.histogram.first == -149 and sum(found.histogram.counts) == 9
@@ -55,13 +55,13 @@ def test_scales_of_powers_of_two() -> None:
 
 
 def test_more_than_half_a_step_above_the_greatest_value() -> None:
-    """Of f4E2M1FN under a scale of 1: 7 is between 6 and the next value."""
+    """7 is half a step above 6, the greatest value of f4E2M1FN; only elements beyond 7 count as saturated."""
     format = blocks("f4E2M1FN", "mx", "floor")
     found = statistics_of(format, rows([7.0, -7.0, 7.000001, -7.5, 6.9]))
     assert found.saturated == 2
     least = statistics_of(blocks("mxint8_full", "mx", "floor"), rows([-1.9999, 1.0]))
     most = statistics_of(blocks("mxint8", "mx", "floor"), rows([-1.9999, 1.0]))
-    # -128 is -2.
+    # mxint8_full represents -2 as the code -128.
     assert (least.saturated, most.saturated) == (0, 1)
 
 
@@ -69,7 +69,7 @@ def test_scales_of_two_levels() -> None:
     x = np.full((1, 64), 1e-6, np.float32)
     x[0, 0], x[0, 48:] = 6.0, 0.0
     found = statistics_of(blocks("f4E2M1FN", "nvfp4", "nvfp4"), x)
-    # The block of the amax has 448 by the rule; two have 0, under which all is 0.
+    # The block of the amax has the scale 448 by the rule; two blocks have the scale 0, so that their elements are 0.
     assert blocks_of(found) == (4, 1, 2, 1, 0)
     assert (found.underflowed, found.saturated) == (47, 0)
     assert found.bytes == 32 + 4 + 4
@@ -82,15 +82,15 @@ def test_scales_of_f32() -> None:
     format = dataclasses.replace(blocks("f8E4M3FN", "row", "float8"), scale=Scale("float8", least=1e-8))
     found = statistics_of(format, x)
     assert blocks_of(found) == (2, 0, 1, 0, 0) and found.bytes == 4 + 8
-    # Not clipped: the greatest element becomes 448, whatever the rounding of its scale.
+    # The greatest element becomes exactly 448, so that rounding the scale clips nothing.
     assert found.saturated == 0
     assert statistics_of(format, np.zeros((2, 2), np.float32)).range is None
 
 
-# That of the whole tensor is in test_delayed_scaling.py.
+# test_delayed_scaling.py tests the delayed rule, which needs the whole tensor.
 @pytest.mark.parametrize("rule", [rule for rule in RULES if rule != DELAYED])
 def test_the_range_holds_what_is_not_zero(rule: str) -> None:
-    """By rules with each of their elements."""
+    """The reported range of each rule and element type includes the exponents of all non-zero elements."""
     x = np.random.default_rng(0).standard_normal((8, 64), dtype=np.float32)
     x *= np.exp2(np.arange(8, dtype=np.float32) - 4)[:, np.newaxis]
     for element in ["f4E2M1FN"] if rule.startswith("nvfp4") else ELEMENTS:
@@ -113,7 +113,7 @@ def test_formats_without_blocks() -> None:
     assert (found.saturated, found.underflowed, found.zeros) == (1, 1, 1)
     assert (found.infinities, found.nans, found.nans_after, found.sqnr_db) == (1, 1, 1, None)
     assert (found.bytes, found.bytes_f32, found.blocks) == (12, 24, None)
-    # tf32 is kept as f32.
+    # A tf32 element is stored in the 4 bytes of an f32.
     assert number_statistics(Format("tf32"), before, before).bytes == 24
     assert number_statistics(Format("bf16"), before[:0], before[:0]).histogram is None
 
@@ -126,6 +126,6 @@ def test_ratios() -> None:
     assert relative_error(x, x) == 0 and relative_error(0 * x, 0 * x) == 0
     assert relative_error(x, np.array([3.0, 4.5])) == 0.1
     assert relative_error(0 * x, x) is None and relative_error(x, np.array([math.inf, 4])) is None
-    # A sum in the order of the elements would lose each 1 beside 2^54.
+    # A sum in the order of the elements would lose each 1 next to 2^54.
     ones = np.array([2.0**27, *np.ones(1023)])
     assert relative_error(np.ones(1024), 1 + ones) == float(f"{math.sqrt((2.0**54 + 1023) / 1024):.6g}")

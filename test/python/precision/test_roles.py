@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What the contractions of a step are for, of whichever frontend."""
+"""Roles of the contractions of a step, for programs of all frontends."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_convolutions_with_groups_strides_and_clipping() -> None:
     found = roles(step(model, (torch.randn(2, 3, 8, 8), torch.randint(4, (2,))), optimizer, clip_norm=1.0))
     assert {role for role, _ in found} == {"fprop", "dgrad", "wgrad"}
     assert {layer for role, layer in found if role == "wgrad"} == {"0.weight", "3.weight", "5.weight"}
-    # One for each phase of the stride.
+    # Each phase of the stride has one dgrad.
     assert found["dgrad", "3.weight"] == 4
     assert found["dgrad", "0.weight"] == 0
 
@@ -72,14 +72,14 @@ def test_a_language_model_with_tied_weights_and_dropout() -> None:
     weights = [f"blocks.{i}.{name}.weight" for i in range(4) for name in ("qkv", "mix", "widen", "narrow")]
     for weight in (*weights, "letters.weight"):
         assert [found[role, weight] for role in ("fprop", "dgrad", "wgrad")] == [1, 1, 1], weight
-    # Scores and values of the attention, and their gradients.
+    # The scores and the values of the attention, and their gradients.
     assert found["product", None] == 8
     assert found["other", None] == 16
     assert sum(found.values()) == 3 * 17 + 24
 
 
 class Attention(nn.Module):
-    """Three linears of one input, which is that of the step: none has a dgrad."""
+    """Three linear layers that read the step's input, so that none has a dgrad."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ def test_linears_of_one_input_are_told_apart(is_deep: bool) -> None:
 
 
 class Applied(nn.Module):
-    """One linear three times: what the first one reads has no gradient."""
+    """Applies one linear layer three times; the input of the first use has no gradient."""
 
     def __init__(self, is_frozen: bool) -> None:
         super().__init__()
@@ -144,7 +144,7 @@ def test_a_recurrent_layer_with_a_given_state() -> None:
 
 
 class Orthogonalized(torch.optim.Optimizer):
-    """As Muon: products of gradients, and one of the weight itself."""
+    """An optimizer like Muon, with products of gradients and a product with the weight itself."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters, {"lr": 0.1})

@@ -1,6 +1,6 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""(Q3) Stochastic rounding is unbiased within 2^-n of a unit over 10^8 draws, and the same for any split of work."""
+"""(Q3) Stochastic rounding is unbiased within 2^-n of a unit over 10^8 draws, and independent of the split of work."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from support.builder import Builder
 
 SHAPE = (1024, 1024)
 STEPS = 96
-# Of f8E4M3FN between 1 and 2, under a scale of 1 for the greatest value of each row of blocks.
+# The unit in the last place of f8E4M3FN between 1 and 2, for blocks with a scale of 1.
 UNIT = 2.0**-3
 DEVIATIONS = 5.0
 
 
 def program_of(bits: int) -> repro_mlir.Program:
-    """Values of x after a step's rounding."""
+    """Returns a program that quantizes x with the random bits of a step and dequantizes it."""
     form = Form("f8E4M3FN", 1, 32, "power_scale<rule = floor>", f"direction = sr, bits = {bits}")
     b = Builder()
     x, step = b.argument(SHAPE, "f32"), b.argument((), "i64")
@@ -33,7 +33,7 @@ def program_of(bits: int) -> repro_mlir.Program:
 
 
 def samples(generator: np.random.Generator) -> np.ndarray:
-    """Numbers from 1 to 2 in blocks whose greatest value, 256, gives them a scale of 1."""
+    """Returns numbers from 1 to 2, in blocks that have a scale of 1 because each begins with 256."""
     x = generator.uniform(1, 2, SHAPE).astype(np.float32)
     x[:, ::32] = 256
     return x
@@ -41,7 +41,8 @@ def samples(generator: np.random.Generator) -> np.ndarray:
 
 @pytest.mark.parametrize("bits", [4, 8, 16])
 def test_Q3_the_mean_of_draws(bits: int) -> None:
-    """Five standard deviations: of independent draws one of 1.7 million tests fails, and these are always the same."""
+    """Allows five standard deviations, which 1 of 1.7 million random tests exceeds; the draws of this test are
+    fixed."""
     x = samples(np.random.default_rng(bits))
     executable = repro_mlir.compile(program_of(bits), "cpu", 1)
     (name,) = (each.name for each in executable.program.outputs)
@@ -57,7 +58,7 @@ def test_Q3_the_mean_of_draws(bits: int) -> None:
     sigma = math.sqrt(float((chance * (1 - chance)).sum()) * STEPS)
     off = float((total[drawn] - STEPS * (low + chance)).sum())
     assert abs(off) < DEVIATIONS * sigma
-    # Against x itself the mean is low by less than 2^-n of a unit.
+    # Compared with x itself, the mean is low by less than 2^-n of a unit.
     bias = float((STEPS * (low + rest) - total[drawn]).mean()) / STEPS
     spread = DEVIATIONS * sigma / (STEPS * drawn.sum())
     assert -spread < bias < 2.0**-bits + spread

@@ -1,7 +1,6 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Gradients of imported programs, (J1) to (J4), against finite differences in f64, and bit by bit on CPUs and as
-PTX."""
+"""Gradients of imported programs, (J1) to (J4): against finite differences in f64; bit by bit on CPUs and as PTX."""
 
 import math
 from collections.abc import Sequence
@@ -360,8 +359,7 @@ def test_J3_equal_elements_share_the_gradient() -> None:
 @pytest.mark.parametrize("zeros", [[], [1], [1, 3], [0]])
 @pytest.mark.parametrize("name", ["product", "prefix_products", "scatter_mul"])
 def test_J3_products_with_zeros(name: str, zeros: list[int]) -> None:
-    """A product is linear in each factor, so that its gradient is the difference of the results for the factors
-    1 and 0."""
+    """A product is linear in each factor: the gradient is the difference of the results for the factors 1 and 0."""
     text = PROGRAMS[name]
     plain = Interpreter(to_bytes(canonicalize(text)))
     random = np.random.default_rng(5)
@@ -414,7 +412,7 @@ def test_equal_operands_of_smooth_functions_share_the_gradient(name: str) -> Non
 
 
 def test_a_scalar_outside_of_bodies_gives_no_nan_for_a_gradient_of_zero() -> None:
-    """The scalar may overflow in the branch of a select that is not taken, as in a body."""
+    """The exponential overflows in the branch of a select that is not taken; the gradient does not become NaN."""
     body = """%a = tensor.extract %x[] : tensor<f32>
 %limit = arith.constant 0.0 : f32
 %c = arith.cmpf olt, %a, %limit : f32

@@ -79,15 +79,14 @@ def integer_literals(kind: str, rng: random.Random, count: int) -> list[str]:
 
 
 class Program:
-    """A program that returns scalar operations of constants, as tensors of rank 0."""
+    """A program that returns the results of scalar operations on constants, as tensors of rank 0."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.types: list[str] = []
 
     def add(self, operation: str, operands: list[tuple[str, str]], suffix: str, result: str) -> None:
-        """Appends `operation` with operands as (literal, type), the `suffix` after them, and the type of
-        the result."""
+        """Appends `operation` with operands as (literal, type), the `suffix` after them, and the type of the result."""
         n = len(self.types)
         names = []
         for k, (literal, kind) in enumerate(operands):
@@ -126,8 +125,7 @@ def run_folded(program: Program, folded_names: set[str]) -> list[np.ndarray]:
 
 
 def assert_same_bits(program: Program, folded_names: set[str]) -> None:
-    """Compares the results of the program with those of the folded program; all of `folded_names` must have
-    folded."""
+    """Compares the results of the program with those of the folded program; all of `folded_names` must have folded."""
     expected = Interpreter(to_bytes(program.text())).run()
     actual = run_folded(program, folded_names)
     for line, want, got in zip(program.operations(), expected, actual, strict=True):
@@ -203,8 +201,7 @@ def test_casts() -> None:
 
 
 def test_bitcasts_V4() -> None:
-    """Compares with Python's bits: a canonical program cannot contain an unfolded bitcast except for the bits
-    of a NaN."""
+    """Compares with bits computed in Python: the only bitcast that a canonical program may have is that of a NaN."""
     rng = random.Random(2)
     program = Program()
     expected = []

@@ -21,7 +21,7 @@ from support import identity_bytes  # noqa: E402
 
 EXTENTS = (5, 6, 7)
 OFFSET = 1 << 29
-"""Makes the indices positive whatever intervals the verifier finds."""
+"""Makes all indices positive, whatever intervals the verifier computes."""
 
 OPERATORS: dict[str, Callable[[int, int], int]] = {
     "+": lambda a, b: a + b,
@@ -144,7 +144,7 @@ def test_long_sums() -> None:
         to_bytes(program([f"{index} + (d0 + 64) floordiv 100"], 99))
 
 
-# Each quotient is 1: partial sums with alternating signs stay small, but sums in the order of the terms overflow.
+# Each quotient is 1: partial sums with alternating signs stay small, but sums in the order of the terms exceed 2^62.
 QUOTIENTS = [f"((d0 + {n}) floordiv 49) * {2**61}" for n in (50, 53, 51, 54, 52, 55)]
 LARGE = "{} - {} + {} - {} + {} - {}".format(*QUOTIENTS)
 
@@ -158,7 +158,6 @@ LARGE = "{} - {} + {} - {} + {} - {}".format(*QUOTIENTS)
     ],
 )
 def test_what_is_refused(index: str, reason: str) -> None:
-    """The writer refuses programs that are canonical only after simplifying the index, because no reader
-    accepts them."""
+    """The writer refuses a program that is canonical only once its index is simplified, as no reader accepts it."""
     with pytest.raises(ReproError, match=f"expected a canonical program: .*{reason}"):
         to_bytes(program([index], 99, (5, 6)))

@@ -85,8 +85,7 @@ def written(folder: Path, text: str, name: str = "module.mlir") -> Path:
 
 
 def test_linalg(tmp_path: Path) -> None:
-    """The only public function becomes main, its calls are inlined, and unnamed arguments and results get
-    names."""
+    """The only public function becomes main, its calls are inlined, and unnamed arguments and results get names."""
     program = Program.load(written(tmp_path, LINALG))
     assert [kind.name for kind in (*program.inputs, *program.outputs)] == ["arg0", "arg1", "product"]
     assert program.state == () and program.untrusted

@@ -1,8 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A microbatch in two parts (T2): the tensors between the parts have the compressed size, and the sums are the
-same."""
+"""A microbatch in two parts (T2): the tensors between the parts have the compressed size, and the sums are the same."""
 
 from __future__ import annotations
 
@@ -78,8 +77,7 @@ def test_the_bytes_are_those_of_the_method(method: Any) -> None:
 
 
 def test_without_compression_the_sums_go_as_they_are() -> None:
-    """A gradient of few rows could be sent as factors, but then every rank would compute it for all
-    microbatches."""
+    """A gradient of few rows could be sent as factors, but then every rank would compute it for all microbatches."""
     program, _ = step(None)
     payload = payload_of(program)
     assert payload is not None and payload.nbytes == sum(kind.nbytes for kind in program.sums)

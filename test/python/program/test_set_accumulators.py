@@ -42,10 +42,10 @@ def run(program: repro_mlir.Program, target: str) -> str:
 
 
 NATIVE = ("sm_80", "sm_90")
-"""Whose tensor cores are of the classes that are tried here."""
+"""Architectures whose tensor cores have the classes that these tests use."""
 
 NARROW = Accumulator(32, 10, "rz_e8m13", -132)
-"""Of so few bits that results in bf16 tell it from (K1)."""
+"""An accumulator with so few bits that bf16 results differ from those of (K1)."""
 
 
 @pytest.mark.parametrize("by", ["hopper", "ampere", NARROW], ids=str)

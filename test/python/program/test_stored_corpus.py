@@ -42,8 +42,7 @@ def test_every_file_is_expected() -> None:
 
 
 def test_every_operation_is_stored() -> None:
-    """Every canonical operation is in a stored program. Add new operations in a new folder: stored files never
-    change."""
+    """Every operation is in a stored program. Store programs of new operations in a new folder: files never change."""
     source = (ROOT / "lib" / "Dialect" / "Repro" / "Identity" / "CanonicalOps.cpp").read_text()
     entries = re.findall(r"add\(Place::.*?\);", source, re.DOTALL)
     names = {name for entry in entries for name in re.findall(r'"([a-z]+\.[a-z0-9_]+)"', entry)}

@@ -36,7 +36,7 @@ RECEIPTS = {
         "89a4a4a501acd6850df965d177ab7d2d87731a2c9daae95ed947afcfac5ef744",
     ),
 }
-"""Steps, hash of the last state, and last link."""
+"""For each format: the number of steps, the hash of the last state, and the last link of the chain."""
 
 everywhere = pytest.mark.parametrize("form", FORMS)
 
