@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Runs with contractions in blocks (Q4) and in accumulators (M4), (M5): receipts, verification, disputes,
-comparisons."""
+"""Audits of contractions in blocks (Q4) and in accumulators (M4), (M5): receipts, verification, disputes,
+comparison."""
 
 from __future__ import annotations
 

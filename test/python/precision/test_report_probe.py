@@ -104,8 +104,7 @@ def test_operands_of_all_kinds(plain: repro_mlir.Program, batch: tuple[np.ndarra
 
 
 def test_the_same_tensor_in_the_same_format_is_known(plain: repro_mlir.Program) -> None:
-    """In bf16, wgrad reads the same operands as other contractions; in mxfp4, its blocks are along another
-    dimension."""
+    """In bf16, wgrad reads operands of other contractions; in mxfp4, its blocks are along another dimension."""
     for recipe, count in (("bf16", 8), ("mxfp4", 10)):
         probe = probe_of(plain, apply_precision(plain, recipe), recipe_of(recipe))
         keys = [operand.key for contraction in probe.contractions for operand in contraction.operands]

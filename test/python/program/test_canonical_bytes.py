@@ -143,7 +143,7 @@ func.func @main(%kept: tensor<4xELEMENT>, %spread: tensor<4xELEMENT>, %new: tens
 @pytest.mark.parametrize("target", ["cpu", "reference", "ptx-emulator"])
 @pytest.mark.parametrize("kept", [False, True], ids=["called", "kept"])
 def test_V4_a_step_shows_canonical_bytes(element: str, target: str, kept: bool) -> None:
-    """Elements that a step only moves become canonical too; a state that a plain call returns unchanged keeps its
+    """Elements that a step only moves become canonical too; a state that a plain call returns as it is keeps its
     bits."""
     canonical = SAME[element][0]
     given = [SAME[element][-1], NUMBERS[element][-1], SAME[element][1], 0]

@@ -428,8 +428,8 @@ def test_a_scalar_outside_of_bodies_gives_no_nan_for_a_gradient_of_zero() -> Non
 @pytest.mark.parametrize(
     ("formula", "order"),
     [
-        # The operand that the formula needs comes first: x, whose last dimension is folded, or the gradient. (P1)
-        # Products.
+        # The order depends on the operand that the derivative reads first: x, whose last dimension is folded, or the
+        # gradient. Products have the order of (P1).
         ("arith.maximumf %a, %b", "chunk = 8192, lanes = 64, run = 1, totals = refold"),
         ("arith.mulf %a, %b", "chunk = 512, lanes = 1, run = 0, totals = sequential"),
         ("arith.divf %a, %b", "chunk = 8192, lanes = 64, run = 1, totals = refold"),
