@@ -32,18 +32,18 @@ GIB = 1 << 30
 UNITS = {"seconds": "s", "device_tokens_per_second": "tokens/s/device", "tokens_per_second": "tokens/s"}
 
 HEAD = """\
-# Predictions beside published figures
+# Predictions compared with published figures
 
-`python benchmarks/published_steps.py` writes this page from benchmarks/published_steps.json, which has each row's
-configuration and source. [roofline.md](roofline.md) says what is predicted. An error above zero is a time, a speed or a
-memory that is predicted too large.
+`python benchmarks/published_steps.py` writes this page from benchmarks/published_steps.json, which contains each row's
+configuration and source. [roofline.md](roofline.md) describes what is predicted. A positive error means that the
+predicted time, speed or memory is too large.
 
-No number is fitted to a row, but settings were chosen with rows in view. The part of the peak that products reach is a
-setting of somebody else, one for each machine (`matrix_efficiency` in its file). Where two of them are published, the
-one was taken that is nearer to a row, which says so; its neighbours were known too. Where a source says what its own
-machine reaches of the bandwidth of memory, or how long a launch takes there, its rows have that in place of the
-machine's setting, and the column *file's settings* has the mean error without it. Hold-outs are the rows that were
-added after all settings and assumptions had been made.
+No number is fitted to a row, but settings were chosen with knowledge of the rows. The share of the peak that products
+reach is a published setting, one for each machine (`matrix_efficiency` in the machine's file). If two values are
+published, the one that is nearer to a row was chosen, and that row says so; the neighbouring rows were known too. If a
+source states the memory bandwidth that its own machine reaches, or the time of a launch there, its rows use that value
+instead of the machine's setting, and the column *file's settings* has the mean error without it. Hold-outs are rows
+that were added after all settings and assumptions had been made.
 
 """
 
@@ -51,20 +51,20 @@ TAIL = """\
 
 ## Where the prediction is blind
 
-- **Software.** Rates are those of good kernels. Kernels of the MI300X were far from them when torchao's rows were
-  measured, and LLMCompass' large products are faster than products within a step.
-- **Configurations that a source does not state.** They are assumed as the rows say; nanoGPT's says neither how many
-  sequences nor how many devices there are.
-- **Power.** A limit below the rated power is taken to lower the peaks in proportion.
-- **Network.** Links have a latency and a bandwidth; congestion, slow devices and exchanges that take multiprocessors
-  from kernels are not known, which the largest runs show.
-- **Host.** Launches follow each other; a host that is late is not predicted.
-- **Experts.** Tokens are spread evenly, each device's experts are one kernel, and the host never waits for how many
-  tokens an expert has. The source itself has 2.6 times the speed of the B200 on a GB200, whose host is another one.
-  Latencies of exchanges are not what lacks: one for each device in place of one for all would lower these speeds by
-  0.8 to 3.3 %.
-- **Memory.** Buffers of libraries, fragments of the allocator, and what a framework keeps beside the activations that
-  the gradient needs.
+- **Software.** Rates are those of good kernels. Kernels of the MI300X were far from these rates when torchao's rows
+  were measured, and the large products of LLMCompass are faster than products within a step.
+- **Configurations that a source does not state.** The rows state what is assumed; nanoGPT states neither the number of
+  sequences nor the number of devices.
+- **Power.** A limit below the rated power is assumed to lower the peaks in proportion.
+- **Network.** Links have a latency and a bandwidth. Congestion, slow devices and exchanges that take multiprocessors
+  from kernels are not modelled, which the largest runs show.
+- **Host.** Launches follow each other; a late host is not predicted.
+- **Experts.** Tokens are spread evenly, each device's experts are one kernel, and the host never waits for the number
+  of tokens of an expert. The source reports 2.6 times the speed of the B200 on a GB200, which has another host. The
+  latency of exchanges does not explain the error: one latency per device instead of one for all would lower these
+  speeds by 0.8 to 3.3 %.
+- **Memory.** Buffers of libraries, fragmentation of the allocator, and what a framework keeps in addition to the
+  activations that the gradient needs are not counted.
 """
 
 
