@@ -25,6 +25,7 @@ from repro_mlir.frontends.torch.objects.device_tensors import as_they_are
 from repro_mlir.frontends.torch.objects.flat_batch import FlatBatch
 from repro_mlir.frontends.torch.objects.read_values import PLUMBING, Contents, Looked, Recording, contents, find_reads
 from repro_mlir.frontends.torch.objects.subject import Subject
+from repro_mlir.frontends.torch.trace.tracing import TRACE_LOCK
 
 Form = tuple[tuple[str, Hashable], ...]
 
@@ -69,6 +70,17 @@ class Watch:
           changing: values that may differ at later steps.
           recording: the code that ran in the trace.
         """
+        with TRACE_LOCK:
+            self._take(subject, held, constants, changing, recording)
+
+    def _take(
+        self,
+        subject: Subject,
+        held: Sequence[torch.Tensor],
+        constants: Contents,
+        changing: ChangingValues | None,
+        recording: Recording | None,
+    ) -> None:
         model = subject.model
         reads = find_reads(model, subject.functions, subject.optimizer, recording)
         self._parameters = list(model.parameters())
@@ -111,7 +123,7 @@ class Watch:
 
     def unchanged(self) -> bool:
         """Whether nothing on which the program depends has changed since the snapshot."""
-        with as_they_are():
+        with TRACE_LOCK, as_they_are():
             # An added or removed object shifts all later objects, including `_END`.
             found: Iterable[object] = chain.from_iterable(self._views)
             if self._open:
@@ -139,29 +151,30 @@ def form_of(
     Raises:
       CaptureError: the recorded trace read an object that cannot be watched.
     """
-    if changing:
-        with changing.marked():
-            form = form_of(subject, structure, batch, recording=recording)
-        return tuple((name, _CHANGES if changing.is_of_batch(name) else value) for name, value in form)
-    parts: list[tuple[str, Hashable]] = [("torch.get_default_dtype()", torch.get_default_dtype())]
-    model = subject.model
-    parts.extend((name, Same(function)) for name, function in subject.functions.items())
-    reads = find_reads(model, subject.functions, subject.optimizer, recording)
-    if recording is not None:
-        reads.refuse_unknown(recording)
-    own = {"model": model} if subject.average is None else {"model": model, "average": subject.average}
-    inner = chain.from_iterable(named_modules(name, module) for name, module in own.items())
-    for name, module in (*inner, *reads.modules.items()):
-        parts.append((name, (Same(module), Same(type(module)))))
-        parts.extend(_module_parts(name, module))
-    parts.extend((name, hashable(value)) for name, value in reads.parts())
-    parts.extend((name, contents(value)) for name, value in reads.tensors.items())
-    parts.append(("optimizer.param_groups", structure))
-    parts.extend(subject.choices)
-    parts.append(("the structure or shape of the batch", None if batch is None else batch.kind))
-    if batch is not None:
-        parts.extend((name, hashable(value)) for name, value in batch.constants)
-    return tuple(parts)
+    with TRACE_LOCK:
+        if changing:
+            with changing.marked():
+                form = form_of(subject, structure, batch, recording=recording)
+            return tuple((name, _CHANGES if changing.is_of_batch(name) else value) for name, value in form)
+        parts: list[tuple[str, Hashable]] = [("torch.get_default_dtype()", torch.get_default_dtype())]
+        model = subject.model
+        parts.extend((name, Same(function)) for name, function in subject.functions.items())
+        reads = find_reads(model, subject.functions, subject.optimizer, recording)
+        if recording is not None:
+            reads.refuse_unknown(recording)
+        own = {"model": model} if subject.average is None else {"model": model, "average": subject.average}
+        inner = chain.from_iterable(named_modules(name, module) for name, module in own.items())
+        for name, module in (*inner, *reads.modules.items()):
+            parts.append((name, (Same(module), Same(type(module)))))
+            parts.extend(_module_parts(name, module))
+        parts.extend((name, hashable(value)) for name, value in reads.parts())
+        parts.extend((name, contents(value)) for name, value in reads.tensors.items())
+        parts.append(("optimizer.param_groups", structure))
+        parts.extend(subject.choices)
+        parts.append(("the structure or shape of the batch", None if batch is None else batch.kind))
+        if batch is not None:
+            parts.extend((name, hashable(value)) for name, value in batch.constants)
+        return tuple(parts)
 
 
 _CHANGES = "any number or string"

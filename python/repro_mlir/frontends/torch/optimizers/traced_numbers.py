@@ -16,6 +16,7 @@ import math
 import operator
 import struct
 import sys
+import threading
 import time
 import types
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -521,8 +522,10 @@ _CLOCKS = ("time", "monotonic", "perf_counter", "process_time")
 
 
 def _clock(name: str, original: Callable[[], Any]) -> Callable[[], Any]:
+    tracing = threading.get_ident()
+
     def read() -> Any:
-        if is_user_file(sys._getframe(1).f_code.co_filename):
+        if threading.get_ident() == tracing and is_user_file(sys._getframe(1).f_code.co_filename):
             raise CaptureError(f"the optimizer's step reads time.{name}: a compiled step cannot do so")
         return original()
 

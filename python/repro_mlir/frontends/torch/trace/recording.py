@@ -156,8 +156,10 @@ class Recording:
                 self._see_library(frame, code)
         elif event == "return":
             caller = frame.f_back
-            if caller is not None and self._kinds.get(id(caller.f_code)) == _USER and argument is not None:
-                # A library function that returns numbers or strings may read variables of its module.
+            is_asked = caller is not None and self._kinds.get(id(caller.f_code)) == _USER and argument is not None
+            if is_asked and not frame.f_code.co_name.startswith("__"):
+                # A library function that returns numbers or strings may read variables of its module. A trace replaces
+                # special methods such as `Module.__getattr__`, which read their object.
                 if self._kinds.get(id(frame.f_code)) == _LIBRARY and is_plain(argument):
                     self._add(frame.f_code, frame.f_globals)
         elif event == "c_call":

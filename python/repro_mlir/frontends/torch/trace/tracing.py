@@ -15,6 +15,7 @@ import operator
 import pickle
 import random
 import sys
+import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -61,10 +62,16 @@ def _without_mkldnn() -> Iterator[None]:
         torch._C._set_mkldnn_enabled(enabled)
 
 
+TRACE_LOCK = threading.RLock()
+"""Held while a thread traces: a trace replaces functions of modules that all threads share, and other threads must not
+take these for changes."""
+
+
 @contextlib.contextmanager
 def tracing_environment() -> Iterator[None]:
-    """Sets the PyTorch settings under which both stages trace."""
+    """Sets the PyTorch settings under which both stages trace; one thread traces at a time."""
     with (
+        TRACE_LOCK,
         # The other attention kernels have a forward decomposition whose saved values their backward misreads.
         sdpa_kernel(SDPBackend.MATH),
         _without_mkldnn(),
