@@ -28,6 +28,7 @@ import torch
 
 from repro_mlir.frontends.torch.base.errors import CaptureError
 from repro_mlir.frontends.torch.base.source_lines import is_user_file, user_line
+from repro_mlir.frontends.torch.trace.tracing import TRACE_LOCK
 
 Scalar = float | int
 
@@ -550,7 +551,7 @@ def functions_on_numbers(modules: Iterable[types.ModuleType], known: Known) -> I
     `min` and `max` also accept tensors of shape [] whose number `known` does not know. Raises CaptureError if the
     user's code reads a clock.
     """
-    with contextlib.ExitStack() as stack:
+    with TRACE_LOCK, contextlib.ExitStack() as stack:
         for name in ("max", "min"):
             stack.enter_context(replaced(builtins, name, _chosen(name, getattr(builtins, name), known)))
         for module in (math, *modules):

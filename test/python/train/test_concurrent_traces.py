@@ -1,0 +1,56 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Threads that capture at the same time: a trace replaces functions that all threads share."""
+
+import builtins
+import threading
+import time
+from typing import Any
+
+import pytest
+import repro_mlir
+import torch
+
+pytest.importorskip("torch_mlir")
+
+
+class Descent(torch.optim.Optimizer):
+    """Gradient descent whose step calls `max`, which a trace replaces."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters, {"lr": 0.1})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                parameter.sub_(max(group["lr"], 0.0) * parameter.grad)
+
+
+def test_threads_that_trace_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REPRO_MLIR_CACHE", "off")
+    shared = time.perf_counter, builtins.max, torch.get_rng_state, torch.nn.Module.__getattr__
+    together = threading.Barrier(3)
+    found: list[float | Exception] = []
+
+    def train() -> None:
+        model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Dropout(0.5))
+        trainer = repro_mlir.Trainer(
+            model, torch.nn.functional.mse_loss, Descent(model.parameters()), target="reference"
+        )
+        together.wait()
+        try:
+            found.extend(trainer.step(torch.ones(2, 4), torch.zeros(2, 3)) for _ in range(2))
+        except Exception as error:
+            found.append(error)
+
+    threads = [threading.Thread(target=train) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    # Another thread may read a clock during the traces.
+    while any(thread.is_alive() for thread in threads):
+        time.perf_counter()
+        time.sleep(0.001)
+    assert len(found) == 6 and all(isinstance(each, float) for each in found), found
+    assert shared == (time.perf_counter, builtins.max, torch.get_rng_state, torch.nn.Module.__getattr__)
