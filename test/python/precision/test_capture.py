@@ -231,7 +231,7 @@ def test_the_option_of_commands(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_the_page_of_recipes_says_what_is_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     text = (ROOT / "docs" / "precision.md").read_text()
-    code = text.split("bits are those of every target.\n\n")[1].split("\n- `repro")[0]
+    code = text.split("every target.\n\n")[1].split("\n- `repro")[0]
     code += text.split("outputs keep every bit.\n\n")[1].split("\n`repro compile")[0]
     exec("\n".join(line.removeprefix("    ") for line in code.splitlines()), {})
     assert [kind.name for kind in repro_mlir.Program.load("model.repro").state][-1] == "2.weight.scales"

@@ -35,9 +35,9 @@ def test_the_documentation_has_the_mean_errors() -> None:
     seen, steps = published.seen(found), [each for each in found if each.row["kind"] == "training"]
     held_out = published.held_out(seen)
     text = " ".join((ROOT / "docs" / "roofline.md").read_text().split())
-    assert f"{len(found)} figures of others" in text
-    assert f"Of the {len(seen)} dense training steps" in text and f"of all {len(steps)}," in text
-    assert f"of the {len(held_out)} among them" in text
+    assert f"with {len(found)} published figures" in text
+    assert f"For the {len(seen)} dense training steps" in text and f"For all {len(steps)}," in text
+    assert f"For the {len(held_out)} of them" in text
     for rows in (seen, held_out, steps):
         assert f"{published.mean_error(rows) * 100:.1f} %" in text
 

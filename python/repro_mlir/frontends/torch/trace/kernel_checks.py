@@ -104,10 +104,11 @@ def _small_convolution(
     output_padding: Any,
     groups: Any,
 ) -> tuple[Any, ...]:
-    """Reduces a convolution to one channel of one example: PyTorch does not check this part in the trace."""
+    """Reduces a convolution to one channel and one example, or none: PyTorch does not check this part in the trace."""
     kernel, extents = [*map(_extent, weight.shape[2:])], [*map(_extent, x.shape[2:])]
     if not transposed:
         reaches = [each * (extent - 1) + 1 for each, extent in zip(dilation, kernel, strict=True)]
         extents = [max(min(extent, reach), 1) for extent, reach in zip(extents, reaches, strict=True)]
-    small = (_zeros([1, 1, *extents], x.dtype), _zeros([1, 1, *kernel], x.dtype))
+    examples, factors = ([min(_extent(extent), 1) for extent in each.shape[:2]] for each in (x, weight))
+    small = (_zeros([*examples, *extents], x.dtype), _zeros([*factors, *kernel], x.dtype))
     return *small, None, stride, padding, dilation, transposed, output_padding, 1
