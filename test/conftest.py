@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Products of parameters are sampled, unless REPRO_TESTS=all asks for all of them (`make exhaustive-test`)."""
+"""Samples products of test parameters unless REPRO_TESTS=all requests all of them (`make exhaustive-test`)."""
 
 import os
 import zlib

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(M4) Contractions in accumulators of matrix units: programs and the operands that tell rules apart."""
+"""(M4) Contractions that use matrix-unit accumulators: programs, and operands for which different rules give different
+results."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ VOLTA = Accumulator(4, 23, "rz_f32", -131)
 
 
 def ordering(by: Accumulator) -> str:
-    """The attribute as MLIR prints it."""
+    """Returns the attribute in MLIR syntax."""
     fraction = "" if by.fraction is None else f"fraction = {by.fraction}, "
     rest = f", late = {str(by.late).lower()}" if by.late else ""
     rest += f", chunk = {by.chunk}" if by.chunk else ""
@@ -49,9 +50,9 @@ class Product:
     """A contraction of x and y.
 
     Attributes:
-      maps: which dimensions, of one letter each, the elements of x, y and the result have; k and l are reduced.
-      sizes: their extents.
-      types: of the elements of x, y and the result.
+      maps: the dimensions of x, y and the result, one letter each; k and l are reduced.
+      sizes: the extents of the dimensions.
+      types: the element types of x, y and the result.
     """
 
     by: Accumulator
@@ -63,7 +64,7 @@ class Product:
         return tuple(self.sizes[letter] for letter in self.maps[operand])
 
     def program(self) -> str:
-        """The text of the program of x, y and init."""
+        """Returns the text of a program with the arguments x, y and init."""
         b = Builder()
         dims = sorted(self.sizes, key=lambda letter: (letter in "kl", letter))
         x, y, init = (b.argument(self.shape(i), t) for i, t in enumerate(self.types))
@@ -80,7 +81,7 @@ class Product:
         return b.program(*b.fold(ordering(self.by), iterators, operands, [(init, maps[2])], body, ["f32"]))
 
     def operands(self, make: Operands, seed: int) -> tuple[np.ndarray, ...]:
-        """x, y and init as the bits that a program takes."""
+        """Returns x, y and init as bits in the input format of the program."""
         rng = np.random.default_rng(seed)
         x, y = make(rng, self.shape(0), self.types[0]), make(rng, self.shape(1), self.types[1])
         init = make(rng, self.shape(2), self.types[2])
@@ -91,7 +92,7 @@ Operands = Callable[[np.random.Generator, tuple[int, ...], str], np.ndarray]
 
 
 def as_bits(x: np.ndarray, element: str) -> np.ndarray:
-    """f32 values rounded to a type, in the form that `support.inputs` has."""
+    """Returns f32 values rounded to an element type, in the representation of `support.inputs`."""
     kind = element_type(element)
     with np.errstate(over="ignore", invalid="ignore"):
         rounded = round_to_format(np.asarray(x, np.float32), kind)
@@ -103,20 +104,20 @@ def normal(rng: np.random.Generator, shape: tuple[int, ...], element: str) -> np
 
 
 def tf32(rng: np.random.Generator, shape: tuple[int, ...], element: str) -> np.ndarray:
-    """What tf32 has, of f32."""
+    """Returns f32 values that tf32 can represent."""
     x = rng.standard_normal(shape, np.float32)
     return as_bits((x.view(np.uint32) & 0xFFFFE000).view(np.float32) if x.size else x, element)
 
 
 def wide(rng: np.random.Generator, shape: tuple[int, ...], element: str) -> np.ndarray:
-    """Exponents all over the type, with zeros."""
+    """Returns values with exponents from the whole range of the type, and zeros."""
     span = {"f16": 12, "bf16": 70, "f8E4M3FN": 8, "f8E5M2": 13, "f32": 70}[element]
     x = rng.standard_normal(shape) * np.exp2(rng.integers(-span, span, shape))
     return as_bits(np.where(rng.random(shape) < 0.2, 0, x).astype(np.float32), element)
 
 
 def tiny(rng: np.random.Generator, shape: tuple[int, ...], element: str) -> np.ndarray:
-    """Products below the normal numbers of f32, and subnormal operands."""
+    """Returns subnormal operands, and operands whose products are below the normal numbers of f32."""
     span = {"f16": -24, "bf16": -75, "f8E4M3FN": -8, "f8E5M2": -16, "f32": -75}[element]
     return as_bits(
         (rng.standard_normal(shape) * np.exp2(span + rng.integers(0, 12, shape))).astype(np.float32), element
@@ -124,24 +125,24 @@ def tiny(rng: np.random.Generator, shape: tuple[int, ...], element: str) -> np.n
 
 
 def sparse(rng: np.random.Generator, shape: tuple[int, ...], element: str) -> np.ndarray:
-    """Rows of zeros of both signs, and few numbers elsewhere."""
+    """Returns rows of zeros of both signs, and a few nonzero numbers elsewhere."""
     x = rng.standard_normal(shape, np.float32) * (rng.random(shape) < 0.15)
     return as_bits(np.copysign(x, rng.standard_normal(shape)).astype(np.float32), element)
 
 
 def large(rng: np.random.Generator, shape: tuple[int, ...], element: str) -> np.ndarray:
-    """The largest significands, so that sums come near to 2^31 in units of their last bit."""
+    """Returns values with the largest significands, so that sums approach 2^31 units in the last place."""
     last = {"f16": 2**-10, "bf16": 2**-7, "f8E4M3FN": 2**-3, "f8E5M2": 2**-2, "f32": 2**-10}[element]
     return as_bits(np.where(rng.random(shape) < 0.97, 2 - last, -1.0).astype(np.float32), element)
 
 
 def cancelling(rng: np.random.Generator, shape: tuple[int, ...], element: str) -> np.ndarray:
-    """Few values of both signs, whose products often add up to nothing."""
+    """Returns values from a small set with both signs, whose products often cancel."""
     return as_bits(rng.choice(np.array([1, -1, 1.5, -1.5, 0.5, -0.5], np.float32), shape), element)
 
 
 def special(rng: np.random.Generator, shape: tuple[int, ...], element: str) -> np.ndarray:
-    """Ordinary numbers, some rows with infinities and NaNs."""
+    """Returns ordinary numbers, with infinities and NaNs in some rows."""
     x = rng.standard_normal(shape, np.float32)
     some = rng.random(shape) < 0.004
     x[some] = rng.choice(np.array([np.inf, -np.inf, np.nan, 0, -0.0], np.float32), int(some.sum()))
@@ -166,7 +167,7 @@ OPERANDS: dict[str, Operands] = {
 
 
 def random_accumulator(choose: random_choices.Random) -> Accumulator:
-    """Any that (M4) has."""
+    """Returns any accumulator that (M4) allows."""
     late = choose.random() < 0.25
     terms = choose.choice([1, 2, 3, 4, 7, 8, 16, 32, 33, 64, 128, choose.randint(1, 128)])
     terms += late and terms % 2
@@ -179,7 +180,7 @@ def random_accumulator(choose: random_choices.Random) -> Accumulator:
 
 
 def random_product(choose: random_choices.Random) -> tuple[Product, str]:
-    """A contraction and the name of its operands."""
+    """Returns a contraction and the name of its operand generator."""
     by = random_accumulator(choose)
     elements = [choose.choice(ELEMENTS)] * 2
     if choose.random() < 0.3:
@@ -192,7 +193,7 @@ def random_product(choose: random_choices.Random) -> tuple[Product, str]:
 
 
 def products() -> Iterator[tuple[str, Product, tuple[np.ndarray, ...]]]:
-    """Of each class its elements, of some long forms ragged sizes, and all operands."""
+    """Yields, for each class, all element types and all operands, and for some long contractions ragged sizes."""
     from repro_mlir.program.accumulators import CLASSES, SCALED_CLASSES
 
     for name, entries in CLASSES.items():

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(M5) Contractions of tensors in blocks in accumulators of matrix units: programs and their operands."""
+"""(M5) Contractions of block-scaled tensors that use matrix-unit accumulators: programs and their operands."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ Draw = Callable[[np.random.Generator, str, tuple[int, ...]], np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class Sum:
-    """A contraction in blocks.
+    """A contraction of block-scaled tensors.
 
     Attributes:
       step: `fused`, `split` or `scaled`.
-      codes, scales: types of the codes and the scales of both operands.
-      rows: that share a scale, of both.
+      codes, scales: element types of the codes and the scales of both operands.
+      rows: the number of rows that share a scale, for each operand.
     """
 
     step: str
@@ -69,7 +69,7 @@ SUMS = {
 
 
 def has_room(by: Accumulator, codes: tuple[str, str]) -> bool:
-    """Whether the sums of its groups have at most 62 bits."""
+    """Whether the group sums have at most 62 bits."""
     units, exponents = 1, 0
     for name in codes:
         largest, places, exponent = _LARGEST[name]
@@ -81,7 +81,7 @@ def has_room(by: Accumulator, codes: tuple[str, str]) -> bool:
 
 
 def any_codes(rng: np.random.Generator, element: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Every code, with few NaNs."""
+    """Returns arbitrary codes, few of them NaN."""
     codes = rng.integers(0, 1 << int(element[1]) if element != "f8E4M3FN" else 256, shape).astype(np.uint8)
     if element != "f8E4M3FN":
         return codes
@@ -90,7 +90,7 @@ def any_codes(rng: np.random.Generator, element: str, shape: tuple[int, ...]) ->
 
 
 def near_scales(rng: np.random.Generator, element: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Scales of which products of blocks have common bits."""
+    """Returns scales for which the products of blocks have overlapping bits."""
     if element == "f32":
         return np.ldexp(rng.standard_normal(shape), rng.integers(-6, 6, shape)).astype(np.float32)
     low, high = (120, 134) if element == "f8E8M0FNU" else (0x28, 0x50)
@@ -98,7 +98,7 @@ def near_scales(rng: np.random.Generator, element: str, shape: tuple[int, ...]) 
 
 
 def any_scales(rng: np.random.Generator, element: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Zeros, subnormals, signs, the least and the greatest powers, and some NaNs."""
+    """Returns zeros, subnormals, both signs, the smallest and largest powers, and some NaNs."""
     if element == "f32":
         return values.random("f32", shape, int(rng.integers(1 << 30)), 60)
     some = rng.random(shape)
@@ -111,7 +111,7 @@ def any_scales(rng: np.random.Generator, element: str, shape: tuple[int, ...]) -
 
 
 def large_scales(rng: np.random.Generator, element: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Powers whose products are beyond f32 on either side."""
+    """Returns powers whose products overflow or underflow f32."""
     if element != "f8E8M0FNU":
         return any_scales(rng, element, shape)
     return np.where(
@@ -125,7 +125,7 @@ DRAWS: dict[str, Draw] = {"near": near_scales, "any": any_scales, "large": large
 def product(
     name: str, chosen: Sum, extents: tuple[int, int, int], scales: Draw = near_scales, outer: tuple[int, ...] = ()
 ) -> Case:
-    """The program of a contraction with extents m, n, k, and its operands."""
+    """Returns the program of a contraction with extents m, n, k, and its operands."""
     m, n, k = extents
     rng = np.random.default_rng([m, n, k, *map(ord, name)])
     b = Builder()
@@ -148,7 +148,7 @@ def product(
 
 
 def random_sum(choose: random.Random) -> Sum:
-    """Any that (M5) has."""
+    """Returns any contraction that (M5) allows."""
     step = choose.choice(["scaled", "scaled", "fused", "split"])
     block = choose.choice([1, 2, 7, 16, 16, 32, 32, 48, 128, 8192])
     codes = choose.choice(CODES), choose.choice(CODES)
@@ -164,7 +164,7 @@ def random_sum(choose: random.Random) -> Sum:
 
 
 def contraction(number: int) -> Case:
-    """A contraction with a number, of random formats and ragged extents."""
+    """Returns the contraction with the given number: random formats and ragged extents."""
     choose = random.Random(number)
     chosen = random_sum(choose)
     outer = choose.choice([(), (), (), (2,), (2, 3), (0,)])
@@ -178,7 +178,7 @@ def contraction(number: int) -> Case:
 
 
 def cases() -> Iterator[Case]:
-    """All of `SUMS`, with scales of every kind, and random ones."""
+    """Yields all contractions of `SUMS` with every type of scale, and random contractions."""
     for name, chosen in SUMS.items():
         for draw, scales in DRAWS.items():
             yield product(f"{name}-{draw}", chosen, (5, 19, 149), scales)

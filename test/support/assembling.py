@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""PTX through NVIDIA's ptxas."""
+"""Assembles PTX with NVIDIA's ptxas."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SPILL = re.compile(r"spilled to local memory in function 'm(\d+)_(\w+)', (\d+) 
 
 
 def check(modules: Sequence[str], arch: str, names: Sequence[str] | None = None) -> None:
-    """Assembles PTX modules together; AssertionError where ptxas does not take one, or a kernel spills."""
+    """Assembles PTX modules together; raises AssertionError if ptxas rejects a module or a kernel spills registers."""
     assembler = find_assembler()
     assert assembler is not None, "expected ptxas: make setup installs it"
     with tempfile.TemporaryDirectory(prefix="repro-ptxas-") as folder:
@@ -32,7 +32,7 @@ def check(modules: Sequence[str], arch: str, names: Sequence[str] | None = None)
             kernels = "|".join(re.findall(r"\.entry (\w+)\(", text))
             if kernels:
                 files.append(Path(folder) / f"{number}.ptx")
-                # One call takes many modules, but links them: their kernels need names of their own.
+                # One ptxas call accepts many modules, but links them, so their kernels need distinct names.
                 files[-1].write_text(re.sub(rf"\b(?=({kernels})(_param_\d+)?\b)", f"m{number}_", text))
         command = [assembler, "--fmad=false", "--warn-on-spills", f"-arch={arch}", *files]
         run = subprocess.run([*command, "-o", Path(folder) / "cubin"], capture_output=True, text=True)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Programs with tensors in blocks, (Q1) to (Q4), and with conversions of the types of f6, f4 and f8E8M0FNU (V1)."""
+"""Programs with block-scaled tensors, (Q1) to (Q4), and with conversions of the f6 and f4 types and f8E8M0FNU (V1)."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ GIVEN = "given_scale"
 
 @dataclass(frozen=True)
 class Form:
-    """A format of blocks.
+    """A block format.
 
     Attributes:
-      element: of the codes.
-      rows, columns: of a block, 0 for all.
+      element: the element type of the codes.
+      rows, columns: the extents of a block; 0 for the whole dimension.
       scale, rounding: the attributes.
-      symmetric: of i8.
+      symmetric: whether i8 codes are symmetric.
     """
 
     element: str
@@ -92,7 +92,7 @@ class Form:
 def quantized(
     b: Builder, form: Form, x: Value, amax: Value | None = None, key: tuple[int, Value, Value] | None = None
 ) -> list[Value]:
-    """Adds repro.quantize; `key` is site, seed and step. Gives codes and scales."""
+    """Adds repro.quantize and returns codes and scales; `key` is (site, seed, step)."""
     assert x.shape is not None
     shape, scales = x.shape, form.scale_shape(x.shape)
     text = f"repro.quantize {form.text} {x.name}"
@@ -105,7 +105,7 @@ def quantized(
 
 
 def dequantized(b: Builder, form: Form, codes: Value, scales: Value, amax: Value | None = None) -> Value:
-    """Adds repro.dequantize, with the amax of a scale that has one there."""
+    """Adds repro.dequantize; `amax` is required for scales that have one."""
     amax = amax if form.keeps_tensor else None
     assert codes.shape is not None
     given = "" if amax is None else f" tensor({amax.name} : {amax.type})"
@@ -123,7 +123,7 @@ def packed(b: Builder, codes: Value) -> Value:
 
 
 def unpacked(b: Builder, data: Value, columns: int) -> Value:
-    """Adds repro.unpack_codes, which gives that many codes of each row."""
+    """Adds repro.unpack_codes, which returns `columns` codes per row."""
     assert data.shape is not None
     shape = (*data.shape[:-1], columns)
     text = f"repro.unpack_codes {data.name} : {data.type} -> {tensor(shape, 'f4E2M1FN')}"
@@ -169,7 +169,7 @@ def _scale(choose: random.Random, element: str) -> str:
 
 
 def form(choose: random.Random) -> Form:
-    """A format at random."""
+    """Returns a random block format."""
     element = choose.choice([*ELEMENTS, "f4E2M1FN", "f4E2M1FN"])
     rows, columns = choose.choice(_TILES)
     symmetric = element != "i8" or choose.random() < 0.5
@@ -186,7 +186,7 @@ def _shape(choose: random.Random) -> tuple[int, ...]:
 
 
 def _array(choose: random.Random, shape: tuple[int, ...]) -> np.ndarray:
-    """f32 of one of several kinds, some rows of which are zeros, equal numbers, infinities and NaNs."""
+    """Returns an f32 array of a random class; some rows are zeros, equal numbers, infinities or NaNs."""
     seed = choose.getrandbits(16)
     span = choose.choice([0, 2, 8, 40, 120])
     x = values.mixed("f32", shape, seed) if choose.random() < 0.2 else values.random("f32", shape, seed, span)
@@ -201,9 +201,10 @@ def _array(choose: random.Random, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def program(number: int, is_permuted: bool = False) -> tuple[Case, Form]:
-    """The program with a number: a tensor in blocks, and its values. Its results are codes, scales and values.
+    """Returns the block-scaled program with the given number and its format. The results are codes, scales and
+    values.
 
-    Where it `is_permuted`, the tensor has the dimensions of the argument in another order.
+    With `is_permuted`, the tensor has the dimensions of the argument in another order.
     """
     choose = random.Random(number)
     made, shape = form(choose), _shape(choose)
@@ -223,7 +224,7 @@ def program(number: int, is_permuted: bool = False) -> tuple[Case, Form]:
         amax = b.argument(kind, "f32")
         one = np.float32(choose.choice([1, 7, 1e-3, 0, 448, -1, -0.0, -1e-30, -1e30, np.inf, -np.inf, np.nan]))
         magnitudes = _array(choose, (*kind, 1)) if of_rows else one
-        # That no amax is negative is up to whoever gives it.
+        # The caller is responsible for a nonnegative amax.
         magnitudes = magnitudes if choose.random() < 0.3 else np.abs(magnitudes)
         arrays.append(np.asarray(magnitudes, np.float32).reshape(kind))
     key = None
@@ -239,7 +240,7 @@ def program(number: int, is_permuted: bool = False) -> tuple[Case, Form]:
 
 
 def blocks() -> Iterator[Case]:
-    """Every rule of scales and rounding at least once."""
+    """Yields cases that use every scale and rounding rule at least once."""
     scales = [f"power_scale<rule = {rule}>" for rule in _POWERS]
     scales += [f"two_level_scale<largest = {largest}>" for largest in (448, 256)]
     scales += [f"quotient_scale<levels = {levels}>" for levels in (1, 2)]
@@ -274,10 +275,10 @@ def blocks() -> Iterator[Case]:
             result = dequantized(b, made, codes, found, tensor_amax)
             arrays = [np.array([[1, -2, 0.5, 3]], np.float32), np.array(amax, np.float32)]
             yield Case(f"amax-{amax}-{levels[:3]}", b.program(codes, found, result), tuple(arrays))
-    # (E1), (R1) a step that is none of 32 bits.
+    # (E1), (R1) A step number that does not fit in 32 bits.
     yield _with_step("blocks-step-4294967296", 2**32)
     yield _with_step("empty-blocks-step-4294967296", 2**32, rows=0)
-    # (Q2) Given scales that are no numbers above 0, or whose reciprocals are subnormal.
+    # (Q2) Given scales that are not positive numbers, or whose reciprocals are subnormal.
     for position, number in enumerate((0.0, np.inf, np.nan, -2.5, 3.4028235e38, 1e-45)):
         b = Builder()
         made = Form("f8E4M3FN", 0, 0, GIVEN)
@@ -285,7 +286,7 @@ def blocks() -> Iterator[Case]:
         codes, scales = quantized(b, made, x, scale)
         arrays = (values.mixed("f32", (2, 3, 4), position), np.array(number, np.float32))
         yield Case(f"given-{position}", b.program(codes, scales, dequantized(b, made, codes, scales)), arrays)
-    # A least amax under which the greatest value is too much for an f32, and an infinite amax as 2^128.
+    # The least amax for which the largest value overflows f32, and an infinite amax, which acts as 2^128.
     for name, element, scale in (
         ("infinite-scale", "f8E4M3FN", "f32_scale<encoding = product, least = 1.0E-37, inverse = true>"),
         ("largest-scale", "f8E5M2", "f32_scale<encoding = product, least = 1.69E-34, inverse = true>"),
@@ -309,7 +310,7 @@ def _with_step(name: str, step: int, rows: int = 2) -> Case:
 
 
 def dequantizing() -> Iterator[Case]:
-    """Codes and scales that no quantizing gives: every code, NaNs, scales with a sign."""
+    """Yields codes and scales that quantization never produces: every code, NaNs, signed scales."""
     for element in ELEMENTS:
         scales = ["power_scale<rule = floor>", "f32_scale<encoding = product, least = 1.0>"]
         scales.append("f32_scale<encoding = product, least = 1.0, inverse = true>")
@@ -336,7 +337,8 @@ _PACKED_SHAPES = (
 
 
 def packed_codes() -> Iterator[Case]:
-    """(Q7) Two codes in a byte: packed, unpacked, and read by what takes codes, in rows and in columns."""
+    """(Q7) Yields programs on two codes per byte: packed, unpacked, and read by consumers of codes, in rows and
+    columns."""
     forms = [Form("f4E2M1FN", 1, 32, "power_scale<rule = floor>"), Form("f4E2M1FN", 2, 3, "power_scale<rule = floor>")]
     forms += [Form("f4E2M1FN", 1, 16, "quotient_scale<levels = 1>")]
     forms += [Form("f4E2M1FN", 0, 0, "f32_scale<encoding = product, least = 1.0>")]
@@ -363,7 +365,7 @@ def packed_codes() -> Iterator[Case]:
 
 
 def packed_contraction(m: int, n: int, k: int) -> Case:
-    """(Q7), (Q4) A contraction of codes with packed ones."""
+    """(Q7), (Q4) Returns a contraction of unpacked codes with packed ones."""
     choose = np.random.default_rng(m + n + k)
     b = Builder()
     blocks = -(-k // 32)
@@ -382,13 +384,13 @@ def packed_contraction(m: int, n: int, k: int) -> Case:
 
 
 def _turned(rank: int) -> str:
-    """The map of a tensor whose last two dimensions are exchanged."""
+    """Returns the map of a tensor whose last two dimensions are exchanged."""
     dims = [f"d{i}" for i in range(rank)]
     return ", ".join([*dims[:-2], dims[-1], dims[-2]])
 
 
 def conversions() -> Iterator[Case]:
-    """(V1), (S3) Conversions from and to the types of f6, f4 and f8E8M0FNU."""
+    """(V1), (S3) Yields conversions to and from the f6 and f4 types and f8E8M0FNU."""
     wide = ("f32", "f64", "bf16", "f16", "f8E4M3FN", "f8E5M2")
     for t in SMALL_FLOATS:
         codes = np.arange(256 if t[1] == "8" else 1 << int(t[1]), dtype=np.uint8)
@@ -435,7 +437,7 @@ def _of_one(name: str, element: str, array: np.ndarray, bodies: Sequence[tuple[s
 
 
 def movements() -> Iterator[Case]:
-    """Elements of these types that are moved, and constants of them."""
+    """Yields programs that move elements of these types, and constants of them."""
     for t in SMALL_FLOATS:
         b = Builder()
         x = b.argument((3, 5), t)
@@ -464,7 +466,7 @@ GROUPS = {
 }
 
 
-# Codes that multiply each other exactly (Q4).
+# Element types of codes whose products are exact (Q4).
 _FACTORS = ("f4E2M1FN", "f4E2M1FN", "f6E2M3FN", "f6E3M2FN", "f8E4M3FN", "i8")
 _FACTOR_SCALES = ("f8E8M0FNU", "f8E4M3FN", "f32")
 
@@ -473,7 +475,7 @@ def _codes(choose: random.Random, element: str, shape: tuple[int, ...]) -> np.nd
     width = 4 if element.startswith("f4") else 6 if element.startswith("f6") else 8
     codes = np.random.default_rng(choose.getrandbits(32)).integers(0, 1 << width, shape).astype(np.uint8)
     if element == "f8E4M3FN":
-        # (V4); a NaN in every block would leave nothing to compare.
+        # (V4) A NaN in every block would leave nothing to compare.
         codes = np.where(codes & 0x7F == 0x7F, np.uint8(0x7F if choose.random() < 0.2 else 0x7E), codes)
     return codes.view(np.int8) if element == "i8" else codes
 
@@ -489,7 +491,7 @@ def _scales(choose: random.Random, element: str, shape: tuple[int, ...]) -> np.n
 
 
 def contraction(number: int) -> Case:
-    """A contraction of tensors in blocks, of random formats and ragged extents."""
+    """Returns a contraction of block-scaled tensors with random formats and ragged extents."""
     choose = random.Random(number)
     outer = choose.choice([(), (), (), (2,), (2, 3), (0,)])
     m, n = (choose.choice([1, 2, 5, 7, 13, 17, 33, 40, 65]) for _ in range(2))
@@ -502,7 +504,7 @@ def contraction(number: int) -> Case:
 
 
 def large_contractions() -> list[Case]:
-    """More rows, columns and elements of K than one piece of work has."""
+    """Returns contractions with more rows, columns and elements of K than one work item covers."""
     extents = ((600, 300, 512), (13, 40, 8192 + 96), (7, 5, 33000))
     pairs = (("i8", "i8"), ("f4E2M1FN", "f4E2M1FN"), ("f6E3M2FN", "f4E2M1FN"))
     return [
@@ -511,12 +513,12 @@ def large_contractions() -> list[Case]:
     ]
 
 
-# The codes of the greatest magnitude, that of i8 being -128 alone.
+# The codes of the largest magnitude; for i8 this is -128 only.
 _EXTREMES = {"f4E2M1FN": (0x7, 0xF), "f6E2M3FN": (0x1F, 0x3F), "f6E3M2FN": (0x1F, 0x3F), "i8": (0x80, 0x7F)}
 
 
 def extreme_codes(choose: random.Random, element: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Rows of one code alone, and rows of both."""
+    """Returns rows of a single code and rows of both codes."""
     codes = np.array(_EXTREMES[element], np.uint8)
     random_rows = np.random.default_rng(choose.getrandbits(32)).integers(0, 2, shape)
     kind = np.arange(shape[-2])[:, None] % 3
@@ -525,7 +527,7 @@ def extreme_codes(choose: random.Random, element: str, shape: tuple[int, ...]) -
 
 
 def extreme_contractions() -> Iterator[Case]:
-    """Sums as large as they can be, in blocks that are divided in every way, of few and ragged extents."""
+    """Yields the largest possible sums, with every way to divide blocks, and few and ragged extents."""
     pairs = [("i8", "i8"), ("f4E2M1FN", "f6E2M3FN"), ("f6E2M3FN", "f4E2M1FN"), ("f6E3M2FN", "f6E2M3FN")]
     pairs += [(element, element) for element in ("f4E2M1FN", "f6E2M3FN", "f6E3M2FN")]
     extents = [(1, 1, 1), (1, 33, 64), (9, 1, 70), (5, 19, 200), (7, 35, 16448)]
@@ -547,7 +549,7 @@ def product(
     rows: list[int],
     draw: Callable[[random.Random, str, tuple[int, ...]], np.ndarray] = _codes,
 ) -> Case:
-    """A contraction of tensors in blocks, of outer dimensions and extents m, n, k, and of codes that `draw` gives."""
+    """Returns a contraction of block-scaled tensors with outer dimensions, extents m, n, k, and codes from `draw`."""
     m, n, k = extents
     b = Builder()
     operands, arrays = [], []

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Pages in a browser, where there is one."""
+"""Runs pages in a browser if one is installed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ needs_browser = pytest.mark.skipif(BROWSER is None, reason="there is no Chromium
 
 
 class Structure(HTMLParser):
-    """Elements that are open, and what a page would load."""
+    """Collects the open elements and the resources that a page would load."""
 
     EMPTY = ("meta", "link", "br", "input")
 
@@ -53,7 +53,7 @@ class Structure(HTMLParser):
 
 
 def check_structure(text: str) -> None:
-    """That a page is well-formed, loads nothing, and asks for no element that is not there."""
+    """Checks that a page is well-formed, loads nothing, and refers only to elements that exist."""
     structure = Structure()
     structure.feed(text)
     assert structure.open == [] and structure.loads == ["data:,"]
@@ -62,7 +62,7 @@ def check_structure(text: str) -> None:
 
 
 def run(page: Path, *options: str) -> str:
-    """What the browser prints of a page, of which it has nothing to complain."""
+    """Returns the browser's output for a page; fails if the browser reports an error."""
     assert BROWSER is not None
     command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--hide-scrollbars"]
     profile = f"--user-data-dir={page.parent / 'profile'}"
@@ -73,7 +73,7 @@ def run(page: Path, *options: str) -> str:
 
 
 def used(page: Path, script: str, width: int = 1280) -> list[str]:
-    """What a script says that uses the page: each call of its `say(name, value)`."""
+    """Returns the output of a script that uses the page: one entry per call of its `say(name, value)`."""
     begin = "<script>\nconst said = [], say = (name, value) => said.push(name + ': ' + value);\n"
     end = "document.body.innerHTML = '<pre id=said></pre>';\n"
     end += "document.getElementById('said').textContent = said.join('\\n');\n</script>\n</body>"
@@ -86,7 +86,7 @@ def used(page: Path, script: str, width: int = 1280) -> list[str]:
 
 
 def different_rows(page: Path, width: int, height: int) -> int:
-    """How many rows of a picture of the page are unlike all others; few of an empty one."""
+    """Returns the number of distinct pixel rows of a screenshot; few if the page is empty."""
     picture = page.with_suffix(".png")
     run(page, f"--window-size={width},{height}", f"--screenshot={picture}")
     data = picture.read_bytes()

@@ -70,7 +70,7 @@ class Builder:
         return value
 
     def op(self, text: str, shape: Sequence[int] | None, element: str) -> Value:
-        """An operation with one result, written without its result and with its types."""
+        """Adds an operation with one result; `text` omits the result and includes the types."""
         value = self._fresh(shape, element)
         self._lines.append(f"{value.name} = {text}")
         return value
@@ -82,7 +82,7 @@ class Builder:
         return values
 
     def constant(self, literal: str, shape: Sequence[int] | None, element: str) -> Value:
-        """`literal` as MLIR writes it: 1.0, or dense<[1, 2]>."""
+        """Adds a constant; `literal` uses MLIR syntax: 1.0, or dense<[1, 2]>."""
         kind = element if shape is None else tensor(shape, element)
         typed = literal if literal in ("true", "false") else f"{literal} : {kind}"
         return self.op(f"arith.constant {typed}", shape, element)
@@ -100,11 +100,11 @@ class Builder:
         dims: Sequence[int] | None = None,
         yields: Sequence[str] | None = None,
     ) -> list[Value]:
-        """A linalg.generic over dimensions d0, d1, ... with results of one shape.
+        """Adds a linalg.generic over dimensions d0, d1, ... with results of one shape.
 
-        `inputs` are values and their map results ("d0, d1"). `body` takes %x0, %x1, ... and must define %r0, %r1, ...,
-        one per element type, or what `yields` names in their place. `output` is the output's map results and `dims` the
-        iteration space where they are not the identity and `shape`.
+        `inputs` are values with their map results ("d0, d1"). `body` uses %x0, %x1, ... and must define %r0,
+        %r1, ..., one per element type, or the names in `yields` instead. `output` is the map results of the
+        output and `dims` the iteration space if they are not the identity and `shape`.
         """
         rank = len(dims if dims is not None else shape)
         names = ", ".join(f"d{i}" for i in range(rank))
@@ -127,7 +127,7 @@ class Builder:
         )
 
     def elementwise(self, body: str, *values: Value, element: str) -> Value:
-        """A generic over values of one shape; `body` takes %x0, ... and defines %r0."""
+        """Adds a generic over values of one shape; `body` uses %x0, ... and defines %r0."""
         shape = values[0].shape or ()
         names = ", ".join(f"d{i}" for i in range(len(shape)))
         return self.generic(shape, [(value, names) for value in values], body, element)[0]
@@ -142,9 +142,9 @@ class Builder:
         accumulators: Sequence[str] | None = None,
         yields: Sequence[str] | None = None,
     ) -> list[Value]:
-        """A repro.fold; `iterators` is a letter p or r per dimension d0, d1, ...
+        """Adds a repro.fold; `iterators` has a letter p or r for each dimension d0, d1, ...
 
-        `body` takes %x0, ... and %a0, ..., the accumulators, and defines %r0, ... or what `yields` names.
+        `body` uses %x0, ... and the accumulators %a0, ..., and defines %r0, ... or the names in `yields`.
         """
         names = ", ".join(f"d{i}" for i in range(len(iterators)))
         kinds = ", ".join({"p": "parallel", "r": "reduction"}[letter] for letter in iterators)
@@ -165,14 +165,14 @@ class Builder:
         )
 
     def is_used(self, value: Value) -> bool:
-        """Whether an operation takes the value."""
+        """Whether an operation uses the value."""
         name = re.compile(rf"{re.escape(value.name)}(?!\w)")
         return any(name.search(line.partition(" = ")[2] or line) for line in self._lines)
 
     def program(self, *results: Value, states: int = 0) -> str:
-        """The module that returns the results, the first of which are the new states.
+        """Returns the module that returns `results`; the first `states` of them are the new states.
 
-        A body may compute on bf16, f16 or f8: in the program it computes in f32 (V1).
+        A body may compute on bf16, f16 or f8: the program computes it in f32 (V1).
         """
         arguments = ", ".join(f"{value.name}: {value.type}" for value in self._arguments)
         types = ", ".join(value.type for value in results)

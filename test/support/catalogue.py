@@ -44,7 +44,7 @@ def width(element: str) -> int:
 
 
 def _together(name: str, operands: Sequence[tuple[str, np.ndarray]], bodies: Sequence[tuple[str, str]]) -> Case:
-    """One program with a generic per body, on the same operands of one dimension; a body has its result's type."""
+    """Returns one program with a generic per body on the same one-dimensional operands; each body has a result type."""
     b = Builder()
     arguments = [b.argument(array.shape, element) for element, array in operands]
     results = [b.elementwise(body, *arguments, element=element) for body, element in bodies]
@@ -52,7 +52,7 @@ def _together(name: str, operands: Sequence[tuple[str, np.ndarray]], bodies: Seq
 
 
 def _longer(element: str, seed: int) -> np.ndarray:
-    """Special values followed by arbitrary bits, of a length that no vector width divides."""
+    """Returns special values followed by arbitrary bits; no vector width divides their number."""
     return np.concatenate([values.special(element), values.mixed(element, (1000 + 37,), seed)])
 
 
@@ -83,7 +83,7 @@ def float_operations() -> Iterator[Case]:
 
 
 def _function(name: str, element: str) -> Case:
-    # Large, tiny and ordinary arguments meet different branches of an implementation.
+    # Large, tiny and ordinary arguments reach different branches of an implementation.
     ordinary = [values.random(element, (1000,), seed, span) for seed, span in ((1, 1), (2, 4), (3, 7))]
     x = np.concatenate([_longer(element, 4), *ordinary])
     return _together(f"{name}-{element}", [(element, x)], [(f"%r0 = repro.{name} %x0 : {element}", element)])
@@ -98,12 +98,12 @@ def _integer_powers(t: str) -> Iterator[Case]:
         yield _together(f"powi-{t}-{n}", pair, [(f"%r0 = repro.powi %x0, %x1 : {t}, {n}", t)])
 
 
-#: The code of a function of f64 takes a compiler seconds: test_stages.py has the others, expanded but not compiled.
+#: The compiler takes seconds for an f64 function; test_stages.py expands the other ones without compiling them.
 _COMPILED_DOUBLE = "sin"
 
 
 def double_functions() -> Iterator[Case]:
-    """Functions of f64, of which `float_functions` has one more."""
+    """Yields functions of f64; `float_functions` has one more."""
     for f in FUNCTIONS:
         if f != _COMPILED_DOUBLE:
             yield _function(f, "f64")
@@ -179,7 +179,7 @@ def conversions() -> Iterator[Case]:
     ties = np.array([2**40 + 2**32 + 1, 2**62 + 2**54 + 1, 2**31 + 2**20 + 1, 2**11 + 1])
     yield _together("rounded-twice", [("i64", np.concatenate([ties, -ties, x]))], bodies)
     for t, n in (("f64", "i64"), ("f32", "i32"), ("f16", "i16"), ("bf16", "i16"), ("f8E4M3FN", "i8"), ("f8E5M2", "i8")):
-        # Import never writes a bitcast of a NaN without this select (V4).
+        # The importer always guards a bitcast of a NaN with this select (V4).
         literal = {"f64": 0x7FF8000000000000, "f32": 0x7FC00000, "f16": 0x7E00, "bf16": 0x7FC0}
         canonical = literal.get(t, 0x7F if t == "f8E4M3FN" else 0x7E)
         body = (
@@ -344,7 +344,7 @@ def movements() -> Iterator[Case]:
         )
 
         def barrier(b: Builder, v: Value, t: str = t) -> list[Value]:
-            """(V5) what is given too, and what reads it a last time."""
+            """(V5) Returns the barrier's operand too, and adds a last read of the operand."""
             again = b.op(f"repro.barrier {v.name} : {v.type}", v.shape, t)
             tail = f"[1, 2] [3, 4] [1, 1] : {v.type} to tensor<3x4x{t}>"
             return [again, *(b.op(f"tensor.extract_slice {x.name}{tail}", (3, 4), t) for x in (v, again))]
@@ -368,7 +368,7 @@ def movements() -> Iterator[Case]:
 
 
 def _extended(t: str, wide: str, name: str) -> tuple[str, str]:
-    """How a body extends %name exactly to the accumulator's type, and the name to use."""
+    """Returns the operations that extend %name exactly to the accumulator's type, and the resulting name."""
     return ("", f"%{name}") if t == wide else (f"%{name}w = arith.extf %{name} : {t} to {wide}\n    ", f"%{name}w")
 
 
@@ -380,7 +380,7 @@ def _contraction(
     t: str = "f32",
     prologue: str = "",
 ) -> Case:
-    """acc = fma(x0, x1, acc) over three operands with their map results; `prologue` may redefine %x0 as %p."""
+    """Returns acc = fma(x0, x1, acc) over three operands with their map results; `prologue` may redefine %x0 as %p."""
     b = Builder()
     x, y, init = (b.argument(shape, t) for shape, _ in shapes)
     wide = "f64" if t == "f64" else "f32"
@@ -434,8 +434,8 @@ def contractions() -> Iterator[Case]:
 
 
 def _stride_phases() -> Case:
-    """(K2) the input gradient of a 3x3 convolution with stride 2 and padding 1: four convolutions with flipped taps,
-    interleaved."""
+    """(K2) Returns the input gradient of a 3x3 convolution with stride 2 and padding 1: four interleaved convolutions
+    with flipped taps."""
     b = Builder()
     (n, c, h, w), o = (2, 19, 9, 7), 21
     gradient, weight = b.argument((n, c, h, w), "f32"), b.argument((c, o, 3, 3), "f32")
@@ -449,7 +449,7 @@ def _stride_phases() -> Case:
     )
 
     def phase(row: int, column: int) -> Value:
-        """Residue 0 has the middle tap, residue 1 the outer ones, the last of them first."""
+        """Residue 0 uses the middle tap; residue 1 uses the outer taps, the last one first."""
         y, x = 1 + row, 1 + column
         taps = b.op(
             f"tensor.extract_slice {weight.name}[0, 0, {1 - row}, {1 - column}] [{c}, {o}, {y}, {x}] [1, 1, 2, 2] : "
@@ -537,7 +537,7 @@ def convolutions() -> Iterator[Case]:
 
 
 def slices_of_one() -> Iterator[Case]:
-    """Several dimensions of one element, some of which are dropped: none has a second element at its stride."""
+    """Yields slices with several dimensions of extent 1, some of them dropped; their strides are never used."""
     for shape, offsets, sizes, strides, kept in (
         ((30, 2, 1, 1, 3), (7, 0, 0, 0, 1), (13, 2, 1, 1, 1), (1, 1, 1, 2, 3), (0, 1, 2, 3)),
         ((4, 1, 1, 3, 1), (1, 0, 0, 0, 0), (1, 1, 1, 2, 1), (3, 2, 5, 2, 7), (1, 3, 4)),
@@ -556,7 +556,7 @@ def slices_of_one() -> Iterator[Case]:
 
 
 def exact_contractions() -> Iterator[Case]:
-    """(K4)"""
+    """(K4) Yields exact contractions."""
     for digits in (2, 3):
         ordering = f"#repro.exact<digits = {digits}>"
         for m, n, k in ((1, 1, 1), (2, 3, 0), (7, 9, 31), (17, 33, 511), (65, 40, 1300)):
@@ -581,10 +581,10 @@ def exact_contractions() -> Iterator[Case]:
             ),
         ):
             yield _contraction(f"exact{digits}-{name}", ordering, iterators, shapes)
-        # Without iterations an access may lie anywhere, and the result has no element.
+        # Without iterations an access may be out of bounds, and the result has no elements.
         shapes = [((5, 0), "d0, d1"), ((4, 3), "-1, 2"), ((0,), "d1")]
         yield _contraction(f"exact{digits}-without-results", ordering, "rp", shapes)
-        # Rows and columns of infinities, NaNs, zeros and subnormals among ordinary ones.
+        # Rows and columns of infinities, NaNs, zeros and subnormals among ordinary numbers.
         x, y = values.mixed("f32", (24, 70), 31), values.mixed("f32", (70, 20), 32)
         x[::3] = values.random("f32", x[::3].shape, 33, 2)
         y[:, ::3] = values.random("f32", y[:, ::3].shape, 34, 2)
@@ -598,7 +598,7 @@ def exact_contractions() -> Iterator[Case]:
 
 
 def accumulated_contractions() -> Iterator[Case]:
-    """(M4)"""
+    """(M4) Yields contractions that use matrix-unit accumulators."""
     for name, product, operands in accumulated.products():
         yield Case(f"accumulated-{name}", product.program(), operands)
 
@@ -614,7 +614,7 @@ def _reduction(
     array: np.ndarray | None = None,
     init: np.ndarray | None = None,
 ) -> Case:
-    """A fold of one tensor over some of its dimensions."""
+    """Returns a fold of one tensor over some of its dimensions."""
     b = Builder()
     kept = [d for d in range(len(shape)) if d not in reduced]
     result_shape = tuple(shape[d] for d in kept)
@@ -643,7 +643,7 @@ def reductions() -> Iterator[Case]:
     for shape in ((3, 5, 7), (9, 31, 77), (1, 1, 1), (40, 9, 70)):
         run = len(shape)
         yield _reduction(f"sum-of-all-{'x'.join(map(str, shape))}", ROW.format(run=run), shape, [0, 1, 2], square)
-    # Batch norm: the last two dimensions are a run, which lanes do not divide.
+    # Batch norm: the last two dimensions form a contiguous run that the vector width does not divide.
     for hw in (1, 7, 8, 9, 64, 65):
         yield _reduction(f"batch-norm-sum-{hw}", ROW.format(run=2), (6, 3, hw, 8), [0, 2, 3], add)
         yield _reduction(f"channels-last-sum-{hw}", COLUMN, (6, 8, hw, 3), [0, 1, 2], add)
@@ -661,7 +661,7 @@ def reductions() -> Iterator[Case]:
         yield _reduction(f"row-sum-{t}", ROW.format(run=1), (5, 300), [1], body, t, wide)
         yield _reduction(f"column-sum-{t}", COLUMN, (700, 5), [0], body, t, wide)
         yield _reduction(f"nothing-sum-{t}", COLUMN, (0, 5), [0], body, t, wide)
-    # Signed zeros, infinities and NaNs: (F4) adds init last, to a total that began as +0.
+    # Signed zeros, infinities and NaNs: (F4) adds init last, to a total that starts at +0.
     zeros = np.full((4, 70), -0.0, np.float32)
     init = np.array([-0.0, 0.0, -0.0, 1.0], np.float32)
     for name, ordering in (("row", ROW.format(run=1)), ("chunked", order(8, 1)), ("lanes", order(8, 4))):
@@ -691,20 +691,20 @@ def any_order_folds() -> Iterator[Case]:
             for shape, reduced in (((9, 130), [1]), ((130, 9), [0]), ((3, 0), [1])):
                 name = f"{op}-{t}-{'x'.join(map(str, shape))}"
                 yield _reduction(name, ANY, shape, reduced, body, t)
-    # Neighbours in memory lie along an outer dimension of the fold.
+    # Elements adjacent in memory lie along an outer dimension of the fold.
     for shape in ((130, 9), (5, 70), (3, 1)):
         b = Builder()
         x, start = b.argument(shape, "f32"), b.argument((), "f32")
         result = b.fold(ANY, "rr", [(x, "d1, d0")], [(start, "")], "%r0 = arith.maximumf %x0, %a0 : f32")
         arrays = (values.mixed("f32", shape, 8), np.array(-1, np.float32))
         yield Case(f"maximumf-permuted-{shape[0]}x{shape[1]}", b.program(*result), arrays)
-    # A step that changes nothing stays one.
+    # A fold step that changes nothing stays in the program.
     for name, body in (
         ("zero", "%z = arith.xori %x0, %x0 : i16\n    %r0 = arith.addi %a0, %z : i16"),
         ("one", "%o = arith.constant 1 : i16\n    %r0 = arith.muli %a0, %o : i16"),
     ):
         yield _reduction(f"unchanged-by-{name}", ANY, (3, 7), [1], body, "i16")
-    # Integer contraction, and pooling by maximum.
+    # Integer contraction and max pooling.
     for t in ("i32", "i64", "i8"):
         b = Builder()
         x, y, init = b.argument((7, 65), t), b.argument((65, 9), t), b.argument((7, 9), t)
@@ -762,7 +762,7 @@ def arg_reductions() -> Iterator[Case]:
                 (out, "i64"),
             )
             few = values.special(t) if t[0] in "fb" else np.arange(-3, 3).astype(values.dtype(t))
-            # E4M3FN aside, the last of the special values are NaNs: half of the rows have none.
+            # Except for E4M3FN, the last special values are NaNs, so half of the rows have no NaN.
             array = np.random.default_rng(3).choice(few, shape)
             plain = values.random(t, shape, 4)
             mask = np.arange(shape[0]) % 2 == 0
@@ -826,7 +826,7 @@ def scatters() -> Iterator[Case]:
                 )
                 rng = np.random.default_rng(n)
                 indices = np.stack([rng.integers(0, e, n) for e in original[:depth]], axis=1)
-                indices[: n // 2] = 0  # most updates meet one element
+                indices[: n // 2] = 0  # most updates hit one element
                 span = 0 if combine == "mul" else 6
                 arrays = values.random(t, update_shape, 9, span), indices, values.random(t, original, 10)
                 yield Case(f"scatter-{combine}-{t}-{n}-{depth}", b.program(result), arrays)
@@ -872,7 +872,7 @@ def random_numbers() -> Iterator[Case]:
 
 
 def checks() -> Iterator[Case]:
-    """(E1) Checks whose values reach no result, or would not once something folds or fuses: each is made."""
+    """(E1) Yields checks whose values reach no result, or would not after folding or fusion: each check must run."""
     read = "%i = arith.index_cast %x0 : i64 to index\n    %v = tensor.extract {0}[%i] : {1}\n    "
     folded = {
         "select": "%no = arith.constant false\n    %r0 = arith.select %no, %v, %x1 : i64",
@@ -897,7 +897,7 @@ def checks() -> Iterator[Case]:
                 yield Case(f"{kind}-{name}-{indices[-1]}", b.program(result), arrays)
 
     def gathered(b: Builder, table: Value, i: Value) -> Value:
-        """The elements of the table in the order of indices."""
+        """Returns the elements of the table in the order of the indices."""
         return b.elementwise(read.format(table.name, table.type) + "%r0 = arith.negf %v : f32", i, element="f32")
 
     def of_part(b: Builder, v: Value, w: Value) -> Value:
@@ -946,7 +946,7 @@ def checks() -> Iterator[Case]:
         for indices in (good, bad):
             yield Case(f"gathered-{name}-{indices[-1]}", b.program(result), (*floats, indices))
 
-    # The index of an element of the program itself, and constant ones.
+    # An element index computed by the program itself, and constant indices.
     for index in (-1, 2, 5):
         b = Builder()
         x, n = b.argument((5,), "f32"), b.argument((), "i64")
@@ -979,7 +979,7 @@ def checks() -> Iterator[Case]:
         b.elementwise(body, i, element="i64")
         yield Case(f"assertion-of-{rows}", b.program(i), (np.zeros(rows, np.int64),))
 
-    # Scatters and random numbers that nobody reads, or of slices without elements.
+    # Scatters and random numbers that are never read, or that have slices without elements.
     for columns in (2, 0):
         for index in (4, 5):
             b = Builder()
@@ -1011,7 +1011,7 @@ def whole_programs() -> Iterator[Case]:
         b.ops(f'cf.assert {flag.name}, "expected a true flag"')
         yield Case(f"assert-{holds}", b.program(new, new, states=1), (values.random("f32", (5,), 1), np.array(holds)))
     for bad in (False, True):
-        # A check within an element-wise body, after a state that was already computed.
+        # A check in an element-wise body, after a state that is already computed.
         b = Builder()
         w, x = b.argument((50,), "f32"), b.argument((50,), "i64")
         new = b.elementwise("%r0 = arith.mulf %x0, %x0 : f32", w, element="f32")
@@ -1025,7 +1025,7 @@ def whole_programs() -> Iterator[Case]:
 
     for shape in ((), (8, 1), (5, 37)):
         for bad in (False, True):
-            # Checks alone: a body without outputs.
+            # Checks only: a body without outputs.
             b = Builder()
             w, x = b.argument((50,), "f32"), b.argument(shape, "i64")
             new = b.elementwise("%r0 = arith.mulf %x0, %x0 : f32", w, element="f32")
@@ -1041,7 +1041,7 @@ def whole_programs() -> Iterator[Case]:
             case = b.program(new, states=1), (values.random("f32", (50,), 2), array)
             yield Case(f"assert-alone-{'x'.join(map(str, shape))}-{bad}", *case)
 
-    # State in, state out: swapped, unchanged, used after it was replaced, returned twice.
+    # State in, state out: swapped, unchanged, used after its replacement, returned twice.
     b = Builder()
     p, q, fixed, x = (b.argument((4, 9), "f32") for _ in range(4))
     new = b.elementwise("%r0 = arith.addf %x0, %x1 : f32", p, x, element="f32")
@@ -1055,7 +1055,7 @@ def whole_programs() -> Iterator[Case]:
     ramp = b.constant("dense<[1.0, -0.0, 0.25]>", (3,), "f32")
     yield Case("state-unchanged", b.program(p, count, ramp, states=2), (values.random("f32", (33,), 3), np.array(41)))
 
-    # An index of an index that is a loop alone: 3 d0 - 2 d0, in a dimension of another size.
+    # Composed indices that reduce to a single loop: 3 d0 - 2 d0, in a dimension of another extent.
     b = Builder()
     x = b.argument((1, 8, 3), "f32")
     body = "%r0 = arith.negf %x0 : f32"
@@ -1066,7 +1066,7 @@ def whole_programs() -> Iterator[Case]:
     total = b.fold(ROW.format(run=1), "pr", reading, [(zero, "d0")], "%r0 = arith.addf %x0, %a0 : f32")[0]
     yield Case("loop-of-another-extent", b.program(outer, total), (values.random("f32", (1, 8, 3), 8),))
 
-    # A result without elements, in another shape than that of the operation that writes it.
+    # A result without elements, in another shape than the result of the operation that writes it.
     b = Builder()
     x = b.argument((3, 3, 0), "f32")
     new = b.elementwise("%r0 = arith.negf %x0 : f32", x, element="f32")
@@ -1074,7 +1074,7 @@ def whole_programs() -> Iterator[Case]:
     wide = b.op(f"{text}{tensor((3, 3, 0, 1), 'f32')}", (3, 3, 0, 1), "f32")
     yield Case("empty-result-expanded", b.program(wide), (np.zeros((3, 3, 0), np.float32),))
 
-    # Softmax over rows: an any-order fold, functions, an ordered fold and broadcasts, which fuse.
+    # Softmax over rows: an any-order fold, functions, an ordered fold and broadcasts; all of them fuse.
     b = Builder()
     x = b.argument((9, 77), "f32")
     low, zero = b.constant("dense<0xFF800000>", (9,), "f32"), b.constant("dense<0.0>", (9,), "f32")
@@ -1097,8 +1097,8 @@ def _names(shape: Sequence[int]) -> str:
 class _Rows:
     """Operations along the last dimension of tensors of one shape.
 
-    Bodies are written for `%x0: f32`. With tensors of bf16 they compute in f32. With tensors of f64 they compute in
-    f64, where squares take the place of exponentials, whose code takes a compiler long.
+    Bodies are written for `%x0: f32`. With bf16 tensors they compute in f32. With f64 tensors they compute in f64
+    and use squares instead of exponentials, which take long to compile.
     """
 
     def __init__(self, shape: tuple[int, ...], element: str = "f32") -> None:
@@ -1111,7 +1111,7 @@ class _Rows:
         return self.b.argument(self.shape, element or self.element)
 
     def _body(self, inputs: Sequence[tuple[Value, str]], body: str) -> str:
-        """`body` for the element types of the inputs."""
+        """Returns `body` adapted to the element types of the inputs."""
         if self.wide == "f64":
             body = body.replace("repro.exp %d", "arith.mulf %d, %d").replace("repro.rsqrt", "math.sqrt")
             body = body.replace("f32", "f64").replace("0xFF800000", self.least)
@@ -1139,11 +1139,11 @@ class _Rows:
         return self.b.fold(COLUMN, iterators, inputs, [(zero, last)], body)[0]
 
     def map(self, inputs: Sequence[tuple[Value, str]], body: str) -> Value:
-        """Elements of the type in which bodies compute."""
+        """Adds a generic whose result has the type in which bodies compute."""
         return self.b.generic(self.shape, inputs, self._body(inputs, body), self.wide)[0]
 
     def store(self, inputs: Sequence[tuple[Value, str]], body: str) -> Value:
-        """Elements of the type of the tensors."""
+        """Adds a generic whose result has the element type of the tensors."""
         body = self._body(inputs, body)
         if self.element != self.wide:
             body = body.replace("%r0", "%r") + f"\n%r0 = arith.truncf %r : {self.wide} to {self.element}"
@@ -1170,7 +1170,7 @@ def _softmax_and_gradient(shape: tuple[int, ...], element: str = "f32") -> str:
 
 
 def _masked_softmax(shape: tuple[int, ...]) -> str:
-    """As in attention: the mask follows the last two dimensions, and a row may be masked altogether."""
+    """Returns softmax as in attention: the mask covers the last two dimensions, and a row may be entirely masked."""
     k = _Rows(shape)
     x, mask = k.argument(), k.b.argument(shape[-2:], "i1")
     rank = len(shape)
@@ -1207,7 +1207,7 @@ def _layer_norm_and_gradient(shape: tuple[int, ...], element: str = "f32") -> st
 
 
 def _cross_entropy(rows: int, classes: int) -> str:
-    """The losses of rows are gathered from a result that nobody else needs."""
+    """Returns cross entropy: the losses of rows are gathered from a result without other uses."""
     k = _Rows((rows, classes))
     x, target = k.argument(), k.b.argument((rows,), "i64")
     peak = k.peak([(x, k.all)])
@@ -1224,7 +1224,8 @@ def _cross_entropy(rows: int, classes: int) -> str:
 
 
 def _rows_of_another(rows: int, count: int) -> str:
-    """Each row subtracts what its maximum exceeds one of `count` others by: an error where those are too few (E1)."""
+    """Each row subtracts the amount by which its maximum exceeds one of `count` other rows: an error (E1) if `count` is
+    too small."""
     k = _Rows((rows, 40))
     x, other = k.argument(), k.b.argument((count,), "f32")
     load = f"%v = tensor.extract {other.name}[%i] : {other.type}"
@@ -1234,7 +1235,7 @@ def _rows_of_another(rows: int, count: int) -> str:
 
 
 def _softmax_of_columns(shape: tuple[int, ...], width: int, first: int) -> str:
-    """Of a slice along the last dimension of a tensor that is `width` wide."""
+    """Returns softmax of a slice along the last dimension of a tensor of width `width`."""
     k = _Rows(shape)
     x = k.b.argument((*shape[:-1], width), "f32")
     offsets, sizes, strides = [0] * (len(shape) - 1) + [first], list(shape), [1] * len(shape)
@@ -1245,9 +1246,10 @@ def _softmax_of_columns(shape: tuple[int, ...], width: int, first: int) -> str:
 
 
 def _softmax_of_gathered_rows(rows: int, count: int, width: int, of_state: bool) -> str:
-    """A state plus the chosen ones of `count` rows, of another tensor or of the state itself; softmax is the new state.
+    """Adds rows gathered from `count` rows of another tensor, or of the state itself, to a state; the new state is
+    the softmax.
 
-    An index outside is an error that leaves the state (E1), also if other rows come first.
+    An out-of-range index is an error that leaves the state unchanged (E1), even if other rows come first.
     """
     k = _Rows((rows, width))
     state, index = k.argument(), k.b.argument((rows,), "i64")
@@ -1262,7 +1264,7 @@ def _softmax_of_gathered_rows(rows: int, count: int, width: int, of_state: bool)
 
 
 def _product(b: Builder, x: Value, turn_x: bool, y: Value, turn_y: bool) -> Value:
-    """x y of each item, either factor transposed first."""
+    """Returns the product x y of each item; either factor may be transposed first."""
     (*batch, i, j), (*_, m, n) = x.shape or (), y.shape or ()
     names, rank = _names(batch), len(batch)
     row, column, inner = (f"d{rank + i}" for i in range(3))
@@ -1275,7 +1277,7 @@ def _product(b: Builder, x: Value, turn_x: bool, y: Value, turn_y: bool) -> Valu
 
 
 def long_items() -> Case:
-    """Items whose products have more rows than a block of a kernel, and elements than a chunk."""
+    """Returns items whose products have more rows than a kernel's block, and more elements than a chunk."""
     b = Builder()
     q, key, v = (b.argument((16, 530, 8), "f32") for _ in range(3))
     scores = _product(b, q, False, key, True)
@@ -1286,7 +1288,8 @@ def long_items() -> Case:
 
 
 def _attention(batch: tuple[int, ...], length: int, width: int, element: str, turned: bool) -> str:
-    """Attention of the items of `batch`, and its gradients. `turned`: a row of all heads lies side by side."""
+    """Returns attention of the items of `batch` and its gradients. `turned`: the rows of all heads are adjacent in
+    memory."""
     k = _Rows((*batch, length, length), element)
     b, names, rank = k.b, _names(batch), len(batch)
     row, column = (f"d{rank + i}" for i in range(2))
@@ -1402,7 +1405,7 @@ def attention() -> Iterator[Case]:
 
 
 def imported_operations() -> Iterator[Case]:
-    """What the import makes of the operations that no canonical program has."""
+    """Yields the programs that the importer generates for operations that canonical programs do not contain."""
     for shape, seed, step in (
         ((), 0, 0),
         ((5,), -1, 2**32 - 1),
@@ -1451,7 +1454,7 @@ GROUPS: dict[str, Callable[[], Iterator[Case]]] = {
 
 @functools.cache
 def cases() -> tuple[Case, ...]:
-    """Every case, with the group before its name; made once for all tests of a process."""
+    """Returns every case, with its group as a prefix of its name; computed once per process."""
     return tuple(
         Case(f"{group}/{case.name}", case.program, case.inputs) for group, make in GROUPS.items() for case in make()
     )

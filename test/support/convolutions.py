@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""repro.convolution (K2): programs of it as imported text, what it means in NumPy, and PyTorch's forms of it."""
+"""repro.convolution (K2): programs in imported text, the definition in NumPy, and the PyTorch layers that use it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from support.builder import Builder, Value, tensor
 
 @dataclass(frozen=True)
 class Window:
-    """The attributes of a repro.convolution, those of a window one per spatial dimension."""
+    """The attributes of a repro.convolution; window attributes have one entry per spatial dimension."""
 
     strides: tuple[int, ...]
     low: tuple[int, ...]
@@ -30,7 +30,7 @@ class Window:
     batch_groups: int = 1
 
     def extents(self, data: Sequence[int], window: Sequence[int]) -> tuple[int, ...]:
-        """The spatial extents of the result."""
+        """Returns the spatial extents of the result."""
         found = []
         for i, (n, k) in enumerate(zip(data, window, strict=True)):
             padded = (n and (n - 1) * self.input_dilation[i] + 1) + self.low[i] + self.high[i]
@@ -43,7 +43,7 @@ class Window:
 
 
 def literal(x: np.ndarray, w: np.ndarray, init: np.ndarray, by: Window) -> np.ndarray:
-    """The sum that the operation is, in float64 or int64 and in no special order."""
+    """Returns the sum that defines the operation, in float64 or int64 and in no particular order."""
     groups = by.feature_groups * by.batch_groups
     total = np.zeros_like(init)
     kernels = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
@@ -58,7 +58,7 @@ def literal(x: np.ndarray, w: np.ndarray, init: np.ndarray, by: Window) -> np.nd
             for i, (out, at) in enumerate(zip(result, tap, strict=True)):
                 where = out * by.strides[i] + at * by.kernel_dilation[i] - by.low[i]
                 if where % by.input_dilation[i]:
-                    break  # There is no such element, not even a zero.
+                    break  # The element does not exist; it does not count as a zero either.
                 element.append(where // by.input_dilation[i])
                 position.append(w.shape[2 + i] - 1 - at if by.reversal[i] else at)
             else:
@@ -85,14 +85,14 @@ def _zeros(b: Builder, shape: Sequence[int], element: str) -> Value:
 
 
 def _channels(b: Builder, bias: Value, shape: Sequence[int]) -> Value:
-    """`bias` at every position of each channel."""
+    """Broadcasts `bias` to every position of each channel."""
     out, dims = b.empty(shape, bias.element), [i for i in range(len(shape)) if i != 1]
     text = f"linalg.broadcast ins({bias.name} : {bias.type}) outs({out.name} : {out.type}) dimensions = {dims}"
     return b.op(text, shape, bias.element)
 
 
 def _exchange(b: Builder, w: Value, groups: int) -> Value:
-    """From [groups * I, O, *window] to [groups * O, I, *window]."""
+    """Converts [groups * I, O, *window] to [groups * O, I, *window]."""
     inputs, outputs, *window = w.shape
     if groups == 1:
         return _transpose(b, w, [1, 0, *range(2, 2 + len(window))])
@@ -122,7 +122,7 @@ def _convolution(b: Builder, x: Value, w: Value, init: Value, by: Window) -> Val
 
 @dataclass(frozen=True)
 class Layer:
-    """A convolution as PyTorch describes it, or a transposed one."""
+    """A convolution or transposed convolution in PyTorch's terms."""
 
     name: str
     size: tuple[int, ...]
@@ -147,20 +147,20 @@ class Layer:
         return tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in along)
 
     def arrays(self) -> tuple[np.ndarray, ...]:
-        """Gradient of the result, input, kernel and, where there is one, bias."""
+        """Returns the gradient of the result, the input, the kernel and, if present, the bias."""
         inputs, outputs = (4, 6) if self.is_transposed else (4, 8)
         outputs = outputs // self.groups * self.groups
         weight = (inputs, outputs // self.groups) if self.is_transposed else (outputs, inputs // self.groups)
         shapes = [(2, outputs, *self.output), (2, inputs, *self.size), (*weight, *self.kernel)]
         if self.has_bias:
             shapes.append((outputs,))
-        # f32 and less round away that NumPy's exp2 has other bits on other processors.
+        # f32 and narrower types round away the differences between NumPy's exp2 on different processors.
         if self.element == "f64":
             return tuple(values.exact(shape, seed, 2) for seed, shape in enumerate(shapes))
         return tuple(values.random(self.element, shape, seed, 2) for seed, shape in enumerate(shapes))
 
     def program(self) -> str:
-        """The canonical program from `arrays` to result, gradient of the input and gradient of the kernel."""
+        """Returns the canonical program from `arrays` to the result, the input gradient and the kernel gradient."""
         b = Builder()
         gradient, x, w, *bias = (b.argument(array.shape, self.element) for array in self.arrays())
         init = _channels(b, bias[0], gradient.shape) if bias else _zeros(b, gradient.shape, self.element)
@@ -181,7 +181,7 @@ class Layer:
         return Window(self.stride, self.padding, self.padding, ones, self.dilation, unset, self.groups)
 
     def _dilated(self, size: Sequence[int], result: Sequence[int]) -> Window:
-        """The transposed convolution from spatial extents `size` to `result`."""
+        """Returns the window of the transposed convolution from spatial extents `size` to `result`."""
         ones, is_set = (1,) * len(size), (True,) * len(size)
         spans = [(k - 1) * d for k, d in zip(self.kernel, self.dilation, strict=True)]
         low = tuple(span - p for span, p in zip(spans, self.padding, strict=True))
@@ -227,7 +227,7 @@ _OF_OTHER_ELEMENTS = {"f64": ("stride", "line"), "bf16": ("plain", "stride", "gr
 
 
 def layers() -> list[Layer]:
-    """Convolutions and transposed ones, with and without bias and output padding, of all element types."""
+    """Returns convolutions and transposed ones, with and without bias and output padding, for all element types."""
     found = []
     for name, (size, kernel, *numbers, groups) in FORMS.items():
         stride, padding, dilation = ((v,) * len(size) if isinstance(v, int) else v for v in numbers)
@@ -236,7 +236,7 @@ def layers() -> list[Layer]:
                 continue
             for more in (None, 0, 1):
                 if more and 1 in stride:
-                    continue  # PyTorch has an output padding below the stride only.
+                    continue  # PyTorch allows only an output padding below the stride.
                 padded = () if more is None else (more,) + (0,) * (len(size) - 1)
                 has_bias = element != "f32" or groups == 1
                 kind = "" if more is None else f"transposed-{more}-"
@@ -254,7 +254,7 @@ def layers() -> list[Layer]:
 
 @dataclass(frozen=True)
 class General:
-    """One repro.convolution into an initial operand of its own for each result."""
+    """One repro.convolution, with a separate initial operand for each result."""
 
     name: str
     x: tuple[int, ...]
@@ -272,7 +272,7 @@ class General:
 
 
 def general(count: int, seed: int = 0) -> list[General]:
-    """Windows of all kinds of 0 to 3 dimensions, drawn at random."""
+    """Returns random windows of 0 to 3 dimensions."""
     rng = np.random.default_rng(seed)
 
     def draw(low: int, high: int, size: int) -> tuple[int, ...]:

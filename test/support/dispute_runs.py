@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Honest runs, and runs with one wrong operator."""
+"""Honest runs, and runs in which one operator is wrong."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def graph() -> OperatorGraph:
 
 @functools.cache
 def honest(version: int = 1) -> RecordedRun:
-    """A run that nobody may change."""
+    """Returns a shared honest run; callers must not modify it."""
     return run(graph(), inputs(STEPS), version=version)
 
 
@@ -49,7 +49,8 @@ def run(
 
 @functools.cache
 def chain(operators: int) -> OperatorGraph:
-    """A program that is so many operators on two numbers, one after the other, half of them empty tensors."""
+    """Returns a program of `operators` chained operators on two numbers; half of the operators work on empty
+    tensors."""
     b = Builder()
     start = value = b.argument((2,), "f32")
     for _ in range(operators // 2):
@@ -59,7 +60,7 @@ def chain(operators: int) -> OperatorGraph:
 
 
 def flipped(array: np.ndarray, bit: int) -> np.ndarray:
-    """A copy with one bit other than before; of an i1 the value."""
+    """Returns a copy with one bit flipped; for i1, the value is negated."""
     changed = array.copy()
     raw = changed.reshape(-1).view(np.uint8)
     bit %= raw.size if changed.dtype == np.bool_ else raw.size * 8
@@ -93,9 +94,10 @@ def faulty(
     results: Results | None = None,
     version: int = 1,
 ) -> RecordedRun:
-    """As `run`, but at one step one bit of what one operator gives is wrong; all that follows is computed from it.
+    """Like `run`, but one bit of one operator's result is wrong at one step; later values are computed from the
+    wrong bit.
 
-    `results` runs the other steps, by default the interpreter.
+    `results` runs the other steps, by default in the interpreter.
     """
     right, wrong = Tracer(graph), faulty_tracer(graph, index, bit)
     others = results or right.results
@@ -111,7 +113,7 @@ def faulty(
 
 @functools.cache
 def compiled() -> Results:
-    """The steps of `graph`, compiled."""
+    """Returns compiled steps of `graph`."""
     executable = repro_mlir.compile(graph().program, "cpu", 1)
     names = [kind.name for kind in graph().program.state]
 
@@ -124,12 +126,13 @@ def compiled() -> Results:
 
 
 def effective_fault(step: int, index: int, generator: np.random.Generator, version: int = 1) -> RecordedRun | None:
-    """A fault in the run of `honest` that changes what its step gives; None if there is none among a few."""
+    """Returns a faulty copy of the honest run whose fault changes the results of its step; None if a few attempts find
+    none."""
     for bit in (*generator.integers(0, 4096, 6), 0, 1):
         try:
             cheat = faulty(graph(), honest(version).inputs, step, index, int(bit), compiled(), version)
         except StepFailed:
-            # (E1) It fails a check of the program.
+            # (E1) The faulty step fails a check of the program.
             continue
         if cheat.links[step] != honest(version).links[step]:
             return cheat
@@ -137,7 +140,7 @@ def effective_fault(step: int, index: int, generator: np.random.Generator, versi
 
 
 def bounds(graph: OperatorGraph, runs: tuple[RecordedRun, RecordedRun], index: int) -> dict[str, Bound]:
-    """What a dispute between two runs that ends at an operator takes at most, by party."""
+    """Returns the maximum cost, by party, of a dispute between two runs that ends at the given operator."""
     steps = min(run.steps for run in runs)
     return {
         name: bound(graph, steps, index, len(run.header), first=name == "A", version=run.version)
@@ -149,7 +152,7 @@ _trees: weakref.WeakKeyDictionary[Any, dict[int, OperatorTree]] = weakref.WeakKe
 
 
 class CachedProver(Prover):
-    """Runs each step of a run once for all disputes."""
+    """A prover that caches each step of a run across disputes."""
 
     def tree(self, record: int) -> OperatorTree:
         known = _trees.setdefault(self.run, {})

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A step that has every operation that may stand in `main`, and whose outputs are all values between them."""
+"""A step with every operation that is allowed in `main`; its outputs are all intermediate values."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _BITS = "math.absi math.ctlz math.ctpop math.cttz".split()
 
 
 def _scalars(b: Builder, x: Value, number: Value, table: Value) -> list[Value]:
-    """Every operation on scalars, of an f32, an i64 and a tensor; gives tensors with what each computed."""
+    """Adds every scalar operation on an f32, an i64 and a tensor; returns tensors with the results."""
     three = b.constant("3", None, "i64")
     made: list[Value] = []
 
@@ -64,7 +64,7 @@ def _scalars(b: Builder, x: Value, number: Value, table: Value) -> list[Value]:
     more = op(f"arith.cmpi sgt, {number.name}, {three.name} : i64", "i1")
     op(f"arith.cmpf ogt, {x.name}, {fraction.name} : f32", "i1")
     op(f"arith.select {more.name}, {x.name}, {positive.name} : f32")
-    # Between types, and back to those of which there are tensors.
+    # Conversions between types, and back to types that tensors can have.
     low = op(f"arith.truncf {x.name} : f32 to bf16", "bf16")
     op(f"arith.extf {low.name} : bf16 to f32")
     op(f"arith.fptosi {x.name} : f32 to i32", "i32")
@@ -90,7 +90,8 @@ def _scalars(b: Builder, x: Value, number: Value, table: Value) -> list[Value]:
 
 
 def every_operator() -> Program:
-    """States w f32 [6, 4], seed, step and count i64; inputs lr f32, x f32 [3, 6], rows i64 [5, 1]."""
+    """Returns a program with states w f32 [6, 4], seed, step and count i64; inputs lr f32, x f32 [3, 6], rows i64 [5,
+    1]."""
     b = Builder()
     w, seed, step, count = b.argument((6, 4), "f32"), *(b.argument((), "i64") for _ in range(3))
     lr, x, rows = b.argument((), "f32"), b.argument((3, 6), "f32"), b.argument((5, 1), "i64")
@@ -121,7 +122,7 @@ def every_operator() -> Program:
     op(f"tensor.from_elements {element.name}, {halved.name} : tensor<2xf32>", (2,))
     made.extend(_scalars(b, element, next_step, x))
     spread = op(f"tensor.splat {halved.name} : tensor<3x6xf32>", (3, 6))
-    # Random numbers and element-wise work.
+    # Random numbers and element-wise operations.
     out = b.empty((3, 6), "f32")
     into = f"ins({drawn[0].name}, {drawn[1].name} : i64, i64) outs({out.name} : {out.type}) -> {out.type}"
     drop = op(f"repro.random uniform site = 3 {into}", (3, 6))
@@ -161,7 +162,7 @@ def every_operator() -> Program:
     op(f"tensor.insert_slice {flat.name} into {place}", (4, 10))
     op(f"tensor.cast {joined.name} : {joined.type} to {joined.type}", (3, 14))
     op(f"repro.barrier {joined.name} : {joined.type}", (3, 14))
-    # What depends on data.
+    # Data-dependent operations.
     body = (
         "%i = linalg.index 0 : index\n%n = arith.constant 6 : index\n%k = arith.index_cast %x0 : i64 to index\n"
         "%m = arith.remui %k, %n : index\n%j = linalg.index 1 : index\n"
@@ -178,7 +179,7 @@ def every_operator() -> Program:
     kinds = f"outs({best.name}, {where.name} : {best.type}, {where.type}) -> {best.type}, {where.type}"
     extremes = f"repro.arg_reduce max dimension = 1 ins({joined.name} : {joined.type}) {kinds}"
     keep(*b.ops(extremes, ((3,), "f32"), ((3,), "i64")))
-    # Tensors in blocks.
+    # Block-scaled tensors.
     form = Form("f4E2M1FN", 1, 4, "power_scale<rule = rceil>")
     codes, scales = keep_all(*quantized(b, form, mixed))
     keep(dequantized(b, form, codes, scales))
@@ -204,7 +205,7 @@ def every_operator() -> Program:
 
 
 def inputs(steps: int) -> list[list[np.ndarray]]:
-    """The inputs of that many steps of `every_operator`."""
+    """Returns the inputs of `steps` steps of `every_operator`."""
     generator = np.random.default_rng(3)
     return [
         [

@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A small reader of MLIR's generic form, in plain Python: enough of it for canonical programs.
+"""A small reader of MLIR's generic form in plain Python, sufficient for canonical programs.
 
-Attributes stay text, with their aliases resolved; `identity_bytes` gives each its form.
+Attributes stay text with their aliases resolved; `identity_bytes` encodes them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Operation:
 
 
 def closing(text: str, start: int) -> int:
-    """The position behind the bracket that closes the one at `start`."""
+    """Returns the position after the bracket that closes the bracket at `start`."""
     open_brackets = []
     for match in re.compile(r'"(?:[^"\\]|\\.)*"|->|[()\[\]{}<>]').finditer(text, start):
         token = match.group()
@@ -49,7 +49,7 @@ def closing(text: str, start: int) -> int:
 
 
 def split(text: str) -> list[str]:
-    """The parts of a list, cut at the commas outside of brackets and strings."""
+    """Splits a list at the commas outside brackets and strings."""
     parts, start, position = [], 0, 0
     while position < len(text):
         character = text[position]
@@ -66,13 +66,13 @@ def split(text: str) -> list[str]:
 
 
 def entries(text: str) -> dict[str, str]:
-    """The `name = value` parts of a dictionary of attributes, without its braces."""
+    """Returns the `name = value` entries of an attribute dictionary without braces."""
     pairs = (part.partition("=") for part in split(text))
     return {name.strip().strip('"'): value.strip() for name, _, value in pairs}
 
 
 class Reader:
-    """Reads the text of a module in generic form; `module` is its operation."""
+    """Parses the text of a module in generic form; `module` is the resulting operation."""
 
     def __init__(self, text: str) -> None:
         self.aliases: dict[str, str] = {}
@@ -86,7 +86,7 @@ class Reader:
         self.module = self.operation()
 
     def take(self, pattern: str) -> re.Match[str] | None:
-        """The match of `pattern` at this position, behind white space; moves behind it."""
+        """Matches `pattern` at the current position after white space and advances past it."""
         match = re.compile(r"\s*" + pattern).match(self.text, self.position)
         if match:
             self.position = match.end()
@@ -99,7 +99,8 @@ class Reader:
         return match
 
     def bracketed(self, opening: str) -> str | None:
-        """What is between the bracket `opening` at this position and the one that closes it."""
+        """Returns the text between the bracket `opening` at the current position and its closing bracket; None without
+        one."""
         if not self.take(f"(?={re.escape(opening)})"):
             return None
         start, self.position = self.position, closing(self.text, self.position)
@@ -110,7 +111,7 @@ class Reader:
         return {name: self.resolve(value) for name, value in found.items()}
 
     def resolve(self, value: str) -> str:
-        """The value with its aliases (`#map`) replaced by what they stand for."""
+        """Returns the value with its aliases (`#map`) replaced by their definitions."""
         return re.sub(r"#[\w$-]+(?![\w.<])", lambda match: self.aliases.get(match[0], match[0]), value)
 
     def operation(self) -> Operation:

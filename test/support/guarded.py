@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Arrays between pages that nobody may touch: an access outside of one ends the process or leaves a trace."""
+"""Arrays between inaccessible pages: an out-of-bounds access ends the process or leaves a trace."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import numpy as np
 
 _PAGE = mmap.PAGESIZE
 _CANARY = 0xA7
-_NO_ACCESS = 0  # PROT_NONE, which mmap lacks
+_NO_ACCESS = 0  # PROT_NONE, which Python's mmap module lacks
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _LIBC.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
 
 class Guarded:
-    """A copy of an array whose last byte, or first one, is beside a page without access.
+    """A copy of an array whose last or first byte is next to an inaccessible page.
 
     Attributes:
-      array: the copy, aligned to its elements and to no more.
+      array: the copy, aligned only to its element size.
     """
 
     def __init__(self, source: np.ndarray, at_end: bool = True) -> None:
@@ -40,5 +40,5 @@ class Guarded:
         self.array[...] = source
 
     def is_intact(self) -> bool:
-        """Whether nobody wrote beside the array."""
+        """Whether the bytes next to the array are unchanged."""
         return all((part == _CANARY).all() for part in self._around)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A program, and device code of it written by hand: what the runner does needs no compiler to be tested."""
+"""A program with handwritten device code, so that the runner can be tested without the compiler."""
 
 from pathlib import Path
 
@@ -78,7 +78,7 @@ def code(architecture: str = "sm_75", cubin: bytes | None = None, constants: byt
 
 
 def steps(count: int) -> list[list[np.ndarray]]:
-    """Inputs of so many steps; none fails a check."""
+    """Returns the inputs of `count` steps; no step fails a check."""
     random = np.random.default_rng(1)
     return [
         [

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Programs that end, stop or fill the process that reads them, as text and stored, and what is said of them."""
+"""Programs that crash, hang or exhaust the process that reads them, as text and stored, and their error messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DEEP = 100_000
 
 
 def program(body: str = "", attributes: str = "", result: str = "%a", location: str = "", before: str = "") -> bytes:
-    """A canonical program with hostile parts."""
+    """Returns a canonical program with hostile parts."""
     return f"""{before}
 module {{
   func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> attributes {{{attributes}repro.num_state = 1 : i64}} {{
@@ -25,7 +25,7 @@ module {{
 
 
 def generic(index_map: str) -> bytes:
-    """A program whose generic reads by a map."""
+    """Returns a program with a generic that reads through the given map."""
     return program(
         f"""%e = tensor.empty() : tensor<4xf32>
     %r = linalg.generic {{indexing_maps = [{index_map}, affine_map<(i) -> (i)>], iterator_types = ["parallel"]}}
@@ -37,7 +37,7 @@ def generic(index_map: str) -> bytes:
     )
 
 
-# What is refused before anything is parsed.
+# Programs that are rejected before parsing.
 BEFORE_PARSING = {
     "deep attributes": (program(attributes=f"x = {'[' * DEEP}{']' * DEEP}, "), "100,002 levels of brackets"),
     "deep locations": (
@@ -56,7 +56,7 @@ BEFORE_PARSING = {
     ),
 }
 
-# What the child process does not bear, or finds to be no program.
+# Programs that exceed the child process's limits or that the child process rejects.
 IN_THE_CHILD = {
     "deep negation": (program(before=f"#m = affine_map<(i) -> ({'- ' * 1_000_000}i)>"), "ended by SIGSEGV"),
     "division by zero": (generic("affine_map<(i) -> (i floordiv 0)>"), "program could not be read|cannot be read"),
@@ -77,7 +77,7 @@ IN_THE_CHILD = {
 
 
 def slow_to_compile() -> bytes:
-    """A program of one long chain, which the interpreter runs at once."""
+    """Returns a program of one long chain, which the interpreter runs immediately."""
     chain = "\n".join(f"%x{i} = arith.addf %x{i - 1}, %x{i - 1} : f32" for i in range(1, 30_000))
     return program(
         f"""%e = tensor.empty() : tensor<4xf32>
@@ -97,7 +97,7 @@ _SUM = struct.pack("<QQQ", 0, 1, 1)
 
 
 def _deep_sums() -> bytes:
-    """A division within a division, 10,000 times."""
+    """Returns 10,000 nested divisions."""
     data = to_bytes(generic("affine_map<(i) -> (i)>").decode())
     inner = _SUM + b"\0" + bytes(8)
     outer = inner
@@ -116,7 +116,7 @@ def _terabytes() -> bytes:
     return to_bytes(program().decode()).replace(shape + struct.pack("<Q", 4), shape + struct.pack("<Q", 10**12))
 
 
-# What is no stored program.
+# Bytes that are not a stored program.
 NOT_STORED = {
     "hello": (b"hello", "expected the beginning of a stored program"),
     "zero bytes": (bytes(1000), "expected the beginning of a stored program"),
@@ -126,7 +126,7 @@ NOT_STORED = {
     "terabytes": (_terabytes(), r"\(A4\) expected a tensor of at most"),
 }
 
-# Programs, but of more than the limits.
+# Programs that exceed the size limits.
 TOO_LARGE = {
     "large tensor": (
         _large("%c = tensor.empty() : tensor<50000000000xf32>"),

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A client of HTTP/1.1 that can be as slow, rude or wrong as a test wants."""
+"""An HTTP/1.1 client that can be slow, impolite or wrong as a test requires."""
 
 import asyncio
 import json
@@ -11,12 +11,12 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Reply:
-    """What a server answered.
+    """A server's reply.
 
     Attributes:
-      status: of HTTP.
-      headers: names in lower case.
-      body: whole, without the marks of chunks.
+      status: the HTTP status.
+      headers: by name in lower case.
+      body: the complete body without chunk markers.
     """
 
     status: int
@@ -24,11 +24,11 @@ class Reply:
     body: bytes
 
     def json(self) -> Any:
-        """The body as JSON."""
+        """Returns the body as JSON."""
         return json.loads(self.body)
 
     def events(self) -> list[Any]:
-        """The body as server-sent events, of which the last one is [DONE]."""
+        """Returns the body as server-sent events, without the final [DONE]."""
         blocks = self.body.decode().split("\n\n")
         assert blocks.pop() == "" and all(block.startswith("data: ") for block in blocks)
         assert blocks and blocks.pop() == "data: [DONE]"
@@ -36,7 +36,7 @@ class Reply:
 
 
 def head(path: str, length: int, *, method: str = "POST", **headers: str) -> bytes:
-    """The head of a request with a body of JSON."""
+    """Returns the head of a request with a JSON body."""
     given = {"host": "127.0.0.1", "content-type": "application/json", "content-length": str(length)}
     given |= {name.replace("_", "-"): value for name, value in headers.items()}
     lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in given.items())]
@@ -44,13 +44,13 @@ def head(path: str, length: int, *, method: str = "POST", **headers: str) -> byt
 
 
 def post(path: str, value: Any, **headers: str) -> bytes:
-    """A whole request; the value is bytes, or becomes JSON."""
+    """Returns a complete request; the value is bytes or is encoded as JSON."""
     body = value if isinstance(value, bytes) else json.dumps(value).encode()
     return head(path, len(body), **headers) + body
 
 
 async def read_reply(reader: asyncio.StreamReader) -> Reply:
-    """The next reply. IncompleteReadError where the connection ends before."""
+    """Reads the next reply; raises IncompleteReadError if the connection ends early."""
     lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
     status = int(lines[0].split()[1])
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:] if line)}
@@ -65,7 +65,7 @@ async def read_reply(reader: asyncio.StreamReader) -> Reply:
 
 
 async def call(port: int, data: bytes) -> Reply:
-    """Sends bytes over a connection of its own; the reply."""
+    """Sends bytes over a new connection; returns the reply."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         writer.write(data)
@@ -76,10 +76,10 @@ async def call(port: int, data: bytes) -> Reply:
 
 
 def ask(port: int, path: str, value: Any, **headers: str) -> Reply:
-    """The reply to one request, for tests without a loop."""
+    """Returns the reply to one request, for tests without an event loop."""
     return asyncio.run(call(port, post(path, value, **headers)))
 
 
 def get(port: int, path: str) -> Reply:
-    """The reply to a GET."""
+    """Returns the reply to a GET request."""
     return asyncio.run(call(port, head(path, 0, method="GET")))

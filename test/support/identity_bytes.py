@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""docs/identity.md and the hashes of docs/numerics.md written a second time, in plain Python.
+"""An independent implementation of docs/identity.md and the hashes of docs/numerics.md in plain Python.
 
-Imports nothing of the package: the input is MLIR's generic form as text, the only library BLAKE3.
+Imports nothing from the package: the input is the text of MLIR's generic form, and BLAKE3 is the only library.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ WORDS = {
     "start": ["zero", "init"],
 }
 FLAG = ["false", "true"]
-# Of the parameters of a format of blocks: words in the order of their numbers, or none, and the default.
+# Parameters of a block format: the words in the order of their numbers, or None, and the default.
 ROUNDING = {
     "direction": (["rne", "away", "rz", "sr"], ""),
     "bits": (None, "0"),
@@ -94,7 +94,7 @@ SCALES = {
     },
     "given_scale": {},
 }
-# Bits of exponent and of fraction; whether the format has infinities.
+# Exponent bits, fraction bits, and whether the format has infinities.
 FLOATS = {
     "f64": (11, 52, True),
     "f32": (8, 23, True),
@@ -107,7 +107,7 @@ FLOATS = {
     "f4E2M1FN": (2, 1, False),
     "f8E8M0FNU": (8, 0, False),
 }
-# Formats without NaNs, and the one without sign and zero.
+# Formats without NaNs, and the format without sign and zero.
 NUMBERS_ALONE = ("f6E3M2FN", "f6E2M3FN", "f4E2M1FN")
 POWERS = "f8E8M0FNU"
 
@@ -122,7 +122,7 @@ def many(items: Iterable[bytes]) -> bytes:
 
 
 def tensor_type(text: str) -> tuple[str, list[int] | None]:
-    """Element type and dimensions; no dimensions where the type is no tensor."""
+    """Returns element type and dimensions; the dimensions are None if the type is not a tensor."""
     tensor = re.fullmatch(r"tensor<((?:\d+x)*)(\w+)>", text)
     if tensor is None:
         return text, None
@@ -145,7 +145,7 @@ DIVISIONS = {"mod": 1, "floordiv": 2, "ceildiv": 3}
 
 
 class IndexSum:
-    """An index expression as a constant and factors by the bytes of their terms."""
+    """An index expression: a constant, and factors keyed by the bytes of their terms."""
 
     def __init__(self, constant: int = 0, factors: dict[bytes, int] | None = None) -> None:
         self.constant = constant
@@ -165,7 +165,7 @@ class IndexSum:
 
 
 class MapExpression:
-    """Reads an affine expression: sums of products, `mod`, `floordiv` and `ceildiv`."""
+    """Parses an affine expression: sums of products, `mod`, `floordiv` and `ceildiv`."""
 
     def __init__(self, text: str) -> None:
         self.tokens = re.findall(r"\d+|\w+|[-+*()]", text)[::-1]
@@ -213,7 +213,7 @@ def map_bytes(text: str) -> bytes:
 
 
 def nan_bits(kind: str) -> int:
-    """(V4) the positive quiet NaN with payload zero."""
+    """(V4) Returns the bits of the positive quiet NaN with payload zero."""
     exponent, fraction, infinities = FLOATS[kind]
     return ((1 << exponent) - 1) << fraction | (1 << (fraction - 1) if infinities else (1 << fraction) - 1)
 
@@ -227,7 +227,7 @@ def is_nan(bits: int, kind: str) -> bool:
 
 
 def rounded(value: Fraction, kind: str) -> int:
-    """The bits of the nearest value, ties to even."""
+    """Returns the bits of the nearest value, ties to even."""
     exponent, fraction, _ = FLOATS[kind]
     if value == 0:
         return 0
@@ -265,7 +265,7 @@ def element_bytes(token: str, kind: str) -> bytes:
 
 
 def raw_elements(data: bytes, count: int, kind: str) -> list[bytes]:
-    """The elements of a `dense<"0x...">`: as in memory, i1 eight to a byte."""
+    """Returns the elements of a `dense<"0x...">`: in memory order; i1 is packed eight to a byte."""
     if kind == "i1":
         return [bytes([data[i // 8] >> (i % 8) & 1]) for i in range(count)]
     size = len(data) // count
@@ -325,7 +325,7 @@ def attribute_bytes(name: str, form: int, text: str) -> bytes:
 
 
 def accumulator_bytes(text: str, *more: str) -> bytes:
-    """How the products of a block are added, and more parameters."""
+    """Encodes the accumulator of block products, followed by more parameters."""
     fields = {"fraction": "0", "late": "false", "chunk": "0", "start": "zero", "group": "1"}
     fields |= dict(re.findall(r"(\w+) = (-?\w+)", text))
     words = {"round": WORDS["round"], "late": ["false", "true"], "start": WORDS["start"]}
@@ -334,7 +334,7 @@ def accumulator_bytes(text: str, *more: str) -> bytes:
 
 
 def parameters(text: str, known: Mapping[str, tuple[list[str] | str | None, str]]) -> list[int]:
-    """The numbers of `<name = value, ...>`, the last brackets of a text."""
+    """Returns the numbers of `<name = value, ...>`, the last brackets of the text."""
     given = entries(text[text.index("<") + 1 : -1]) if known else {}
     assert known.keys() >= given.keys()
     numbers = []
@@ -348,7 +348,7 @@ def parameters(text: str, known: Mapping[str, tuple[list[str] | str | None, str]
 
 
 def blocks_bytes(text: str) -> bytes:
-    """A format of blocks."""
+    """Encodes a block format."""
     fields = entries(text[text.index("<") + 1 : -1])
     kind = re.match(r"#repro\.(\w+)", fields["scale"])[1]  # type: ignore[index]
     numbers = [int(fields["rows"]), int(fields["columns"]), FLAG.index(fields.get("symmetric", "true"))]
@@ -358,7 +358,7 @@ def blocks_bytes(text: str) -> bytes:
 
 
 class ProgramBytes:
-    """Numbers the values of a program while it writes it."""
+    """Numbers the values of a program while encoding it."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
@@ -370,7 +370,7 @@ class ProgramBytes:
             self.count += 1
 
     def block(self, block: Block) -> bytes:
-        # Names of a region may be used again in the next one.
+        # A later region may reuse the names of this region.
         outside = dict(self.numbers)
         arguments = many(type_bytes(kind) for _, kind in block.arguments)
         self.define(name for name, _ in block.arguments)
@@ -399,12 +399,12 @@ class ProgramBytes:
 
 
 def program_hash(text: str) -> str:
-    """(H2) of a canonical module in generic form."""
+    """(H2) Returns the hash of a canonical module in generic form."""
     return blake3(ProgramBytes().program(text)).hexdigest()
 
 
 def tensor_hash(element: str, shape: Sequence[int], elements: Iterable[bytes]) -> bytes:
-    """(H1) of elements that are given as little-endian bytes each, row-major; (V4) a NaN becomes the canonical one."""
+    """(H1) Returns the hash of row-major elements, each in little-endian bytes; (V4) NaNs become the canonical NaN."""
     data = b"repro-tensor-v1\0" + element_name(element) + struct.pack("<I", len(shape)) + b"".join(map(u64, shape))
     for item in elements:
         if element in FLOATS:
@@ -414,5 +414,5 @@ def tensor_hash(element: str, shape: Sequence[int], elements: Iterable[bytes]) -
 
 
 def state_hash(tensors: Sequence[bytes]) -> str:
-    """(H3) of the hashes of the state's tensors."""
+    """(H3) Returns the hash of the hashes of the state tensors."""
     return blake3(b"repro-state-v1\0\0" + struct.pack("<I", len(tensors)) + b"".join(tensors)).hexdigest()

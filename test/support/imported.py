@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Canonical programs that the import makes of random distributions (R2) and of attention by blocks (K5)."""
+"""Canonical programs that the importer generates for random distributions (R2) and blockwise attention (K5)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _scalar(b: Builder) -> Value:
 
 
 def distributions(shape: Sequence[int], kinds: Sequence[tuple[str, str]] = DISTRIBUTIONS) -> str:
-    """The program from seed and step to a tensor of that shape of each distribution."""
+    """Returns the program from seed and step to one tensor of the given shape per distribution."""
     b = Builder()
     seed, step = _scalar(b), _scalar(b)
     results = []
@@ -48,14 +48,14 @@ def distributions(shape: Sequence[int], kinds: Sequence[tuple[str, str]] = DISTR
 
 @dataclass(frozen=True)
 class Attention:
-    """Attention by blocks and its gradient.
+    """Blockwise attention and its gradient.
 
     Attributes:
-      items: the numbers of queries', keys' and values' items.
-      lengths: how many queries and keys an item has, and how wide these and the values are.
-      block: as the operation has it.
-      mask: "causal", the element type of a mask, or nothing.
-      rate: of dropout, if there is any.
+      items: the number of items of queries, keys and values.
+      lengths: the number of queries and keys per item, and the widths of queries/keys and values.
+      block: the operation's block size.
+      mask: "causal", the element type of a mask, or empty.
+      rate: the dropout rate, if any.
     """
 
     name: str
@@ -66,12 +66,12 @@ class Attention:
     rate: float | None = None
 
     def _shapes(self) -> list[tuple[int, int, int]]:
-        """Of query, key, value and the gradient of the result."""
+        """Returns the shapes of query, key, value and the gradient of the result."""
         (n, k, v), (queries, keys, size, width) = self.items, self.lengths
         return [(n, queries, size), (k, keys, size), (v, keys, width), (n, queries, width)]
 
     def arrays(self) -> tuple[np.ndarray, ...]:
-        """The inputs of `program`. The second query of a mask has no keys."""
+        """Returns the inputs of `program`. A mask excludes all keys of the second query."""
         arrays = [values.random("f32", shape, seed, 1) for seed, shape in enumerate(self._shapes())]
         shape = (self.items[0], *self.lengths[:2])
         if self.mask == "i1":
@@ -87,7 +87,8 @@ class Attention:
         return tuple(arrays)
 
     def program(self) -> str:
-        """From query, key, value, gradient, mask, seed and step to all results of both operations."""
+        """Returns the program from query, key, value, gradient, mask, seed and step to all results of both
+        operations."""
         b = Builder()
         q, k, v, g = (b.argument(shape, "f32") for shape in self._shapes())
         words, masks = f"block = {self.block} scale = 0.375", []

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Input arrays, by MLIR element type: f64, f32 and integers as numpy has them, other floats as their bits."""
+"""Input arrays by MLIR element type: f64, f32 and integers as NumPy types, other floats as their bits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-# bits of sign, exponent, fraction
+# sign, exponent and fraction bits
 _LAYOUT = {
     "f64": (1, 11, 52),
     "f32": (1, 8, 23),
@@ -25,7 +25,7 @@ _LAYOUT = {
 
 
 def dtype(element: str) -> np.dtype:
-    """The numpy type of an input of that element type."""
+    """Returns the NumPy type of an input with the given element type."""
     if element in ("f64", "f32"):
         return np.dtype(f"f{int(element[1:]) // 8}")
     if element in _LAYOUT:
@@ -42,7 +42,7 @@ def _from_bits(bits: np.ndarray, element: str) -> np.ndarray:
 
 
 def special(element: str) -> np.ndarray:
-    """The values at which an implementation is likely to go wrong, in one dimension."""
+    """Returns a one-dimensional array of values that implementations are likely to get wrong."""
     if element == "i1":
         return np.array([False, True])
     if element not in _LAYOUT:
@@ -51,7 +51,7 @@ def special(element: str) -> np.ndarray:
         near = [0, 1, -1, 2, -2, 3, 7, -7, 10, width - 1, width, width + 1, -width, 63, 64, 100]
         return np.array([v for v in [*near, low, low + 1, high, high - 1] if low <= v <= high], dtype(element))
     if element in ("f6E3M2FN", "f6E2M3FN", "f4E2M1FN", "f8E8M0FNU"):
-        # Few enough that all are tried.
+        # The type is small enough to test every value.
         return np.arange(1 << sum(_LAYOUT[element]), dtype=np.uint8)
     _, exponent, fraction = _LAYOUT[element]
     one = ((1 << (exponent - 1)) - 1) << fraction
@@ -60,7 +60,7 @@ def special(element: str) -> np.ndarray:
     least_normal = 1 << fraction
     positive = [
         0,
-        1,  # the least subnormal
+        1,  # the smallest subnormal
         2,
         least_normal - 1,
         least_normal,
@@ -74,7 +74,7 @@ def special(element: str) -> np.ndarray:
         one + (3 << (fraction - 1)),  # 3
         largest,
         largest - 1,
-        infinity,  # in E4M3FN an ordinary number
+        infinity,  # an ordinary number in E4M3FN
         infinity + 1,
         infinity + (1 << (fraction - 1)),
         infinity + (1 << fraction) - 1,
@@ -84,7 +84,8 @@ def special(element: str) -> np.ndarray:
 
 
 def random(element: str, shape: Sequence[int], seed: int, span: int = 8) -> np.ndarray:
-    """Values of sizes 2^-span to 2^span (floats), or all of an integer type, with a few special ones among them."""
+    """Returns values of magnitude 2^-span to 2^span (floats) or from the whole range (integers), with a few special
+    ones."""
     rng = np.random.default_rng(seed)
     count = int(np.prod(shape, dtype=np.int64))
     if element == "i1":
@@ -96,7 +97,7 @@ def random(element: str, shape: Sequence[int], seed: int, span: int = 8) -> np.n
         result = values.astype(dtype(element))
     else:
         _, exponent, fraction = _LAYOUT[element]
-        # Truncation is good enough to make inputs, and needs no code under test.
+        # Truncation suffices for inputs and does not depend on the code under test.
         wide = np.clip(values, -200, 200).astype(np.float32).view(np.uint32).astype(np.int64)
         magnitude = (wide & 0x7FFFFFFF) - ((127 - ((1 << (exponent - 1)) - 1)) << 23)
         result = _from_bits(
@@ -112,14 +113,14 @@ def random(element: str, shape: Sequence[int], seed: int, span: int = 8) -> np.n
 
 
 def exact(shape: Sequence[int], seed: int, span: int = 8) -> np.ndarray:
-    """f64 of sizes 2^-span to 2^span, of integers by integer arithmetic alone: the same bits on every processor."""
+    """Returns f64 values of magnitude 2^-span to 2^span from integer arithmetic: the same bits on every processor."""
     rng = np.random.default_rng(seed)
     exponents = rng.integers(-span, span, shape, endpoint=True)
     return np.ldexp(rng.integers(-(2**53), 2**53, shape).astype(np.float64), exponents - 53)
 
 
 def mixed(element: str, shape: Sequence[int], seed: int) -> np.ndarray:
-    """Arbitrary bit patterns: every exponent, infinities, NaNs of all payloads, subnormals."""
+    """Returns arbitrary bit patterns: every exponent, infinities, NaNs with any payload, subnormals."""
     if element == "i1":
         return random(element, shape, seed)
     rng = np.random.default_rng(seed)
@@ -134,7 +135,7 @@ def mixed(element: str, shape: Sequence[int], seed: int) -> np.ndarray:
 
 
 def pairs(element: str) -> tuple[np.ndarray, np.ndarray]:
-    """Every special value with every other, in two arrays of one dimension."""
+    """Returns all pairs of special values in two one-dimensional arrays."""
     values = special(element)
     a, b = np.meshgrid(np.arange(len(values)), np.arange(len(values)))
     return values[a.reshape(-1)], values[b.reshape(-1)]

@@ -26,7 +26,7 @@ from support.guarded import Guarded
 
 @dataclass(frozen=True)
 class Configuration:
-    """One way to run a program."""
+    """A target configuration for a program."""
 
     level: str
     threads: int
@@ -44,9 +44,10 @@ Outcome = list[np.ndarray] | StepFailed
 
 
 def configurations() -> list[Configuration]:
-    """Every CPU level that this machine runs itself, with one thread; the best also with more.
+    """Returns every CPU level that this machine runs, with one thread, and the highest level also with more
+    threads.
 
-    REPRO_DIFFERENTIAL (for example "x86-64-v3/2 aarch64/1", the latter through an emulator) replaces them.
+    REPRO_DIFFERENTIAL (for example "x86-64-v3/2 aarch64/1", the latter through an emulator) overrides the list.
     """
     chosen = os.environ.get("REPRO_DIFFERENTIAL")
     if chosen:
@@ -61,12 +62,12 @@ def configurations() -> list[Configuration]:
 
 @functools.lru_cache(maxsize=8)
 def read(program: str) -> ParsedProgram:
-    """What the interpreter reads from a canonical program, by way of the bytes that it is stored as."""
+    """Parses a canonical program through its stored bytes."""
     return read_program(to_bytes(program))
 
 
 def reference(program: str | ParsedProgram, inputs: Sequence[np.ndarray]) -> Outcome:
-    """What the interpreter says."""
+    """Runs the program on the reference interpreter."""
     interpreter = Interpreter(read(program) if isinstance(program, str) else program)
     try:
         return bits_of(interpreter.run(*inputs), interpreter.program)
@@ -75,19 +76,19 @@ def reference(program: str | ParsedProgram, inputs: Sequence[np.ndarray]) -> Out
 
 
 def bits_of(results: Sequence[np.ndarray], program: ParsedProgram) -> list[np.ndarray]:
-    """The interpreter's results as bits."""
+    """Returns the interpreter's results as bits."""
     return [to_bits(value, kind.element) for value, kind in zip(results, program.result_types, strict=True)]
 
 
 def compiled(program: str, inputs: Sequence[np.ndarray], configuration: Configuration, runs: int = 2) -> Outcome:
-    """What compiled code says, in each of several runs of one executable."""
+    """Runs one executable `runs` times; returns the outcome of compiled code."""
     known = read(program)
     artifact = _artifact(program, configuration.level)
     backend = QemuBackend if configuration.level.startswith("aarch64") else CpuBackend
     executable = backend(artifact, configuration.threads)
     arrays = [_public(array, kind) for array, kind in zip(inputs, known.body.argument_types, strict=True)]
     given = arrays[known.num_state :]
-    # Whoever runs a step gives it states with canonical NaNs (V4); the runtime below does not look at them.
+    # Callers of a step pass states with canonical NaNs (V4); the runtime below does not check them.
     old_states = [
         _public(canonical(import_array(array, kind, "state"), kind.element), kind) if kind.element.is_float else array
         for array, kind in zip(arrays[: known.num_state], known.body.argument_types, strict=False)
@@ -122,7 +123,7 @@ def _artifact(program: str, level: str) -> bytes:
 
 
 def compare(program: ParsedProgram, want: Outcome, got: Outcome, what: str) -> None:
-    """Mismatch unless both are the same results, or both failures."""
+    """Raises Mismatch unless both outcomes have the same results or both failed."""
     if isinstance(want, StepFailed) or isinstance(got, StepFailed):
         if type(want) is not type(got):
             raise Mismatch(f"{what}: expected {_summary(want)}, got {_summary(got)}")
@@ -147,7 +148,8 @@ def check(
     runs: int = 2,
     want: Outcome | None = None,
 ) -> None:
-    """Mismatch unless compiled code gives the interpreter's bits, which may be given, everywhere."""
+    """Raises Mismatch unless compiled code returns the interpreter's bits in all configurations; a caller may pass the
+    bits."""
     want = reference(program, inputs) if want is None else want
     known = read(program)
     for configuration in configurations() if where is None else where:
@@ -155,9 +157,10 @@ def check(
 
 
 def first_difference(program: str, inputs: Sequence[np.ndarray], configuration: Configuration) -> str | None:
-    """The first operation of @main after which compiled code differs, and how; None if it never does.
+    """Returns the first operation of @main after which compiled code differs, and the difference; None without
+    one.
 
-    Programs that end after each operation and return its results are compiled one by one, by bisection over those that
+    Compiles programs that end after one operation and return its results, by bisection over the operations that
     return tensors.
     """
     from repro_mlir import ir
@@ -196,8 +199,8 @@ def first_difference(program: str, inputs: Sequence[np.ndarray], configuration: 
             return f"{error}\n{op}"
         return None
 
-    # An operation whose operands are right and whose results are not; a difference may vanish further on, so the
-    # bisection finds one such place and not always the first.
+    # Searches for an operation with correct operands and wrong results. A difference may vanish later, so the
+    # bisection finds one such operation, not always the first one.
     low, high, found = 0, len(places), None
     while low < high:
         middle = (low + high) // 2
@@ -210,7 +213,7 @@ def first_difference(program: str, inputs: Sequence[np.ndarray], configuration: 
 
 
 def _public(array: np.ndarray, kind: ValueType) -> np.ndarray:
-    """An input as the Python API takes it: f16 is numpy.float16, other storage types are their bits."""
+    """Converts an input to the Python API's format: f16 is numpy.float16, other storage types are their bits."""
     name = kind.element.name
     if not kind.element.is_storage:
         return np.ascontiguousarray(array).reshape(np.shape(array))
@@ -219,7 +222,7 @@ def _public(array: np.ndarray, kind: ValueType) -> np.ndarray:
 
 
 def _bits(value: np.ndarray, kind: ValueType) -> np.ndarray:
-    """A result of the Python API as unsigned bits; compiled code must have made its NaNs canonical (V4) itself."""
+    """Returns a result of the Python API as unsigned bits; compiled code must make NaNs canonical (V4) itself."""
     element = element_type(kind.element.name)
     if element.is_float:
         return np.ascontiguousarray(value).view(element.bits_dtype).reshape(np.shape(value))

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""mma.sync on floats, one instruction for each product of matrices, on the emulator."""
+"""Emulates mma.sync on floats, with one instruction per matrix product."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class Instruction:
     """mma.sync.aligned.m16n8k<depth>.row.col.<result>.<element>.<other>.<result>.
 
     Attributes:
-      element: of A.
-      other: of B; "" for that of A.
-      result: of C and D.
+      element: the element type of A.
+      other: the element type of B; "" if it equals that of A.
+      result: the element type of C and D.
     """
 
     element: str
@@ -66,7 +66,7 @@ class Instruction:
 
     @property
     def packed(self) -> int:
-        """Elements of a register."""
+        """The number of elements per register."""
         return 32 // WIDTHS.get(self.element, 16)
 
     def __str__(self) -> str:
@@ -87,9 +87,10 @@ INSTRUCTIONS = [
 
 
 def _registers(lines: np.ndarray, of: Instruction, first: int) -> list[np.ndarray]:
-    """The registers of all threads for 8 rows of A, or columns of B, from `first` on: [count, 32] for each 4 p of K.
+    """Returns the registers of all threads for 8 rows of A, or columns of B, starting at `first`: [count, 32] per
+    4 p of K.
 
-    `lines` has bits of shape [count, rows or columns, K], as the figures of the PTX ISA show the fragments.
+    `lines` contains bits of shape [count, rows or columns, K]; the layout follows the figures of the PTX ISA.
     """
     found = []
     for start in range(0, of.depth, 4 * of.packed):
@@ -104,9 +105,10 @@ def _registers(lines: np.ndarray, of: Instruction, first: int) -> list[np.ndarra
 def multiply(
     of: Instruction, a: np.ndarray, b: np.ndarray, c: np.ndarray, target: str, **options: object
 ) -> np.ndarray:
-    """The bits of c + a @ b as uint32, for bits of shapes [count, 16, K], [count, K, 8] and [count, 16, 8].
+    """Returns the bits of c + a @ b as uint32, for bits of shapes [count, 16, K], [count, K, 8] and [count, 16,
+    8].
 
-    `options` are those of `emulator.Module.launch`.
+    `options` are the options of `emulator.Module.launch`.
     """
     count = len(a)
     columns = np.ascontiguousarray(np.swapaxes(b, 1, 2))

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Small steps in microbatches, with all that a step may have: sums, statistics, integers, random numbers."""
+"""Small microbatched steps with every feature: sums, statistics, integers, random numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from repro_mlir.program.microbatches import MicrobatchProgram
 
 
 class Counting(torch.nn.Module):
-    """Counts the positive elements that it has seen."""
+    """Counts the positive elements of its inputs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class Counting(torch.nn.Module):
 def program_of(
     count: int, accumulate: int = 1, dtype: torch.dtype = torch.float32, counts: bool = False
 ) -> MicrobatchProgram:
-    """The step of a small classifier, of 2 rows for each microbatch."""
+    """Returns the step of a small classifier, with 2 rows per microbatch."""
     torch.manual_seed(0)
     layers: list[torch.nn.Module] = [torch.nn.Linear(6, 8), torch.nn.BatchNorm1d(8), torch.nn.ReLU()]
     layers += [torch.nn.Dropout(0.3), *([Counting()] if counts else []), torch.nn.Linear(8, 3)]
@@ -43,7 +43,7 @@ def program_of(
 
 
 def values_of(program: MicrobatchProgram, seed: int = 0) -> list[np.ndarray]:
-    """Inputs of a step: hyper-parameters from 0 to 1, rows of any size, classes."""
+    """Returns the inputs of a step: hyper-parameters from 0 to 1, rows of any magnitude, classes."""
     draw, arrays = np.random.default_rng(seed), []
     for i, kind in enumerate(program.inputs):
         if kind.element == "i64":

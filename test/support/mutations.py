@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Deterministic mutations of MLIR text, and the process in which they are parsed.
+"""Deterministic mutations of MLIR text, and the process that parses them.
 
 As a program, `mutations.py CORPUS FIRST LAST PROGRESS` parses, verifies, prints and canonicalizes the mutations FIRST
-to LAST of the corpus, JSON lists of texts. The number of the mutation at hand is in the file PROGRESS, for the one who
-asks why the process died.
+to LAST of the corpus, JSON lists of texts. The file PROGRESS contains the number of the current mutation, so that the
+parent knows which mutation ended the process.
 """
 
 import json
@@ -16,7 +16,7 @@ from pathlib import Path
 _TOKEN = re.compile(r'"[^"\n]*"|[%#@^]?[A-Za-z_][\w.$]*|-?\d+(?:\.\d+)?|->|::|\S')
 _NUMBER = re.compile(r"-?\d+$")
 
-# What a careless or hostile writer would put where something else is meant.
+# Replacements that a careless or hostile author might write.
 _NUMBERS = ["0", "1", "-1", "2", "3", "7", "64", "65", "1024", "2147483647", "2147483648", "4294967296"]
 _NUMBERS += ["9223372036854775807", "-9223372036854775808", "18446744073709551616", "?"]
 _TYPES = ["f32", "f64", "bf16", "f8E5M2", "f80", "i1", "i0", "i64", "i65", "si8", "index", "none", "complex<f32>"]
@@ -91,13 +91,14 @@ _POOLS = [_NUMBERS, _TYPES, _MAPS, _ATTRIBUTES, _OPERATIONS, _WORDS]
 
 
 def mutate(corpus: list[list[str]], number: int) -> str:
-    """Mutation `number` of the corpus: a changed text of one of its lists, none of which counts by its length."""
+    """Returns mutation `number` of the corpus: a changed text from one of its lists; lists are chosen with equal
+    probability."""
     choose = random.Random(number)
     return change(choose.choice(choose.choice(corpus)), choose)
 
 
 def change(text: str, choose: random.Random) -> str:
-    """One to three changes of a text."""
+    """Applies one to three changes to a text."""
     for _ in range(choose.choice([1, 1, 1, 2, 3])):
         text = _change_once(text, choose)
     return text
@@ -109,34 +110,34 @@ def _change_once(text: str, choose: random.Random) -> str:
         return text
     token = choose.choice(tokens)
     kind = choose.randrange(9)
-    if kind == 0:  # a token is lost
+    if kind == 0:  # remove a token
         return text[: token.start()] + text[token.end() :]
-    if kind == 1:  # one comes twice
+    if kind == 1:  # duplicate a token
         return f"{text[: token.end()]} {text[token.start() :]}"
-    if kind == 2:  # two are exchanged
+    if kind == 2:  # exchange two tokens
         first, second = sorted([token, choose.choice(tokens)], key=lambda t: t.start())
         if first.end() > second.start():
             return text
         middle = text[first.end() : second.start()]
         return text[: first.start()] + second[0] + middle + first[0] + text[second.end() :]
-    if kind == 3:  # a number is another
+    if kind == 3:  # replace a number
         numbers = [t for t in tokens if _NUMBER.match(t[0])]
         token = choose.choice(numbers or tokens)
         return text[: token.start()] + choose.choice(_NUMBERS) + text[token.end() :]
-    if kind == 4:  # a value, symbol, alias or block is another one of the text
+    if kind == 4:  # replace a value, symbol, alias or block by another one from the text
         names = [t for t in tokens if t[0][0] in "%#@^"]
         token = choose.choice(names or tokens)
         return text[: token.start()] + choose.choice(names or tokens)[0] + text[token.end() :]
-    if kind == 5:  # a line is lost, comes twice or moves
+    if kind == 5:  # remove, duplicate or move a line
         lines = text.split("\n")
         at = choose.randrange(len(lines))
         line = lines.pop(at)
         for _ in range(choose.randrange(3)):
             lines.insert(choose.randrange(len(lines) + 1), line)
         return "\n".join(lines)
-    if kind == 6:  # the text ends
+    if kind == 6:  # truncate the text
         return text[: token.start()]
-    if kind == 7:  # an operation is another
+    if kind == 7:  # replace an operation
         operations = [t for t in tokens if t[0].strip('"').startswith("repro.")]
         token = choose.choice(operations or tokens)
         quote = '"' if token[0][0] == '"' else ""
@@ -145,7 +146,7 @@ def _change_once(text: str, choose: random.Random) -> str:
 
 
 def main(corpus_file: str, first: int, last: int, progress_file: str) -> None:
-    """Runs mutations `first` to `last` - 1 of a corpus; prints how many parsed and verified."""
+    """Runs mutations `first` to `last` - 1 of a corpus; prints how many of them parse and verify."""
     from repro_mlir import ir
     from repro_mlir.passmanager import PassManager
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Programs of the tests of predictions, and machines that do not exist."""
+"""Programs for the tests of predictions, and descriptions of machines that do not exist."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ EMPTY = "func.func @main() attributes {repro.num_state = 0 : i64} {\n  return\n}
 
 
 def product(size: int) -> str:
-    """The product of two square matrices."""
+    """Returns the product of two square matrices."""
     shape = f"tensor<{size}x{size}xf32>"
     maps = ", ".join(f"affine_map<(i, j, k) -> ({each})>" for each in ("i, k", "k, j", "i, j"))
     return f"""
@@ -98,7 +98,7 @@ func.func @main(%a: {shape}, %b: {shape}) -> {shape} attributes {{repro.num_stat
 
 
 def doubled(elements: int) -> str:
-    """An element-wise program with a state of its own, which is doubled in each step."""
+    """Returns an element-wise program that doubles its state in each step."""
     shape = f"tensor<{elements}xf32>"
     return f"""
 #map = affine_map<(i) -> (i)>
@@ -117,7 +117,7 @@ func.func @main(%x: {shape} {{repro.name = "x"}}) -> ({shape} {{repro.name = "x"
 
 
 def streamed(elements: int) -> str:
-    """An element-wise program with one input and one output."""
+    """Returns an element-wise program with one input and one output."""
     shape = f"tensor<{elements}xf32>"
     return f"""
 #map = affine_map<(i) -> (i)>
@@ -135,7 +135,7 @@ func.func @main(%x: {shape}) -> {shape} attributes {{repro.num_state = 0 : i64}}
 
 
 def planes(planes: int, groups: int) -> str:
-    """Planes of 4 KB, each read from another place than the one before, and written in order."""
+    """Returns a program that reads scattered planes of 4 KB and writes them in order."""
     read, written = (f"tensor<{a}x{b}x1024xf32>" for a, b in ((planes, groups), (groups, planes)))
     return f"""
 func.func @main(%x: {read}) -> {written} attributes {{repro.num_state = 0 : i64}} {{
@@ -153,12 +153,12 @@ func.func @main(%x: {read}) -> {written} attributes {{repro.num_state = 0 : i64}
 
 
 def program_of(text: str) -> Program:
-    """A program without an initial state."""
+    """Returns a program without an initial state."""
     return read_signature(to_bytes(text))
 
 
 def write_gpu(path: Path, architecture: str | None) -> None:
-    """Writes the file of `GPU`, or of a device of another architecture."""
+    """Writes the description file of `GPU`, or of a device with another architecture."""
     values = {name: getattr(GPU, name) for name in ACCELERATOR_NUMBERS}
     sizes = {"multiprocessors": values.pop("multiprocessors")}
     write_entries(path, architecture, sizes, values, dict.fromkeys(ACCELERATOR_NUMBERS, "made up"))

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Scalar operations made at random: the bodies of generics and folds."""
+"""Random scalar operations for the bodies of generics and folds."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def is_float(element: str) -> bool:
 
 
 def literal(choose: random.Random, element: str) -> str:
-    """A constant of a type as MLIR writes it, special values among them."""
+    """Returns a constant of a type in MLIR syntax; special values included."""
     if element == "i1":
         return choose.choice(["true", "false"])
     if not is_float(element):
@@ -51,21 +51,21 @@ def literal(choose: random.Random, element: str) -> str:
     fraction, count = exponent[element]
     mask = ((1 << count) - 1) << fraction
     if bits & mask == mask:
-        # Infinity, or what E4M3FN has in its place: no NaN with a payload.
+        # Infinity, or the value with that code in E4M3FN; never a NaN with a payload.
         bits = mask if element != "f8E4M3FN" else 0x7E
     return f"0x{bits:0{size // 4}X}"
 
 
 def scalar_type(choose: random.Random) -> str:
-    """An element type, f32 more often than others."""
+    """Returns an element type; f32 is the most frequent one."""
     return choose.choice(["f32"] * 4 + [*FLOATS, *INTEGERS])
 
 
 class Body:
-    """Lines of a body, and the scalars that they define.
+    """The lines of a body and the scalars that they define.
 
     Attributes:
-      scalars: (name, type) of the block's arguments and of what the lines define.
+      scalars: (name, type) of the block arguments and of the scalars that the lines define.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Body:
     ) -> None:
         """
         Args:
-          index: the operation that gives a position of the iteration space of `dims` dimensions.
+          index: the operation that returns a position of the iteration space of `dims` dimensions.
           tables: tensors whose elements the body may read.
           checks: whether a check may fail (E1).
         """
@@ -89,7 +89,8 @@ class Body:
         self._lines: list[str] = []
 
     def text(self, yields: Sequence[str]) -> str:
-        """The lines. With checks also those on which `yields` does not depend: a check is made without (E1)."""
+        """Returns the lines. With checks, includes lines that `yields` does not depend on: checks run regardless
+        (E1)."""
         lines, needed = [], set(yields)
         for line in reversed(self._lines):
             names, _, operation = line.rpartition(" = ")
@@ -109,7 +110,7 @@ class Body:
         return self.emit(f"arith.constant {text}" + ("" if element == "i1" else f" : {element}"), element)
 
     def convert(self, name: str, source: str, target: str) -> str:
-        """A scalar as another type, by one or more of the casts that there are."""
+        """Converts a scalar to another type by one or more casts."""
         choose, emit = self.choose, self.emit
         if source == target:
             return name
@@ -133,16 +134,16 @@ class Body:
         return emit(f"arith.{cast} {name} : {source} to {target}", target)
 
     def _bits(self, name: str, source: str, target: str) -> str:
-        """(V4) the bits of a float, those of a NaN being canonical."""
+        """(V4) Returns the bits of a float; NaNs become canonical."""
         unordered = self.emit(f"arith.cmpf uno, {name}, {name} : {source}", "i1")
         bits = f"%s{len(self._lines)}"
-        # No scalar for others: bits that no select guards are no part of a program.
+        # This name is not offered to other operations: a canonical program uses such bits only behind a select.
         self._lines.append(f"{bits} = arith.bitcast {name} : {source} to {target}")
         canonical = self.constant(target, str(CANONICAL_NAN[source]))
         return self.emit(f"arith.select {unordered}, {canonical}, {bits} : {target}", target)
 
     def pick(self, element: str | None = None) -> tuple[str, str]:
-        """A scalar, late ones more often, as a type."""
+        """Returns a scalar, converted to `element` if given; later scalars are more likely."""
         at = int(len(self.scalars) * self.choose.random() ** 0.5)
         name, source = self.scalars[at]
         return (name, source) if element is None else (self.convert(name, source, element), element)
@@ -218,13 +219,13 @@ class Body:
 
     def _select(self) -> None:
         name, t = self.pick()
-        # A constant condition leaves a value out, and the checks on the way to it (E1).
+        # A constant condition excludes a value and the checks that it depends on (E1).
         known = self._checks and self.choose.random() < 0.2
         condition = self.constant("i1") if known else self.pick("i1")[0]
         self.emit(f"arith.select {condition}, {name}, {self.pick(t)[0]} : {t}", t)
 
     def _extract(self) -> None:
-        """An element of a table, its indices made to fit; or of any index, which may fail."""
+        """Adds an element read from a table, with indices clamped to the table or arbitrary ones that may fail."""
         if not self._tables:
             return self._select()
         table = self.choose.choice(self._tables)

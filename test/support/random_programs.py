@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Canonical programs made at random from a number, in which operations meet as they do after import, and otherwise."""
+"""Random canonical programs by number; they combine operations as imported programs do, and in other ways."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _names(count: int) -> list[str]:
 
 
 class _Space:
-    """The iteration space of a generic or a fold: it grows with the operands that it reads."""
+    """The iteration space of a generic or a fold; it grows with the operands."""
 
     def __init__(self, choose: random.Random, most: int) -> None:
         self.choose = choose
@@ -47,7 +47,7 @@ class _Space:
         return len(self.extents) - 1
 
     def access(self, shape: Sequence[int], fresh: float) -> str | None:
-        """Map results that lie within an operand; new dimensions with the probability `fresh`. None: there are none."""
+        """Returns map results within an operand, with new dimensions at probability `fresh`; None if no map exists."""
         results = []
         for extent in shape:
             result = self._result(extent, fresh)
@@ -77,7 +77,7 @@ class _Space:
         return self._computed(extent)
 
     def _computed(self, extent: int) -> str:
-        """An expression that is no dimension alone."""
+        """Returns an expression that is not a single dimension."""
         choose = self.choose
         if not self.extents or choose.random() < 0.25:
             return str(choose.randrange(extent))
@@ -98,7 +98,7 @@ class _Space:
         room = extent - 1 - stride * last
         text = f"d{dim} * {stride}" if stride > 1 else f"d{dim}"
         if kind < 0.85 and room > 0:
-            # A window: one more dimension whose steps fit.
+            # A window: one more dimension whose steps stay in bounds.
             step = choose.randint(1, min(3, room))
             size = choose.randint(1, min(5, room // step + 1))
             other = self.new(size) if choose.random() < 0.7 else None
@@ -113,7 +113,7 @@ class _Space:
 
 
 class _Maker:
-    """Adds operations that `choose` draws to a program over values whose extents come from a small palette."""
+    """Adds operations drawn from `choose` to a program; the extents of values come from a small palette."""
 
     def __init__(self, choose: random.Random, checks: bool) -> None:
         self.choose = choose
@@ -137,7 +137,7 @@ class _Maker:
         return tuple(shape)
 
     def any(self, rank: int | None = None, element: str | None = None) -> Value:
-        """A value, late ones more often; a new one where none fits."""
+        """Returns a value, later ones more likely; creates one if none is suitable."""
         fitting = [v for v in self.values if rank is None or len(v.shape or ()) == rank]
         fitting = [v for v in fitting if element is None or v.element == element]
         if not fitting:
@@ -145,7 +145,7 @@ class _Maker:
         return fitting[int(len(fitting) * self.choose.random() ** 0.5)]
 
     def _filled(self, shape: Sequence[int], element: str) -> Value:
-        """A value that is no argument: a constant, a splat, or positions."""
+        """Returns a value that is not an argument: a constant, a splat, or positions."""
         kind = self.choose.random()
         if kind < 0.4 or element == "i1":
             return self.b.constant(f"dense<{literal(self.choose, element)}>", shape, element)
@@ -155,7 +155,7 @@ class _Maker:
         return self.b.generic(shape, [], body.text([result]), element, yields=[result])[0]
 
     def _typed(self, v: Value, element: str) -> Value:
-        """The value with another element type."""
+        """Converts the value to another element type."""
         if v.element == element:
             return v
         body = Body(self.choose, [("%x0", v.element)], "linalg.index", 0)
@@ -166,7 +166,7 @@ class _Maker:
     # Structured operations with a body --------------------------------------------------------------------------------
 
     def _read(self, space: _Space, count: int) -> list[tuple[Value, str]]:
-        """Operands with their maps; the first ones make the dimensions."""
+        """Returns operands with their maps; the first operands define the dimensions."""
         read = []
         for i in range(count):
             v = self.any()
@@ -176,7 +176,7 @@ class _Maker:
         return read
 
     def _tables(self) -> list[Value]:
-        """What a body may read elements of."""
+        """Returns the tensors whose elements a body may read."""
         fitting = [v for v in self.values if math.prod(v.shape or ())]
         return self.choose.sample(fitting, min(1, len(fitting)))
 
@@ -216,7 +216,7 @@ class _Maker:
         rank = len(space.extents)
         if not rank:
             return []
-        # A pattern of reductions: the last dimensions, the first ones, or any.
+        # The reduced dimensions: the last ones, the first ones, or any.
         letters = [choose.choice("pr") for _ in range(rank)]
         kind = choose.random()
         if kind < 0.3:
@@ -230,7 +230,7 @@ class _Maker:
             letters[kept.pop()] = "r"
         if choose.random() < 0.3:
             choose.shuffle(kept)
-        # Dimensions of windows get their extents from an operand that nobody reads.
+        # Window dimensions get their extents from an operand that the body does not read.
         loose = [d for d in range(rank) if letters[d] == "r" and d not in space.bounded]
         if loose:
             window = self.b.empty([space.extents[d] for d in loose], "f32")
@@ -267,7 +267,7 @@ class _Maker:
         return order(chunk, lanes, choose.randint(0, reductions), choose.choice(["sequential", "refold"]))
 
     def _contraction(self, body: Body, letters: Sequence[str]) -> tuple[str, list[str], list[str], list[str]]:
-        """(K1), (K4), (M4) acc = fma(x, y, acc)"""
+        """(K1), (K4), (M4) Returns acc = fma(x, y, acc)."""
         choose = self.choose
         arguments = list(body.scalars)
         t = choose.choice(["f32", "f32", *FLOATS])
@@ -304,7 +304,7 @@ class _Maker:
         return self._order(letters), [t], [wide], [step]
 
     def _any_order(self, body: Body, letters: Sequence[str]) -> tuple[str, list[str], list[str], list[str]]:
-        """(F5)"""
+        """(F5) Returns a fold in any order."""
         choose = self.choose
         body.grow(choose.choice([0, 0, 1, 3]))
         if choose.random() < 0.5:
@@ -322,14 +322,14 @@ class _Maker:
         return ANY, [t], [t], [step]
 
     def _sequential(self, body: Body, letters: Sequence[str]) -> tuple[str, list[str], list[str], list[str]]:
-        """(F6)"""
+        """(F6) Returns a sequential fold."""
         types = [scalar_type(self.choose) for _ in range(2)]
         body.scalars += [(f"%a{i}", t) for i, t in enumerate(types)]
         body.grow(self.choose.randint(2, 5))
         return SEQUENTIAL, types, types, [body.pick(t)[0] for t in types]
 
     def matmul(self) -> list[Value]:
-        """A product of matrices of one type in any layout, with batch dimensions."""
+        """Adds a product of matrices of one type in any layout, with batch dimensions."""
         choose = self.choose
         t = choose.choice(["f32", "f32", "f32", *FLOATS, "i32", "i8"])
         a = self._typed(self.any(choose.choice([2, 2, 3])), t)
@@ -389,7 +389,7 @@ class _Maker:
         return [self.b.op(text, v.shape, v.element)]
 
     def _part(self, shape: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
-        """Offsets, sizes and strides within a shape."""
+        """Returns offsets, sizes and strides within a shape."""
         choose = self.choose
         offsets, sizes, strides = [], [], []
         for extent in shape:
@@ -405,7 +405,7 @@ class _Maker:
         return offsets, sizes, strides
 
     def _without_units(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """A slice's shape: some of its dimensions of extent 1 are dropped."""
+        """Returns the shape of a slice after dropping some dimensions of extent 1."""
         if self.choose.random() < 0.6:
             return tuple(sizes)
         return tuple(size for size in sizes if size != 1 or self.choose.random() < 0.5)
@@ -428,7 +428,7 @@ class _Maker:
         return [self.b.op(text, shape, v.element)]
 
     def _scalar(self, element: str) -> Value:
-        """A scalar of @main: a constant or an element of a value."""
+        """Returns a scalar of @main: a constant or an element of a value."""
         fitting = [v for v in self.values if v.element == element and math.prod(v.shape or ())]
         if not fitting or self.choose.random() < 0.5:
             return self.b.constant(literal(self.choose, element), None, element)
@@ -591,10 +591,10 @@ _STEPS += [_Maker.scan, _Maker.sort, _Maker.arg, _Maker.scatter, _Maker.random]
 
 
 def program(seed: int, steps: int | None = None, checks: bool = False) -> Case:
-    """The program with a number.
+    """Returns the program with the given number.
 
     Args:
-      steps: ends it after so many steps, fewer than it has, to make a failing one smaller.
+      steps: truncates the program to this number of steps, to reduce a failing program.
       checks: whether a step may fail (E1).
     """
     choose = random.Random(seed)
@@ -602,13 +602,13 @@ def program(seed: int, steps: int | None = None, checks: bool = False) -> Case:
     planned = choose.randint(2, MOST_STEPS)
     for _ in range(planned if steps is None else min(steps, planned)):
         maker.values += choose.choice(_STEPS)(maker)
-    # What follows does not depend on how many steps there were.
+    # The remaining choices do not depend on the number of steps.
     choose = random.Random(~seed)
     made = maker.values[len(maker.arguments) :]
     # Each state becomes any value of its type: computed, another state, or itself.
     states = choose.randint(0, len(maker.arguments))
     renewed = [choose.choice([w for w in maker.values if w.type == v.type]) for v in maker.arguments[:states]]
-    # What is not used is a result, but for some values whose checks alone are seen (E1).
+    # Unused values become results, except some values whose checks alone are observable (E1).
     seen = [v for v in made if not maker.b.is_used(v) and not (checks and choose.random() < 0.2)]
     results = seen + choose.sample(maker.values, min(len(maker.values), choose.randint(not seen and not states, 2)))
     arrays = []
@@ -625,5 +625,5 @@ PROGRAMS = 10_000
 
 
 def programs() -> st.SearchStrategy[Case]:
-    """Programs that no check stops."""
+    """Returns programs in which no check fails."""
     return st.integers(0, PROGRAMS - 1).map(program)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A small language model of PyTorch."""
+"""A small PyTorch language model."""
 
 import torch
 import torch.nn.functional as F
@@ -11,7 +11,7 @@ VOCABULARY, WIDTH, HEADS, CAPACITY = 23, 16, 2, 17
 
 
 class Block(nn.Module):
-    """Attention behind a norm, added to its input f32 [rows, length, WIDTH]."""
+    """Attention after a norm, added to its input f32 [rows, length, WIDTH]."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,9 +30,10 @@ class Block(nn.Module):
 
 
 class Model(nn.Module):
-    """A decoder of some tokens and positions.
+    """A decoder with token and position embeddings.
 
-    Its forward takes tokens and positions, i64 [rows, length], and gives logits f32 [rows, length, vocabulary].
+    Its forward accepts tokens and positions, i64 [rows, length], and returns logits f32 [rows, length,
+    vocabulary].
     """
 
     def __init__(self, capacity: int = CAPACITY, vocabulary: int = VOCABULARY) -> None:
@@ -50,7 +51,7 @@ class Model(nn.Module):
 
 
 def model() -> Model:
-    """The same one each time, whose logits are far apart."""
+    """Returns a model with fixed parameters whose logits are far apart."""
     torch.manual_seed(5)
     made = Model().eval()
     with torch.no_grad():

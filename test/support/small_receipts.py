@@ -45,7 +45,8 @@ CHEATED = 5
 
 
 def write_receipts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The script, an honest receipt, one with a bit of the state changed before step 5, and one of another rate."""
+    """Writes the script, an honest receipt, one with a bit of the state changed before step 5, and one with another
+    rate."""
     (folder / "script.py").write_text(SCRIPT)
     for name in ("honest", "rate", "cheat"):
         given = _load(folder / "script.py").training()
@@ -54,7 +55,7 @@ def write_receipts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         with repro_mlir.Trainer(model, loss, optimizer, target="reference", receipt=options) as trainer:
             for step in range(1, 9):
                 if name == "cheat" and step == CHEATED:
-                    # A cheat does not run our recorder as it is, which would refuse.
+                    # A cheating user would modify our recorder, which refuses this change.
                     monkeypatch.setattr(Recorder, "_note_change", lambda recorder: None)
                     weight = model.get_parameter("inner.weight").detach().numpy()
                     weight.view(np.uint32)[3, 2] ^= 1 << 20

@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A small model with a tokenizer, served by a process of its own: python small_server.py '{"slots": 3, ...}'.
+"""A small model with a tokenizer, served by a separate process: python small_server.py '{"slots": 3, ...}'.
 
-It prints its URL, and "ended" when it has ended without an error.
+The process prints its URL, and "ended" when it ends without an error.
 """
 
 import argparse
@@ -26,17 +26,17 @@ PIECES = [
     b"", b"\xc3", b"\xa9", b"\xe2", b"\x82", b"\xac", b"\xf0\x9f", b"\x99\x82", b"st", b"op", b" ", b"the ",
     *(bytes([letter]) for letter in b"abcdefghijklmnopqrstuvwxyz.?"),
 ]  # fmt: skip
-"""The bytes of each token: parts of characters, letters, more than one letter. The first one ends an answer."""
+"""The bytes of each token: parts of characters, single letters and several letters. The first token ends an answer."""
 
 
 class Pieces:
-    """A tokenizer of `PIECES`."""
+    """A tokenizer with the tokens `PIECES`."""
 
     stop_tokens = (0,)
     has_chat = True
 
     def encode(self, text: str) -> list[int]:
-        """The longest piece first. ReproError for a character that no pieces have."""
+        """Encodes text with the longest match first; raises ReproError for a character that no token covers."""
         from repro_mlir import ReproError
 
         data, found = text.encode(), []
@@ -50,16 +50,16 @@ class Pieces:
         return found
 
     def encode_chat(self, messages: Sequence[dict[str, Any]]) -> list[int]:
-        """The contents one after the other, each before a point."""
+        """Encodes the concatenated contents, each after a period."""
         return [token for each in messages for token in self.encode(f"{each['content']}.")]
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """Bytes that are no character are U+FFFD."""
+        """Decodes tokens; bytes that are not a character become U+FFFD."""
         return b"".join(PIECES[token] for token in tokens).decode(errors="replace")
 
 
 def small_model(seed: int = 5) -> Any:
-    """The model that is served."""
+    """Returns the served model."""
     import torch
 
     from support.small_decoder import Model
@@ -73,7 +73,7 @@ def small_model(seed: int = 5) -> Any:
 
 @functools.cache
 def known_generator(slots: int, chunk: int, target: str = "cpu", seed: int = 5, cache: str | None = None) -> Any:
-    """A generator of the model in this process."""
+    """Returns a generator of the model in this process."""
     from repro_mlir import Generator
 
     return Generator(small_model(seed), CAPACITY, slots=slots, chunk=chunk, cache=cache, target=target, threads=1)
@@ -81,32 +81,32 @@ def known_generator(slots: int, chunk: int, target: str = "cpu", seed: int = 5, 
 
 @functools.cache
 def known_identity(seed: int = 5, cache: str | None = None) -> Any:
-    """The identity of the model."""
+    """Returns the identity of the model."""
     from repro_mlir.generation.identity import identity_of
 
     return identity_of(small_model(seed), CAPACITY, cache)
 
 
 class QuickGenerator:
-    """Stands in for a generator where only the server matters: starts at once, and gives the tokens 1, 2, 1, ..."""
+    """A substitute for a generator in tests of the server: starts immediately and returns the tokens 1, 2, 1, ..."""
 
     def __init__(self) -> None:
         self._requests: list[Any] = []
 
     def submit(self, prompt: Any, most: int, sampling: Any, stop: Any, *, logits: bool) -> Any:
-        """As `Generator.submit`."""
+        """See `Generator.submit`."""
         from repro_mlir.generation.generator import Request
 
         self._requests.append(Request(prompt, _most=most))
         return self._requests[-1]
 
     def cancel(self, request: Any) -> None:
-        """As `Generator.cancel`."""
+        """See `Generator.cancel`."""
         request.finished = True
         self._requests = [each for each in self._requests if each is not request]
 
     def step(self) -> list[Any]:
-        """As `Generator.step`."""
+        """See `Generator.step`."""
         import numpy as np
 
         given = list(self._requests)
@@ -119,14 +119,14 @@ class QuickGenerator:
 
 
 class SmallServer:
-    """A process with the server.
+    """A server process.
 
     Attributes:
-      process: it.
+      process: the process.
     """
 
     def __init__(self, **settings: Any) -> None:
-        """Begins to start it; settings are those of `main`."""
+        """Starts the process without waiting for it; settings are those of `main`."""
         command = [sys.executable, "-m", "support.small_server", json.dumps(settings)]
         paths = [str(Path(__file__).resolve().parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
@@ -136,7 +136,7 @@ class SmallServer:
 
     @functools.cached_property
     def port(self) -> int:
-        """Where it listens on 127.0.0.1; waits until it does. AssertionError where it has ended."""
+        """Returns the port on 127.0.0.1 when the server listens; raises AssertionError if the server has ended."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line.startswith("http://127.0.0.1:"):
@@ -144,16 +144,16 @@ class SmallServer:
         return int(line.rsplit(":", 1)[1])
 
     def rss(self) -> int:
-        """Bytes of memory that are resident."""
+        """Returns the resident memory in bytes."""
         fields = Path(f"/proc/{self.process.pid}/statm").read_text().split()
         return int(fields[1]) * os.sysconf("SC_PAGE_SIZE")
 
     def files(self) -> int:
-        """Open files, sockets included."""
+        """Returns the number of open files, sockets included."""
         return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
 
     def end(self, *signals: signal.Signals, timeout: float = 60) -> tuple[int, str, str]:
-        """Sends signals, half a second apart; the exit status, what it still wrote, and its errors."""
+        """Sends signals half a second apart; returns the exit status, the remaining output and the errors."""
         for i, each in enumerate(signals or (signal.SIGTERM,)):
             time.sleep(0.5 * bool(i))
             self.process.send_signal(each)
@@ -170,16 +170,16 @@ class SmallServer:
 
 
 def main(settings: dict[str, Any]) -> int:
-    """Serves until a signal.
+    """Serves until a signal arrives.
 
     Settings:
-      port: 0 for any.
-      buffer: bytes that the system keeps for a client.
-      slots, chunk: of the generator.
-      quick: whether it is a `QuickGenerator`.
-      encodes, decodes: whether the tokenizer does; an encoding that it does not make has no end.
-      delay: seconds that a step takes at least.
-      fails_after: after so many steps the engine has a fault.
+      port: 0 for any free port.
+      buffer: the size in bytes of the system's send buffer per client.
+      slots, chunk: options of the generator.
+      quick: whether to use a `QuickGenerator`.
+      encodes, decodes: whether the tokenizer works; otherwise encoding never ends.
+      delay: the minimum duration of a step in seconds.
+      fails_after: the number of steps after which the engine fails.
       options: of `ServerOptions`.
     """
     from repro_mlir.base.command_line import run_command
@@ -237,7 +237,7 @@ def _slow_down(generator: Any, delay: float, fails_after: int | None) -> None:
         time.sleep(delay)
         return step()
 
-    # A generator refuses the assignment.
+    # Generators are immutable, so a plain assignment fails.
     object.__setattr__(generator, "step", slow)
 
 

@@ -25,7 +25,7 @@ GROUPS = (*_SAMPLES, *_CASES, "random")
 
 
 def programs(group: str) -> Iterator[str]:
-    """The texts of a group."""
+    """Yields the program texts of a group."""
     if group in _SAMPLES:
         yield _SAMPLES[group]
     elif group == "random":

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What every target that runs device code has to do."""
+"""Requirements for every target that runs device code."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from support import handmade
 
 
 def check_target(target: str) -> None:
-    """Steps have the bits of the CPU, and one that fails leaves the state as it was."""
+    """Checks that steps return the CPU's bits and that a failing step leaves the state unchanged."""
     program = handmade.program()
     executables = [repro_mlir.compile(program, name, threads=2) for name in ("cpu", target)]
     states = [program.initial_state() for _ in executables]

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A function as the graph that is lowered, by both stages of a capture."""
+"""Traces a function to the graph that is lowered, through both stages of a capture."""
 
 from collections.abc import Callable, Sequence
 
@@ -14,5 +14,5 @@ def trace(
     arguments: Sequence[torch.Tensor],
     attention_block: int | None = None,
 ) -> torch.fx.GraphModule:
-    """As `second_stage`; arguments as for `first_stage`."""
+    """Returns the result of `second_stage`; accepts the arguments of `first_stage`."""
     return second_stage(first_stage(function, arguments, attention_block))

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Training steps of two linear layers with a ReLU between them, whose gradient of the output a batch has itself."""
+"""Training steps of two linear layers with a ReLU between them; the batch contains the gradient of the output."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch import nn
 
 @dataclass(frozen=True)
 class TwoLayers:
-    """Sizes: of a batch, its elements, those between the layers, the results; and the rate of SGD."""
+    """Sizes of a batch, its elements, the hidden layer and the results; and the learning rate of SGD."""
 
     batch: int
     wide: int
@@ -24,7 +24,7 @@ class TwoLayers:
     rate: float
 
     def captured(self, **options: Any) -> repro_mlir.Program:
-        """The step of x [batch, wide] and target [batch, out], as `repro_mlir.capture` with options gives it."""
+        """Captures the step of x [batch, wide] and target [batch, out] with options of `repro_mlir.capture`."""
         torch.manual_seed(0)
         first, second = nn.Linear(self.wide, self.hidden, bias=False), nn.Linear(self.hidden, self.out, bias=False)
         model = nn.Sequential(first, nn.ReLU(), second)
@@ -34,5 +34,5 @@ class TwoLayers:
 
 
 def _product_sum(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """A loss whose gradient is the target itself."""
+    """A loss whose gradient is the target."""
     return (output * target).sum()

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Programs on views of other tensors: what a kernel reads and writes is then rarely next to each other."""
+"""Programs on views of other tensors, so that kernels rarely read and write contiguous memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MOST_ELEMENTS = 1 << 20
 
 @dataclasses.dataclass(frozen=True)
 class _Part:
-    """A part of a tensor of `shape`, some dimensions of which are dropped."""
+    """A part of a tensor of `shape` with some dimensions dropped."""
 
     shape: tuple[int, ...]
     offsets: tuple[int, ...]
@@ -40,7 +40,7 @@ class _Part:
 
     @property
     def slices(self) -> tuple[slice | int, ...]:
-        """For NumPy; `sizes` alone tell which dimensions of one element stay."""
+        """Returns the NumPy index; only `sizes` determines which dimensions of extent 1 stay."""
         return tuple(
             slice(offset, offset + size * stride, stride)
             for offset, size, stride in zip(self.offsets, self.sizes, self.strides, strict=True)
@@ -48,7 +48,7 @@ class _Part:
 
 
 def _part(choose: random.Random, shape: Sequence[int]) -> _Part:
-    """A part that has `shape`, of a tensor that has more: every stride, and dropped dimensions anywhere."""
+    """Returns a part of shape `shape` of a larger tensor: any stride, and dropped dimensions anywhere."""
     dims = []
     for size in shape:
         offset, stride = choose.choice([0, 0, 1, 8]), choose.choice([1, 1, 2, 3])
@@ -64,10 +64,11 @@ def _around(choose: random.Random, element: str, shape: tuple[int, ...]) -> np.n
 
 
 def of_views(case: Case, seed: int) -> Case:
-    """The case with views of other tensors as its arguments that are no states, and its results put into others.
+    """Returns the case with views of larger tensors as its non-state arguments, and its results inserted into
+    larger tensors.
 
-    The others have arbitrary bits around the view; a view is a part, or has the dimensions in another order. Where a
-    result is put into what the program fills, its operation can write it there.
+    The larger tensors have arbitrary bits around the view; a view is a part or a permutation. If the program fills
+    the destination of a result, the result's operation can write to the destination directly.
     """
     choose = random.Random(seed)
     with ir.Context(), ir.Location.unknown():
