@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Changes of Python state between two steps: each counts at the next step, or the step is refused.
+"""Changes of Python state between two steps: the next step must use the new state, or be refused.
 
-Of each kind of state (state_kinds.py), forward, the loss function or the optimizer's step reads a number. After one
-step the state is changed; the next step has to give the bits that a trainer gives which is made after the change.
+For each type of state (state_kinds.py), forward, the loss function or the optimizer's step reads a number. The state
+is changed after one step; the next step must return the bits of a trainer that is created after the change.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BATCH = torch.arange(8, dtype=torch.float32).reshape(2, 4).sin(), torch.tensor([
 
 
 class Net(torch.nn.Module):
-    """A linear layer whose result is multiplied by a number that is read."""
+    """A linear layer whose result is multiplied by a number read from the state."""
 
     def __init__(self, read: Callable[[], Any] | None) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class Net(torch.nn.Module):
 
 
 class Descent(torch.optim.Optimizer):
-    """Gradient descent at a rate that is read."""
+    """Gradient descent with a learning rate read from the state."""
 
     def __init__(self, parameters: Any, read: Callable[[], Any]) -> None:
         super().__init__(parameters, {"lr": 0.1})
@@ -63,7 +63,7 @@ class Descent(torch.optim.Optimizer):
 
 
 def new_trainer(read: Callable[[], Any], place: str) -> tuple[repro_mlir.Trainer, torch.nn.Module]:
-    """A trainer of which `forward`, `loss` or `optimizer` reads the number."""
+    """Returns a trainer whose `forward`, `loss` or `optimizer` reads the number."""
     net = Net(read if place == "forward" else None)
 
     def loss_fn(output: Any, target: Any) -> Any:
@@ -76,7 +76,7 @@ def new_trainer(read: Callable[[], Any], place: str) -> tuple[repro_mlir.Trainer
 
 
 def outcome(kind: Kind, place: str) -> str:
-    """The outcome of a change: `taken`, `same` if it changes no result, `refused: MESSAGE`, or `finding: ...`."""
+    """Returns the outcome of a change: `taken`, `same` if no result changes, `refused: MESSAGE`, or `finding: ...`."""
     with restored():
         module = kind.module()
         trainer, net = new_trainer(module.read, place)
@@ -112,7 +112,7 @@ def _refusal(error: Exception) -> str:
 
 @contextlib.contextmanager
 def restored() -> Iterator[None]:
-    """Puts back what kinds change of modules that all share."""
+    """Restores shared modules that a change may modify."""
     import builtins
 
     owners = [torch, torch.nn, torch.nn.functional, torch.nn.ReLU, torch.nn.Module, torch.Tensor, math, builtins]
@@ -144,7 +144,7 @@ def restored() -> Iterator[None]:
 
 
 def cases() -> list[tuple[Kind, str]]:
-    """All pairs of a kind and a place."""
+    """Returns all pairs of a type of state and a reader (forward, loss or optimizer)."""
     return [(kind, place) for kind in kinds() for place in PLACES]
 
 

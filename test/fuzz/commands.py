@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Whole commands on damaged files and with damaged messages of others (readers.py runs them).
+"""Complete commands on damaged files and damaged messages from peers (run by readers.py).
 
-Each ends with a status that it documents; without an answer it says so in one line; nothing that it prints is raw.
+Each command must end with a documented status, report a failure in one line, and escape everything that it prints.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _SECONDS = 20.0
 
 
 def _run(*arguments: object, statuses: Sequence[int] = (0, 2)) -> tuple[str, str]:
-    """The outcome (see forked.py) of a command, and its standard output."""
+    """Returns the outcome (see forked.py) of a command and its standard output."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         status = main([str(argument) for argument in arguments])
@@ -70,7 +70,7 @@ def _outcome(*arguments: object, statuses: Sequence[int] = (0, 2)) -> str:
 
 
 def _on_a_target(path: Path) -> list[str]:
-    """Options: mostly of the interpreter, sometimes of this machine, by the bytes of a file."""
+    """Returns options: usually the reference target, sometimes this machine's CPU, depending on a file's bytes."""
     return ["--threads", "1", "--target", "reference" if zlib.crc32(path.read_bytes()) % 8 else "cpu"]
 
 
@@ -111,7 +111,7 @@ def inspect_receipt_command(folder: Path) -> Reader:
 
 
 def run_bundle_command(folder: Path) -> Reader:
-    """On the stand-in for a GPU."""
+    """Runs a bundle on the PTX emulator instead of a GPU."""
     os.environ[LIBRARY_VARIABLE] = str(LIBRARY)
 
     def use(path: Path) -> str:
@@ -121,7 +121,7 @@ def run_bundle_command(folder: Path) -> Reader:
 
 
 def run_command(folder: Path) -> Reader:
-    """Program, inputs and state, one of them damaged."""
+    """Runs a program, inputs and a state, one of which is damaged."""
     program = handmade.program()
     program.save(folder / "program.repro")
     arrays = {kind.name: array for kind, array in zip(program.inputs, handmade.steps(1)[0], strict=True)}
@@ -164,7 +164,7 @@ def verify_command(folder: Path) -> Reader:
 
 
 def _dispute(stranger: object, honest: object, is_first: bool, *options: object) -> str:
-    """A dispute with an honest party, who must not lose."""
+    """Runs a dispute with an honest party, who must not lose."""
     parties = (stranger, honest) if is_first else (honest, stranger)
     where = "--target", "reference", "--threads", "1", "--timeout", _SECONDS
     outcome, said = _run("dispute", *parties, *options, *where, "--json", statuses=(0, 1, 2, 3))
@@ -174,7 +174,7 @@ def _dispute(stranger: object, honest: object, is_first: bool, *options: object)
 
 
 def dispute_command(folder: Path) -> Reader:
-    """A damaged receipt and a right one."""
+    """Disputes a damaged receipt against a correct one."""
 
     def use(path: Path) -> str:
         is_first = zlib.crc32((path / "steps.jsonl").read_bytes()) % 2 == 0
@@ -184,7 +184,7 @@ def dispute_command(folder: Path) -> Reader:
 
 
 class _Place:
-    """The first byte of a damaged message: where in a conversation it belongs, and four choices."""
+    """The first byte of a damaged message: the position in a conversation, and four choices."""
 
     def __init__(self, byte: int) -> None:
         self.number = byte & 15
@@ -201,7 +201,7 @@ def _placed(messages: Sequence[bytes]) -> list[bytes]:
 
 @contextlib.contextmanager
 def _beside(work: Callable[[], None]) -> Iterator[None]:
-    """Does something in a thread, whose other end may break off."""
+    """Runs `work` in a thread; ignores errors from a peer that closes the connection."""
 
     def run() -> None:
         with contextlib.suppress(OSError, EOFError, ValueError, Stranger):
@@ -221,7 +221,7 @@ def _secret(folder: Path) -> Path:
 
 
 def dispute_connection_command(folder: Path) -> Reader:
-    """A prover at the other end of a socket, one of whose answers is damaged, and an honest receipt."""
+    """Disputes an honest receipt against a prover on a socket that returns one damaged answer."""
     write_receipt(folder / "right")
     honest, cheat = runs()
     token, path = _secret(folder), folder / "prover"
@@ -258,7 +258,7 @@ def dispute_connection_command(folder: Path) -> Reader:
 
 
 def serve_command(folder: Path) -> Reader:
-    """A prover whose referee asks one damaged question; where nothing was answered, another referee is."""
+    """Serves a prover to a referee that sends one damaged question; without an answer, a second referee connects."""
     write_receipt(folder / "right")
     questions = conversations(runs())[0].questions
     token, path = _secret(folder), folder / "prover"
@@ -304,7 +304,7 @@ def serve_command(folder: Path) -> Reader:
 
 
 def _connected(path: Path) -> socket.socket:
-    """A connection to a prover that may not be there yet."""
+    """Connects to a prover that may not have started listening."""
     deadline = time.monotonic() + _SECONDS
     while True:
         connected = socket.socket(socket.AF_UNIX)

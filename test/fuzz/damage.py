@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Deterministic mutations of bytes, and of the JSON in them."""
+"""Deterministic mutations of bytes, and of JSON in bytes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PIECES = [
 
 
 def mutate(data: bytes, corpus: Sequence[bytes], draw: random.Random) -> bytes:
-    """One to four changes; in JSON, half of the time of a value."""
+    """Applies one to four changes; for JSON, half of the time to a value."""
     for _ in range(draw.choice([1, 1, 1, 2, 4])):
         changed = _json(data, draw) if draw.random() < 0.5 else None
         data = _bytes(data, corpus, draw) if changed is None else changed
@@ -65,7 +65,7 @@ def _bytes(data: bytes, corpus: Sequence[bytes], draw: random.Random) -> bytes:
 
 
 def _json(data: bytes, draw: random.Random) -> bytes | None:
-    """A value of a line of JSON becomes another; None for what is no JSON."""
+    """Replaces a value in a line of JSON; returns None if the data is not JSON."""
     lines = data.split(b"\n")
     index = draw.randrange(len(lines))
     try:

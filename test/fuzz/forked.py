@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Numbered pieces of work in forked children, so that one that crashes or hangs is found and the others go on."""
+"""Runs numbered work items in forked children, so that a crash or hang is reported and the other items continue."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _ENDED = "finding: the process ended"
 
 @dataclass(frozen=True)
 class Limits:
-    """Of one child.
+    """The limits of one child.
 
     Attributes:
-      seconds: that a piece may take.
-      memory: bytes of address space beside the parent's.
-      batch: pieces per child.
+      seconds: the time limit per work item.
+      memory: bytes of address space in addition to the parent's.
+      batch: the number of work items per child.
     """
 
     seconds: float = 60
@@ -45,7 +45,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a piece of work."""
+    """The result of a work item."""
 
     number: int
     outcome: str
@@ -56,10 +56,10 @@ class Result:
 
 
 def run(numbers: Iterable[int], work: Work, limits: Limits = Limits(), again: Work | None = None) -> Iterator[Result]:
-    """The results in order; `numbers` is read as far as the caller asks for results.
+    """Yields the results in order; reads `numbers` only as far as the caller consumes results.
 
     Args:
-      again: does a piece that has ended its child once more, in a child of its own; what becomes of it then counts.
+      again: retries an item that ended its child, in a separate child; the result of the retry counts.
     """
     source = iter(numbers)
     batch: list[int] = []
@@ -78,7 +78,7 @@ def run(numbers: Iterable[int], work: Work, limits: Limits = Limits(), again: Wo
 
 
 def _child(batch: list[int], work: Work, limits: Limits) -> Iterator[Result]:
-    """The results of a child, the last of which may be that it died."""
+    """Yields the results of a child; the last one may report that the child died."""
     sys.stdout.flush()
     sys.stderr.flush()
     reader, writer = os.pipe()
@@ -95,16 +95,16 @@ def _child(batch: list[int], work: Work, limits: Limits) -> Iterator[Result]:
 
 
 def _work(batch: list[int], work: Work, limits: Limits, writer: int) -> None:
-    """The child: never returns."""
+    """Runs the child; never returns."""
     try:
-        # What a crash or a reader prints is not of interest; the number says how to see it again.
+        # Output of a crash or a reader is not needed: the number of the item reproduces it.
         quiet = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(quiet, stream)
         faulthandler.disable()
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if not SANITIZED:
-            # Beside what the parent has: a worker that has run other tests holds gigabytes of address space.
+            # Added to the parent's address space: a worker that has run other tests may use gigabytes.
             space = limits.memory + int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
             resource.setrlimit(resource.RLIMIT_AS, (space, space))
         for number in batch:

@@ -1,9 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Program text is read by the process that asks, not by a child of its own: a few milliseconds less for each text.
+"""Parses program text in the calling process instead of a child, which saves a few milliseconds per text.
 
-For a child of forked.py alone, which has limits itself: a text that ends it is tried again as it is in use.
+Only for children of forked.py, which have limits themselves: a text that ends the child is retried in the normal
+way.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from repro_mlir.sandbox_worker import work
 
 
 def begin() -> None:
-    """From now on this process does by itself what it asks of children."""
+    """Makes this process perform the requests that it would send to child processes."""
     requests._SERVER.exchange = _exchange  # type: ignore[method-assign]
 
 
@@ -28,5 +29,5 @@ def _exchange(request: bytes, seconds: int, done: str) -> tuple[int, bytes, byte
         os._exit(OUT_OF_MEMORY)
 
 
-# Most damaged files have the program of their seed.
+# Most damaged files contain the program of their seed.
 _performed = functools.lru_cache(maxsize=64)(work.perform)

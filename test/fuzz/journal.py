@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A file of the numbers that are done, so that a long run can be interrupted and goes on."""
+"""A file of completed item numbers, so that a long run can be interrupted and resumed."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class Journal:
     """Lines of [number, outcome]; the last line of a number counts.
 
     Attributes:
-      outcomes: by number.
+      outcomes: outcomes by number.
     """
 
     def __init__(self, path: Path) -> None:
         self.outcomes: dict[int, str] = {}
         if path.exists():
             for line in path.read_text().splitlines():
-                if line.endswith("]"):  # an interrupted line is none
+                if line.endswith("]"):  # skips a line cut off by an interruption
                     number, outcome = json.loads(line)
                     self.outcomes[number] = outcome
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -43,6 +43,6 @@ class Journal:
         return [result for result in results if result.is_finding]
 
     def summary(self) -> str:
-        """How often each outcome came, such as "9987 ok, 13 failed step"."""
+        """Returns the number of occurrences of each outcome, such as "9987 ok, 13 failed step"."""
         words = ("finding" if o.startswith("finding") else o for o in self.outcomes.values())
         return ", ".join(f"{count} {word}" for word, count in Counter(words).most_common()) or "nothing"

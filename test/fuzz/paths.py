@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Makes the package `support` of the tests importable for the scripts of this folder; imported before it."""
+"""Makes the package `support` of the tests importable for the scripts in this folder; must be imported first."""
 
 import sys
 from pathlib import Path

@@ -1,13 +1,13 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Damaged files and messages at whoever reads them: an error of ours, in bounded time and memory, or success.
+"""Fuzzes the readers of files and messages: each must succeed or raise one of our errors in bounded time and memory.
 
     python test/fuzz/readers.py --reader receipt --count 100000 --journal build/fuzz/receipt.jsonl
     python test/fuzz/readers.py --reader receipt --show 17 --save FILE    one mutation again, with its traceback
 
-A reader reads mutations of its seeds, which are made anew, and the files of corpus/READER as they are (`replay`).
-Those whose names end with -command are whole commands.
+A reader reads mutations of its seeds, which are rebuilt, and the unmodified files of corpus/READER (`replay`).
+Readers whose names end with -command are complete commands.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ FORM_1 = Path(__file__).parents[1] / "data" / "form-1" / "bundle.rmb"
 
 
 def attempt(read: Callable[[], object], *refusals: type[Exception]) -> str:
-    """An outcome: only errors of ours, or those that a function documents, are no finding."""
+    """Returns an outcome; any error except ours and the documented `refusals` is a finding."""
     try:
         read()
     except (ReproError, *refusals):
@@ -94,7 +94,7 @@ def receipt(folder: Path) -> Reader:
 
 
 def bundle(folder: Path) -> Reader:
-    """Of both formats."""
+    """Reads bundles of both formats."""
     present = of_archive(folder, write_bundle_of_two_steps, lambda path: attempt(lambda: _read_bundle(path)))
     return replace(present, seeds=[*present.seeds, FORM_1.read_bytes()])
 
@@ -113,12 +113,12 @@ def tensors(folder: Path) -> Reader:
 
 
 def artifact(folder: Path) -> Reader:
-    """What inspects artifacts; test/fuzz/native has the reader of the executor."""
+    """Reads artifacts with the inspection tool; test/fuzz/native covers the reader of the executor."""
 
     def change(data: bytes, seeds: Sequence[bytes], draw: random.Random) -> bytes:
         changed = mutate(data, seeds, draw)
         body = changed[32:]
-        # With the right size and checksum the reader goes on to the sections.
+        # With the correct size and checksum, the reader continues to the sections.
         mended = changed[:16] + struct.pack("<QQ", len(changed), checksum(body)) + body
         return mended if draw.random() < 0.9 else changed
 
@@ -127,7 +127,7 @@ def artifact(folder: Path) -> Reader:
 
 
 def plan(folder: Path) -> Reader:
-    """Launch plans; what is read has no other form."""
+    """Reads launch plans; an accepted plan must serialize to the same bytes."""
 
     def read_one(data: bytes, processor: str) -> None:
         if write_plan(read_plan(data, processor, "plan")) != data:
@@ -143,7 +143,7 @@ def plan(folder: Path) -> Reader:
 
 
 def text(folder: Path) -> Reader:
-    """Tokens of canonical programs."""
+    """Reads mutated tokens of canonical programs."""
 
     def change(data: bytes, seeds: Sequence[bytes], draw: random.Random) -> bytes:
         return change_tokens(data.decode(), draw).encode()
@@ -155,7 +155,7 @@ def text(folder: Path) -> Reader:
 
 
 def stored(folder: Path) -> Reader:
-    """Programs as bytes; half of the mutations change a number in its place."""
+    """Reads programs as bytes; half of the mutations change a number in place."""
 
     def change(data: bytes, seeds: Sequence[bytes], draw: random.Random) -> bytes:
         if draw.random() < 0.5:
@@ -196,7 +196,7 @@ def ptx(folder: Path) -> Reader:
 
 
 class _Stranger(LocalChannel):
-    """Gives other bytes as the answer to one question."""
+    """A channel that replaces the answer to one question."""
 
     def __init__(self, prover: Prover, place: int, answer: bytes) -> None:
         super().__init__(prover)
@@ -209,20 +209,22 @@ class _Stranger(LocalChannel):
 
 
 def prover(folder: Path) -> Reader:
-    """Questions of a referee who is none: each gets an answer, and the prover goes on."""
+    """Sends damaged questions to a prover: the prover must answer each question and continue."""
     honest, _ = pair = runs()
 
     def read(data: bytes) -> str:
-        # A prover answers the questions of one dispute.
+        # A prover answers the questions of one dispute only.
         return "refused" if "error" in json.loads(Prover(honest).answer(data)) else "read"
 
     return Reader([question for channel in conversations(pair) for question in channel.questions], read)
 
 
 def referee(folder: Path) -> Reader:
-    """Answers of a stranger: the honest party never loses, and there is always a verdict.
+    """Sends damaged answers to a referee: the honest party must never lose, and the referee must always return a
+    verdict.
 
-    The first byte says which answer it is, whether the stranger comes first, and whether the rest of it is honest.
+    The first byte selects the answer, whether the damaged party comes first, and whether its other answers are
+    honest.
     """
     honest, cheat = runs()
 
@@ -262,19 +264,19 @@ READERS: dict[str, Callable[[Path], Reader]] = {
 
 
 def corpus(reader: str) -> list[Path]:
-    """The committed inputs of a reader; a command reads those of its files."""
+    """Returns the committed inputs of a reader; a command uses the inputs of its files' readers."""
     names = [reader, *(["receipt"] if reader == "verify-command" else []), *reader.split("-")[1:2]]
     return sorted(path for name in names for path in (CORPUS / name).glob("*"))
 
 
 def _folder() -> tempfile.TemporaryDirectory[str]:
-    """In memory where the system has a place for that: disks wait where a file is written again."""
+    """Returns a folder in memory if the system has one, because rewriting files on a disk is slow."""
     memory = "/dev/shm"
     return tempfile.TemporaryDirectory(prefix="repro-fuzz-", dir=memory if os.access(memory, os.W_OK) else None)
 
 
 def _results(reader: Reader, numbers: Iterable[int], data: Callable[[int], bytes]) -> Iterator[forked.Result]:
-    """What a reader makes of numbered bytes; where that ends the process, what it makes of them as it is in use."""
+    """Yields the outcomes of a reader on numbered bytes; items that end the process are retried in the normal way."""
 
     def quickly(number: int) -> str:
         in_process.begin()
@@ -289,7 +291,7 @@ def _results(reader: Reader, numbers: Iterable[int], data: Callable[[int], bytes
 
 
 def run(reader: str, numbers: range, journal: Journal, seconds: float = float("inf")) -> None:
-    """Runs the mutations of a reader that the journal lacks, for so many seconds at most."""
+    """Runs the mutations of a reader that the journal lacks, for at most `seconds`."""
     end, found = time.monotonic() + seconds, len(journal.findings())
     with _folder() as folder:
         made = READERS[reader](Path(folder))
@@ -303,7 +305,7 @@ def run(reader: str, numbers: range, journal: Journal, seconds: float = float("i
 
 
 def replay(reader: str) -> list[str]:
-    """What the committed inputs of a reader give that is a finding."""
+    """Returns the findings for the committed inputs of a reader."""
     inputs = corpus(reader)
     with _folder() as folder:
         made = READERS[reader](Path(folder))
@@ -321,7 +323,7 @@ def show(reader: str, number: int, save: Path | None) -> None:
 
 
 def main() -> int:
-    """The status 1 if there is a finding."""
+    """Returns status 1 if there is a finding."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--reader", choices=READERS, action="append", help="default: all, one after the other")
     parser.add_argument("--count", type=int, default=2000)

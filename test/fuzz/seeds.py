@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Right files and runs, made anew, how they are damaged, and what a fuzzer does with them."""
+"""Correct files and runs as seeds, rebuilt for each run, and the mutations that fuzzers apply to them."""
 
 from __future__ import annotations
 
@@ -32,13 +32,14 @@ STEPS, WRONG_STEP = 3, 2
 
 @dataclass(frozen=True)
 class Reader:
-    """What reads bytes of strangers.
+    """A reader of untrusted bytes.
 
     Attributes:
-      seeds: what is right.
-      read: gives an outcome (see forked.py).
-      change: makes a mutation of a seed.
-      is_command: whether it is a whole command, which reads programs in child processes as it does in use.
+      seeds: correct inputs.
+      read: returns an outcome (see forked.py).
+      change: mutates a seed.
+      is_command: whether the reader is a complete command, which parses programs in child processes as in normal
+        use.
     """
 
     seeds: Sequence[bytes]
@@ -47,7 +48,7 @@ class Reader:
     is_command: bool = False
 
     def mutation(self, number: int) -> bytes:
-        """The mutation with a number."""
+        """Returns the mutation with the given number."""
         draw = random.Random(number)
         return self.change(draw.choice(self.seeds), self.seeds, draw)
 
@@ -56,7 +57,7 @@ class Reader:
 
 
 def packed(members: dict[str, bytes]) -> bytes:
-    """A zip."""
+    """Returns a zip of the members."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, data in members.items():
@@ -71,18 +72,18 @@ def _unpacked(data: bytes) -> dict[str, bytes]:
 
 
 def unpacked(data: bytes) -> dict[str, bytes]:
-    """The members of a zip."""
+    """Returns the members of a zip."""
     return dict(_unpacked(data))
 
 
 def packed_folder(path: Path) -> bytes:
-    """A zip of the files of a folder."""
+    """Returns a zip of the files in a folder."""
     files = sorted(each for each in path.rglob("*") if each.is_file())
     return packed({str(each.relative_to(path)): each.read_bytes() for each in files})
 
 
 def change_member(data: bytes, seeds: Sequence[bytes], draw: random.Random) -> bytes:
-    """Damages a member; half of the time its digest is mended wherever it is written."""
+    """Damages a member; half of the time, also updates its digest wherever the digest is stored."""
     members = unpacked(data)
     name = draw.choice([*members])
     old = members[name]
@@ -94,12 +95,12 @@ def change_member(data: bytes, seeds: Sequence[bytes], draw: random.Random) -> b
 
 
 def change_archive(data: bytes, seeds: Sequence[bytes], draw: random.Random) -> bytes:
-    """Damages the bytes of a zip, or a member."""
+    """Damages the bytes of a zip, or one member."""
     return (mutate if draw.random() < 0.4 else change_member)(data, seeds, draw)
 
 
 class Folder:
-    """A folder that holds what a zip has; what it holds already is not written again."""
+    """A folder with the contents of a zip; files that already have the right contents are not rewritten."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -107,9 +108,9 @@ class Folder:
         self._held: dict[str, bytes] = {}
 
     def fill(self, data: bytes) -> Path:
-        """Makes the files those of a zip."""
+        """Replaces the files by those of the zip."""
         if self._process != os.getpid():
-            # Another child may have ended while it wrote.
+            # Another child may have died while writing.
             self._process, self._held = os.getpid(), {}
         path = self._path / str(self._process)
         members = unpacked(data)
@@ -127,7 +128,8 @@ class Folder:
 
 
 def write_receipt(path: Path, wrong_step: int | None = None) -> None:
-    """The finished receipt of three steps, with batches and checkpoints; perhaps with one wrong bit from a step on."""
+    """Writes the finished receipt of three steps with batches and checkpoints; its bits may be wrong from one step
+    on."""
     program = handmade.program()
     executable = repro_mlir.compile(program, "reference")
     recorder = Recorder(ReceiptOptions(path, checkpoint_every=2), program, "reference", 1)
@@ -148,10 +150,10 @@ def write_bundle_of_two_steps(path: Path) -> None:
 
 
 def of_receipt(folder: Path, use: Callable[[Path], str], *, wrong: bool = False, is_command: bool = False) -> Reader:
-    """Damaged receipts.
+    """Creates a reader of damaged receipts.
 
     Args:
-      wrong: whether receipts with a wrong bit are among the seeds.
+      wrong: whether the seeds include receipts with a wrong bit.
     """
     write_receipt(folder / "right")
     seeds = [packed_folder(folder / "right")]
@@ -165,7 +167,7 @@ def of_receipt(folder: Path, use: Callable[[Path], str], *, wrong: bool = False,
 def of_archive(
     folder: Path, write: Callable[[Path], None], use: Callable[[Path], str], *, is_command: bool = False
 ) -> Reader:
-    """Damaged zips."""
+    """Creates a reader of damaged zips."""
     write(folder / "right")
 
     def read(data: bytes) -> str:
@@ -179,7 +181,7 @@ def of_archive(
 
 
 def runs() -> tuple[RecordedRun, RecordedRun]:
-    """An honest run, and one with a wrong bit in a step."""
+    """Returns an honest run, and one with a wrong bit in a step."""
     program = handmade.program()
     graph = OperatorGraph(program)
     tracer = Tracer(graph)
@@ -201,7 +203,7 @@ def _flip(array: np.ndarray) -> None:
 
 
 class Recording(LocalChannel):
-    """Keeps what was asked and answered."""
+    """A channel that records questions and answers."""
 
     def __init__(self, prover: Prover) -> None:
         super().__init__(prover)
@@ -215,7 +217,7 @@ class Recording(LocalChannel):
 
 
 def conversations(runs: Sequence[RecordedRun]) -> list[Recording]:
-    """What a referee and each of two parties say."""
+    """Returns the messages between a referee and each of two parties."""
     channels = [Recording(Prover(run)) for run in runs]
     settle(*channels)
     return channels

@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Random canonical programs, and nearly canonical ones, on all targets: equal bits, or an error before anything runs.
+"""Random canonical and nearly canonical programs on all targets: equal bits, or an error before the program runs.
 
 python test/fuzz/semantic.py --count 10000 --journal build/fuzz/semantic.jsonl    resumes where it stopped
-python test/fuzz/semantic.py --show 8        one program, as small as it can be made
+python test/fuzz/semantic.py --show 8        one program, reduced as far as possible
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ MOST_BYTES = 1 << 24
 
 
 def verify(text: str) -> str | None:
-    """Why a text is no canonical program, None if it is one."""
+    """Returns the reason why a text is not a canonical program; None if the text is canonical."""
     with ir.Context() as context:
         context.attach_diagnostic_handler(lambda _: True)
         try:
@@ -54,7 +54,7 @@ def verify(text: str) -> str | None:
 
 
 def targets(number: int) -> tuple[list[kit.Configuration], str | None]:
-    """The CPU configurations on which a program runs, and the architecture of the device emulator in its turn."""
+    """Returns the CPU configurations for a program and, in rotation, the architecture of the device emulator."""
     where = list(HERE)
     if number % 50 == 7 and qemu.is_available():
         where.append(AARCH64)
@@ -62,7 +62,7 @@ def targets(number: int) -> tuple[list[kit.Configuration], str | None]:
 
 
 def compare(case: Case, number: int) -> str:
-    """An outcome (see forked.py) of a program that is canonical."""
+    """Returns the outcome (see forked.py) of a canonical program."""
     want = kit.reference(case.program, case.inputs)
     where, device = targets(number)
     try:
@@ -75,7 +75,7 @@ def compare(case: Case, number: int) -> str:
 
 
 def valid(number: int, steps: int | None = None) -> str:
-    """Runs the program with a number, or its first steps."""
+    """Runs the program with the given number, or its first steps."""
     case = random_programs.program(number, steps, checks=True)
     if (refusal := verify(case.program)) is not None:
         return f"finding: a generated program is refused: {refusal}"
@@ -95,7 +95,7 @@ _WORDS = [
 
 
 def nearly(number: int) -> str:
-    """A canonical text with one or two numbers or words changed."""
+    """Returns a canonical text with one or two numbers or words changed."""
     choose = random.Random(~number)
     text = random_programs.program(number).program
     for _ in range(choose.choice([1, 1, 2])):
@@ -106,7 +106,7 @@ def nearly(number: int) -> str:
                 at = choose.choice(places)
                 text = text[:at] + new + text[at + len(old) :]
             continue
-        # Numbers of structured operations, of slices and of types; those of constants change no contract.
+        # Numbers of structured operations, slices and types; numbers in constants affect no contract.
         found = [m for m in _NUMBER.finditer(text)]
         match = choose.choice(found)
         old_number = int(match[0])
@@ -118,7 +118,7 @@ def nearly(number: int) -> str:
 
 
 def near(number: int) -> str:
-    """Runs the changed program with a number: it is refused, or all targets agree."""
+    """Runs the changed program with the given number: the program is refused, or all targets agree."""
     text = nearly(number)
     try:
         admit_text(text.encode())
@@ -140,7 +140,7 @@ def near(number: int) -> str:
 
 
 def smallest(number: int) -> int:
-    """How many steps of a program are enough for its finding."""
+    """Returns the number of steps that suffice to reproduce a finding."""
     for steps in range(random_programs.MOST_STEPS):
         (result,) = forked.run([number], lambda n, steps=steps: valid(n, steps), LIMITS)
         if result.is_finding:
@@ -158,7 +158,7 @@ def show(number: int) -> None:
 
 
 def main() -> int:
-    """The number of findings, at most 1 as a status."""
+    """Returns 1 if there is a finding, else 0."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=100)

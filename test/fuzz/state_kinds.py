@@ -3,10 +3,10 @@
 
 # ruff: noqa: E501
 
-"""Kinds of Python state that a step may read, and ways to change it between two steps.
+"""Types of Python state that a step may read, and ways to change the state between two steps.
 
-A kind is the source of a module: it defines `read()`, a number that changes with the state, and `change()`. Kinds are
-products of holders, ways of reading and ways of changing.
+A `Kind` is the source of a module that defines `read()`, which returns a number that depends on the state, and
+`change()`. Kinds are products of holders, ways of reading and ways of changing.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from torch.nn import functional as F
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of state.
+    """A type of state.
 
     Attributes:
-      name: of holder, way of reading and way of changing.
+      name: names of the holder, the way of reading and the way of changing.
       setup, read, change: source; `read` is an expression or the body of a function with `return`.
-      refused: whether a step that reads it is refused: it cannot be watched.
+      refused: whether a step that reads the state is refused because the state cannot be watched.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Kind:
     refused: bool = False
 
     def module(self) -> Any:
-        """A new module with functions `read` and `change`."""
+        """Returns a new module with the functions `read` and `change`."""
         body = self.read if "return" in self.read else f"return {self.read}"
         lines = [_HEAD, self.setup, "def read():", *_indented(body), "def change():", *_indented(self.change)]
         name = "state_kind"
@@ -63,7 +63,7 @@ def _indented(body: str) -> list[str]:
     return [f"    {line}" for line in body.splitlines()]
 
 
-# Holders of an attribute `w`, 1.0 at first: the source that makes `h`.
+# Holders of an attribute `w` with the initial value 1.0: the source that creates `h`.
 _ATTRIBUTE_HOLDERS = {
     "object": "class C: pass\nh = C(); h.w = 1.0",
     "class": "class C: w = 1.0\nh = C",
@@ -126,7 +126,7 @@ def _attributes() -> Iterator[Kind]:
         if "\n" not in setup and holder != "function":
             change = _ATTRIBUTE_CHANGES["other object"].format(setup=setup)
             yield Kind(f"{holder}: attribute: other object", setup, "h.w", change)
-        # Names that are not there when the step is captured.
+        # Names that do not exist at the capture of the step.
         empty = setup.replace("; h.w = 1.0", "").replace("\nh.w = 1.0", "")
         if empty != setup:
             yield Kind(f"{holder}: getattr with a default: new", empty, "getattr(h, 'w', 1.0)", "h.w = 4.0")
@@ -175,7 +175,7 @@ _CONTAINER_READS = {
     "itemgetter": "float(operator.itemgetter(0)(h))",
 }
 
-# Containers that are empty at the capture, or grow: how they are read and filled.
+# Containers that are empty at the capture, or grow: their reads and updates.
 _GROWING = {
     "list": (
         "h = []",
@@ -223,7 +223,7 @@ _GROWING = {
     ),
 }
 
-# Other ways to change a container.
+# Other ways to modify a container.
 _MUTATIONS = {
     "list": (
         "h = [1.0, 2.0, 3.0]",
@@ -962,7 +962,7 @@ _REFUSED = {
 
 
 def kinds() -> list[Kind]:
-    """All kinds, always in the same order; names are unique."""
+    """Returns all kinds in a fixed order; names are unique."""
     found = [*_attributes(), *_containers()]
     found += (Kind(name, *source) for name, source in _FUNCTIONS.items())
     found += (Kind(f"refused: {name}", *source, refused=True) for name, source in _REFUSED.items())

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A sample of the changes between steps, of each place one part of all kinds."""
+"""Tests a sample of the changes between steps: a part of all kinds for each reader."""
 
 import pytest
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The committed inputs of every fuzzer, a sample of its mutations, and the fork server that runs them."""
+"""Tests the committed inputs of every fuzzer, a sample of its mutations, and the fork server that runs them."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_what_happens_to_a_child() -> None:
 
 
 def test_what_ends_a_process_is_done_again() -> None:
-    """What counts is how the program text is read in use: in a child, whose end is one error."""
+    """The outcome of normal use counts: a child parses the program text, and its death is a single error."""
     text = (readers.CORPUS / "text" / "negative-group.mlir").read_bytes()
 
     def quickly(number: int) -> str:

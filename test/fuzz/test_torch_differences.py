@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The table of differences from eager PyTorch: as readers find it, and a function for each row that needs it."""
+"""Tests that the table of differences from eager PyTorch matches the documentation, and each row's substitute."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The closed table of calls whose results are not those of eager PyTorch's kernels, each with what they are instead.
+"""The complete table of calls whose results differ from those of eager PyTorch's kernels, with the results they have.
 
-docs/debugging.md has the same table for readers; a test compares both.
+docs/debugging.md contains the same table; a test compares both.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ class Difference:
     """A row of the table.
 
     Attributes:
-      name: what an outcome calls it.
+      name: the name of the row in outcomes.
       functions: the names of PyTorch's functions.
       condition: when results differ.
-      eager: what eager PyTorch gives.
-      ours: what this package gives.
+      eager: the result of eager PyTorch.
+      ours: the result of this package.
       reason: why.
-      instead: computes the call as this package does, from PyTorch's function and its arguments; None where only NaN
-        and infinities stand elsewhere.
-      applies: whether arguments of the function are such as the condition says.
+      instead: computes the call as this package does, from PyTorch's function and its arguments; None if only the
+        positions of NaN and infinities differ.
+      applies: whether the arguments of a call satisfy the condition.
     """
 
     name: str
@@ -49,16 +49,16 @@ class Difference:
         return self.condition.startswith("gradient")
 
     def row(self) -> str:
-        """The row of the table in docs/debugging.md."""
+        """Returns the row as text of the table in docs/debugging.md."""
         functions = ", ".join(f"`{name}`" for name in self.functions.split())
         return f"| {self.name} | {functions} | {self.condition} | {self.eager} | {self.ours} | {self.reason} |"
 
 
 class Instead(TorchFunctionMode):
-    """Computes the calls of rows of the table as this package does.
+    """Computes the calls that rows of the table match as this package does.
 
     Attributes:
-      met: the names of the rows that there was a call of.
+      met: the names of the rows that matched a call.
     """
 
     def __init__(self, rows: Sequence[Difference]) -> None:
@@ -82,7 +82,7 @@ class Instead(TorchFunctionMode):
 
 
 class _Replaced(torch.autograd.Function):
-    """Another value; the gradient is that of the first one."""
+    """Replaces a value; the gradient flows to the original value."""
 
     @staticmethod
     def forward(ctx: Any, value: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
@@ -94,13 +94,13 @@ class _Replaced(torch.autograd.Function):
 
 
 def _running_sum(x: torch.Tensor, dim: int) -> torch.Tensor:
-    """(D3), of which each value is rounded."""
+    """(D3) A running sum that rounds each partial sum."""
     parts = x.unbind(dim) if x.dim() else ()
     return torch.stack([*accumulate(parts, torch.add)], dim) if parts else x
 
 
 def _running_product(x: torch.Tensor, dim: int) -> torch.Tensor:
-    """(D4)."""
+    """(D4) A running product."""
     extent, step = x.shape[dim] if x.dim() else 1, 1
     while step < extent:
         both = x.narrow(dim, step, extent - step) * x.narrow(dim, 0, extent - step)
@@ -110,7 +110,7 @@ def _running_product(x: torch.Tensor, dim: int) -> torch.Tensor:
 
 
 class _Product(torch.autograd.Function):
-    """A product; the gradient of an element is the product of the others."""
+    """A product; the gradient of an element is the product of the other elements."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
@@ -143,7 +143,7 @@ def _spread(function: Any, x: torch.Tensor, dim: Any = None, *, correction: int 
 
 
 class _RunningProduct(torch.autograd.Function):
-    """The gradient is PyTorch's, from the product of which each value is rounded."""
+    """A running product with PyTorch's gradient, computed from the product in which each value is rounded."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, dim: int) -> torch.Tensor:
@@ -174,12 +174,12 @@ def _sampled_in_f32(function: Any, x: torch.Tensor, grid: torch.Tensor, *given: 
 
 def _positions(function: Any, x: torch.Tensor, *given: Any, **options: Any) -> Any:
     values, places = function(x, *given, **options)
-    # Of ones, the largest is 1 where there is an element.
+    # The maximum of ones is 1 exactly where the window contains an element.
     return values, places.where(function(torch.ones_like(x), *given, **options)[0] == 1, -1)
 
 
 def _by_its_matrix(function: Any, x: torch.Tensor, *given: Any, **options: Any) -> Any:
-    """The same linear function, by its values of the images in which one element is 1."""
+    """Computes a linear function through its matrix, from its results for the images with a single 1."""
     count = x.shape[-2] * x.shape[-1]
     units = torch.eye(count, dtype=x.dtype).reshape(1, count, *x.shape[-2:])
     return (x.flatten(-2) @ function(units, *given, **options).reshape(count, -1)).reshape(x.shape)
@@ -199,7 +199,7 @@ def _products_first(function: Any, x: torch.Tensor, y: torch.Tensor, weight: tor
 
 
 class _Extreme(torch.autograd.Function):
-    """The largest or least element: all that are taken have equal shares of the gradient, the others it by 0."""
+    """A maximum or minimum; selected elements share the gradient equally, other elements get the gradient times 0."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, function: Any) -> Any:
@@ -215,7 +215,7 @@ class _Extreme(torch.autograd.Function):
 
 
 class _Digamma(torch.autograd.Function):
-    """The gradient is infinite at the poles."""
+    """Digamma with an infinite gradient at the poles."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:

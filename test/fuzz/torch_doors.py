@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Several functions of PyTorch as one program, by each door of the package, with equal bits on all targets."""
+"""Runs several PyTorch functions as one program through each entry point of the package; targets must agree bitwise."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ Function = Callable[..., tuple[torch.Tensor, ...]]
 
 
 class Mismatch(AssertionError):
-    """Two targets give other bits."""
+    """Two targets return different bits."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A program, and which gradients it has.
+    """A program and whether its gradients are computed.
 
     Attributes:
-      differentiated: whether its gradients are asked for, where an input and a result are floats.
+      differentiated: whether to compute gradients, if an input and a result are floats.
     """
 
     program: Program
@@ -49,20 +49,20 @@ class Case:
 
 @dataclass(frozen=True)
 class Results:
-    """The results of a program, and for each input the gradient, or None."""
+    """The results of a program, and the gradient of each input or None."""
 
     values: list[torch.Tensor]
     gradients: list[torch.Tensor | None]
 
 
 def weights(value: torch.Tensor) -> torch.Tensor:
-    """The factors of the elements of a result in the loss: none is 0."""
+    """Returns nonzero factors for the elements of a result in the loss."""
     count = torch.arange(value.numel(), dtype=torch.float64)
     return ((count * 7 % 11 - 4.5) / 4).reshape(value.shape).to(value.dtype)
 
 
 def gradients(values: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:
-    """The gradient of each input that requires one, None for the others."""
+    """Returns the gradient of each input that requires one, None for the others."""
     ends = [value for value in values if value.requires_grad]
     leaves = [value for value in inputs if value.requires_grad]
     if not ends or not leaves:
@@ -72,7 +72,7 @@ def gradients(values: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) ->
 
 
 def eager(function: Function, inputs: Sequence[torch.Tensor]) -> Results:
-    """The results and gradients of PyTorch."""
+    """Returns the results and gradients of eager PyTorch."""
     values = function(*inputs)
     return Results([value.detach() for value in values], gradients(values, inputs))
 
@@ -86,7 +86,7 @@ def _cut(found: Sequence[Any], counts: Iterable[int]) -> list[list[Any]]:
 
 
 class _All(torch.nn.Module):
-    """The functions of several programs; floats are parameters where they are trained."""
+    """A module with the functions of several programs; float inputs are parameters when they are trained."""
 
     def __init__(self, cases: Sequence[Case], trained: bool) -> None:
         super().__init__()
@@ -120,7 +120,7 @@ def _loss(values: list[torch.Tensor], factors: Sequence[torch.Tensor]) -> torch.
 
 
 def by_compile(cases: Sequence[Case], targets: Sequence[str]) -> list[Results]:
-    """`repro_mlir.compile`: no gradients."""
+    """Runs the cases through `repro_mlir.compile`, which has no gradients."""
     inputs = (torch.zeros(()), *(value.detach() for case in cases for value in case.tensors()))
     program = repro_mlir.capture(_All(cases, False), inputs)
     _, found = _on_every_target(program, {}, inputs, targets)
@@ -129,7 +129,7 @@ def by_compile(cases: Sequence[Case], targets: Sequence[str]) -> list[Results]:
 
 
 def by_torch_compile(cases: Sequence[Case], targets: Sequence[str]) -> list[Results]:
-    """`torch.compile` with our backend, and the gradients of all inputs."""
+    """Runs the cases through `torch.compile` with our backend, with the gradients of all inputs."""
     torch._dynamo.reset()
     compiled = torch.compile(_All(cases, False), backend=_EveryTarget(targets), fullgraph=True)
     inputs = [case.tensors() for case in cases]
@@ -145,7 +145,7 @@ def by_torch_compile(cases: Sequence[Case], targets: Sequence[str]) -> list[Resu
 
 
 def by_trainer(cases: Sequence[Case], targets: Sequence[str]) -> list[Results]:
-    """A step of `Trainer`: its results, gradients, loss and updated parameters."""
+    """Runs the cases as a step of `Trainer`: results, gradients, loss and updated parameters."""
     model = _All(cases, True)
     if not any(model.trained):
         return by_compile(cases, targets)
@@ -172,7 +172,7 @@ def by_trainer(cases: Sequence[Case], targets: Sequence[str]) -> list[Results]:
             old, new = before[f"x{i}"], model.get_parameter(f"x{i}").detach()
             want = old if slope is None else old - RATE * slope
             torch.testing.assert_close(new, want, equal_nan=True, msg=lambda text: f"update: {text}")
-    # Both are sums in f32 of the same numbers.
+    # Both are f32 sums of the same numbers.
     known = zip(step.outputs, factors, values, strict=True)
     pairs = [(found, factor) for found, factor, value in known if value.requires_grad]
     most = sum(float((value * factor).double().abs().sum()) for value, factor in pairs)
@@ -201,7 +201,7 @@ def _inputs(program: CanonicalProgram, given: Sequence[np.ndarray]) -> list[Any]
 def _on_every_target(
     program: CanonicalProgram, state: dict[str, Any], inputs: Sequence[Any], targets: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """New state and outputs on the first target, after all others have given the same."""
+    """Returns new state and outputs of the first target; all other targets must return the same bits."""
     first: tuple[dict[str, Any], dict[str, Any]] | None = None
     for target in targets:
         own = {name: np.array(value) for name, value in state.items()}
@@ -230,7 +230,7 @@ def _compare(one: Any, other: Any, what: str) -> None:
 
 
 class _EveryTarget(Backend):
-    """Runs each graph on every target; what the first one gives is the result."""
+    """A backend that runs each graph on every target and returns the results of the first one."""
 
     def __init__(self, targets: Sequence[str]) -> None:
         super().__init__(targets[0], 1, 0, None, "error")

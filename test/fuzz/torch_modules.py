@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Random functions of PyTorch by each door of the package: as in eager PyTorch, and the same bits on all targets.
+"""Random PyTorch functions through each entry point of the package: near eager PyTorch, and equal bits on all targets.
 
 python test/fuzz/torch_modules.py --count 20000 --journal build/fuzz/torch.jsonl    resumes where it stopped
-python test/fuzz/torch_modules.py --show 8        one program, as small as it can be made
+python test/fuzz/torch_modules.py --show 8        one program, reduced as far as possible
 """
 
 from __future__ import annotations
@@ -51,14 +51,15 @@ _TURNS = [
 
 
 def targets(group: int) -> list[str]:
-    """The targets of a group of programs: the reference, and for each third group a CPU level or the emulator."""
+    """Returns the targets of a group of programs: the reference; for every third group a CPU level or the emulator
+    too."""
     turn = group // len(_TURNS)
     others = [*LEVELS, "ptx-emulator"]
     return ["reference", *([others[turn // 3 % len(others)]] if turn % 3 == 0 else [])]
 
 
 def case_of(program: Program, door: str) -> tuple[Case, Results]:
-    """A case with the gradients that a door and eager PyTorch have, and what the latter gives."""
+    """Returns a case with the gradients that the entry point and eager PyTorch support, and eager PyTorch's results."""
     try:
         case = Case(program, door != "compile")
         return case, eager(program.function(), case.tensors())
@@ -68,7 +69,8 @@ def case_of(program: Program, door: str) -> tuple[Case, Results]:
 
 
 def outcomes(programs: Sequence[Program], group: int, door: str) -> list[str]:
-    """The outcome of each program (see forked.py). Where something happens to all of them, each runs by itself."""
+    """Returns the outcome of each program (see forked.py); after an error of the group, each program runs
+    separately."""
     known = [case_of(program, door) for program in programs]
     waiting = list(range(len(programs)))
     found = [""] * len(programs)
@@ -114,7 +116,7 @@ def _outcome(error: Exception) -> str:
 
 
 def _is_of_pytorch(error: Exception, case: Case) -> bool:
-    """Whether PyTorch's own backend `aot_eager`, which runs what ours is given, fails alike."""
+    """Whether PyTorch's own backend `aot_eager`, which runs the same graphs, fails in the same way."""
     torch._dynamo.reset()
     try:
         eager(torch.compile(case.program.function(), backend="aot_eager", fullgraph=True), case.tensors())
@@ -124,14 +126,14 @@ def _is_of_pytorch(error: Exception, case: Case) -> bool:
 
 
 def _root(error: Exception) -> str:
-    """The type and first line of the error that began it."""
+    """Returns the type and first line of the root cause of an error."""
     if isinstance(error, BackendCompilerFailed):
         error = error.inner_exception
     return f"{type(error).__name__}: {error}".splitlines()[0]
 
 
 def _place(error: Exception, programs: Sequence[Program]) -> int | None:
-    """Which program an error names by its line."""
+    """Returns the index of the program that the line number in an error message belongs to."""
     match = re.search(r"programs_\w{8}\.py:(\d+)", str(error))
     if match is None:
         return None
@@ -148,7 +150,7 @@ def door_of(group: int) -> str:
 
 
 def work(known: dict[int, list[str]]) -> forked.Work:
-    """Runs a group at its first number; the others have what became of them then."""
+    """Runs a group at its first number; the other numbers return the stored outcomes."""
 
     def of(number: int) -> str:
         group, place = divmod(number, GROUP)
@@ -163,16 +165,16 @@ def work(known: dict[int, list[str]]) -> forked.Work:
 
 
 def alone(number: int) -> str:
-    """Runs one program by itself."""
+    """Runs one program separately."""
     group = number // GROUP
     return outcomes([torch_programs.program(number)], group, door_of(group))[0]
 
 
 def begin() -> None:
-    """Does the work that every child would do once: imports within PyTorch take seconds."""
+    """Does once what every child would repeat: imports within PyTorch take seconds."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    # Code compiled for a program is of no use for others.
+    # Code compiled for one program cannot be reused for another.
     os.environ["REPRO_MLIR_CACHE"] = "off"
     program = Program((torch_programs.Input("float32", (2,), "normal", 0),), ("x0 * 2",), ("v0",))
     for door in DOORS:
@@ -183,7 +185,7 @@ def begin() -> None:
 
 
 def smallest(program: Program, fails: Callable[[Program], bool]) -> Program:
-    """A program of which no smaller one fails."""
+    """Returns a failing program for which no smaller program fails."""
     while True:
         for other in torch_programs.smaller(program):
             if fails(other):
@@ -207,7 +209,7 @@ def show(number: int) -> None:
 
 
 def forked_outcome(program: Program, group: int, door: str) -> str:
-    """The outcome of a program in a child."""
+    """Returns the outcome of a program in a child."""
 
     def of(_: int) -> str:
         return outcomes([program], group, door)[0]
@@ -217,7 +219,7 @@ def forked_outcome(program: Program, group: int, door: str) -> str:
 
 
 def replay() -> list[str]:
-    """The findings among the programs of the corpus, by all doors."""
+    """Returns the findings among the programs of the corpus, through all entry points."""
     files = sorted(CORPUS.glob("*.py"))
     programs = [torch_programs.read(file) for file in files]
     found = []
@@ -232,12 +234,12 @@ _VARIED = re.compile(r"\S*programs_\w+\.py:\d+: |-?\b\d+\b")
 
 
 def classes(journal: Journal) -> Counter[str]:
-    """How often each kind of outcome came; numbers in a message make no other kind."""
+    """Counts the outcomes by class; messages that differ only in numbers belong to one class."""
     return Counter(_VARIED.sub("", outcome.splitlines()[0])[:160] for outcome in journal.outcomes.values())
 
 
 def main() -> int:
-    """The number of findings, at most 1 as a status."""
+    """Returns 1 if there is a finding, else 0."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=10 * GROUP)

@@ -1,13 +1,13 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Whether results are those of eager PyTorch, as far as the function says what they are.
+"""Decides whether results match eager PyTorch within the accuracy that the function allows.
 
-Where a result is not near to eager PyTorch's, the function runs once more in float64, once with strides for which
-PyTorch has no vector code, which differs from its scalar code in NaNs, and a few times with each value and gradient
-changed by a rounding error. Between what these runs give, every result is right. Where it is not, what is finite is
-compared once more with runs in which each value within PyTorch's definitions of its operators is changed as well, and
-the rest with the table of differences (torch_differences.py).
+If a result is not near eager PyTorch's, the function runs again in float64, again with strides for which PyTorch has
+no vector code (which differs from its scalar code in NaNs), and several times with each value and gradient changed
+by a rounding error. Any result between the results of these runs is correct. For other results, finite elements are
+compared with runs that also change each value within PyTorch's definitions of its operators, and the remaining
+elements with the table of differences (torch_differences.py).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Change = Callable[[torch.Tensor], torch.Tensor]
 
 
 class _Changed(torch.autograd.Function):
-    """A changed value; its gradient is changed, too."""
+    """Changes a value and its gradient."""
 
     @staticmethod
     def forward(ctx: Any, value: torch.Tensor, change: Change) -> torch.Tensor:
@@ -47,7 +47,7 @@ class _Changed(torch.autograd.Function):
 
 
 def _strided(value: torch.Tensor) -> torch.Tensor:
-    """The same value, of which no two elements stand side by side."""
+    """Returns the same value with strides such that no two elements are adjacent."""
     return torch.stack([value, value], -1)[..., 0]
 
 
@@ -57,7 +57,7 @@ def _rounded(value: torch.Tensor) -> torch.Tensor:
 
 
 class _WrittenOut(TorchDispatchMode):
-    """Runs operators as PyTorch defines them for compilers, with each value within changed by a rounding error."""
+    """Runs operators by PyTorch's decompositions, with each intermediate value changed by a rounding error."""
 
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         definition = _definitions().get(operator)
@@ -70,7 +70,7 @@ class _WrittenOut(TorchDispatchMode):
         makes_views = any(each.alias_info is not None for each in operator._schema.returns)
         if not isinstance(found, torch.Tensor) or makes_views or found.dtype not in _ROUNDING:
             return found
-        # Whole numbers stay: they may become indices.
+        # Whole numbers stay unchanged because they may become indices.
         return found.where(found == found.round(), _rounded(found))
 
 
@@ -85,7 +85,7 @@ def _definitions() -> dict[Any, Callable[..., Any]]:
 
 
 class _SampledByDefinition(TorchFunctionMode):
-    """The gradient of `grid_sample` is an operator without a definition; that of its definition is none."""
+    """Decomposes `grid_sample`, whose gradient is an operator without a decomposition."""
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if function is not torch.nn.functional.grid_sample:
@@ -96,11 +96,11 @@ class _SampledByDefinition(TorchFunctionMode):
 
 
 class _Far:
-    """Places of results and gradients that are not near to those of eager PyTorch."""
+    """Positions in results and gradients that are not near those of eager PyTorch."""
 
     def __init__(self, want: Results, got: Results) -> None:
         known = [*zip(got.gradients, want.gradients, strict=True)]
-        # The inputs that one of both has a gradient of.
+        # The inputs that have a gradient in at least one of the two results.
         self._slopes = [i for i, (mine, other) in enumerate(known) if mine is not None or other is not None]
         names = [*(f"result {i}" for i in range(len(want.values))), *(f"gradient of x{i}" for i in self._slopes)]
         self._want, self._names = want, names
@@ -113,7 +113,7 @@ class _Far:
         self.places = [_far(mine, [other]) for mine, other in self._pairs]
 
     def _flat(self, results: Results, like: Results) -> list[torch.Tensor]:
-        """All tensors, with zeros for gradients that only the others have."""
+        """Returns all tensors, with zeros for gradients that only `like` has."""
         found = [*results.values]
         for i in self._slopes:
             slope, other = results.gradients[i], like.gradients[i]
@@ -124,13 +124,14 @@ class _Far:
         return any(bool(places.any()) for places in self.places)
 
     def without(self, judge: Callable[[int, torch.Tensor, torch.Tensor], torch.Tensor]) -> _Far:
-        """The places that the judge, given the position, our tensor and eager PyTorch's, calls wrong as well."""
+        """Keeps the positions that the judge also considers wrong, given index, our tensor and eager PyTorch's
+        tensor."""
         found = copy(self)
         found.places = [places & judge(i, *self._pairs[i]) for i, places in enumerate(self.places)]
         return found
 
     def of(self, runs: Iterable[Results]) -> list[list[torch.Tensor]]:
-        """Their tensors."""
+        """Returns the tensors of the runs."""
         return [self._flat(run, self._want) for run in runs]
 
     def text(self) -> str:
@@ -141,7 +142,7 @@ class _Far:
 
 
 def verdict(case: Case, want: Results, got: Results) -> str:
-    """ "ok"; "differs: " and the rows of the table that say so; or the first result or gradient that is wrong."""
+    """Returns "ok", "differs: " and the rows of the table that explain it, or the first wrong result or gradient."""
     far = _Far(want, got)
     if far.error:
         return far.error
@@ -163,7 +164,8 @@ def verdict(case: Case, want: Results, got: Results) -> str:
 
 
 def _by_the_table(case: Case, far: _Far, results: int) -> list[str]:
-    """The names of a row of the table, or of all that the function meets, which explain everything that is far."""
+    """Returns the names of one row of the table, or of all rows that the function meets, if they explain all far
+    elements."""
     instead = Instead(DIFFERENCES)
     with instead:
         [*_attempts(case, [_same])]
@@ -184,7 +186,7 @@ def _is_wrong(
     mine: torch.Tensor,
     other: torch.Tensor,
 ) -> torch.Tensor:
-    """Where rows of the table do not explain a result, or, from position `results` on, a gradient."""
+    """Marks elements of result `i` (from `results` on: a gradient) that the rows of the table do not explain."""
     rows = [row for row in rows if i >= results or not row.is_of_gradients]
     wrong = torch.ones_like(mine, dtype=torch.bool)
     if any(row.instead is not None for row in rows):
@@ -195,10 +197,10 @@ def _is_wrong(
 
 
 def _far(mine: torch.Tensor, others: Sequence[torch.Tensor], *, has_edges: bool = True) -> torch.Tensor:
-    """Where an element lies outside of those of other runs, and is not near to one of them.
+    """Marks elements that lie outside the range of the other runs and are not near any of them.
 
     Args:
-      has_edges: whether a run that is infinite or NaN where another is not says that all is right there.
+      has_edges: whether every result is correct where one run is infinite or NaN and another is not.
     """
     if not mine.is_floating_point():
         return torch.stack([mine != other.to(mine.dtype) for other in others]).all(0)
@@ -224,7 +226,7 @@ def _same(value: torch.Tensor) -> torch.Tensor:
 
 
 def _attempts(case: Case, changes: Iterable[Change], *, in_double: bool = False) -> Iterator[Results]:
-    """Runs of the function, without those in which types do not go together."""
+    """Yields runs of the function; skips runs in which element types do not match."""
     for change in changes:
         try:
             yield _run(case, change, in_double=in_double)
@@ -233,7 +235,7 @@ def _attempts(case: Case, changes: Iterable[Change], *, in_double: bool = False)
 
 
 def _runs(case: Case) -> list[Results]:
-    """Runs in float64, with other strides, and with each value and gradient changed by a rounding error."""
+    """Returns runs in float64, with other strides, and with each value and gradient changed by a rounding error."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         exact = _attempts(case, [_same], in_double=True)
@@ -241,7 +243,7 @@ def _runs(case: Case) -> list[Results]:
 
 
 def _runs_within(case: Case) -> list[Results]:
-    """Runs with each value within the definitions of operators changed by a rounding error."""
+    """Returns runs with each value within the definitions of operators changed by a rounding error."""
     with torch.random.fork_rng(devices=[]), _SampledByDefinition(), _WrittenOut():
         torch.manual_seed(0)
         return [*_attempts(case, [_same] * _RUNS)]

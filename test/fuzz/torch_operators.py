@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Calls of PyTorch's operators with odd parameters, as text, on the values that a random program has."""
+"""Calls of PyTorch's operators with unusual parameters, as text, on the values of a random program."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ INTEGERS = (torch.int64, torch.int32, torch.int8, torch.uint8)
 
 
 class Unsuitable(Exception):
-    """An operator that takes none of the values there are."""
+    """An operator that accepts none of the available values."""
 
 
 class Values(Protocol):
-    """The values that a program has up to now.
+    """The values that a program has computed so far.
 
     Attributes:
       choose: the source of all choices.
@@ -29,14 +29,14 @@ class Values(Protocol):
     choose: random.Random
 
     def take(self, kinds: str = "f", low: int = 0, high: int = 4) -> str:
-        """The name of a value, or of a new input, of a rank from `low` to `high`; kinds are "f" floats, "i" integers
-        and "b" booleans."""
+        """Returns the name of a value or a new input of rank `low` to `high`; in `kinds`, "f" means floats, "i"
+        integers and "b" booleans."""
 
     def new(self, like: torch.dtype | None, shape: Sequence[int], values: str = "normal") -> str:
-        """The name of a new input; None is the float type of the program."""
+        """Returns the name of a new input; `like` None means the float type of the program."""
 
     def of(self, name: str) -> torch.Tensor:
-        """The value with a name."""
+        """Returns the value with the given name."""
 
 
 Write = Callable[[Values], str]
@@ -56,7 +56,7 @@ def operator(weight: int = 1) -> Callable[[Write], Write]:
 
 
 def dim_of(v: Values, name: str, extra: int = 0) -> int:
-    """A dimension, negative half of the time; of rank 0 it is 0 or -1."""
+    """Returns a dimension, negative half of the time; for rank 0 it is 0 or -1."""
     rank = max(v.of(name).dim() + extra, 1)
     dim = v.choose.randrange(rank)
     return dim - rank if v.choose.random() < 0.5 else dim
@@ -77,7 +77,7 @@ def number(v: Values) -> float:
 
 
 def broadcast_with(v: Values, name: str, kinds: str = "f") -> str:
-    """A value that broadcasts with another one."""
+    """Returns a value that broadcasts with another one."""
     value = v.of(name)
     other = v.take(kinds)
     try:
@@ -93,14 +93,14 @@ def broadcast_with(v: Values, name: str, kinds: str = "f") -> str:
 
 
 def window(v: Values, rank: int, largest: int = 3) -> str:
-    """A number, or a list of one for each dimension."""
+    """Returns a number, or a list of one number per dimension."""
     if flag(v):
         return str(v.choose.randint(1, largest))
     return str(tuple(v.choose.randint(1, largest) for _ in range(rank)))
 
 
 def image(v: Values, rank: int, channels: int | None = None) -> str:
-    """A value of shape [N, C, ...] with `rank` spatial dimensions."""
+    """Returns a value of shape [N, C, ...] with `rank` spatial dimensions."""
     for _ in range(4):
         name = v.take("f", rank + 2, rank + 2)
         shape = v.of(name).shape
@@ -276,7 +276,7 @@ def ternary(v: Values) -> str:
 def cast(v: Values) -> str:
     x = v.take("fib")
     if v.of(x).is_floating_point() and flag(v, 0.4):
-        # The conversion of NaN, and of numbers beyond the integers, is undefined in C++.
+        # In C++, the conversion of NaN and of numbers outside the integer range is undefined.
         kind = v.choose.choice(["int64", "int32", "int8", "uint8"])
         return f"{x}.nan_to_num(1.0, 9.0, 2.0).clamp(0, 100).to(torch.{kind})"
     kind = v.choose.choice(["float32"] * 3 + ["float64", "bfloat16", "bool"])
@@ -511,7 +511,7 @@ def padding(v: Values) -> str:
     x = image(v, rank)
     extents = [v.of(x).shape[-1 - d] + sides[2 * d] + sides[2 * d + 1] for d in range(rank)]
     if mode == "reflect" and 0 in extents:
-        # The gradient of no elements is memory that PyTorch does not initialize.
+        # PyTorch returns uninitialized memory as the gradient of no elements.
         raise Unsuitable
     return f"F.pad({x}, {sides}, mode={mode!r})"
 
@@ -622,7 +622,7 @@ def ordered(v: Values) -> str:
     x = v.take("fi")
     dim, down = dim_of(v, x), flag(v)
     extent = v.of(x).shape[dim] if v.of(x).dim() else 1
-    # Any of several equal elements may have the gradient of kthvalue.
+    # kthvalue may assign the gradient to any of several equal elements.
     unequal = v.new(v.of(x).dtype, v.of(x).shape, "unit")
     return v.choose.choice(
         [
@@ -703,7 +703,7 @@ def convolution(v: Values) -> str:
         raise Unsuitable
     out = groups * v.choose.choice([1, 2])
     kernel = [v.choose.choice([1, 2, 3]) for _ in range(rank)]
-    # (K2) Padding is multiplied: by an infinity that is NaN, where PyTorch leaves it out of some gradients.
+    # (K2) We multiply padding: padding times infinity is NaN, but PyTorch skips padding in some gradients.
     weight = v.new(v.of(x).dtype, [out, channels // groups, *kernel], "small")
     bias = v.new(v.of(x).dtype, [out]) if flag(v) else "None"
     stride = window(v, rank)
@@ -805,7 +805,7 @@ def sampled_grid(v: Values) -> str:
     grid = v.new(v.of(x).dtype, [v.of(x).shape[0], 2, 3, 2], "unit")
     mode, pad = v.choose.choice(["bilinear", "nearest", "bicubic"]), v.choose.choice(["zeros", "border", "reflection"])
     if not v.of(x).isfinite().all():
-        # Where a place is bounded, PyTorch multiplies an infinite gradient by 0.
+        # PyTorch multiplies an infinite gradient by 0 where it clamps a position.
         pad = "zeros"
     return f"F.grid_sample({x}, {grid} * 3 - 1.5, {mode!r}, {pad!r}, align_corners={flag(v)})"
 

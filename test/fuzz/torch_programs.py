@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Random functions of PyTorch, made from a number, and functions of the corpus."""
+"""Random PyTorch functions generated from a number, and functions of the corpus."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Input:
     Attributes:
       dtype: the name of its element type in PyTorch.
       shape: its extents.
-      values: the kind of its values: "normal", "small" (whole numbers, so that some are equal), "special" (NaN,
+      values: the class of its values: "normal", "small" (whole numbers, so that some are equal), "special" (NaN,
         infinities, zeros of both signs, subnormals), "unit" (between 0 and 1), "sorted", or "below N" for an index.
-      seed: of its values.
+      seed: the seed of its values.
     """
 
     dtype: str
@@ -66,14 +66,14 @@ class Input:
 
 @dataclass(frozen=True)
 class Program:
-    """A function: its inputs, x0, x1 and so on; a line for each value, v0, v1 and so on; and which are its results."""
+    """A function: inputs x0, x1, ...; one line for each value v0, v1, ...; and the values that are results."""
 
     inputs: tuple[Input, ...]
     lines: tuple[str, ...]
     results: tuple[str, ...]
 
     def source(self, name: str, around: str = "{}") -> str:
-        """Its source; each value is within `around`."""
+        """Returns the source; `around` wraps each value."""
         arguments = ", ".join(f"x{i}" for i in range(len(self.inputs)))
         body = [f"    v{i} = {around.format(line)}" for i, line in enumerate(self.lines)]
         return "\n".join([f"def {name}({arguments}):", *body, f"    return ({', '.join(self.results)},)", ""])
@@ -82,7 +82,7 @@ class Program:
         return functions([self], around, **names)[0]
 
     def text(self) -> str:
-        """As a file of the corpus has it."""
+        """Returns the text of a corpus file."""
         inputs = "".join(f"    {(i.dtype, i.shape, i.values, i.seed)!r},\n" for i in self.inputs)
         return f"INPUTS = [\n{inputs}]\n\n\n{self.source('f')}"
 
@@ -90,7 +90,7 @@ class Program:
 def functions(
     programs: Sequence[Program], around: str = "{}", **names: Any
 ) -> list[Callable[..., tuple[torch.Tensor, ...]]]:
-    """Their functions, in a file of which linecache knows the lines, as Dynamo and messages of errors need them."""
+    """Compiles the programs in a file that linecache knows, because Dynamo and error messages need the source lines."""
     source = "\n".join(program.source(f"f{i}", around) for i, program in enumerate(programs))
     file = f"/fuzz/programs_{hash(source) & 0xFFFFFFFF:08x}.py"
     linecache.cache[file] = (len(source), None, source.splitlines(True), file)
@@ -100,7 +100,7 @@ def functions(
 
 
 def read(path: Path) -> Program:
-    """A program of the corpus."""
+    """Reads a program of the corpus."""
     tree = ast.parse(path.read_text())
     inputs, function = tree.body
     assert isinstance(inputs, ast.Assign) and isinstance(function, ast.FunctionDef)
@@ -114,7 +114,7 @@ def read(path: Path) -> Program:
 
 
 class _Making:
-    """A program that is being made (`torch_operators.Values`)."""
+    """A program under construction (`torch_operators.Values`)."""
 
     def __init__(self, number: int) -> None:
         self.choose = random.Random(number)
@@ -159,7 +159,7 @@ class _Making:
         return self.new(dtype, [self.choose.choice(_EXTENTS) for _ in range(rank)])
 
     def attempt(self) -> bool:
-        """Adds one operator, unless none comes of it."""
+        """Adds one operator; returns False if the operator does not fit."""
         inputs, known = list(self.inputs), dict(self.known)
         write = self.choose.choices([w for _, w, _ in OPERATORS], [weight for _, _, weight in OPERATORS])[0]
         try:
@@ -171,14 +171,14 @@ class _Making:
                 self.lines.append(line)
                 return True
         except Exception:
-            # PyTorch or the operator refuses what was drawn.
+            # PyTorch or the operator rejects the drawn arguments.
             pass
         self.inputs, self.known = inputs, known
         return False
 
 
 def program(number: int) -> Program:
-    """The program with a number, which eager PyTorch runs."""
+    """Returns the program with the given number; eager PyTorch can run it."""
     making = _Making(number)
     steps = making.choose.randint(1, MOST_STEPS)
     with warnings.catch_warnings():
@@ -190,7 +190,7 @@ def program(number: int) -> Program:
 
 
 def _without_unused(inputs: Sequence[Input], lines: Sequence[str]) -> Program:
-    """With the inputs that are read, all values computed, and those that nothing reads as results."""
+    """Returns a program with only the inputs that are read; values that nothing reads become results."""
     read = set(_NAME.findall(" ".join(lines)))
     kept = [i for i in range(len(inputs)) if f"x{i}" in read]
     renamed = {f"x{old}": f"x{new}" for new, old in enumerate(kept)}
@@ -200,7 +200,7 @@ def _without_unused(inputs: Sequence[Input], lines: Sequence[str]) -> Program:
 
 
 def smaller(program: Program) -> Iterator[Program]:
-    """Programs with a line less, or with a value as an input in the place of what computes it."""
+    """Yields programs with one line less, or with an input instead of a computed value."""
     values = _values(program)
     for i, line in enumerate(program.lines):
         others = [*program.lines[:i], *program.lines[i + 1 :]]
@@ -222,7 +222,7 @@ def _renamed(line: str, names: Mapping[str, str]) -> str:
 
 
 def _values(program: Program) -> dict[str, torch.Tensor]:
-    """All values by name."""
+    """Returns all values by name."""
     known: dict[str, Any] = {f"x{i}": each.tensor() for i, each in enumerate(program.inputs)}
     for i, line in enumerate(program.lines):
         known[f"v{i}"] = eval(line, {"torch": torch, "F": torch.nn.functional}, known)

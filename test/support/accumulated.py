@@ -1,8 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(M4) Contractions that use matrix-unit accumulators: programs, and operands for which different rules give different
-results."""
+"""(M4) Contractions with matrix-unit accumulators: programs, and operands for which the rules' results differ."""
 
 from __future__ import annotations
 
