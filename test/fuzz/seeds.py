@@ -128,8 +128,7 @@ class Folder:
 
 
 def write_receipt(path: Path, wrong_step: int | None = None) -> None:
-    """Writes the finished receipt of three steps with batches and checkpoints; its bits may be wrong from one step
-    on."""
+    """Writes the finished receipt of three steps with batches and checkpoints, optionally wrong from a step on."""
     program = handmade.program()
     executable = repro_mlir.compile(program, "reference")
     recorder = Recorder(ReceiptOptions(path, checkpoint_every=2), program, "reference", 1)

@@ -51,8 +51,7 @@ _TURNS = [
 
 
 def targets(group: int) -> list[str]:
-    """Returns the targets of a group of programs: the reference; for every third group a CPU level or the emulator
-    too."""
+    """Returns the targets of a group of programs: the reference, and every third time a CPU level or the emulator."""
     turn = group // len(_TURNS)
     others = [*LEVELS, "ptx-emulator"]
     return ["reference", *([others[turn // 3 % len(others)]] if turn % 3 == 0 else [])]
@@ -69,8 +68,7 @@ def case_of(program: Program, door: str) -> tuple[Case, Results]:
 
 
 def outcomes(programs: Sequence[Program], group: int, door: str) -> list[str]:
-    """Returns the outcome of each program (see forked.py); after an error of the group, each program runs
-    separately."""
+    """Returns the outcome of each program (see forked.py); after an error of the group, runs each separately."""
     known = [case_of(program, door) for program in programs]
     waiting = list(range(len(programs)))
     found = [""] * len(programs)

@@ -124,8 +124,7 @@ class _Far:
         return any(bool(places.any()) for places in self.places)
 
     def without(self, judge: Callable[[int, torch.Tensor, torch.Tensor], torch.Tensor]) -> _Far:
-        """Keeps the positions that the judge also considers wrong, given index, our tensor and eager PyTorch's
-        tensor."""
+        """Keeps the positions that the judge also considers wrong; it receives the index, our tensor and PyTorch's."""
         found = copy(self)
         found.places = [places & judge(i, *self._pairs[i]) for i, places in enumerate(self.places)]
         return found
@@ -164,8 +163,7 @@ def verdict(case: Case, want: Results, got: Results) -> str:
 
 
 def _by_the_table(case: Case, far: _Far, results: int) -> list[str]:
-    """Returns the names of one row of the table, or of all rows that the function meets, if they explain all far
-    elements."""
+    """Returns the names of one row of the table, or of all rows that the function meets, if they explain `far`."""
     instead = Instead(DIFFERENCES)
     with instead:
         [*_attempts(case, [_same])]

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Small models of the kinds that the frontend is for."""
+"""Small models of the architectures that the frontend targets."""
 
 import torch
 import torch.nn.functional as F

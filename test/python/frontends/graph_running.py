@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Running captured programs without the compiler: their ATen graph in eager mode, and LLVM 22's parser."""
+"""Runs captured programs without the compiler: their ATen graph in eager mode; and parses text with LLVM 22."""
 
 import copy
 import subprocess
@@ -19,7 +19,7 @@ MLIR_OPT = Path(mlir.__path__[0]) / "bin" / "mlir-opt"
 
 
 def parse_with_llvm(text: str, *passes: str) -> str:
-    """Runs LLVM 22's mlir-opt on `text`; returns what it prints, fails with its errors."""
+    """Runs LLVM 22's mlir-opt on `text`; returns its output, or fails with its errors."""
     done = subprocess.run(
         [MLIR_OPT, "--allow-unregistered-dialect", "--mlir-print-debuginfo", "--mlir-print-local-scope", *passes],
         input=text,
@@ -37,14 +37,14 @@ def initial_state(captured: ImportedProgram[Captured]) -> list[torch.Tensor]:
 
 
 class GraphTrainer:
-    """Trains with a captured program's graph, its state held apart from the user's objects."""
+    """Trains with a captured program's graph; its state is separate from the user's objects."""
 
     def __init__(self, captured: ImportedProgram[Captured]) -> None:
         self.bindings = captured.bindings
         self.state = initial_state(captured)
 
     def step(self, batch: Any) -> list[torch.Tensor]:
-        """One step; returns the outputs, the loss first."""
+        """Runs one step; returns the outputs, the loss first."""
         bindings = self.bindings
         arguments = [*self.state, *bindings.hyper_parameters(), *bindings.flatten_batch(batch)]
         results = bindings.graph(*(a.clone() for a in arguments))
@@ -64,7 +64,7 @@ def eager_step(
     clip_norm: float | None = None,
     autocast: torch.dtype | None = None,
 ) -> torch.Tensor:
-    """The step that a user writes with PyTorch; returns the loss."""
+    """Runs the step that a user writes with PyTorch; returns the loss."""
     optimizer.zero_grad()
     with torch.autocast("cpu", dtype=autocast or torch.bfloat16, enabled=autocast is not None):
         loss = loss_fn(model(*batch[:-1]), batch[-1]) if loss_fn else model(*batch)
@@ -85,13 +85,13 @@ def compare_training(
     before_step: Callable[[torch.optim.Optimizer, int], None] | None = None,
     **options: Any,
 ) -> ImportedProgram[Captured]:
-    """Trains a model captured and in eager mode, and compares losses, parameters, buffers and optimizer state.
+    """Trains a captured and an eager model, and compares losses, parameters, buffers and optimizer state.
 
     Args:
-      make_optimizer: gets the model's parameters.
+      make_optimizer: creates an optimizer from the model's parameters.
       batches: one per step.
-      before_step: called with the optimizer and the step's number before each step, on both sides.
-      options: of CaptureOptions, and for `eager_step`.
+      before_step: called with the optimizer and the step number before each step, on both sides.
+      options: options of CaptureOptions, and of `eager_step`.
     """
     theirs = copy.deepcopy(model)
     optimizer, their_optimizer = make_optimizer(model.parameters()), make_optimizer(theirs.parameters())
@@ -107,7 +107,7 @@ def compare_training(
     trainer.sync()
     _compare_state(model.state_dict(), theirs.state_dict(), tolerance)
     _compare_state(_by_name(optimizer), _by_name(their_optimizer), tolerance)
-    # A step in eager mode goes on from there.
+    # An eager step continues from the synchronized state.
     want, got = (
         eager_step(m, loss_fn, o, batches[0], **options) for m, o in ((theirs, their_optimizer), (model, optimizer))
     )

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Operators as one program: near to eager PyTorch, and the same bits on the reference and two CPU levels."""
+"""Runs operators as one program: near eager PyTorch, and the same bits on the reference and two CPU levels."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -28,7 +28,7 @@ class _Module(torch.nn.Module):
 
 
 def gradients(function: Function) -> Function:
-    """The results of a function that are floats, and the gradients of the sum of their squares."""
+    """Returns a function that computes the float results, and the gradients of the sum of their squares."""
 
     @torch.enable_grad()
     def call(*values: torch.Tensor) -> list[torch.Tensor]:
@@ -45,7 +45,7 @@ def gradients(function: Function) -> Function:
 def check(
     functions: Mapping[str, Function], *arguments: torch.Tensor, rtol: float = 1e-5, atol: float = 1e-5
 ) -> list[torch.Tensor]:
-    """Captures functions of the arguments and compares; gives the results, complex ones as pairs (Z1)."""
+    """Captures and compares functions of the arguments; returns the results, complex ones as pairs (Z1)."""
     program = repro_mlir.capture(_Module(functions), arguments)
     wanted = [represented(each) for each in _Module(functions)(*(a.clone() for a in arguments))]
     given = [*map(_numpy, map(represented, arguments))]
@@ -56,7 +56,7 @@ def check(
         assert got.shape == array.shape, name
         np.testing.assert_allclose(got.astype(array.dtype), array, rtol, atol, err_msg=name)
     levels = kit.configurations()
-    # The others are for the coverage suite.
+    # The coverage suite tests the other levels.
     kit.check(program.text, given, [levels[0], levels[-1]], runs=1, want=kit.bits_of(results, known))
     return [torch.from_numpy(np.ascontiguousarray(each)) for each in results]
 

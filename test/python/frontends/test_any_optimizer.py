@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Optimizers without a rule, whose step is traced: what eager mode trains, with the same bits on every target."""
+"""Optimizers without a rule, whose step is traced: near eager mode, with the same bits on every target."""
 
 import copy
 import math
@@ -59,7 +59,7 @@ def eager_step(model: torch.nn.Module, optimizer: torch.optim.Optimizer, number:
 
 
 def assert_near(got: Any, want: Any, tolerance: float, where: str = "") -> None:
-    """Two state_dicts: the same keys and types, tensors of the same kind, and near values."""
+    """Asserts that two state_dicts have the same keys, types and tensor types, and near values."""
     assert type(got) is type(want), where
     if isinstance(got, dict):
         assert got.keys() == want.keys(), where
@@ -84,7 +84,7 @@ def compare(
     tolerance: float = 1e-4,
     bias: bool = True,
 ) -> repro_mlir.Trainer:
-    """Trains compiled and eagerly, and compares parameters and the optimizer's state_dict."""
+    """Trains compiled and in eager mode, and compares parameters and the optimizer's state_dict."""
     model, optimizer = new(make, bias)
     theirs, their_optimizer = new(make, bias)
     trainer = repro_mlir.Trainer(model, F.mse_loss, optimizer, target=target)
@@ -199,7 +199,7 @@ BETWEEN: dict[str, Between] = {
 @pytest.mark.sampled(3)
 def test_what_changes_between_steps(name: str, between: str) -> None:
     trainer = compare(CASES[name], steps=5, between=BETWEEN[between])
-    # Without a weight decay the step of these two is another one.
+    # These two have a different step without weight decay.
     assert len(trainer._forms) == (2 if between == "weight_decay" and name != "lion" else 1)
 
 
@@ -255,7 +255,7 @@ def test_state_of_eager_mode_goes_on_and_back(name: str) -> None:
     for number in range(3, 6):
         trainer.step(*batch_of(number))
         eager_step(theirs, their_optimizer, number)
-    # Back in eager mode, with what the trainer left.
+    # Continues in eager mode from the state that the trainer left.
     again, again_optimizer = new(make)
     again.load_state_dict(model.state_dict())
     again_optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
@@ -364,7 +364,7 @@ def test_one_program_is_not_to_be_had_of_an_optimizer_that_has_several() -> None
 
 
 class Refused(Written):
-    """Its change is a function of the test."""
+    """An optimizer whose `change` is supplied by the test."""
 
     what: Any = None
 

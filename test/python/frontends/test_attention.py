@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(K5) attention by blocks computes what the framework's attention does, gradients included."""
+"""(K5) Blockwise attention computes the same as the framework's attention, gradients included."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -43,7 +43,7 @@ def _run(program: repro_mlir.Program, arguments: Sequence[torch.Tensor]) -> list
 
 
 def _with_gradients(function: Callable[..., torch.Tensor]) -> Callable[..., list[torch.Tensor]]:
-    """Of (gradient of the result, *arguments): the result, then the gradients of the arguments that have one."""
+    """Returns a function of (gradient of the result, *arguments): the result, then the gradients of the arguments."""
 
     def both(grad: torch.Tensor, *arguments: torch.Tensor) -> list[torch.Tensor]:
         with torch.enable_grad():
@@ -58,7 +58,7 @@ def _with_gradients(function: Callable[..., torch.Tensor]) -> Callable[..., list
 def _compare(
     function: Callable[..., torch.Tensor], *arguments: torch.Tensor, block: int, tolerance: float = 2e-5
 ) -> repro_mlir.Program:
-    """Compares the function with blocks, captured and compiled, with itself in eager mode."""
+    """Compares the blockwise function, captured and compiled, with the same function in eager mode."""
     both = _with_gradients(function)
     inputs = [torch.randn_like(function(*arguments)), *arguments]
     program = _capture(both, inputs, block)
@@ -163,7 +163,7 @@ def test_dropout_keeps_the_same_weights_backward_K5(block: int) -> None:
     def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         return F.scaled_dot_product_attention(q, k, v, dropout_p=rate)
 
-    # With these values the result is the weights.
+    # With these values, the result equals the attention weights.
     shown = [operands[0], operands[1], torch.eye(size).expand(2, 3, size, size)]
     (weights,) = _run(_capture(lambda *x: [attend(*x)], shown, block), shown)
     kept = weights != 0

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Activation checkpointing of the frameworks (V5): less is kept, and no bit changes."""
+"""Activation checkpointing of the frameworks (V5) keeps fewer tensors and changes no bit."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def _arena(program: Program) -> int:
 
 
 def _check(kept: Program, again: Program, *batch: Any) -> None:
-    """Two steps of both have the same bits everywhere, and the second program keeps half of the tensors at most."""
+    """Checks that two steps have the same bits, and that `again` keeps at most half of the tensors."""
     assert kept.data.count(b"repro.barrier") == 0 < again.data.count(b"repro.barrier")
     found = []
     for program in (kept, again):
@@ -117,7 +117,7 @@ def test_checkpoints_of_jax() -> None:
 
 
 def test_V4_a_barrier_moves_what_a_user_gave() -> None:
-    """A NaN of other bits that goes through it is made canonical."""
+    """The barrier makes a NaN with other bits canonical."""
     jax = pytest.importorskip("jax")
     from repro_mlir.frontends.jax import capture
 

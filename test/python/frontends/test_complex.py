@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Complex numbers as pairs (Z1) and Fourier transforms (Z2): near to eager PyTorch, the same bits everywhere."""
+"""Complex numbers as pairs (Z1) and Fourier transforms (Z2): near eager PyTorch, the same bits everywhere."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -231,7 +231,7 @@ def _scalar(results: Sequence[torch.Tensor], weights: Sequence[torch.Tensor]) ->
 
 
 def test_gradients_of_complex_numbers_by_both_doors_are_those_of_differences() -> None:
-    """PyTorch's convention: by the real part, plus i times that by the imaginary part."""
+    """PyTorch's convention: the derivative by the real part, plus i times the derivative by the imaginary part."""
     x, y = _numbers((3, 4), 1), _numbers((3, 4), 2)
     weights = [_numbers(each.shape, 3, each.dtype) for each in _all(x, y)]
     wide = [value.to(torch.complex128) for value in (x, y)]

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Captures that are kept on disk: found for an equal graph, and for no other."""
+"""Captures cached on disk: an equal graph finds the entry, any other graph does not."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +25,7 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def lowered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was lowered."""
+    """Returns the list of lowered programs."""
     texts: list[str] = []
     lower = lowering.lower
 
@@ -64,7 +64,7 @@ def test_found_again(lowered: list[str]) -> None:
     assert again.bindings.written == first.bindings.written
     assert "norm.running_mean" in again.bindings.written and "seed" not in again.bindings.written
     assert program_of(again).hash == program_of(first).hash
-    # The graph is made when somebody asks for it.
+    # The graph is built on first access.
     assert str(again.bindings.graph.graph) == str(first.bindings.graph.graph)
 
 
@@ -121,13 +121,13 @@ def test_default_type_counts(lowered: list[str]) -> None:
         torch.set_default_dtype(torch.float32)
     assert len(lowered) == 2
     assert [each.outputs[0].element for each in (first, other)] == ["f32", "f64"]
-    # Made later, with the type of then.
+    # Built lazily, with the default type of the capture.
     (output,) = (node for node in other.bindings.graph.graph.nodes if node.op == "output")
     assert output.args[0][0].meta["val"].dtype is torch.float64
 
 
 def test_operators_of_the_user() -> None:
-    """What they become is the user's to change."""
+    """The user may change the implementation of a custom operator at any time."""
     library = torch.library.Library("contents_test", "DEF")
     library.define("twice(Tensor x) -> Tensor")
     library.impl("twice", lambda x: x * 2.0, "CompositeExplicitAutograd")
@@ -144,7 +144,7 @@ def test_another_frontend(lowered: list[str], monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_frontend_that_was_replaced_meanwhile(lowered: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is imported is the former one: nothing is kept in the name of the new one."""
+    """The imported frontend is the former one, so nothing is stored under the identity of the new one."""
     monkeypatch.setattr(graph_hash, "_IMPORTED", 0.0)
     monkeypatch.setattr(
         "repro_mlir.frontends.torch.capture.capture.frontend_identity", graph_hash.frontend_identity.__wrapped__
@@ -164,6 +164,6 @@ def test_program_is_found_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     monkeypatch.setattr(program, "import_program", note)
     first, again = program_of(capture(Net())), program_of(capture(Net()))
     assert again.data == first.data and len(texts) == 1
-    # Dumps are of passes that run.
+    # Dumps require that the passes run.
     monkeypatch.setenv("REPRO_DUMP", str(tmp_path / "dumps"))
     assert program_of(capture(Net())).data == first.data and len(texts) == 2

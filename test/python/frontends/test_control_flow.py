@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""torch.cond, while_loop, scan, map and associative_scan: near to eager PyTorch, bits as in `check`."""
+"""torch.cond, while_loop, scan, map and associative_scan: near eager PyTorch, bits as in `check`."""
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
@@ -26,13 +26,13 @@ FAR = torch.tensor([5, 77])
 
 @pytest.fixture
 def eager_without_compiling() -> Iterator[None]:
-    """Eager PyTorch gives these functions to torch.compile, which takes seconds."""
+    """Runs these functions in eager mode without torch.compile, which PyTorch would call and which takes seconds."""
     with calls_of_operators():
         yield
 
 
 def cond(pred: torch.Tensor, first: Callable[..., Any], second: Callable[..., Any], operands: tuple[Any, ...]) -> Any:
-    """torch.cond in a trace; else what it means, of which PyTorch knows no gradient without torch.compile."""
+    """Calls torch.cond in a trace and computes its definition elsewhere, since eager torch.cond has no gradient."""
     if isinstance(pred, FakeTensor):
         return torch.cond(pred, first, second, operands)
     return (first if pred else second)(*operands)
@@ -133,7 +133,7 @@ def test_constant_choice_computes_one_branch() -> None:
 
 
 def test_what_is_written_before_a_choice_is_no_constant() -> None:
-    """Through a view of it, and to one of several views."""
+    """The write goes through a view of the tensor, or to one of several views."""
 
     class Model(torch.nn.Module):
         def __init__(self, written: str) -> None:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(K2) convolutions and their gradients as repro.convolution, without inserted zeros."""
+"""(K2) Convolutions and their gradients as repro.convolution, without inserted zeros."""
 
 import re
 
@@ -113,7 +113,7 @@ def test_K2_weight_gradient_folds_over_batch_and_output_positions() -> None:
         return list(torch.autograd.grad(F.conv2d(x, weight, stride=2), [weight], gradient))
 
     text = _check(run, [x, weight, gradient])
-    # The convolution's channel is the batch of 5, its kernel the 4 x 4 output positions: reduced in this order.
+    # The convolution's channel is the batch of 5, its kernel the 4 x 4 output positions, reduced in this order.
     (operation,) = re.findall(r'"repro\.convolution".*', text)
     assert "(tensor<2x5x9x9xf32>, tensor<3x5x4x4xf32>, tensor<2x3x3x3xf32>)" in operation
     assert "strides = array<i64: 1, 1>" in operation and "kernel_dilation = array<i64: 2, 2>" in operation

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Each rewrite of docs/decisions.md gives what PyTorch gives for the decision that it replaces."""
+"""Each rewrite in docs/decisions.md returns the same as PyTorch does for the decision that it replaces."""
 
 from collections.abc import Callable
 from typing import Any
@@ -160,7 +160,7 @@ def test_pairs(case: int) -> None:
     graph = second_stage(first_stage(_step(after), arguments))
     torch.testing.assert_close([*graph(*arguments)], expected)
     if before is _loops_before:
-        # The edges that are left are rows that a mask selects.
+        # The remaining edges are rows selected by a mask.
         graph = second_stage(first_stage(_step(before), arguments))
         torch.testing.assert_close([*graph(*arguments)], expected)
         return

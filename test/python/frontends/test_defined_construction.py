@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(G5) What a model computes while it is built: the bits do not depend on PyTorch's kernels, or it is named."""
+"""(G5) Values computed during model construction do not depend on PyTorch's kernels; other values are reported."""
 
 import math
 import warnings
@@ -16,12 +16,12 @@ from repro_mlir.frontends.torch.objects.defined_construction import DefinedConst
 
 
 def rotary(theta: float, size: int) -> torch.Tensor:
-    """As transformers computes it."""
+    """Computes rotary frequencies as transformers does."""
     return 1.0 / (theta ** (torch.arange(0, size, 2, dtype=torch.int64).to(dtype=torch.float) / size))
 
 
 def table(length: int, size: int) -> torch.Tensor:
-    """Positions as sines and cosines."""
+    """Returns positions as sines and cosines."""
     found = torch.zeros(length, size)
     angles = torch.arange(length)[:, None] * torch.exp(torch.arange(0, size, 2).float() * (-math.log(10000.0) / size))
     found[:, 0::2] = torch.sin(angles)
@@ -30,7 +30,7 @@ def table(length: int, size: int) -> torch.Tensor:
 
 
 def rounded(value: mpmath.mpf) -> np.float32:
-    """A positive normal number, rounded once."""
+    """Rounds a positive normal number once."""
     mantissa, exponent = mpmath.frexp(value)
     return np.float32(math.ldexp(int(mpmath.nint(mpmath.ldexp(mantissa, 24))), exponent - 24))
 

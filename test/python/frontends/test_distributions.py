@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Distributions of torch.distributions with their validation: values near eager mode, and checks of the step (E1)."""
+"""torch.distributions with validation: values near eager mode, and checks in the step (E1)."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -21,7 +21,7 @@ BITS = torch.tensor([0.0, 1.0, 1.0])
 
 
 class Called(nn.Module):
-    """A function of tensors, as a model."""
+    """Wraps a function of tensors as a model."""
 
     def __init__(self, function: Callable[..., Sequence[torch.Tensor]]) -> None:
         super().__init__()
@@ -143,7 +143,7 @@ REFUSALS = {
 
 @pytest.fixture
 def validation() -> Iterator[None]:
-    """Turns the validation of arguments on: torch.compile has turned it off where it has run in this process."""
+    """Turns on the validation of arguments, which an earlier torch.compile in this process has turned off."""
     default = d.Distribution._validate_args
     d.Distribution.set_default_validate_args(True)
     yield

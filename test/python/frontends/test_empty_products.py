@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Products of matrices of 8-bit integers and of no elements, against PyTorch."""
+"""Matrix products of 8-bit integers and of empty tensors, compared with PyTorch."""
 
 from __future__ import annotations
 

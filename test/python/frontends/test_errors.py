@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Every input that the frontend does not take gives one CaptureError of one line."""
+"""Every input that the frontend does not support raises a CaptureError with a one-line message."""
 
 import resource
 import sys
@@ -19,7 +19,7 @@ from repro_mlir.frontends.torch.optimizers.optimizer_rules import RULES, SGD
 from torch import nn
 from torch.nn.utils.parametrizations import orthogonal
 
-# Messages name the file by its path below the folder that it is imported from.
+# Messages name the file by its path below the import folder.
 NAME = Path(__file__).name
 UNSUPPORTED = "operator aten.linalg_eig is not supported on complex numbers"
 
@@ -117,7 +117,7 @@ def test_unsupported_operator_of_an_optimizer_names_its_line(monkeypatch: pytest
 
 def test_error_without_a_line_names_the_module() -> None:
     images = torch.randn(1, 1, 16, 16)
-    # Its weight is made by a module of PyTorch, of which there is no line of the user's.
+    # A PyTorch module computes the weight, so the user's source has no line for it.
     square = orthogonal(nn.Linear(16, 16))
     nested = nn.Sequential(nn.Linear(16, 16), nn.Sequential(nn.ReLU(), square))
     message = _error(lambda: capture_inference(nested, images))
@@ -196,7 +196,7 @@ def test_failure_leaves_torch_as_it_was() -> None:
 
 
 def _fake_passes(monkeypatch: pytest.MonkeyPatch, folder: Path, action: str) -> None:
-    """torch-mlir's tool that does `action` where a program has a tanh."""
+    """Replaces torch-mlir's tool by one that performs `action` if a program contains a tanh."""
     tool = folder / "torch-mlir-opt"
     tool.write_text(
         f"#!{sys.executable}\n"
@@ -210,7 +210,7 @@ def _fake_passes(monkeypatch: pytest.MonkeyPatch, folder: Path, action: str) -> 
 
 
 def test_lower_limits_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limits of ulimit stay: only a privileged process may raise them."""
+    """Existing ulimit limits stay: only a privileged process may raise them."""
     own, most, given = resource.prlimit, 6 << 30, []
 
     def limit(process: int, kind: int, limits: tuple[int, int] | None = None) -> tuple[int, int]:
@@ -222,7 +222,7 @@ def test_lower_limits_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
         return own(process, kind, limits)
 
     monkeypatch.setattr(lowering_process.resource, "prlimit", limit)
-    # A program from the cache needs no process.
+    # A cached program needs no child process.
     monkeypatch.setenv("REPRO_MLIR_CACHE", "off")
     capture_inference(_Apply(lambda x: x + 1), torch.randn(3))
     assert {*given} == {(most, most)}
@@ -234,7 +234,7 @@ def test_lower_limits_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
         ("os.abort()", "crashes torch-mlir"),
         ("while True: pass", "takes torch-mlir more than 1 s; capture_seconds of REPRO_MLIR_LIMITS is the limit"),
         (
-            # As LLVM ends without memory.
+            # LLVM ends this way when it runs out of memory.
             "try: bytes(3 << 30)\n except MemoryError:\n  print('out of memory', file=sys.stderr)\n  os.abort()",
             "takes torch-mlir more than 2,147,483,648 bytes of memory; memory_bytes of REPRO_MLIR_LIMITS is the limit",
         ),

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Models in float64 have elementary functions (S5): captured from PyTorch and JAX, close to their results to f64."""
+"""float64 models with elementary functions (S5), captured from PyTorch and JAX: results close to theirs in f64."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_torch(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
 
 
 def test_training_step() -> None:
-    """The bits of compiled code are those of the interpreter, gradients included."""
+    """Compiled code returns the interpreter's bits, gradients included."""
     losses = []
     for target in ("reference", "cpu"):
         torch.manual_seed(0)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""HLO modules as imported linalg, and what HLO has that StableHLO of JAX has not."""
+"""HLO modules as imported linalg, and HLO features that JAX's StableHLO lacks."""
 
 from __future__ import annotations
 
@@ -92,13 +92,13 @@ module {
 @pytest.mark.parametrize("dtype", ["uint8", "uint32", "uint64"])
 @pytest.mark.sampled(2)
 def test_random_bits_are_those_of_xla(shape: tuple[int, ...], dtype: str) -> None:
-    """The last counter of Philox overflows its lower word."""
+    """The last Philox counter overflows its lower word."""
     words = [[3 * 2**40 + 5, 2**33 + 7], [2**63 + 1, 2**64 - 2]]
     with jax.enable_x64(True):
         for name, given in (("THREE_FRY", words[0]), ("PHILOX", words[0]), ("PHILOX", words[1])):
             algorithm = getattr(jax.lax.RandomAlgorithm, f"RNG_{name}")
             seed = np.array(given, np.uint64)
-            # JAX's own interface has the words of Philox by halves.
+            # JAX's own interface splits the words of Philox into halves.
             key = seed.view(np.uint32) if name == "PHILOX" else seed
             state, bits = jax.lax.rng_bit_generator(key, shape, dtype, algorithm)
             lowered = jax.jit(jax.lax.rng_bit_generator, static_argnums=(1, 2, 3)).lower(key, shape, dtype, algorithm)
@@ -109,7 +109,7 @@ def test_random_bits_are_those_of_xla(shape: tuple[int, ...], dtype: str) -> Non
 
 
 def run(tmp_path: Path, body: str, *inputs: np.ndarray) -> list[np.ndarray]:
-    """The results of a function in StableHLO, which have the same bits on every target."""
+    """Returns the results of a StableHLO function; checks that every target returns the same bits."""
     path = tmp_path / "x.mlir"
     path.write_text(body)
     program, found = Program.load(path), []

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Hyper-parameters that the user changes between two steps: inputs of the program, or another structure."""
+"""Hyper-parameters that the user changes between steps are inputs of the program, or require another structure."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -45,7 +45,7 @@ def _cyclic(optimizer: Optimizer) -> CyclicLR:
     return CyclicLR(optimizer, 0.01, 0.1, step_size_up=3, base_momentum=0.6, max_momentum=0.95)
 
 
-# The program is run without a trainer: the optimizer sees no step.
+# The program runs without a trainer, so the optimizer never sees a step.
 @pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler.step")
 @pytest.mark.parametrize(
     ("make", "schedule"),
@@ -195,7 +195,7 @@ def test_another_structure(name: str) -> None:
 
 def test_the_same_structure() -> None:
     captured, optimizer = capture(lambda p: torch.optim.SGD(p, lr=0.1, weight_decay=0.1))
-    # Without momentum neither has an effect.
+    # Without momentum, dampening and nesterov have no effect.
     optimizer.param_groups[0].update(dampening=0.1, nesterov=True)
     optimizer.load_state_dict(optimizer.state_dict())
     assert captured.bindings.optimizer_structure() == captured.bindings.structure
@@ -219,7 +219,7 @@ def test_inference_has_no_structure() -> None:
 
 
 def _captured_again(make: Callable[[Any], Optimizer], change: Callable[[Optimizer], None]) -> Iterator[torch.Tensor]:
-    """Parameters after 3 + 3 steps, with the optimizer changed between: captured again, then eager."""
+    """Yields the parameters after 3 + 3 steps with a change of the optimizer in between: recaptured, then eager."""
     batches = [(torch.randn(4, 6), torch.randn(4, 3)) for _ in range(6)]
     initial = nn.Linear(6, 3).state_dict()
     for eager in (False, True):

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Operators on integers at the extremes of every type: equal to eager PyTorch, on every target, without a float."""
+"""Integer operators at the extremes of every type: equal to eager PyTorch on every target, without floats."""
 
 import re
 from collections.abc import Callable
@@ -41,7 +41,7 @@ def pairs(kind: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def check(functions: dict[str, Function], *arguments: torch.Tensor) -> None:
-    """Equal to eager PyTorch on all targets, and nothing is converted to a float on the way."""
+    """Checks equality with eager PyTorch on all targets, and that no value is converted to a float."""
     program = repro_mlir.capture(_Module(list(functions.values())), arguments)
     assert not re.search(r"\bf(16|32|64)\b", program.text)
     wanted = [function(*arguments) for function in functions.values()]
@@ -63,7 +63,7 @@ DIVISIONS: dict[str, Function] = {
 @pytest.mark.parametrize("kind", TYPES, ids=str)
 def test_I1_divisions(kind: torch.dtype) -> None:
     x, y = pairs(kind)
-    # Of these PyTorch raises or the processor traps.
+    # In the other cases PyTorch raises an error or the processor traps.
     defined = (y != 0) & ~((x == torch.iinfo(kind).min) & (y == -1))
     check(DIVISIONS, x[defined], y[defined])
 
@@ -111,7 +111,7 @@ PAIRS: dict[str, Function] = {
 @pytest.mark.parametrize("kind", TYPES, ids=str)
 def test_pairs_of_extremes(kind: torch.dtype) -> None:
     x, y = pairs(kind)
-    # PyTorch raises for negative exponents of a number, and its loop for zero to a negative power divides by zero.
+    # PyTorch raises an error for negative scalar exponents, and its loop for zero to a negative power divides by zero.
     defined = ~((x == 0) & (y < 0))
     check(PAIRS, x[defined], y[defined])
 
@@ -140,7 +140,7 @@ ALL: dict[str, Function] = {
 def test_tensors_of_extremes(kind: torch.dtype) -> None:
     functions = ALL
     if kind is torch.int8:
-        # PyTorch adds the counts of the mean in this type too, where they overflow.
+        # PyTorch also accumulates the counts of the mean in this type, where they overflow.
         functions = {name: function for name, function in ALL.items() if name != "scatter mean"}
     check(functions, extremes(kind))
 

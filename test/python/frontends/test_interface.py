@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What a frontend hands over, by one of a framework that nobody has: programs are made of nothing else."""
+"""Tests the interface of frontends with a fictitious framework: programs are built from that interface only."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What users of PyTorch see of their mistakes: one line that names the place and what to do, and nothing on the log."""
+"""Error messages for mistakes of PyTorch users: one line with the location and the remedy, and no log output."""
 
 import logging
 import re
@@ -20,7 +20,7 @@ NAME = Path(__file__).name
 
 
 def line_of(text: str) -> int:
-    """The line of this file that has a text and a mark."""
+    """Returns the number of the line of this file that contains the text and a mark."""
     lines = Path(__file__).read_text().splitlines()
     return next(number for number, line in enumerate(lines, 1) if line.endswith(f"# {text}"))
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(I2) Operators of PyTorch that quantize: the integers of eager PyTorch, and the gradients that pass through."""
+"""(I2) PyTorch's quantization operators: the integers of eager PyTorch, and the gradients that pass through."""
 
 from pathlib import Path
 from typing import Any
@@ -11,14 +11,14 @@ import pytest
 import repro_mlir
 import torch
 
-# It defines the operators.
+# This import registers the operators.
 import torch.ao.quantization.fx._decomposed
 from operator_checks import check, gradients
 from repro_mlir import ReproError
 
 library = torch.ops.quantized_decomposed
 
-# 0.5 and 1.5 steps of 1/16 are ties.
+# Multiples of 1/32 are ties for the step 1/16.
 X = torch.cat([torch.arange(-48, 48) / 32, torch.tensor([100.0, -100.0, 0.03, -0.07])]).reshape(4, 25)
 SCALES, POINTS = torch.tensor([0.0625, 0.1, 0.03, 2.0]), torch.tensor([0, 3, -5, 100])
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Calls that a trace repeats are copied, and the program is what tracing each of them gives."""
+"""Repeated calls in a trace are copied, and the program equals the one from tracing each call."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -48,7 +48,7 @@ def _captured_anew(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def without_copies(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], str]], str]:
-    """Runs a function with every call traced."""
+    """Returns a wrapper that runs a function with every call traced."""
 
     def run(function: Callable[[], str]) -> str:
         with monkeypatch.context() as patched:
@@ -60,7 +60,7 @@ def without_copies(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], st
 
 @pytest.fixture
 def copies(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many nodes each copied call has."""
+    """Returns the number of nodes of each copied call."""
     numbers: list[int] = []
     copied = Repeats._copied
 
@@ -117,13 +117,12 @@ def test_low_precision_is_the_same(
 def test_layers_are_copied(copies: list[int]) -> None:
     model = layers(Block)
     training_text(model, torch.optim.AdamW(model.parameters()), (2, 5, WIDTH))
-    # The updates of 18 parameters have 4 shapes, so that 14 of them are copied in the first stage, with 15 nodes or
-    # more each.
+    # The updates of 18 parameters have 4 shapes, so the first stage copies 14 of them, with at least 15 nodes each.
     assert sum(number >= 15 for number in copies) >= 14
 
 
 class Calls(nn.Module):
-    """Calls that differ in what is given beside shapes."""
+    """Calls that differ in other things than the shapes of their arguments."""
 
     def forward(self, x: torch.Tensor, y: torch.Tensor, n: torch.Tensor) -> list[torch.Tensor]:
         return [
@@ -149,7 +148,7 @@ def test_calls_that_differ(without_copies: Callable[[Callable[[], str]], str], c
 
 
 def test_each_operator_keeps_its_line() -> None:
-    """A copied node is where its own call is, not where the one is that was traced."""
+    """A copied node has the location of its own call, not of the traced call."""
 
     class Lines(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Composed special functions against mpmath: worst error in units in the last place, special values.
+"""Composed special functions compared with mpmath: maximum error in units in the last place, special values.
 
-The compositions run eagerly here, in f64 and f32 as everywhere; that targets agree on them is for the coverage suite.
+The compositions run in eager mode here, in f64 and f32; the coverage suite checks that targets agree.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _order(order: int) -> Callable[[torch.Tensor], torch.Tensor]:
 GAMMA_ARGUMENTS = [_geometric(1e-30, 1e30), _uniform(0.5, 3), _uniform(-20, 0)]
 POLYGAMMA_ARGUMENTS = [_geometric(1e-4, 1e4), _uniform(-20, 0)]
 BESSEL_ARGUMENTS = [_uniform(-85, 85), _uniform(-9, 9), _geometric(1e-20, 1)]
-#: name, function, exact function, arguments, bound of the error in units in the last place (docs/functions.md).
+#: name, function, exact function, arguments, error bound in units in the last place (docs/functions.md).
 ACCURACY: list[tuple[str, Callable[..., Any], Callable[..., Any], list[NDArray[np.float32]], float]] = [
     ("lgamma", DECOMPOSITIONS[aten.lgamma.default], lambda x: mp.re(mp.loggamma(x)), GAMMA_ARGUMENTS, 0.51),
     ("digamma", DECOMPOSITIONS[aten.digamma.default], mp.digamma, GAMMA_ARGUMENTS, 0.51),
@@ -176,7 +176,7 @@ def test_other_types_are_left_to_the_default() -> None:
 
 
 def test_own_gradients_at_single_points() -> None:
-    """Where a branch ends, or a value is one that the function sets apart."""
+    """The points where a branch ends, or that the function treats separately."""
 
     def functions(x: torch.Tensor) -> list[torch.Tensor]:
         zero, one = x[:2], x[2:]

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Operators at NaN, infinities, zeros of both signs, subnormals and large numbers, beside PyTorch."""
+"""Operators at NaN, infinities, zeros of both signs, subnormals and large numbers, compared with PyTorch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VALUES = torch.tensor(
 
 Function = Callable[[torch.Tensor], torch.Tensor]
 
-# In PyTorch the sign of a zero depends on the place in the tensor here (vector code and its remainder).
+# In PyTorch, the sign of a zero depends here on the position in the tensor (vector code or its remainder loop).
 _SIGN_OF_ZERO = {
     "clamp from below",
     "maximum",
@@ -125,7 +125,7 @@ class _All(nn.Module):
 
 @pytest.fixture(scope="module")
 def results() -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
-    """Ours and PyTorch's result of each function; one program computes all."""
+    """Returns our result and PyTorch's of each function; one program computes all of them."""
     program = repro_mlir.capture(_All(), VALUES)
     _, outputs = repro_mlir.compile(program, "cpu", threads=1)(program.initial_state(), VALUES)
     return dict(zip(FUNCTIONS, zip(outputs.values(), _All()(VALUES), strict=True), strict=True))
@@ -170,7 +170,7 @@ def test_mode_with_nan() -> None:
 
 
 def test_ldexp_by_a_power_out_of_range() -> None:
-    # PyTorch's gradient takes an integer power of 2, which is 0 here.
+    # PyTorch's gradient uses an integer power of 2, which is 0 here.
     values, powers = (
         torch.tensor([1e-40, 1e30, 0.0, -0.0, 1.0, _INF, 3e-45]),
         torch.tensor([200, -170, 200, 9, 300, -200, 149]),

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The imported linalg text: its contract in docs/architecture.md and what LLVM 22 reads."""
+"""The imported linalg text: its contract in docs/architecture.md, and LLVM 22 parses it."""
 
 import re
 from pathlib import Path
@@ -50,7 +50,7 @@ def test_llvm_parses_and_keeps_names_and_lines(gpt: ImportedProgram[Captured]) -
 
 
 def test_operators_carry_the_users_lines(gpt: ImportedProgram[Captured]) -> None:
-    # Of the forward, the loss, and the backward, whose operators have the line of the forward.
+    # The locations of the forward, the loss, and the backward, whose operators have the lines of the forward.
     lines = dict(re.findall(r'(#loc\d*) = loc\("[^"]*frontend_models\.py":(\d+):0\)', gpt.text))
     products = re.findall(r'"linalg\.matmul".*?\) -> tensor<\S+ loc\((#loc\d*)\)', gpt.text, re.S)
     assert len(products) > 20 and all(name in lines for name in products)
@@ -128,7 +128,7 @@ def test_step_counter_and_powers_are_of_the_program() -> None:
     captured = capture_training(model, F.cross_entropy, torch.optim.AdamW(model.parameters()), batch)
     assert captured.text.count('"math.powf"') == 2
     assert "optimizer.group0.step" in [entry.name for entry in captured.state]
-    # Of both powers the exponent is not a constant.
+    # Neither power has a constant exponent.
     assert [kind.element for kind in captured.state if kind.name.endswith("step")] == ["f32"]
 
 

@@ -46,7 +46,7 @@ class Lion(Written):
 
 
 class OldAdam(torch.optim.Optimizer):
-    """With a Python int as counter, `.data`, and square roots of `math` under two names."""
+    """Uses a Python int as counter, `.data`, and square roots of `math` under two names."""
 
     def __init__(self, params, lr=0.01, betas=(0.9, 0.999), eps=1e-8, weight_decay=0):
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
@@ -81,7 +81,7 @@ class OldAdam(torch.optim.Optimizer):
 
 
 class FirstGradient(Written):
-    """A momentum that begins with the first gradient, as that of torch.optim.SGD."""
+    """Momentum that starts with the first gradient, as in torch.optim.SGD."""
 
     options = MappingProxyType({"momentum": 0.9, "dampening": 0.5})
 
@@ -95,7 +95,7 @@ class FirstGradient(Written):
 
 
 class WarmedUp(Written):
-    """Compares its number of steps; its state has a float, None and a flag too."""
+    """Compares its step count; its state also contains a float, None and a flag."""
 
     options = MappingProxyType({"warmup": 3})
 
@@ -127,7 +127,7 @@ class GroupCounter(Written):
 
 
 class Foreach(Written):
-    """Works on lists of tensors."""
+    """Operates on lists of tensors."""
 
     options = MappingProxyType({"momentum": 0.9})
 
@@ -143,7 +143,7 @@ class Foreach(Written):
 
 
 class TensorCounter(Written):
-    """A counter that is a tensor, in tensor arithmetic, and trust ratios of norms."""
+    """Uses a tensor as a counter, in tensor arithmetic, and trust ratios of norms."""
 
     options = MappingProxyType({"beta": 0.95})
 
@@ -160,7 +160,7 @@ class TensorCounter(Written):
 
 
 class Clipped(Written):
-    """Elements of tensors as Python numbers, chosen by `min`."""
+    """Converts elements of tensors to Python numbers and selects them with `min`."""
 
     def change(self, p, grad, group, state):
         norm = grad.norm().item()
@@ -168,14 +168,14 @@ class Clipped(Written):
 
 
 class Noisy(Written):
-    """Draws random numbers of torch."""
+    """Draws random numbers from torch."""
 
     def change(self, p, grad, group, state):
         p.add_(grad, alpha=-group["lr"]).add_(torch.randn_like(p), alpha=0.1 * group["lr"] ** 0.5)
 
 
 class Shampoo(Written):
-    """With inverse fourth roots by a Newton iteration."""
+    """Computes inverse fourth roots by a Newton iteration."""
 
     options = MappingProxyType({"epsilon": 1e-2})
 
