@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What a loop over a trainer does, in PyTorch's eager mode."""
+"""The equivalent of a trainer's loop in PyTorch's eager mode."""
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ from repro_mlir import StepResult
 
 
 class EagerTrainer:
-    """The methods of `Trainer` that loops use, by forward, backward and `optimizer.step()`."""
+    """Implements the methods of `Trainer` that loops use with forward, backward and `optimizer.step()`."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class EagerTrainer:
         self.optimizer.load_state_dict(state["optimizer"])
 
     def _forward(self, model: torch.nn.Module, batch: Sequence[Any]) -> tuple[torch.Tensor, Any, Any]:
-        """Loss, output, and what metrics take beside it."""
+        """Returns the loss, the output, and the remaining arguments of metrics."""
         given = [torch.from_numpy(each) if isinstance(each, np.ndarray) else each for each in batch]
         autocast = nullcontext() if self.autocast is None else torch.autocast("cpu", self.autocast)
         with autocast:

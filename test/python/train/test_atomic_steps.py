@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Steps that are interrupted at any moment: state, counts and receipt move together or not at all."""
+"""Steps interrupted at any point: state, counts and receipt advance together or not at all."""
 
 import concurrent.futures.thread
 import errno
@@ -29,7 +29,7 @@ STEPS = 150
 
 @pytest.fixture(autouse=True)
 def interruptible() -> Iterator[None]:
-    """A shell starts what runs in the background without the signal of Ctrl-C."""
+    """Makes SIGINT raise KeyboardInterrupt, because shells start background processes with SIGINT ignored."""
     former = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, former)
@@ -50,7 +50,7 @@ def batch(step: int) -> tuple:
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """State hash and last link of the run without interruptions."""
+    """Returns the state hash and last link of a run without interruptions."""
     path = tmp_path_factory.mktemp("whole") / "run"
     with new_trainer(receipt=path) as trainer:
         for step in range(STEPS):
@@ -61,7 +61,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 
 
 class Alarms:
-    """Ctrl-C at random moments: an alarm after the other, of which those within `armed` raise KeyboardInterrupt."""
+    """Ctrl-C at random times: successive alarms; those within `armed` raise KeyboardInterrupt."""
 
     def __init__(self, longest: float) -> None:
         self.armed = False
@@ -84,7 +84,7 @@ class Alarms:
     def _handle(self, number: int, frame: object) -> None:
         self._wind()
         if self.armed:
-            # Not again until the test has caught it.
+            # Stays disarmed until the test has caught the interrupt.
             self.armed = False
             self.raised += 1
             raise KeyboardInterrupt
@@ -100,7 +100,7 @@ def test_interrupted_at_hundreds_of_moments() -> None:
         times.append(time.perf_counter() - begin)
     with Alarms(2 * min(times)) as alarms:
         while alarms.raised < 300 and trainer.steps < 3000:
-            # As in a notebook: `steps` says what is to be done next.
+            # As in a notebook, `steps` determines what to do next.
             try:
                 alarms.armed = True
                 trainer.step(*batch(trainer.steps))
@@ -118,7 +118,7 @@ class Interrupted(BaseException):
 
 @contextmanager
 def raising_at(moment: int, files: tuple[str, ...]) -> Iterator[list[int]]:
-    """Raises once, before the line that is the `moment`-th to be run in these files."""
+    """Raises once, before the `moment`-th line executed in these files."""
     left = [moment]
 
     def trace(frame, event, argument):
@@ -142,7 +142,7 @@ FILES = ("trainer.py", "executable.py", "bound_state.py", "binding.py", "recorde
 
 @pytest.mark.parametrize("target", ["cpu", "reference"])
 def test_an_exception_before_every_line(target: str, tmp_path: Path) -> None:
-    """With a receipt: each line of a step raises once, and the run ends as one without."""
+    """With a receipt: raises once at each line of a step; the run ends like an uninterrupted one."""
     stride = 1 if target == "cpu" else 7
     moment = 0
     with new_trainer(target, receipt=tmp_path / "interrupted") as trainer:
@@ -168,7 +168,7 @@ def test_an_exception_before_every_line(target: str, tmp_path: Path) -> None:
 
 
 def test_a_second_signal_while_a_step_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where even what ends the step is interrupted, no record is made up of a state that may have been written."""
+    """If the end of the step is interrupted too, no record is made of a state that may have been modified."""
     from repro_mlir.audit.receipts import recorder
 
     trainer = new_trainer(receipt=tmp_path / "run")
@@ -260,7 +260,7 @@ def test_memory_runs_out(monkeypatch: pytest.MonkeyPatch, expected: tuple[str, s
 
 
 def test_a_handler_that_closes_the_receipt(tmp_path: Path) -> None:
-    """As on SIGTERM: whatever the moment, the receipt is right."""
+    """As on SIGTERM: the receipt is correct whenever the handler runs."""
     for delay in (1e-5, 1e-4, 3e-4, 1e-3):
         path = tmp_path / str(delay)
         trainer = new_trainer(receipt=path)
@@ -285,7 +285,7 @@ def test_a_handler_that_closes_the_receipt(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(60)
 def test_a_handler_that_closes_the_receipt_while_it_is_hashed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The signal comes where the pool of the hashing threads holds its lock."""
+    """The signal arrives while the pool of hashing threads has locked its lock."""
     trainer = new_trainer(receipt=tmp_path / "run")
     trainer.step(*batch(0))
     begin = concurrent.futures.thread._WorkItem.__init__
@@ -342,7 +342,7 @@ def test_a_device_step_is_not_cut_short(monkeypatch: pytest.MonkeyPatch) -> None
                 trainer.step(*batch(step))
         assert trainer.steps == step + 1
     assert trainer.state_hash() == whole.state_hash()
-    # A second signal does not wait, and the state on the device is lost.
+    # A second signal does not wait for the step, so the state on the device is lost.
     monkeypatch.setattr(Emulation, "run", lambda self, **_: [signal.raise_signal(signal.SIGINT) for _ in range(2)])
     saved = trainer.state_dict()
     with pytest.raises(repro_mlir.ReproError, match="a step was cut short, and the state is lost"):
@@ -352,7 +352,7 @@ def test_a_device_step_is_not_cut_short(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(Emulation, "run", run)
     trainer.load_state_dict(saved)
     assert trainer.step(*batch(3)) == whole.step(*batch(3))
-    # Nor are the tensors taken for it.
+    # The model's tensors are not used as the state either.
     weight = next(trainer._model.parameters())
     with monkeypatch.context() as patch:
         patch.setattr(Emulation, "run", lambda self, **_: [signal.raise_signal(signal.SIGINT) for _ in range(2)])
@@ -389,7 +389,7 @@ def test_signals_are_deferred() -> None:
 
 
 def test_outputs_do_not_depend_on_inputs_that_are_state() -> None:
-    """A batch that is part of the state is read as it was before the step."""
+    """A batch that is part of the state is read with its value before the step."""
     results = []
     for separate in (False, True):
         model = repro_mlir.initialize(torch.nn.Linear(3, 3), 1)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Averages of the parameters as state of the step: as `update_parameters` between steps of eager mode."""
+"""Averages of the parameters as state of the step match `update_parameters` between eager steps."""
 
 import copy
 from collections.abc import Callable
@@ -139,7 +139,7 @@ def test_a_receipt_has_it(tmp_path: Path) -> None:
 
 class Own(AveragedModel):
     def update_parameters(self, model: nn.Module) -> None:
-        """Another rule."""
+        """Applies another averaging rule."""
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Batches as loops have them: a smaller one at the end, other shapes and structures, mappings, NumPy arrays, epochs."""
+"""Batches as loops produce them: a smaller last one, other shapes and structures, mappings, NumPy arrays, epochs."""
 
 import collections
 import pickle
@@ -36,7 +36,7 @@ def new_trainer(target: str = "cpu", **options: Any) -> repro_mlir.Trainer:
 
 
 def loader(size: int = 4) -> Any:
-    """Three batches, of which the last one is smaller."""
+    """Returns three batches; the last one is smaller."""
     return torch.utils.data.DataLoader(torch.utils.data.TensorDataset(X, Y), batch_size=size)
 
 
@@ -92,7 +92,7 @@ def test_more_shapes_than_are_kept_are_warned_of() -> None:
 
 
 def test_a_batch_that_fails_leaves_the_run() -> None:
-    """As in a loop that catches the exception: what follows is what would have followed."""
+    """As in a loop that catches the exception: the following steps are as without the failure."""
     trainer, whole = new_trainer("reference"), new_trainer("reference")
     for batch in loader():
         trainer.step(*batch)
@@ -157,7 +157,7 @@ class GivesLoss(torch.nn.Module):
 
 
 def test_mappings_are_arguments_by_name() -> None:
-    """As Hugging Face's collators give them: a dict, or a mapping of another class."""
+    """Hugging Face's collators return a dict, or a mapping of another class."""
     results = set()
     for wrap in (dict, collections.UserDict, collections.OrderedDict, None):
         model = repro_mlir.initialize(GivesLoss(), 1)
@@ -185,7 +185,7 @@ def test_another_structure_of_a_batch_is_another_program() -> None:
 
 
 class Record:
-    """Not a container that anybody looks into."""
+    """A class that is not a container for the frontend."""
 
     def __init__(self, values: Any) -> None:
         self.values = values
@@ -240,7 +240,7 @@ def test_a_number_of_numpy_is_a_tensor() -> None:
 
 @pytest.mark.parametrize("target", ["cpu", "ptx-emulator"])
 def test_the_ninth_shape_with_warnings_as_errors(target: str, tmp_path: Path) -> None:
-    """The warning ends the step before it; state and receipt go on."""
+    """The warning, raised as an error, prevents the step; state and receipt continue."""
     model = repro_mlir.initialize(torch.nn.Linear(8, 3), 1)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
     with repro_mlir.Trainer(model, cross_entropy, optimizer, target=target, receipt=tmp_path / "run") as trainer:
@@ -267,7 +267,7 @@ def test_the_ninth_shape_with_warnings_as_errors(target: str, tmp_path: Path) ->
     ids=["mm", "bmm", "mv", "convolution"],
 )
 def test_products_of_several_element_types_are_eager_s(product: Any, refused: str) -> None:
-    """Some of them are refused while they are traced, by PyTorch."""
+    """PyTorch itself refuses some of these products during the trace."""
 
     class Product(torch.nn.Module):
         def __init__(self) -> None:
@@ -300,7 +300,7 @@ def test_the_exception_of_an_iterator_is_pickled() -> None:
 
 
 def test_a_loader_is_repeated_by_epochs() -> None:
-    """Each epoch asks the loader anew, as a loop over epochs does: its sampler draws another order."""
+    """Each epoch iterates over the loader again, as a loop over epochs does, so its sampler draws another order."""
 
     class Shuffled:
         epochs = 0

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What a user does between two steps: it counts as in PyTorch, or it is refused with the reason."""
+"""User changes between two steps take effect as in PyTorch, or are refused with the reason."""
 
 import contextlib
 import copy
@@ -209,7 +209,7 @@ CHANGES = [
 )
 @pytest.mark.sampled(3)
 def test_as_in_pytorch(changes: tuple[Callable, ...], optimizer: Callable, first: int) -> None:
-    """Changes before the step number `first` and every second one after it; the state is compared without sync."""
+    """Changes state before step `first` and every second step after it; compares the state without sync."""
     trainer, model, made = new_trainer(optimizer, target="reference")
     theirs = new_model()
     their_optimizer = optimizer(theirs)
@@ -255,7 +255,7 @@ def test_shapes_that_alternate_stay_bound(optimizer: Callable, monkeypatch: pyte
                 assert trainer.step(*batch) == pytest.approx(expected, rel=1e-4)
                 trainer.evaluate(*batch)
 
-    # The first steps give the optimizer its state.
+    # The first steps create the optimizer's state.
     steps(3)
     made = []
     bind = Binding.__init__
@@ -267,7 +267,7 @@ def test_shapes_that_alternate_stay_bound(optimizer: Callable, monkeypatch: pyte
 
 @pytest.mark.parametrize("optimizer", [adamw, sgd])
 def test_shapes_that_alternate_follow_every_change(optimizer: Callable) -> None:
-    """Each step has the bits of the first step of a new trainer that begins with the same state."""
+    """Each step has the bits of the first step of a new trainer that starts from the same state."""
     trainer, model, made = new_trainer(optimizer, target="reference")
 
     def write_counters(model: Any, optimizer: Any) -> None:
@@ -380,7 +380,7 @@ def test_refused_before_the_first_step_and_later(use: Callable, message: str) ->
 def test_a_function_of_an_optimizer_that_is_replaced_counts(
     owner: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A rule stands for PyTorch's own functions alone."""
+    """A rule applies only to PyTorch's own functions."""
     trainer, ours, _ = new_trainer(sgd)
     theirs = new_model()
     optimizer = sgd(theirs)
@@ -410,7 +410,7 @@ def test_a_step_that_has_been_replaced() -> None:
 
 
 def test_weight_normalization_is_part_of_the_program() -> None:
-    """Its hook is PyTorch's own, and returns nothing."""
+    """Its hook is PyTorch's own and returns nothing."""
     with pytest.warns(FutureWarning):
         models = [torch.nn.utils.weight_norm(repro_mlir.initialize(torch.nn.Linear(8, 3), 1)) for _ in range(2)]
     ours, theirs = models
@@ -445,7 +445,7 @@ class Slot:
 
 
 class Reader(torch.nn.Module):
-    """Reads what `read` gives, and others keep."""
+    """Reads the value of `read` from state that other objects keep."""
 
     factor = 1.0
 
@@ -572,7 +572,7 @@ def _of_a_parameter() -> Callable:
     [
         (lambda _: random.random(), "random numbers of Python's module random"),
         (lambda _: np.random.rand(), "random numbers of numpy.random"),
-        # Each would wait for ever.
+        # Each of these would wait forever.
         (lambda _: queue.SimpleQueue().get(), r"^test_changes_between_steps.py:\d+: the step waits for another thread"),
         (lambda _: queue.Queue().get(), r"^test_changes_between_steps.py:\d+: the step waits for another thread"),
         (lambda _: float(SOCKETS[0].recv(1)), r"^test_changes_between_steps.py:\d+: the step waits for another thread"),
@@ -610,7 +610,7 @@ def test_annotations_are_not_reads() -> None:
     model = Reader(lambda _: 2.0 if typing.Optional[int] else 1.0)  # noqa: UP045
     trainer = repro_mlir.Trainer(model, cross_entropy, sgd(model), target="reference")
     trainer.step(*BATCH)
-    # Python's module typing keeps it.
+    # Python's typing module caches this type.
     assert typing.Optional[type("New", (), {})]  # noqa: UP045
     trainer.step(*BATCH)
     assert len(trainer._forms) == 1
@@ -659,7 +659,7 @@ def test_captures_under_a_debugger() -> None:
 
 
 class Recurrent(torch.nn.Module):
-    """Modules of torch.nn replace attributes of their own when their weights are replaced in a trace."""
+    """torch.nn modules replace their own attributes when their weights are replaced in a trace."""
 
     def __init__(self, masks: dict[int, Any]) -> None:
         super().__init__()
@@ -732,7 +732,7 @@ def test_OneCycleLR_cycles_the_momentum_too() -> None:
      write_step_counters, reload_optimizer, train_eagerly, scale_gradients],
 )  # fmt: skip
 def test_what_a_receipt_says(change: Callable, tmp_path: Path) -> None:
-    """Another program, another state, or (`reload_optimizer`) the same values elsewhere."""
+    """Another program, another state, or (`reload_optimizer`) equal values in other tensors."""
     trainer, model, optimizer = new_trainer(target="reference", receipt=tmp_path / "run")
     plain, plain_model, plain_optimizer = new_trainer(target="reference")
     with trainer:
@@ -791,7 +791,7 @@ def test_autograd_notices_a_step() -> None:
 
 
 class Odd(torch.nn.Module):
-    """Tensors of all kinds whose memory cannot be used as it is, or hardly."""
+    """Tensors of various types whose memory cannot be shared directly."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -823,7 +823,7 @@ def test_tensors_of_all_kinds(target: str) -> None:
                     with torch.no_grad():
                         model.weight[0, 0] = 1.0
                 else:
-                    # This leaves the version of the parameter as it is.
+                    # This update does not change the version counter of the parameter.
                     model.weight.data.mul_(0.5)
         assert trainer.step(*BATCH) == pytest.approx(eager_step(theirs, optimizers[1]), rel=1e-3)
         if target == "cpu":
@@ -870,7 +870,7 @@ def test_tied_weights() -> None:
 
 
 class Both(torch.nn.Module):
-    """The generator's loss: what the discriminator says of what it makes."""
+    """The generator's loss: the discriminator's score of the generated sample."""
 
     def __init__(self, generator: Any, discriminator: Any) -> None:
         super().__init__()
@@ -946,7 +946,7 @@ def test_a_gan_as_in_pytorch() -> None:
 
 
 def ahead(**options: Any) -> tuple[repro_mlir.Trainer, torch.nn.Module, torch.optim.Optimizer]:
-    """A trainer, its model and its optimizer after two steps on a device."""
+    """Returns a trainer, its model and its optimizer after two steps on a device."""
     trainer, model, optimizer = new_trainer(target="ptx-emulator", **options)
     for _ in range(2):
         trainer.step(*BATCH)
@@ -1145,7 +1145,7 @@ def test_on_a_device_any_write_after_sync_counts() -> None:
         for _ in range(2):
             trainer.step(*BATCH)
             trainer.sync()
-        # Neither of them changes a version counter.
+        # Neither update changes a version counter.
         model[0].weight.data.clamp_(-0.1, 0.1)
         model[3].bias.detach().numpy()[0] = 3.0
         trainer.step(*BATCH)
@@ -1154,7 +1154,7 @@ def test_on_a_device_any_write_after_sync_counts() -> None:
 
 
 class Keeping(torch.nn.Module):
-    """Keeps what it computes, as models with caches and auxiliary losses do."""
+    """Keeps computed tensors, as models with caches and auxiliary losses do."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -1188,7 +1188,7 @@ def test_what_forward_keeps_of_a_trace_is_put_back() -> None:
                 optimizer.step()
             if compiled and step == 0:
                 assert model.mask is None and not hasattr(model, "auxiliary")
-            # The model is one of PyTorch's still; from here on its cache is a constant.
+            # The model still runs in plain PyTorch; its cache is a constant from here on.
             assert type(model(BATCH[0])) is type(model.mask) is torch.Tensor
         results.append(model.state_dict())
     same_tensors(results[1], results[0])
@@ -1215,10 +1215,10 @@ def guarded() -> Iterator[None]:
 
 class WithUncalledMethods(torch.nn.Linear):
     scale = 2.0
-    # As in classes written in C.
+    # Classes written in C have such attributes.
     __match_args__ = property(lambda self: ())
 
-    # The wrapper keeps a generator, as those of transformers' models do.
+    # The wrapper keeps a generator, as wrappers in transformers' models do.
     @guarded()
     def reset(self) -> None:
         self.weight.data.zero_()

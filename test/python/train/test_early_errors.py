@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Steps that cannot run, and files that cannot be written, are refused before a capture."""
+"""Steps that cannot run, and files that cannot be written, are rejected before a capture."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ Path({note!r}).write_text("imported")
 
 
 class _Counting(nn.Linear):
-    """A layer that knows how often it was called, or traced."""
+    """A layer that counts its calls and traces."""
 
     calls = 0
 
@@ -31,7 +31,7 @@ class _Counting(nn.Linear):
 
 @pytest.fixture
 def without_target(monkeypatch: pytest.MonkeyPatch) -> str:
-    """A target that no machine runs."""
+    """Returns a target that no machine can run."""
     target = "cpu:aarch64"
     executable.check_runs.cache_clear()
 

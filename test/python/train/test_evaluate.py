@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""`Trainer.evaluate`: the loss in evaluation mode, and nothing else."""
+"""`Trainer.evaluate` computes the loss in evaluation mode and has no other effect."""
 
 import copy
 import re
@@ -130,7 +130,7 @@ def test_captured_once_for_each_shape_and_choice(monkeypatch: pytest.MonkeyPatch
         trainer.evaluate(*large)
         trainer.evaluate(*small, returns=("outputs",))
     assert len(captured) == 3
-    # The mode of the user's has no part in it.
+    # The mode that the user sets does not matter.
     model.eval()
     trainer.evaluate(*small)
     model.train()
@@ -180,7 +180,7 @@ def test_without_a_trace_in_a_receipt(tmp_path: Path) -> None:
                     trainer.evaluate(*batch)
     for file in ("receipt.json", "steps.jsonl", "seal.json"):
         assert (tmp_path / "plain" / file).read_bytes() == (tmp_path / "evaluated" / file).read_bytes()
-    # A finished receipt takes no step, and the model can still be evaluated.
+    # A finished receipt accepts no step, but the model can still be evaluated.
     assert trainer.evaluate(*_batches(1)[0]) > 0
 
 

@@ -69,7 +69,7 @@ def test_evaluation_and_checkpoints_in_a_callback(tmp_path: Path) -> None:
 
 
 def _check_resumed(resumed: Trainer, whole: Trainer, folder: Path) -> None:
-    """A run that goes on with the receipt `run` ends as one that was not cut off, with the receipt `whole`."""
+    """Checks that a run resumed with the receipt `run` ends like an uninterrupted run with the receipt `whole`."""
     for trainer in (resumed, whole):
         with trainer:
             trainer.fit(BATCHES, 5)
@@ -95,7 +95,7 @@ def test_an_exception_leaves_all_of_the_step(tmp_path: Path) -> None:
 
 
 class Signs(torch.optim.Optimizer):
-    """Steps by the sign of an average (Lion), whose state is made of the first gradient."""
+    """Steps by the sign of an average (Lion); the first gradient initializes the state."""
 
     def __init__(self, parameters: Iterable[torch.nn.Parameter]) -> None:
         super().__init__(parameters, {"lr": 0.1})
@@ -117,7 +117,7 @@ class Signs(torch.optim.Optimizer):
 def test_a_receipt_goes_on_with_an_optimizer_that_has_no_state_yet(
     optimizer_of: Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer], steps: int, tmp_path: Path
 ) -> None:
-    """The new one's state is what its first gradient would make of it, until the receipt gives it that of its step."""
+    """The first gradient would initialize the new optimizer's state, but the receipt supplies the state of its step."""
     options = ReceiptOptions(tmp_path / "run", checkpoint_every=2, resume=True)
     trainer, whole = _make(options, optimizer_of), _make(tmp_path / "whole", optimizer_of)
     with pytest.raises(Stopped), trainer:
@@ -142,7 +142,7 @@ class Terminal(io.StringIO):
 
 
 class Clock:
-    """Time that goes on by what is said alone."""
+    """A clock that advances only when told to."""
 
     def __init__(self) -> None:
         self.now = 0.0

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A forked process, as a worker of a DataLoader is, runs steps and ends; a receipt is its parent's alone."""
+"""A forked process, such as a DataLoader worker, runs steps and ends; only the parent may write a receipt."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ X, Y = torch.arange(1024.0).reshape(64, 16) / 512, torch.arange(64) % 2
 
 
 def in_child(run: Callable[[], object], *, ends: bool = False) -> str:
-    """The finding of a forked process; `ends`: it ends as Python does, with destructors."""
+    """Returns the result of a forked process; with `ends`, the process exits through Python with destructors."""
     source, sink = os.pipe()
     child = os.fork()
     if child == 0:
@@ -83,7 +83,7 @@ def test_steps_and_hashes_of_a_forked_process() -> None:
 
 
 def test_a_forked_process_ends() -> None:
-    """With the destructors of executables that have threads, which the process does not have."""
+    """The process runs the destructors of executables with threads, but does not have these threads."""
     program = f"""
 import sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})

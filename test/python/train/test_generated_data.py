@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(G1) to (G3), written once more in Python's own whole numbers and fractions."""
+"""(G1) to (G3), implemented a second time with Python's integers and fractions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WORD = 2**32
 
 
 def philox(counter: list[int], key: list[int]) -> list[int]:
-    """Philox4x32-10 of Salmon and others, "Parallel random numbers: as easy as 1, 2, 3" (2011)."""
+    """Philox4x32-10 of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011)."""
     a, b, c, d = counter
     k, m = key
     for _ in range(10):
@@ -29,15 +29,15 @@ def philox(counter: list[int], key: list[int]) -> list[int]:
 
 
 def bits(count: int, seed: int, site: int, step: int) -> list[int]:
-    """(R1)"""
+    """(R1) Returns random words of a site and step."""
     seed %= 2**64
     blocks = ([i % WORD, i >> 32, site, step] for i in range(-(-count // 4)))
     return list(itertools.chain(*(philox(block, [seed % WORD, seed >> 32]) for block in blocks)))[:count]
 
 
 def f32(value: float) -> float:
-    """Rounded to f32, as a Python float; exact products and sums of two f32 fit a f64 but for sums, which no test here
-    takes to more than 53 bits."""
+    """Rounds to f32 and returns a Python float. An exact product of two f32 fits in f64; so do the exact sums in
+    these tests, which need at most 53 bits."""
     return struct.unpack("<f", struct.pack("<f", value))[0]
 
 
@@ -47,25 +47,25 @@ def permutation(size: int, seed: int, epoch: int) -> list[int]:
 
 
 def test_philox() -> None:
-    """The known answers of the paper's own library (Random123, kat_vectors)."""
+    """Known answers of the paper's own library (Random123, kat_vectors)."""
     assert philox([0] * 4, [0] * 2) == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
     assert philox([WORD - 1] * 4, [WORD - 1] * 2) == [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]
 
 
 @pytest.mark.parametrize(("size", "seed", "epoch"), [(1, 0, 0), (7, 1, 2), (100, -1, 3), (513, 2**64 - 1, WORD - 1)])
 def test_permutation(size: int, seed: int, epoch: int) -> None:
-    """(G1)"""
+    """(G1) Compares permutations."""
     assert repro_mlir.permutation(size, seed, epoch).tolist() == permutation(size, seed, epoch)
 
 
 def test_batches() -> None:
-    """(G2)"""
+    """(G2) Compares batches."""
     expected = [permutation(10, 5, epoch)[start : start + 3] for epoch in range(3) for start in (0, 3, 6)]
     assert [batch.tolist() for batch in itertools.islice(repro_mlir.batches(10, 3, 5), 9)] == expected
 
 
 def test_initialize() -> None:
-    """(G3)"""
+    """(G3) Compares initial values."""
     model = torch.nn.Sequential(torch.nn.Conv2d(3, 5, 2), torch.nn.BatchNorm2d(5), torch.nn.Linear(7, 2))
     repro_mlir.initialize(model, seed=-3)
     for site, (name, parameter) in enumerate(model.named_parameters()):

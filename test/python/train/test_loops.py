@@ -3,8 +3,8 @@
 
 """Training scripts as users write them: near eager mode, and with the same bits on every target.
 
-Each takes `make`, which is `Trainer` for a target or `EagerTrainer`, and a folder; it gives the numbers that it logs
-and the models that it has trained.
+Each script receives `make`, which is `Trainer` for a target or `EagerTrainer`, and a folder; it returns the numbers
+that it logs and the models that it has trained.
 """
 
 from collections.abc import Callable
@@ -37,7 +37,7 @@ def classifier(seed: int = 1, dropout: float = 0.0) -> nn.Sequential:
 
 
 def samples(count: int, seed: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
-    """f32 [count, 5] and classes below 3 that depend on them."""
+    """Returns f32 [count, 5] and classes below 3 that depend on them."""
     x = torch.randn(count, 5, generator=torch.Generator().manual_seed(seed))
     return x, x[:, :3].argmax(1)
 
@@ -119,7 +119,7 @@ def numpy_batches(make: Make, folder: Path) -> Run:
 
 
 class Bag(nn.Module):
-    """A model that gives the loss, as those of libraries do."""
+    """A model that returns the loss, as library models do."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -405,7 +405,7 @@ def autoencoder(make: Make, folder: Path) -> Run:
 
 
 class Contrastive(nn.Module):
-    """InfoNCE: of two views of each sample, the other one is to be found."""
+    """InfoNCE: each view of a sample has to identify the other view of the same sample."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -464,7 +464,7 @@ def distillation_from_a_frozen_teacher(make: Make, folder: Path) -> Run:
 
 
 def micro_batches_of_one_step(make: Make, folder: Path) -> Run:
-    """What accumulates gradients elsewhere: one batch with the micro-batches as a dimension."""
+    """Replaces gradient accumulation: one batch with the microbatches as a dimension."""
     model = classifier()
 
     def loss_fn(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
@@ -530,7 +530,7 @@ def half_precision_with_a_scaler(make: Make, folder: Path) -> Run:
 
 
 def dropout(make: Make, folder: Path) -> Run:
-    """No eager mode has its random numbers."""
+    """Eager mode has other random numbers, so only the targets are compared."""
     model = classifier(dropout=0.5)
     trainer = make(model, F.cross_entropy, adamw(model), seed=3)
     values = []

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The rule of GradScaler in the step: as scale, unscale_, step and update of eager mode."""
+"""The GradScaler rule in the step matches scale, unscale_, step and update of eager mode."""
 
 import copy
 import itertools
@@ -28,7 +28,7 @@ FACTORS = {"init_scale": 2.0**16, "growth_factor": 1.7, "backoff_factor": 0.3, "
 
 
 class Steep(nn.Module):
-    """Its gradients are not finite where the input is large."""
+    """A layer whose gradients are not finite for large inputs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class Steep(nn.Module):
 
 
 def _batches() -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """The third one has gradients beyond f16 at any scale above some; the fifth one at any scale."""
+    """Returns batches: the third one overflows f16 gradients at large scales, the fifth one at any scale."""
     generator = torch.Generator().manual_seed(3)
     batches = [(torch.randn(4, 5, generator=generator), torch.randn(4, 3, generator=generator)) for _ in range(7)]
     batches[2][1].mul_(30.0)
@@ -85,7 +85,7 @@ def test_as_eager_mode(optimizer: str, clip: float | None) -> None:
         else:
             assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
         torch.testing.assert_close(model.state_dict(), expected.state_dict(), rtol=2e-3, atol=1e-4)
-    # Steps were left out, and the scale has fallen and risen.
+    # Steps were skipped, and the scale has decreased and increased.
     assert True in norms and norms.count(False) >= 2
     assert any(later > former for former, later in itertools.pairwise(scales))
 
@@ -121,7 +121,7 @@ def test_what_the_user_does_to_it_counts(target: str) -> None:
     assert (scaler.get_scale(), scaler._get_growth_tracker()) == (8.0, 1)
     scaler.update(16.0)
     trainer.step(*good)
-    # The interval has passed.
+    # The growth interval has passed.
     assert scaler.get_scale() == pytest.approx(16.0 * 1.7, rel=1e-6)
     scaler.set_growth_factor(4.0)
     scaler.set_growth_interval(1)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(B1), (B2), (B3), (B4): the bits of every target, and those of the tree written down once more here."""
+"""(B1), (B2), (B3), (B4) Compares the bits of every target with an independent implementation of the tree."""
 
 from typing import Any
 
@@ -52,7 +52,7 @@ def test_bits_are_those_of_every_target(count: int, accumulate: int) -> None:
 
 @pytest.mark.parametrize("count, accumulate", [(6, 1), (6, 2), (8, 4)])
 def test_sums_are_added_by_b2(count: int, accumulate: int) -> None:
-    """One step on the reference interpreter and additions of NumPy."""
+    """Compares with one step on the reference interpreter and additions in NumPy."""
     trainer, _ = trained(steps=0, microbatches=count, accumulate=accumulate)
     program = trainer.prepare(X, Y)
     part, finish = Interpreter(program.part.data), Interpreter(program.finish.data)
@@ -75,7 +75,7 @@ def test_sums_are_added_by_b2(count: int, accumulate: int) -> None:
             total = add(total, each)
         leaves.append(total)
     while len(leaves) > 1:
-        # Of a power of two of leaves, or of 3 and 6, neighbours are added until one is left.
+        # Adjacent leaves are added pairwise until one is left; the counts are powers of two, 3 or 6.
         pairs = [add(*leaves[i : i + 2]) for i in range(0, len(leaves) - 1, 2)]
         leaves = [*pairs, *leaves[2 * len(pairs) :]]
     results = finish.run(*state, *leaves[0], *numbers)
@@ -122,7 +122,7 @@ class Unchanged(torch.nn.Linear):
 
 
 def test_what_no_microbatch_decides_is_not_a_mean() -> None:
-    """The mean of seven equal numbers may be another number."""
+    """The computed mean of seven equal numbers may differ from the number."""
     seven = torch.full([7], 0.1)
     assert (seven[0] + seven[1] + (seven[2] + seven[3]) + (seven[4] + seven[5] + seven[6])) / 7 != seven[0]
     model = Unchanged()
@@ -151,7 +151,7 @@ def test_what_a_mean_has_no_meaning_for_is_refused() -> None:
 
 
 def test_sums_of_narrow_floats_are_of_f32() -> None:
-    """Gradients of about 10,000, of which f16 has no sum."""
+    """The gradients are about 10,000, so their sum overflows f16."""
     for target in TARGETS:
         model = torch.nn.Linear(6, 1, bias=False, dtype=torch.float16)
         with torch.no_grad():
@@ -213,7 +213,7 @@ def test_unsigned_batches() -> None:
 def test_random_numbers_of_microbatches_are_of_steps_of_their_own() -> None:
     trainer, _ = trained(steps=2, microbatches=4)
     assert trainer.state["step"] == 8
-    # Equal rows in each microbatch have other masks.
+    # Equal rows get different masks in each microbatch.
     rows = X[:6].repeat(4, 1), Y[:6].repeat(4)
     model, optimizer = make(norm=False)
     same = repro_mlir.Trainer(model, LOSS, optimizer, microbatches=4)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A loss that is NaN or infinite: what the user is told, what a receipt says, and what verification makes of it."""
+"""A NaN or infinite loss: the message to the user, the entry in the receipt, and the result of verification."""
 
 import copy
 import json
@@ -30,7 +30,7 @@ def trainer(**options) -> repro_mlir.Trainer:
 
 
 def test_a_stopped_receipt_stays_stopped(tmp_path: Path) -> None:
-    """A former state does not let the run go on that its receipt says has stopped."""
+    """An earlier state does not resume a run that its receipt reports as stopped."""
     model = repro_mlir.initialize(torch.nn.Linear(3, 2), 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     x, y = torch.ones(4, 3), torch.tensor([0, 1, 0, 1])
@@ -98,7 +98,7 @@ def test_a_receipt_says_what_is_done(tmp_path: Path) -> None:
     receipt = repro_mlir.Receipt(path)
     assert receipt.header.nonfinite_loss == "stop" and receipt.log.steps == 2
     again = trainer(nonfinite_loss="stop", receipt=repro_mlir.ReceiptOptions(path, resume=True))
-    # The step after the last kept state is run again, and stops again.
+    # The step after the last stored state runs again and stops again.
     with pytest.raises(NonFiniteLoss):
         again.fit([GOOD, BAD], 2)
     again.close()

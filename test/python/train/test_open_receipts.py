@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Changes with an open receipt that make other tensors the state: refused, with what to do, and nothing is lost."""
+"""Changes that replace state tensors while a receipt is open are refused with a remedy, and nothing is lost."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -85,12 +85,12 @@ def test_refused_with_what_to_do(name: str, tmp_path: Path) -> None:
         with pytest.raises(repro_mlir.ReproError, match=message + "the receipt and go on with another one"):
             trainer.step(*BATCH)
         assert (trainer.steps, trainer.cursor) == (1, 1)
-        # The first way.
+        # The first remedy: change the state tensors back.
         back(model, optimizer)
         trainer.step(*BATCH)
         assert trainer.state_hash() == undisturbed.state_hash()
     assert (tmp_path / "run" / "steps.jsonl").read_bytes() == (tmp_path / "whole" / "steps.jsonl").read_bytes()
-    # The other one.
+    # The second remedy: start another receipt.
     change(model, optimizer)
     after = tmp_path / "after"
     with Trainer(model, nn.functional.cross_entropy, optimizer, target="reference", receipt=after) as trainer:

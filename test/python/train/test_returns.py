@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""`returns`: what a step gives beside the loss, against eager mode, and without a trace in the state."""
+"""`returns`: the values that a step returns besides the loss match eager mode and do not affect the state."""
 
 import dataclasses
 import json
@@ -78,7 +78,7 @@ def test_as_eager_and_the_state_as_without(clip: float | None, target: str) -> N
         result = asked.step(*batch, returns=(*ALL, "metrics"))
         assert loss == result.loss and plain.state_hash() == asked.state_hash()
         results.append(result)
-    # Compared when all steps have run: what a step gave stays as it was.
+    # Compared after all steps, because returned values must not change later.
     for result, eager in zip(results, _eager(clip, 3), strict=True):
         for name in (*ALL, "metrics", "loss"):
             torch.testing.assert_close(getattr(result, name), getattr(eager, name), rtol=1e-5, atol=1e-6)
@@ -108,7 +108,7 @@ def test_only_what_is_asked_for() -> None:
         assert given == {"loss", *returns}
     assert [kind.name for kind in trainer.program.outputs] == ["loss", "gradient_norm"]
     trainer.step(*batch, returns=("outputs",))
-    # What a loss function takes is an output of every step.
+    # The arguments of the loss function are outputs of every step.
     assert trainer.program.hash == plain.hash
 
 
@@ -159,7 +159,7 @@ class Frozen:
 
 
 class Registered(OrderedDict):
-    """Of a class that a library has registered, as that of transformers does with the outputs of its models."""
+    """A class registered by a library, as transformers does with the outputs of its models."""
 
     @property
     def loss(self) -> torch.Tensor:
@@ -174,7 +174,7 @@ pytree.register_pytree_node(
 
 
 class Plain(UserDict):
-    """A mapping that nobody has registered."""
+    """A mapping class that no library has registered."""
 
 
 class Returning(nn.Module):
@@ -199,7 +199,7 @@ class Returning(nn.Module):
 
 
 def _plain(value: Any) -> Any:
-    """Tuples and dicts in the place of all structures, with their classes."""
+    """Replaces all structures by tuples and dicts that include their classes."""
     if dataclasses.is_dataclass(value):
         return type(value), {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, dict):
@@ -434,7 +434,7 @@ def test_a_receipt_with_what_steps_gave(tmp_path: Path) -> None:
 
 
 class Cut(Exception):
-    """Ends a run before its time."""
+    """Ends a run early."""
 
 
 def _recorded(path: Path, cut: int | None = None, resume: bool = False) -> None:

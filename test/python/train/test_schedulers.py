@@ -1,8 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""PyTorch's schedulers and a weight decay that changes: the same bits on every target, what eager mode trains, and its
-warnings."""
+"""PyTorch's schedulers and a changing weight decay: equal bits on every target, near eager mode, its warnings."""
 
 import warnings
 from collections.abc import Callable
@@ -31,7 +30,7 @@ def _adamw(parameters: Any) -> tuple[torch.optim.Optimizer, Any]:
 
 
 def _train(make: Make, target: str | None) -> tuple[str, torch.Tensor]:
-    """Hash of the state (None: eager mode, no hash) and the parameters after some steps."""
+    """Returns the hash of the state (None in eager mode) and the parameters after some steps."""
     torch.manual_seed(2)
     model = torch.nn.Linear(6, 3)
     optimizer, scheduler = make(model.parameters())

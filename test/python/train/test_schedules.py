@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(G4) Learning rates: rounded once, whatever the caller's decimal context and the platform's libm."""
+"""(G4) Learning rates are rounded once, independent of the caller's decimal context and the platform's libm."""
 
 import decimal
 
@@ -13,7 +13,7 @@ ARGUMENTS = {"peak": 3e-3, "warmup": 30, "total": 300, "floor": 3e-4}
 
 
 def exactly(step: int) -> float:
-    """The rate by mpmath with 100 digits."""
+    """Computes the rate by mpmath with 100 digits."""
     with mpmath.workdps(100):
         peak, floor = mpmath.mpf(ARGUMENTS["peak"]), mpmath.mpf(ARGUMENTS["floor"])
         if step < ARGUMENTS["warmup"]:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Trainer: what the user may do wrong, and schedulers."""
+"""Trainer: mistakes of users, and schedulers."""
 
 import copy
 import pickle
@@ -42,7 +42,7 @@ def test_a_trainer_is_not_copied(use: Callable[[object], object]) -> None:
         ):
             use(trainer)
         trainer.step(*BATCH)
-    # What the message says.
+    # The remedy in the message.
     other = linear_trainer("reference")
     other.load_state_dict(copy.deepcopy(trainer.state_dict()))
     other.step(*BATCH)
