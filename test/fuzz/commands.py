@@ -78,6 +78,7 @@ def _on_a_target(path: Path) -> list[str]:
 
 
 def attest_command(folder: Path) -> Reader:
+    """Runs `attest` on a damaged receipt."""
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ed25519
 
@@ -92,6 +93,8 @@ def attest_command(folder: Path) -> Reader:
 
 
 def diff_command(folder: Path) -> Reader:
+    """Runs `diff` on a damaged and a correct receipt."""
+
     def use(path: Path) -> str:
         return _outcome("diff", path, folder / "right", "--targets", "reference", statuses=(0, 1, 2))
 
@@ -99,14 +102,17 @@ def diff_command(folder: Path) -> Reader:
 
 
 def inspect_bundle_command(folder: Path) -> Reader:
+    """Runs `inspect` on a damaged bundle."""
     return of_archive(folder, write_bundle_of_two_steps, lambda path: _outcome("inspect", path), is_command=True)
 
 
 def inspect_program_command(folder: Path) -> Reader:
+    """Runs `inspect` on a damaged program file."""
     return of_archive(folder, handmade.program().save, lambda path: _outcome("inspect", path), is_command=True)
 
 
 def inspect_receipt_command(folder: Path) -> Reader:
+    """Runs `inspect` on a damaged receipt."""
     return of_receipt(folder, lambda path: _outcome("inspect", path), is_command=True)
 
 
@@ -153,6 +159,8 @@ def run_command(folder: Path) -> Reader:
 
 
 def verify_command(folder: Path) -> Reader:
+    """Runs `verify` on a damaged receipt."""
+
     def use(path: Path) -> str:
         target = _on_a_target(path / "seal.json")
         return _outcome("verify", path, "--steps", "2", *target, statuses=(0, 1, 2))

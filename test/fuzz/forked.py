@@ -52,6 +52,7 @@ class Result:
 
     @property
     def is_finding(self) -> bool:
+        """Whether the outcome is a finding."""
         return self.outcome.startswith("finding")
 
 

@@ -31,14 +31,17 @@ class Journal:
         self._file = open(path, "a")
 
     def missing(self, numbers: Iterable[int]) -> Iterator[int]:
+        """Yields the numbers without an outcome."""
         return (number for number in numbers if number not in self.outcomes)
 
     def add(self, result: Result) -> None:
+        """Appends a result to the file."""
         self.outcomes[result.number] = result.outcome
         self._file.write(json.dumps([result.number, result.outcome]) + "\n")
         self._file.flush()
 
     def findings(self) -> list[Result]:
+        """Returns the results that are findings, in the order of their numbers."""
         results = [Result(number, outcome) for number, outcome in sorted(self.outcomes.items())]
         return [result for result in results if result.is_finding]
 

@@ -90,6 +90,7 @@ def _read_bundle(path: Path) -> None:
 
 
 def receipt(folder: Path) -> Reader:
+    """Reads receipts."""
     return of_receipt(folder, lambda path: attempt(lambda: _read_receipt(path)))
 
 
@@ -100,6 +101,7 @@ def bundle(folder: Path) -> Reader:
 
 
 def program(folder: Path) -> Reader:
+    """Reads program files."""
     return of_archive(folder, handmade.program().save, lambda path: attempt(lambda: Program.load(path)))
 
 
@@ -107,6 +109,7 @@ def program(folder: Path) -> Reader:
 
 
 def tensors(folder: Path) -> Reader:
+    """Reads files of tensors."""
     program = handmade.program()
     right = write_tensors(program.state, program.initial)
     return Reader([right], lambda data: attempt(lambda: read_tensors(program.state, data, "a file")))
@@ -181,6 +184,8 @@ def stored(folder: Path) -> Reader:
 
 
 def ptx(folder: Path) -> Reader:
+    """Assembles mutated PTX text for the emulator."""
+
     def change(data: bytes, seeds: Sequence[bytes], draw: random.Random) -> bytes:
         if draw.random() < 0.3:
             return mutate(data, seeds, draw)
@@ -314,6 +319,7 @@ def replay(reader: str) -> list[str]:
 
 
 def show(reader: str, number: int, save: Path | None) -> None:
+    """Runs one mutation again in this process and prints its outcome; optionally saves the mutation."""
     with _folder() as folder:
         made = READERS[reader](Path(folder))
         data = made.mutation(number)

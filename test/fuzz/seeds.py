@@ -143,6 +143,7 @@ def write_receipt(path: Path, wrong_step: int | None = None) -> None:
 
 
 def write_bundle_of_two_steps(path: Path) -> None:
+    """Writes a bundle with two recorded steps."""
     steps = handmade.steps(2)
     codes = [handmade.code("sm_75"), handmade.code("sm_90", cubin=b"\x7fELF", constants=bytes(64))]
     write_bundle(path, handmade.program(), codes, steps=steps, expected=expect(handmade.program(), steps))
@@ -210,6 +211,7 @@ class Recording(LocalChannel):
         self.answers: list[bytes] = []
 
     def exchange(self, question: bytes, limit: int, timeout: float) -> bytes:
+        """Records the question and its answer."""
         self.questions.append(question)
         self.answers.append(super().exchange(question, limit, timeout))
         return self.answers[-1]

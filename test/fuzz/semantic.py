@@ -149,6 +149,7 @@ def smallest(number: int) -> int:
 
 
 def show(number: int) -> None:
+    """Prints the reduced program with the given number and its first difference."""
     steps = smallest(number)
     case = random_programs.program(number, steps, checks=True)
     print(case.program)

@@ -46,6 +46,7 @@ class Difference:
 
     @property
     def is_of_gradients(self) -> bool:
+        """Whether the row concerns gradients."""
         return self.condition.startswith("gradient")
 
     def row(self) -> str:

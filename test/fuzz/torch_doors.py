@@ -43,6 +43,7 @@ class Case:
     differentiated: bool
 
     def tensors(self) -> list[torch.Tensor]:
+        """Returns the input tensors."""
         found = [each.tensor() for each in self.program.inputs]
         return [t.requires_grad_() if self.differentiated and t.is_floating_point() else t for t in found]
 

@@ -144,6 +144,7 @@ def _place(error: Exception, programs: Sequence[Program]) -> int | None:
 
 
 def door_of(group: int) -> str:
+    """Returns the entry point for a group; groups rotate through all of them."""
     return _TURNS[group % len(_TURNS)]
 
 
@@ -194,6 +195,7 @@ def smallest(program: Program, fails: Callable[[Program], bool]) -> Program:
 
 
 def show(number: int) -> None:
+    """Prints the reduced program with the given number and its outcome."""
     group = number // GROUP
 
     def fails(program: Program) -> bool:

@@ -29,8 +29,8 @@ class Values(Protocol):
     choose: random.Random
 
     def take(self, kinds: str = "f", low: int = 0, high: int = 4) -> str:
-        """Returns the name of a value or a new input of rank `low` to `high`; in `kinds`, "f" means floats, "i"
-        integers and "b" booleans."""
+        """Returns the name of a value or a new input of rank `low` to `high`; kinds: f for floats, i integers, b
+        booleans."""
 
     def new(self, like: torch.dtype | None, shape: Sequence[int], values: str = "normal") -> str:
         """Returns the name of a new input; `like` None means the float type of the program."""
@@ -45,6 +45,8 @@ OPERATORS: list[tuple[str, Write, int]] = []
 
 
 def operator(weight: int = 1) -> Callable[[Write], Write]:
+    """Registers a function that writes calls of an operator, with a relative frequency."""
+
     def add(write: Write) -> Write:
         OPERATORS.append((write.__name__, write, weight))
         return write
@@ -63,16 +65,19 @@ def dim_of(v: Values, name: str, extra: int = 0) -> int:
 
 
 def dims_of(v: Values, name: str) -> list[int]:
+    """Returns a random list of distinct dimensions."""
     rank = v.of(name).dim()
     dims = v.choose.sample(range(rank), v.choose.randint(min(1, rank), rank))
     return [dim - rank if v.choose.random() < 0.5 else dim for dim in dims]
 
 
 def flag(v: Values, chance: float = 0.5) -> bool:
+    """Returns True with probability `chance`."""
     return v.choose.random() < chance
 
 
 def number(v: Values) -> float:
+    """Returns a random Python number."""
     return v.choose.choice([0.0, -0.0, 0.5, -1.5, 2.0, 3.0, 1e-3, 7.25])
 
 

@@ -44,6 +44,7 @@ class Input:
     seed: int
 
     def tensor(self) -> torch.Tensor:
+        """Returns the tensor of the input."""
         generator = torch.Generator().manual_seed(self.seed)
         dtype: torch.dtype = getattr(torch, self.dtype)
         if self.values.startswith("below"):
@@ -79,6 +80,7 @@ class Program:
         return "\n".join([f"def {name}({arguments}):", *body, f"    return ({', '.join(self.results)},)", ""])
 
     def function(self, around: str = "{}", **names: Any) -> Callable[..., tuple[torch.Tensor, ...]]:
+        """Returns the compiled function; see `functions`."""
         return functions([self], around, **names)[0]
 
     def text(self) -> str:

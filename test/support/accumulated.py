@@ -60,6 +60,7 @@ class Product:
     maps: tuple[str, str, str] = ("mk", "kn", "mn")
 
     def shape(self, operand: int) -> tuple[int, ...]:
+        """Returns the shape of an operand."""
         return tuple(self.sizes[letter] for letter in self.maps[operand])
 
     def program(self) -> str:
@@ -99,6 +100,7 @@ def as_bits(x: np.ndarray, element: str) -> np.ndarray:
 
 
 def normal(rng: np.random.Generator, shape: tuple[int, ...], element: str) -> np.ndarray:
+    """Returns normally distributed numbers."""
     return as_bits(rng.standard_normal(shape, np.float32), element)
 
 
@@ -149,6 +151,7 @@ def special(rng: np.random.Generator, shape: tuple[int, ...], element: str) -> n
 
 
 def any_bits(rng: np.random.Generator, shape: tuple[int, ...], element: str) -> np.ndarray:
+    """Returns arbitrary bit patterns."""
     return values.mixed(element, shape, int(rng.integers(1 << 30)))
 
 

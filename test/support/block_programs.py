@@ -62,6 +62,7 @@ class Form:
 
     @property
     def text(self) -> str:
+        """Returns the format as an MLIR attribute."""
         symmetric = "" if self.symmetric else ", symmetric = false"
         return (
             f"#repro.block_format<element = {self.element}, rows = {self.rows}, columns = {self.columns}, "
@@ -70,21 +71,26 @@ class Form:
 
     @property
     def scale_element(self) -> str:
+        """The element type of the scales."""
         return {"power": "f8E8M0FNU", "f32_s": "f32", "given": "f32"}.get(self.scale[:5], "f8E4M3FN")
 
     @property
     def takes_tensor(self) -> bool:
+        """Whether quantization requires the amax of the tensor."""
         return self.keeps_tensor or self.scale == GIVEN
 
     @property
     def keeps_tensor(self) -> bool:
+        """Whether dequantization requires the amax of the tensor too."""
         return self.scale.startswith("two_level") or "levels = 2" in self.scale
 
     @property
     def is_stochastic(self) -> bool:
+        """Whether rounding is stochastic."""
         return "= sr" in self.rounding
 
     def scale_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """Returns the shape of the scales of a tensor."""
         sizes = (self.rows or max(shape[-2], 1), self.columns or max(shape[-1], 1))
         return (*shape[:-2], *(-(-extent // size) for extent, size in zip(shape[-2:], sizes, strict=True)))
 
@@ -337,8 +343,7 @@ _PACKED_SHAPES = (
 
 
 def packed_codes() -> Iterator[Case]:
-    """(Q7) Yields programs on two codes per byte: packed, unpacked, and read by consumers of codes, in rows and
-    columns."""
+    """(Q7) Yields programs on two codes per byte: packed, unpacked, and consumed as codes in rows and in columns."""
     forms = [Form("f4E2M1FN", 1, 32, "power_scale<rule = floor>"), Form("f4E2M1FN", 2, 3, "power_scale<rule = floor>")]
     forms += [Form("f4E2M1FN", 1, 16, "quotient_scale<levels = 1>")]
     forms += [Form("f4E2M1FN", 0, 0, "f32_scale<encoding = product, least = 1.0>")]

@@ -43,12 +43,14 @@ class Structure(HTMLParser):
         self.ids: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: Any) -> None:
+        """Records an opened element and its attributes."""
         if tag not in self.EMPTY:
             self.open.append(tag)
         self.loads += [value for name, value in attrs if name in ("src", "href")]
         self.ids += [value for name, value in attrs if name == "id"]
 
     def handle_endtag(self, tag: str) -> None:
+        """Checks that an end tag closes the innermost open element."""
         assert self.open.pop() == tag
 
 

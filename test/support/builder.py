@@ -22,10 +22,12 @@ SEQUENTIAL = "#repro.sequential"
 
 
 def order(chunk: int, lanes: int, run: int = 0, totals: str = "sequential") -> str:
+    """Returns a reduction order as an MLIR attribute."""
     return f"#repro.order<chunk = {chunk}, lanes = {lanes}, run = {run}, totals = {totals}>"
 
 
 def tensor(shape: Sequence[int], element: str) -> str:
+    """Returns a tensor type in MLIR syntax."""
     return f"tensor<{''.join(f'{extent}x' for extent in shape)}{element}>"
 
 
@@ -49,6 +51,7 @@ class Value:
 
     @property
     def type(self) -> str:
+        """The type in MLIR syntax."""
         return self.element if self.shape is None else tensor(self.shape, self.element)
 
 
@@ -65,6 +68,7 @@ class Builder:
         return Value(f"%v{self._count}", None if shape is None else tuple(shape), element)
 
     def argument(self, shape: Sequence[int] | None, element: str) -> Value:
+        """Adds an argument of @main."""
         value = Value(f"%arg{len(self._arguments)}", None if shape is None else tuple(shape), element)
         self._arguments.append(value)
         return value
@@ -76,6 +80,7 @@ class Builder:
         return value
 
     def ops(self, text: str, *results: tuple[Sequence[int] | None, str]) -> list[Value]:
+        """Adds an operation with several results, given by shape and element type."""
         values = [self._fresh(shape, element) for shape, element in results]
         names = ", ".join(value.name for value in values)
         self._lines.append(f"{names} = {text}" if values else text)
@@ -88,6 +93,7 @@ class Builder:
         return self.op(f"arith.constant {typed}", shape, element)
 
     def empty(self, shape: Sequence[int], element: str) -> Value:
+        """Adds a tensor.empty."""
         return self.op(f"tensor.empty() : {tensor(shape, element)}", shape, element)
 
     def generic(

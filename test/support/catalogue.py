@@ -37,6 +37,7 @@ FUNCTIONS = (
 
 
 def width(element: str) -> int:
+    """Returns the bit width of an element type."""
     return {"bf16": 16, "f8E4M3FN": 8, "f8E5M2": 8}.get(element) or int(element[1:])
 
 
@@ -65,6 +66,7 @@ def _crossed(element: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def float_operations() -> Iterator[Case]:
+    """Yields element-wise float operations."""
     unary = [f"math.{op} %x0" for op in ("sqrt", "absf", "floor", "ceil", "trunc", "roundeven", "round")]
     unary.append("arith.negf %x0")
     binary = [f"arith.{op} %x0, %x1" for op in ("addf", "subf", "mulf", "divf", "remf", "maximumf", "minimumf")]
@@ -111,6 +113,7 @@ def double_functions() -> Iterator[Case]:
 
 
 def float_functions() -> Iterator[Case]:
+    """Yields float functions; see `double_functions` for most of those of f64."""
     for t in FLOATS:
         for f in [_COMPILED_DOUBLE] if t == "f64" else FUNCTIONS:
             yield _function(f, t)
@@ -125,6 +128,7 @@ def float_functions() -> Iterator[Case]:
 
 
 def integer_operations() -> Iterator[Case]:
+    """Yields element-wise integer operations."""
     wrapping = "addi subi muli andi ori xori maxsi minsi maxui minui".split()
     division = "divsi divui remsi remui".split()
     shifts = "shli shrsi shrui".split()
@@ -143,6 +147,7 @@ def integer_operations() -> Iterator[Case]:
 
 
 def conversions() -> Iterator[Case]:
+    """Yields conversions between element types."""
     for t in FLOATS:
         x = _longer(t, 12)
         for u in FLOATS:
@@ -195,6 +200,7 @@ def conversions() -> Iterator[Case]:
 
 
 def generics() -> Iterator[Case]:
+    """Yields generics with various shapes, maps and bodies."""
     for shape in ((), (1,), (3,), (17,), (65,), (1000,), (5, 7), (3, 1, 4), (2, 3, 4, 5), (0,), (4, 0)):
         b = Builder()
         x, y = b.argument(shape, "f32"), b.argument(shape, "f32")
@@ -278,6 +284,7 @@ def generics() -> Iterator[Case]:
 
 
 def movements() -> Iterator[Case]:
+    """Yields operations that move elements."""
     for t in ("f32", "f64", "bf16", "i8", "i1", "i64"):
         x = values.mixed(t, (4, 6), 1)
 
@@ -395,6 +402,7 @@ def _contraction(
 
 
 def contractions() -> Iterator[Case]:
+    """Yields contractions in every order."""
     sizes = [(1, 1, 1), (2, 3, 0), (3, 5, 1), (7, 9, 31), (8, 32, 64), (17, 33, 511), (5, 19, 512), (4, 70, 513)]
     sizes += [(33, 17, 1300), (64, 64, 64), (65, 129, 40), (1, 200, 100), (200, 1, 100), (130, 257, 96)]
     for m, n, k in sizes:
@@ -434,8 +442,8 @@ def contractions() -> Iterator[Case]:
 
 
 def _stride_phases() -> Case:
-    """(K2) Returns the input gradient of a 3x3 convolution with stride 2 and padding 1: four interleaved convolutions
-    with flipped taps."""
+    """(K2) The input gradient of a 3x3 convolution, stride 2, padding 1: four interleaved convolutions, flipped
+    taps."""
     b = Builder()
     (n, c, h, w), o = (2, 19, 9, 7), 21
     gradient, weight = b.argument((n, c, h, w), "f32"), b.argument((c, o, 3, 3), "f32")
@@ -498,6 +506,7 @@ def _stride_phases() -> Case:
 
 
 def convolutions() -> Iterator[Case]:
+    """Yields convolutions written as folds."""
     yield _stride_phases()
     for name, n, c, h, w, o, k, stride, dilation in (
         ("plain", 2, 3, 8, 9, 4, 3, 1, 1),
@@ -632,6 +641,7 @@ def _reduction(
 
 
 def reductions() -> Iterator[Case]:
+    """Yields reductions with fixed orders."""
     add = "%r0 = arith.addf %x0, %a0 : f32"
     square = "%q = arith.mulf %x0, %x0 : f32\n    %r0 = arith.addf %a0, %q : f32"
     mul = "%r0 = arith.mulf %x0, %a0 : f32"
@@ -672,6 +682,7 @@ def reductions() -> Iterator[Case]:
 
 
 def any_order_folds() -> Iterator[Case]:
+    """Yields folds in any order."""
     for t in FLOATS:
         for op in ("maximumf", "minimumf"):
             body = f"%r0 = arith.{op} %x0, %a0 : {t}"
@@ -731,6 +742,7 @@ def any_order_folds() -> Iterator[Case]:
 
 
 def sequential_folds() -> Iterator[Case]:
+    """Yields sequential folds."""
     yield _reduction("decay", SEQUENTIAL, (5, 40), [1], "%h = arith.subf %a0, %x0 : f32\n    %r0 = math.absf %h : f32")
     b = Builder()
     x = b.argument((3, 70), "f32")
@@ -749,6 +761,7 @@ def sequential_folds() -> Iterator[Case]:
 
 
 def arg_reductions() -> Iterator[Case]:
+    """Yields arg-max and arg-min reductions."""
     for t in ("f32", "f64", "bf16", "f16", "i32", "i64", "i8"):
         for kind, (shape, dim) in itertools.product(("max", "min"), (((7, 65), 1), ((65, 7), 0), ((4, 1, 3), 1))):
             out = tuple(e for d, e in enumerate(shape) if d != dim)
@@ -772,6 +785,7 @@ def arg_reductions() -> Iterator[Case]:
 
 
 def sorts() -> Iterator[Case]:
+    """Yields sorts."""
     for t in ("f32", "bf16", "i64", "i8", "i1"):
         for direction, (shape, dim) in itertools.product(("ascending", "descending"), (((5, 33), 1), ((33, 5), 0))):
             b = Builder()
@@ -789,6 +803,7 @@ def sorts() -> Iterator[Case]:
 
 
 def scans() -> Iterator[Case]:
+    """Yields scans."""
     for t in ("f32", "f64", "bf16", "f16", "i32", "i64"):
         for combine in ("add", "mul", "maximum", "minimum"):
             for shape, dim in (((3, 1300), 1), ((600, 4), 0), ((2, 1, 5), 1), ((3, 0), 1)):
@@ -806,6 +821,7 @@ def scans() -> Iterator[Case]:
 
 
 def scatters() -> Iterator[Case]:
+    """Yields scatters."""
     for t in ("f32", "f64", "bf16", "i32", "i64"):
         for combine in ("add", "mul", "maximum", "minimum", "replace"):
             for n, original, depth in (
@@ -841,6 +857,7 @@ def scatters() -> Iterator[Case]:
 
 
 def random_numbers() -> Iterator[Case]:
+    """Yields random-number operations."""
     for shape in ((), (1,), (3,), (4,), (5,), (64,), (67,), (3, 7), (0,), (2, 3, 129)):
         for seed, step in ((0, 0), (-1, 2**32 - 1), (0x123456789ABCDEF0, 17)):
             b = Builder()
@@ -1003,6 +1020,7 @@ def checks() -> Iterator[Case]:
 
 
 def whole_programs() -> Iterator[Case]:
+    """Yields programs that combine several operations."""
     for holds in (True, False):
         b = Builder()
         w, c = b.argument((5,), "f32"), b.argument((), "i1")
@@ -1224,8 +1242,8 @@ def _cross_entropy(rows: int, classes: int) -> str:
 
 
 def _rows_of_another(rows: int, count: int) -> str:
-    """Each row subtracts the amount by which its maximum exceeds one of `count` other rows: an error (E1) if `count` is
-    too small."""
+    """Each row subtracts the excess of its maximum over one of `count` others: an error (E1) if `count` is too
+    small."""
     k = _Rows((rows, 40))
     x, other = k.argument(), k.b.argument((count,), "f32")
     load = f"%v = tensor.extract {other.name}[%i] : {other.type}"
@@ -1288,8 +1306,7 @@ def long_items() -> Case:
 
 
 def _attention(batch: tuple[int, ...], length: int, width: int, element: str, turned: bool) -> str:
-    """Returns attention of the items of `batch` and its gradients. `turned`: the rows of all heads are adjacent in
-    memory."""
+    """Returns attention of the items of `batch` and its gradients. `turned`: the rows of all heads are adjacent."""
     k = _Rows((*batch, length, length), element)
     b, names, rank = k.b, _names(batch), len(batch)
     row, column = (f"d{rank + i}" for i in range(2))
@@ -1323,6 +1340,7 @@ def _attention(batch: tuple[int, ...], length: int, width: int, element: str, tu
 
 
 def row_chains() -> Iterator[Case]:
+    """Yields chains of operations on the same rows, in f32."""
     for shape in ((7, 13), (1, 40), (17, 2000), (64, 300), (4, 6, 33), (3, 32, 70), (40, 8192), (16, 33000)):
         name = "x".join(map(str, shape))
         few = max(shape) > 4000
@@ -1354,6 +1372,7 @@ def row_chains() -> Iterator[Case]:
 
 
 def row_chains_of_other_types() -> Iterator[Case]:
+    """Yields chains of operations on the same rows, in f64 and bf16."""
     for element in ("f64", "bf16"):
         for shape in ((7, 13), (64, 300), (4, 6, 33)):
             name = f"{element}-{'x'.join(map(str, shape))}"
@@ -1368,6 +1387,7 @@ def row_chains_of_other_types() -> Iterator[Case]:
 
 
 def row_chains_of_parts() -> Iterator[Case]:
+    """Yields chains of operations on parts of rows and on gathered rows."""
     for shape, width, first in (((7, 13), 40, 5), ((64, 48), 144, 48), ((4, 6, 33), 100, 67)):
         x = values.random("f32", (*shape[:-1], width), 1, 3)
         name = f"{'x'.join(map(str, shape))}-from-{first}-of-{width}"
@@ -1386,6 +1406,7 @@ def row_chains_of_parts() -> Iterator[Case]:
 
 
 def attention() -> Iterator[Case]:
+    """Yields attention and its gradients, with and without a mask."""
     for batch, length, width, element, turned in (
         ((3,), 37, 5, "f32", False),
         ((1,), 20, 8, "f32", False),

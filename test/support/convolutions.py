@@ -39,6 +39,7 @@ class Window:
         return tuple(found)
 
     def result_shape(self, x: Sequence[int], w: Sequence[int]) -> tuple[int, ...]:
+        """Returns the shape of the result for the shapes of data and kernel."""
         return (x[0] // self.batch_groups, w[0], *self.extents(x[2:], w[2:]))
 
 
@@ -138,6 +139,7 @@ class Layer:
 
     @property
     def output(self) -> tuple[int, ...]:
+        """The spatial extents of the result."""
         along = zip(self.size, self.kernel, self.stride, self.padding, self.dilation, strict=True)
         if self.is_transposed:
             return tuple(
@@ -263,9 +265,11 @@ class General:
     elements: tuple[str, str, str] = ("f32", "f32", "f32")
 
     def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """The shapes of data, kernel and initial operand."""
         return self.x, self.w, self.by.result_shape(self.x, self.w)
 
     def program(self) -> str:
+        """Returns the canonical program of the convolution."""
         b = Builder()
         x, w, init = (b.argument(shape, element) for shape, element in zip(self.shapes(), self.elements, strict=True))
         return canonicalize(b.program(_convolution(b, x, w, init, self.by)))

@@ -31,6 +31,7 @@ STEPS = 64
 
 @functools.cache
 def graph() -> OperatorGraph:
+    """Returns the operator graph of `every_operator`."""
     return OperatorGraph(every_operator())
 
 
@@ -49,8 +50,7 @@ def run(
 
 @functools.cache
 def chain(operators: int) -> OperatorGraph:
-    """Returns a program of `operators` chained operators on two numbers; half of the operators work on empty
-    tensors."""
+    """Returns a program of `operators` chained operators on two numbers; half of them work on empty tensors."""
     b = Builder()
     start = value = b.argument((2,), "f32")
     for _ in range(operators // 2):
@@ -72,6 +72,8 @@ def flipped(array: np.ndarray, bit: int) -> np.ndarray:
 
 
 def faulty_tracer(graph: OperatorGraph, index: int, bit: int) -> Tracer:
+    """Returns a tracer that flips one bit of the result of an operator."""
+
     def override(operator: Operator, values: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
         if operator.index != index:
             return values
@@ -126,7 +128,7 @@ def compiled() -> Results:
 
 
 def effective_fault(step: int, index: int, generator: np.random.Generator, version: int = 1) -> RecordedRun | None:
-    """Returns a faulty copy of the honest run whose fault changes the results of its step; None if a few attempts find
+    """Returns a faulty copy of the honest run in which the results of `step` differ; None if a few attempts find
     none."""
     for bit in (*generator.integers(0, 4096, 6), 0, 1):
         try:
@@ -155,6 +157,7 @@ class CachedProver(Prover):
     """A prover that caches each step of a run across disputes."""
 
     def tree(self, record: int) -> OperatorTree:
+        """Returns the tree of a record; trees are cached per run."""
         known = _trees.setdefault(self.run, {})
         if record in known:
             self._settle_on_record(record)
@@ -163,5 +166,6 @@ class CachedProver(Prover):
 
 
 def dispute(first: RecordedRun | Prover, second: RecordedRun | Prover, terms: Terms | None = None) -> Verdict:
+    """Settles a dispute between two runs or provers."""
     channels = [LocalChannel(run if isinstance(run, Prover) else CachedProver(run)) for run in (first, second)]
     return settle(*channels, terms=terms)

@@ -21,6 +21,7 @@ _MODES = (0x400000, 0x800000, 0xC00000) if platform.machine() in ("aarch64", "ar
 
 @contextmanager
 def rounding(mode: int) -> Iterator[None]:
+    """Sets a rounding mode for the duration of a `with` block."""
     assert _C.fesetround(mode) == 0
     try:
         yield
@@ -31,6 +32,7 @@ def rounding(mode: int) -> Iterator[None]:
 
 @contextmanager
 def flushing() -> Iterator[None]:
+    """Flushes subnormals to zero for the duration of a `with` block."""
     assert torch.set_flush_denormal(True)
     try:
         yield

@@ -93,20 +93,21 @@ class Reader:
         return match
 
     def need(self, pattern: str) -> re.Match[str]:
+        """Matches `pattern` at the current position; fails without a match."""
         match = self.take(pattern)
         if match is None:
             raise ValueError(f"expected {pattern}, got {self.text[self.position : self.position + 60]!r}")
         return match
 
     def bracketed(self, opening: str) -> str | None:
-        """Returns the text between the bracket `opening` at the current position and its closing bracket; None without
-        one."""
+        """Returns the text between the bracket `opening` at the current position and its closing bracket, or None."""
         if not self.take(f"(?={re.escape(opening)})"):
             return None
         start, self.position = self.position, closing(self.text, self.position)
         return self.text[start + 1 : self.position - 1]
 
     def attributes(self, text: str | None) -> dict[str, str]:
+        """Parses an attribute dictionary and resolves aliases."""
         found = entries(text or "")
         return {name: self.resolve(value) for name, value in found.items()}
 
@@ -115,6 +116,7 @@ class Reader:
         return re.sub(r"#[\w$-]+(?![\w.<])", lambda match: self.aliases.get(match[0], match[0]), value)
 
     def operation(self) -> Operation:
+        """Parses an operation."""
         results = []
         if left := self.take(r"(%[\w$.-]+)(?::(\d+))?(?:, %[\w$.:-]+)* = "):
             count = int(left[2] or 1)
@@ -144,6 +146,7 @@ class Reader:
         return Operation(name, results, operands, attributes, regions, split(types))
 
     def block(self) -> Block:
+        """Parses a block."""
         block = Block()
         if self.take(r"\^\w+"):
             for argument in split(self.bracketed("(") or ""):

@@ -44,6 +44,7 @@ PTX = (Path(__file__).parent / "step.ptx").read_bytes()
 
 
 def plan(constant_size: int = 0) -> Plan:
+    """Returns the launch plan of the program."""
     w, n = TensorType("w", "f32", (2, 3)), TensorType("n", "i64", ())
     lr, x, k = TensorType("lr", "f32", ()), TensorType("x", "f32", (2, 3)), TensorType("k", "i64", ())
     look_up = Launch(0, False, (("input", 2, 0), ("input", 1, 0), ("output", 0, 0)), grid=(1, 1, 1))
@@ -62,6 +63,7 @@ def plan(constant_size: int = 0) -> Plan:
 
 
 def program() -> Program:
+    """Returns the program with its signature and initial state."""
     tensor = TensorType
     return Program(
         to_bytes(TEXT),
@@ -74,6 +76,7 @@ def program() -> Program:
 
 
 def code(architecture: str = "sm_75", cubin: bytes | None = None, constants: bytes = b"") -> TargetCode:
+    """Returns the device code of the program for an architecture."""
     return TargetCode(architecture, cubin, PTX, plan(len(constants)), constants)
 
 

@@ -113,10 +113,12 @@ POWERS = "f8E8M0FNU"
 
 
 def u64(value: int) -> bytes:
+    """Encodes an integer as 8 little-endian bytes."""
     return struct.pack("<Q", value & (2**64 - 1))
 
 
 def many(items: Iterable[bytes]) -> bytes:
+    """Encodes a list: its length, then its items."""
     items = list(items)
     return u64(len(items)) + b"".join(items)
 
@@ -130,10 +132,12 @@ def tensor_type(text: str) -> tuple[str, list[int] | None]:
 
 
 def element_name(kind: str) -> bytes:
+    """Encodes the name of an element type in 16 bytes."""
     return kind.encode().ljust(16, b"\0")
 
 
 def type_bytes(text: str) -> bytes:
+    """Encodes a scalar or tensor type."""
     element, shape = tensor_type(text)
     return b"\0" + element_name(element) if shape is None else b"\1" + element_name(element) + many(map(u64, shape))
 
@@ -152,14 +156,17 @@ class IndexSum:
         self.factors = factors or {}
 
     def plus(self, other: IndexSum) -> IndexSum:
+        """Returns the sum of two expressions."""
         terms = [*self.factors, *other.factors]
         factors = {term: self.factors.get(term, 0) + other.factors.get(term, 0) for term in terms}
         return IndexSum(self.constant + other.constant, factors)
 
     def times(self, factor: int) -> IndexSum:
+        """Returns the expression times a constant."""
         return IndexSum(self.constant * factor, {term: each * factor for term, each in self.factors.items()})
 
     def bytes(self) -> bytes:
+        """Encodes the expression with its terms in sorted order."""
         terms = sorted((term, factor) for term, factor in self.factors.items() if factor % 2**64)
         return u64(self.constant) + many(u64(factor) + term for term, factor in terms)
 
@@ -172,9 +179,11 @@ class MapExpression:
         self.sum = self.read_sum()
 
     def peek(self) -> str:
+        """Returns the next token; empty at the end."""
         return self.tokens[-1] if self.tokens else ""
 
     def read_sum(self) -> IndexSum:
+        """Parses a sum."""
         left = self.read_product()
         while self.peek() in ("+", "-"):
             sign = -1 if self.tokens.pop() == "-" else 1
@@ -182,6 +191,7 @@ class MapExpression:
         return left
 
     def read_product(self) -> IndexSum:
+        """Parses a product."""
         left = self.read_unit()
         while self.peek() in ("*", *DIVISIONS):
             operator, right = self.tokens.pop(), self.read_unit()
@@ -193,6 +203,7 @@ class MapExpression:
         return left
 
     def read_unit(self) -> IndexSum:
+        """Parses a number, a dimension or an expression in parentheses."""
         token = self.tokens.pop()
         if token == "(":
             inner = self.read_sum()
@@ -204,6 +215,7 @@ class MapExpression:
 
 
 def map_bytes(text: str) -> bytes:
+    """Encodes an affine map."""
     match = re.fullmatch(r"affine_map<\((.*?)\) -> \((.*)\)>", text)
     assert match, text
     return u64(len(split(match[1]))) + many(MapExpression(expr).sum.bytes() for expr in split(match[2]))
@@ -219,6 +231,7 @@ def nan_bits(kind: str) -> int:
 
 
 def is_nan(bits: int, kind: str) -> bool:
+    """Whether the bits of a float type are a NaN."""
     if kind in NUMBERS_ALONE:
         return False
     exponent, fraction, infinities = FLOATS[kind]
@@ -242,6 +255,7 @@ def rounded(value: Fraction, kind: str) -> int:
 
 
 def float_bits(token: str, kind: str) -> int:
+    """Returns the bits of a printed float; NaNs become canonical."""
     exponent, fraction, _ = FLOATS[kind]
     if token.startswith("0x"):
         bits = int(token, 16)
@@ -257,6 +271,7 @@ def float_bits(token: str, kind: str) -> int:
 
 
 def element_bytes(token: str, kind: str) -> bytes:
+    """Encodes a printed element in little-endian order."""
     if kind in FLOATS:
         return float_bits(token, kind).to_bytes((sum(FLOATS[kind][:2]) + (kind != POWERS) + 7) // 8, "little")
     width = 64 if kind == "index" else int(kind[1:])
@@ -276,6 +291,7 @@ def raw_elements(data: bytes, count: int, kind: str) -> list[bytes]:
 
 
 def constant_bytes(text: str) -> bytes:
+    """Encodes a constant; a splat stores a single element."""
     value, _, kind = (
         text.rpartition(" : ") if " : " in text else (text, "", "i1" if text in ("true", "false") else "f64")
     )
@@ -296,6 +312,7 @@ def constant_bytes(text: str) -> bytes:
 
 
 def attribute_bytes(name: str, form: int, text: str) -> bytes:
+    """Encodes an attribute."""
     if form == INTEGER:
         word = re.findall(r"-?\w+", text.partition(" : ")[0])[-1]
         return u64(WORDS[name].index(word) if name in WORDS else int(word))
@@ -365,11 +382,13 @@ class ProgramBytes:
         self.count = 0
 
     def define(self, names: Iterable[str]) -> None:
+        """Assigns the next numbers to new values."""
         for name in names:
             self.numbers[name] = self.count
             self.count += 1
 
     def block(self, block: Block) -> bytes:
+        """Encodes a block."""
         # A later region may reuse the names of this region.
         outside = dict(self.numbers)
         arguments = many(type_bytes(kind) for _, kind in block.arguments)
@@ -379,6 +398,7 @@ class ProgramBytes:
         return data
 
     def operation(self, op: Operation) -> bytes:
+        """Encodes an operation and its regions."""
         stored = op.name
         if stored == "repro.block_contraction" and "accumulator" in op.attributes:
             stored = "repro.accumulated_block_contraction"
@@ -390,6 +410,7 @@ class ProgramBytes:
         return data + many(map(self.block, op.regions))
 
     def program(self, text: str) -> bytes:
+        """Encodes a program."""
         (main,) = Reader(text).module.regions[0].operations
         results = split(main.attributes["function_type"].partition("->")[2].strip())
         if len(results) == 1 and results[0].startswith("("):

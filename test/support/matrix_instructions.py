@@ -57,10 +57,12 @@ class Instruction:
 
     @property
     def elements(self) -> tuple[str, str]:
+        """The element types of A and B."""
         return self.element, self.other or self.element
 
     @property
     def opcode(self) -> str:
+        """The name of the PTX instruction."""
         x, y = self.elements
         return f"mma.sync.aligned.m16n8k{self.depth}.row.col.{self.result}.{x}.{y}.{self.result}"
 

@@ -32,6 +32,7 @@ _BITS = [f"math.{op}" for op in ("absi", "ctlz", "cttz", "ctpop")]
 
 
 def is_float(element: str) -> bool:
+    """Whether an element type is a float type."""
     return element in FLOATS
 
 
@@ -89,8 +90,7 @@ class Body:
         self._lines: list[str] = []
 
     def text(self, yields: Sequence[str]) -> str:
-        """Returns the lines. With checks, includes lines that `yields` does not depend on: checks run regardless
-        (E1)."""
+        """Returns the lines. With checks, includes lines that `yields` does not need: all checks run (E1)."""
         lines, needed = [], set(yields)
         for line in reversed(self._lines):
             names, _, operation = line.rpartition(" = ")
@@ -100,12 +100,14 @@ class Body:
         return "\n    ".join(reversed(lines))
 
     def emit(self, text: str, element: str) -> str:
+        """Adds an operation and returns the name of its result."""
         name = f"%s{len(self._lines)}"
         self._lines.append(f"{name} = {text}")
         self.scalars.append((name, element))
         return name
 
     def constant(self, element: str, text: str | None = None) -> str:
+        """Adds a constant and returns its name."""
         text = literal(self.choose, element) if text is None else text
         return self.emit(f"arith.constant {text}" + ("" if element == "i1" else f" : {element}"), element)
 

@@ -41,6 +41,7 @@ class EagerTrainer:
         self.steps = 0
 
     def step(self, *batch: Any, returns: Sequence[str] = ()) -> float | StepResult:
+        """Runs a training step; see `Trainer.step`."""
         self.model.zero_grad()
         loss, output, target = self._forward(self.model, batch)
         self.scaler.scale(loss).backward()
@@ -57,6 +58,7 @@ class EagerTrainer:
         return self._result(loss, output, target, returns, found)
 
     def evaluate(self, *batch: Any, returns: Sequence[str] = (), average: bool = False) -> float | StepResult:
+        """Computes the loss in evaluation mode; see `Trainer.evaluate`."""
         model = self.average if average else self.model
         former = [(module, module.training) for module in model.modules()]
         model.eval()
@@ -67,6 +69,7 @@ class EagerTrainer:
         return result
 
     def fit(self, batches: Iterable[Any], steps: int, callbacks: Sequence[Callable[..., object]] = ()) -> list[float]:
+        """Runs several steps with callbacks; see `Trainer.fit`."""
         losses: list[float] = []
         repeated = itertools.chain.from_iterable(itertools.repeat(batches))
         for batch in itertools.islice(repeated, steps):
@@ -76,9 +79,11 @@ class EagerTrainer:
         return losses
 
     def save_checkpoint(self, path: Path) -> None:
+        """Writes the model and optimizer state to a file."""
         torch.save({"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}, path)
 
     def load_checkpoint(self, path: Path) -> None:
+        """Restores the state from a file."""
         state = torch.load(path)
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])

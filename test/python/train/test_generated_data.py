@@ -36,8 +36,7 @@ def bits(count: int, seed: int, site: int, step: int) -> list[int]:
 
 
 def f32(value: float) -> float:
-    """Rounds to f32 and returns a Python float. An exact product of two f32 fits in f64; so do the exact sums in
-    these tests, which need at most 53 bits."""
+    """Rounds to f32 and returns a Python float; exact intermediate results here need at most 53 bits."""
     return struct.unpack("<f", struct.pack("<f", value))[0]
 
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Embeddings that are learned by comparison."""
+"""Contrastive and metric learning of embeddings."""
 
 import copy
 
@@ -13,7 +13,7 @@ F = nn.functional
 
 
 class ArcFace(nn.Module):
-    """A loss with weights of its own."""
+    """A loss with learned weights."""
 
     def __init__(self, features: int, classes: int) -> None:
         super().__init__()

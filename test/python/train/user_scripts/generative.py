@@ -86,7 +86,7 @@ def wasserstein_gan_with_gradient_penalty(make: Make) -> Run:
 
 
 class Coupling(nn.Module):
-    """A flow of affine couplings (RealNVP)."""
+    """A normalizing flow of affine couplings (RealNVP)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -128,7 +128,7 @@ def diffusion(make: Make) -> Run:
 
 
 def transformed_distribution(make: Make) -> Run:
-    """Log-normal data: the density of a TransformedDistribution."""
+    """Fits the density of a TransformedDistribution to log-normal data."""
     model = mlp(5, 2)
 
     def loss_fn(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Losses with numbers that change, and what surrounds a model."""
+"""Losses with numbers that change between steps, and wrappers of models."""
 
 import torch
 from torch import nn
@@ -11,7 +11,7 @@ F = nn.functional
 
 
 def mixup_in_the_loss(make: Make) -> Run:
-    """The share is a Python number of the batch, another one in each step."""
+    """The mixing share is a Python number that differs in each step."""
     model = mlp(5, 3)
 
     def loss_fn(output: torch.Tensor, target: tuple[torch.Tensor, torch.Tensor, float]) -> torch.Tensor:
@@ -67,7 +67,7 @@ def label_smoothing(make: Make) -> Run:
 
 
 class Uncertainty(nn.Module):
-    """Weights of two tasks that are learned."""
+    """Learns the weights of two tasks."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ def low_rank_adaptation(make: Make) -> Run:
 
 
 class Quantized(nn.Module):
-    """Quantization that training knows of, with a straight-through gradient."""
+    """Quantization-aware training with a straight-through gradient."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -155,7 +155,7 @@ def first_order_meta_learning(make: Make) -> Run:
 
 
 class Named(nn.Module):
-    """Takes file names that it does not use."""
+    """Accepts file names without using them."""
 
     def __init__(self) -> None:
         super().__init__()

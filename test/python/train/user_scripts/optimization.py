@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Optimizers, what wraps them, and loops around them."""
+"""Optimizers, their wrappers, and loops around them."""
 
 import copy
 import math
@@ -18,7 +18,7 @@ F = nn.functional
 
 
 class Lookahead(Optimizer):
-    """k steps of another optimizer, then a step back towards slow weights."""
+    """Takes k steps with another optimizer, then moves the slow weights towards the result."""
 
     def __init__(self, inner: Optimizer, k: int = 2, alpha: float = 0.5) -> None:
         self.optimizer = inner
@@ -47,7 +47,7 @@ def lookahead(make: Make) -> Run:
 
 
 class PreparedOptimizer(Optimizer):
-    """As AcceleratedOptimizer of accelerate: all of it is the optimizer's that it holds."""
+    """Like AcceleratedOptimizer of accelerate: delegates everything to the wrapped optimizer."""
 
     def __init__(self, optimizer: Optimizer) -> None:
         self.optimizer = optimizer
@@ -127,7 +127,7 @@ def quasi_newton(make: Make) -> Run:
 
 
 class Both(Optimizer):
-    """Two optimizers as one."""
+    """Combines two optimizers into one."""
 
     def __init__(self, *optimizers: Optimizer) -> None:
         self.optimizers = optimizers
@@ -145,7 +145,7 @@ def two_optimizers_in_one(make: Make) -> Run:
 
 
 class Masters(Optimizer):
-    """f32 masters of weights in bf16."""
+    """Keeps f32 master copies of bf16 weights."""
 
     def __init__(self, model: nn.Module) -> None:
         self.model = [*model.parameters()]
@@ -169,7 +169,7 @@ def step_within_no_grad(make: Make) -> Run:
     trainer = make(model, F.cross_entropy, sgd(model))
     losses = []
     for x, y in batches(3):
-        # In eager mode there would be no gradient.
+        # Eager mode would otherwise compute no gradient.
         with torch.set_grad_enabled(not isinstance(trainer, Trainer)):
             losses.append(trainer.step(x, y))
     return losses, [model]
@@ -232,7 +232,7 @@ def gradient_clipping(make: Make) -> Run:
 
 
 class Relative(Optimizer):
-    """Steps in proportion to the weights, as Adafactor of transformers makes them."""
+    """Scales steps by the norm of the weights, like Adafactor in transformers."""
 
     def __init__(self, parameters: Any, lr: float = 0.1, eps: float = 0.2) -> None:
         super().__init__(parameters, {"lr": lr, "eps": eps})
@@ -257,7 +257,7 @@ def steps_relative_to_the_weights(make: Make) -> Run:
 
 
 def gradients_of_the_step(make: Make) -> Run:
-    """A loop that logs `p.grad`."""
+    """Runs a loop that logs `p.grad`."""
     model = mlp(5, 3)
     trainer = make(model, F.cross_entropy, sgd(model), returns=("gradients",))
     values = []
