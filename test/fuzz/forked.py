@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SANITIZED = "libasan" in os.environ.get("LD_PRELOAD", "")
-"""Whether this process has AddressSanitizer, which needs an address space without a limit (tools/sanitizers)."""
+"""Whether AddressSanitizer is loaded; it needs an unlimited address space (tools/sanitizers)."""
 
 Work = Callable[[int], str]
-"""What a piece of work gives: "ok", another word that is no finding, or "finding: " and a text."""
+"""Runs a work item and returns its outcome: "ok", another word for a non-finding, or "finding: " with a description."""
 
 
 _ENDED = "finding: the process ended"

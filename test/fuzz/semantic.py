@@ -38,7 +38,7 @@ LEVELS = [level for level in cpu.runnable_levels() if level.startswith("x86-64")
 HERE = [kit.Configuration(level, threads) for level in LEVELS for threads in (1, 2)]
 AARCH64 = kit.Configuration("aarch64", 2)
 MOST_BYTES = 1 << 24
-"""Of the tensors of a nearly canonical program that is run."""
+"""The maximum size in bytes of the tensors of a nearly canonical program that is run."""
 
 
 def verify(text: str) -> str | None:

@@ -79,7 +79,7 @@ class Instead(TorchFunctionMode):
         return function(*args, **kwargs)
 
 
-# --- Instead ---
+# --- Substitutes ---
 
 
 class _Replaced(torch.autograd.Function):

@@ -22,7 +22,7 @@ from repro_mlir.torch_compile import Backend
 from torch_programs import Program, functions
 
 RATE = 0.5
-"""The learning rate of a step of gradient descent."""
+"""The learning rate of the gradient-descent step."""
 
 Function = Callable[..., tuple[torch.Tensor, ...]]
 
@@ -117,7 +117,7 @@ def _loss(values: list[torch.Tensor], factors: Sequence[torch.Tensor]) -> torch.
     )
 
 
-# --- Doors ---
+# --- Entry points ---
 
 
 def by_compile(cases: Sequence[Case], targets: Sequence[str]) -> list[Results]:

@@ -35,7 +35,7 @@ from torch_programs import Program
 
 CORPUS = Path(__file__).parent / "corpus" / "torch"
 GROUP = 8
-"""Programs that are captured together."""
+"""The number of programs that are captured together."""
 LIMITS = forked.Limits(seconds=400, memory=12 << 30, batch=25 * GROUP)
 LEVELS = [f"cpu:{level}" for level in cpu.runnable_levels()]
 _TURNS = [

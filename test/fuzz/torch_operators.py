@@ -29,8 +29,8 @@ class Values(Protocol):
     choose: random.Random
 
     def take(self, kinds: str = "f", low: int = 0, high: int = 4) -> str:
-        """Returns the name of a value or a new input of rank `low` to `high`; kinds: f for floats, i integers, b
-        booleans."""
+        """Returns the name of a value or a new input of rank `low` to `high`, of kinds f (float), i (integer), b
+        (boolean)."""
 
     def new(self, like: torch.dtype | None, shape: Sequence[int], values: str = "normal") -> str:
         """Returns the name of a new input; `like` None means the float type of the program."""
@@ -41,7 +41,7 @@ class Values(Protocol):
 
 Write = Callable[[Values], str]
 OPERATORS: list[tuple[str, Write, int]] = []
-"""Names, what writes a call, and weights."""
+"""The name, the function that writes a call, and the weight of each operator."""
 
 
 def operator(weight: int = 1) -> Callable[[Write], Write]:
@@ -529,7 +529,7 @@ def shuffled(v: Values) -> str:
     return v.choose.choice([f"F.pixel_unshuffle({x}, 2)", f"F.channel_shuffle({x}, 2)"])
 
 
-# --- Places ---
+# --- Positions ---
 
 
 @operator(4)
@@ -619,7 +619,7 @@ def one_hot(v: Values) -> str:
     return f"F.one_hot({v.new(torch.int64, v.choose.choice([[], [3], [2, 0]]), 'below 4')}, {v.choose.choice([4, 6])})"
 
 
-# --- Order ---
+# --- Sorting ---
 
 
 @operator(3)

@@ -41,7 +41,7 @@ LAYOUTS = (
     ("mbk", "nbk", "mbn"),
     ("mkl", "lkn", "nm"),
 )
-"""Maps of products, with batches and with two dimensions that are reduced."""
+"""Maps of products, including batched ones and ones with two reduced dimensions."""
 
 
 @dataclasses.dataclass(frozen=True)

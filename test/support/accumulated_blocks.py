@@ -20,10 +20,10 @@ from support.catalogue import Case
 CODES = ("f8E4M3FN", "f6E3M2FN", "f6E2M3FN", "f4E2M1FN")
 SCALES = ("f8E8M0FNU", "f8E4M3FN", "f32")
 FACTORS = SCALES[:2]
-"""Types of scales that may be factors of products."""
+"""The scale types that may be factors of products."""
 
 _LARGEST = {"f8E4M3FN": (448, 9, 8), "f6E3M2FN": (28, 4, 4), "f6E2M3FN": (7.5, 3, 2), "f4E2M1FN": (6, 1, 2)}
-"""The largest value, the binary places of the smallest one above 0, and the exponent of the largest."""
+"""The largest value, the number of fraction bits of the smallest positive value, and the exponent of the former."""
 
 _NAN = 0x7F
 Draw = Callable[[np.random.Generator, str, tuple[int, ...]], np.ndarray]
@@ -65,7 +65,7 @@ SUMS = {
     "wide-groups": Sum("scaled", Accumulator(64, 35, "rne_f32", -300, group=16), 16, FLOAT8, FACTORS),
     "straddling": Sum("scaled", MX, 48, ("f6E2M3FN", "f8E4M3FN"), FACTORS),
 }
-"""Those of classes, and made-up ones."""
+"""The contractions of hardware classes, and artificial ones."""
 
 
 def has_room(by: Accumulator, codes: tuple[str, str]) -> bool:

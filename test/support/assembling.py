@@ -15,9 +15,9 @@ from pathlib import Path
 from repro_mlir.compilation.assembler import find_assembler
 
 SHARE = 1 if os.environ.get("REPRO_TESTS") == "all" else 16
-"""One of so many programs goes through a check of device code."""
+"""One program out of this number is assembled in the check of device code."""
 TOLERATED = {"sm_90": 16, "sm_100": 16}
-"""Bytes that a kernel may spill: ptxas 13.0 gives up a few for more blocks per processor, though more are left."""
+"""Bytes that a kernel may spill: ptxas 13.0 spills a few to fit more blocks per processor although registers remain."""
 
 _SPILL = re.compile(r"spilled to local memory in function 'm(\d+)_(\w+)', (\d+) bytes spill stores")
 

@@ -25,7 +25,7 @@ const overlaps = [...document.querySelectorAll("svg")].flatMap(svg => {
 });
 say("overlaps", overlaps.length);
 """
-"""Says how many labels of drawings are over each other."""
+"""A script that reports the number of overlapping labels in drawings."""
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 needs_browser = pytest.mark.skipif(BROWSER is None, reason="there is no Chromium here")

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from repro_mlir import ir, passmanager
 
 ROW = "#repro.order<chunk = 8192, lanes = 64, run = {run}, totals = refold>"
-"""The order that (P2) gives a fold whose input's last dimension is reduced."""
+"""The order that (P2) assigns to a fold that reduces the last dimension of its input."""
 
 COLUMN = "#repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential>"
-"""The order that (P1) and (P2) give contractions and all other folds."""
+"""The order that (P1) and (P2) assign to contractions and all other folds."""
 
 ANY = "#repro.any_order"
 SEQUENTIAL = "#repro.sequential"

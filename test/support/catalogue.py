@@ -442,8 +442,7 @@ def contractions() -> Iterator[Case]:
 
 
 def _stride_phases() -> Case:
-    """(K2) The input gradient of a 3x3 convolution, stride 2, padding 1: four interleaved convolutions, flipped
-    taps."""
+    """(K2) The input gradient of a 3x3 convolution, stride 2, padding 1: four interleaved ones with flipped taps."""
     b = Builder()
     (n, c, h, w), o = (2, 19, 9, 7), 21
     gradient, weight = b.argument((n, c, h, w), "f32"), b.argument((c, o, 3, 3), "f32")
@@ -1016,7 +1015,7 @@ def checks() -> Iterator[Case]:
         yield Case(f"random-unread-{step}", b.program(n), (np.array(step),))
 
 
-# Programs as a whole --------------------------------------------------------------------------------------------------
+# Whole programs -------------------------------------------------------------------------------------------------------
 
 
 def whole_programs() -> Iterator[Case]:
@@ -1242,8 +1241,7 @@ def _cross_entropy(rows: int, classes: int) -> str:
 
 
 def _rows_of_another(rows: int, count: int) -> str:
-    """Each row subtracts the excess of its maximum over one of `count` others: an error (E1) if `count` is too
-    small."""
+    """Each row subtracts the excess of its maximum over one of `count` others: an error (E1) if too few exist."""
     k = _Rows((rows, 40))
     x, other = k.argument(), k.b.argument((count,), "f32")
     load = f"%v = tensor.extract {other.name}[%i] : {other.type}"

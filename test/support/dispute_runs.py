@@ -84,7 +84,7 @@ def faulty_tracer(graph: OperatorGraph, index: int, bit: int) -> Tracer:
 
 
 Results = Callable[[list[np.ndarray]], list[np.ndarray]]
-"""Gives the results of a step from its arguments."""
+"""Returns the results of a step for its arguments."""
 
 
 def faulty(
@@ -128,8 +128,7 @@ def compiled() -> Results:
 
 
 def effective_fault(step: int, index: int, generator: np.random.Generator, version: int = 1) -> RecordedRun | None:
-    """Returns a faulty copy of the honest run in which the results of `step` differ; None if a few attempts find
-    none."""
+    """Returns a faulty copy of the honest run in which the results of `step` differ, or None after a few attempts."""
     for bit in (*generator.integers(0, 4096, 6), 0, 1):
         try:
             cheat = faulty(graph(), honest(version).inputs, step, index, int(bit), compiled(), version)

@@ -93,7 +93,7 @@ def slow_to_compile() -> bytes:
 
 _BODY = slice(32, None)
 _SUM = struct.pack("<QQQ", 0, 1, 1)
-"""A sum of one term with the factor 1."""
+"""The encoding of a sum of one term with the factor 1."""
 
 
 def _deep_sums() -> bytes:

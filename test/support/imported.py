@@ -23,7 +23,7 @@ DISTRIBUTIONS = (
     *((f"randint range = {count}", "i64") for count in (1, 10, 2**31, 2**32 - 1, 2**32)),
     ("normal", "f32"),
 )
-"""Attributes of repro.random and the element type of its result; its position is the site."""
+"""The attributes and result element type of each repro.random; the position in this list is the site."""
 
 
 def _scalar(b: Builder) -> Value:
@@ -87,7 +87,7 @@ class Attention:
         return tuple(arrays)
 
     def program(self) -> str:
-        """Returns the program from query, key, value, gradient, mask, seed and step to all results of both
+        """Returns the program from query, key, value, gradient, mask, seed and step to the results of both
         operations."""
         b = Builder()
         q, k, v, g = (b.argument(shape, "f32") for shape in self._shapes())

@@ -24,20 +24,20 @@ CLASSES = {
     "sm_103": "blackwell",
     "sm_120": "blackwell",
 }
-"""(M3) The class of each architecture. Tests compare the tables of the compiler and of the runner with this one."""
+"""(M3) The class of each architecture. Tests compare this table with those of the compiler and the runner."""
 
 LANE = np.arange(32)
 GROUP, INNER = LANE // 4, LANE % 4
 
 
 NAMES = {"e4m3": "f8E4M3FN", "e5m2": "f8E5M2"}
-"""Elements that PTX calls otherwise than programs do."""
+"""Element types whose names in PTX differ from those in programs."""
 
 EIGHTS = {"ada": "ada", "hopper": "hopper_mma", "blackwell": "blackwell_mma"}
-"""(M3) The class of mma.sync of f8 by that of the other elements; of sm_120 none is known."""
+"""(M3) The class of mma.sync on f8 for each class of the other element types; none is known for sm_120."""
 
 WIDTHS = {"e4m3": 8, "e5m2": 8, "tf32": 32}
-"""Bits of an element in a register, where they are not 16."""
+"""The bits of an element in a register, for element types other than 16-bit ones."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,7 +20,7 @@ CANONICAL_NAN = {
     "f8E4M3FN": 0x7F,
     "f8E5M2": 0x7E,
 }
-"""The bits of (V4)."""
+"""The bits of the canonical NaN (V4)."""
 
 _UNARY = [f"math.{op}" for op in ("absf", "sqrt", "floor", "ceil", "trunc", "roundeven", "round")] + ["arith.negf"]
 _BINARY = [f"arith.{op}" for op in ("addf", "subf", "mulf", "divf", "remf", "maximumf", "minimumf")] + ["math.copysign"]

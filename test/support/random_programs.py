@@ -38,7 +38,7 @@ class _Space:
         self.most = most
         self.extents: list[int] = []
         self.bounded: set[int] = set()
-        """Dimensions that are alone a result of a map, which gives their extent."""
+        """Dimensions that are by themselves a result of a map, so that the map determines their extent."""
 
     def new(self, extent: int) -> int | None:
         if len(self.extents) >= self.most or math.prod([*self.extents, extent]) > _MAX_ITERATIONS:
@@ -621,7 +621,7 @@ def program(seed: int, steps: int | None = None, checks: bool = False) -> Case:
 MOST_STEPS = 6
 
 PROGRAMS = 10_000
-"""The numbers of the programs that have been compared on all targets."""
+"""The number of programs that have been compared on all targets."""
 
 
 def programs() -> st.SearchStrategy[Case]:

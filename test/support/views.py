@@ -22,7 +22,7 @@ _HEADER = re.compile(r"func\.func @main\((.*?)\) -> (.*?) attributes \{repro\.nu
 _RETURN = re.compile(r"\n    return (.*?) : .*\n")
 _TENSOR = re.compile(r"tensor<((?:\d+x)*)(\w+)>")
 _MOST_ELEMENTS = 1 << 20
-"""Of a larger tensor; no part of one that would be beyond is taken."""
+"""The maximum number of elements of the larger tensor; larger views are not generated."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,8 +64,7 @@ def _around(choose: random.Random, element: str, shape: tuple[int, ...]) -> np.n
 
 
 def of_views(case: Case, seed: int) -> Case:
-    """Returns the case with views of larger tensors as its non-state arguments, and its results inserted into
-    larger tensors.
+    """Returns the case with views as its non-state arguments and with its results inserted into larger tensors.
 
     The larger tensors have arbitrary bits around the view; a view is a part or a permutation. If the program fills
     the destination of a result, the result's operation can write to the destination directly.

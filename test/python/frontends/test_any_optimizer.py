@@ -124,7 +124,7 @@ CASES: dict[str, Make] = {
     "shampoo": Shampoo,
 }
 FORMS = {"radam": 2, "asgd": 3, "rprop": 2, "first_gradient": 2, "warmed_up": 2, "shampoo": 2}
-"""How many programs a run of them has, where it is more than one."""
+"""The number of programs that a run of these optimizers uses; other optimizers use one."""
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -360,7 +360,7 @@ def test_one_program_is_not_to_be_had_of_an_optimizer_that_has_several() -> None
         repro_mlir.capture(model, F.mse_loss, optimizer, batch_of(0))
 
 
-# --- What is refused ---
+# --- Refused optimizers ---
 
 
 class Refused(Written):
