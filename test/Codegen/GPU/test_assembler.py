@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""ptxas takes the PTX of every architecture, and no kernel spills.
+"""Checks that ptxas accepts the PTX of every architecture and that no kernel spills.
 
-A part of the catalogue goes to each architecture, to each another one; with REPRO_TESTS=all all cases go to all.
+Each architecture gets a different part of the catalogue; with REPRO_TESTS=all, each gets all cases.
 test/python/coverage does the same with PyTorch's operators, test/python/examples/test_golden.py with the examples.
 """
 
@@ -28,7 +28,7 @@ def test_catalogue(arch: str) -> None:
 
 
 def test_a_spill_is_found() -> None:
-    """As many values alive as no thread has registers for."""
+    """A kernel with more live values than a thread has registers."""
     loads = "".join(f"ld.volatile.global.u32 %r{i}, [%p+{4 * i}];\n" for i in range(400))
     stores = "".join(f"st.volatile.global.u32 [%p+{4 * i}], %r{399 - i};\n" for i in range(400))
     text = f""".version 8.0

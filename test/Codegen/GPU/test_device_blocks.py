@@ -73,7 +73,8 @@ def test_no_race(name: str) -> None:
     ("elements", "block"), [(NVFP4, 16), (MXFP6, 32), (MXINT8, 32), (MXINT8, 256), (DIGITS, 16), (DIGITS, 512)]
 )
 def test_extreme_codes_Q4(elements: tuple[str, str], block: int) -> None:
-    """The largest sums of a block: from 2^22 on they do not fit into a float's bits, beyond 2^24 they are rounded."""
+    """The largest sums of a block: from 2^22 on they do not fit into a float's bits, beyond 2^24 they are
+    rounded."""
     sizes = (9, 12, 512)
     case = block_programs.product(
         random.Random(block), "extreme", (), sizes, elements, block, [1, 1], block_programs.extreme_codes
@@ -85,14 +86,16 @@ def test_extreme_codes_Q4(elements: tuple[str, str], block: int) -> None:
 @pytest.mark.parametrize("step", ["fused", "split"])
 @pytest.mark.parametrize(("block", "k"), [(16, 64), (32, 64), (16, 48)])
 def test_special_scales_Q4(step: str, block: int, k: int) -> None:
-    """Any f32: zeros, subnormals, infinities, NaNs, products beyond them and below; zeros of either sign as results."""
+    """Scales of any f32 value: zeros, subnormals, infinities and NaNs, products that overflow or underflow,
+    results of either zero."""
     case = _with_scales(step, block, k)
     assert has_instructions(case)
     device_kit.check(case.program, case.inputs, "sm_80")
 
 
 def test_sums_of_negative_zeros_Q4() -> None:
-    """Products that underflow to -0 in each of three blocks: another block of zeros would make +0 of their sum."""
+    """Products that underflow to -0 in each of three blocks: adding one more block of zeros would make the sum
+    +0."""
     case = _with_scales("fused", 16, 48)
     x, y = (np.zeros((rows, 48), np.uint8) for rows in (40, 24))
     x[:, ::16], y[:, ::16] = 0x1, 0x9  # 0.5 and -0.5
@@ -130,7 +133,7 @@ func.func @main(%p: tensor<{x}>, %sp: tensor<{sx}>, %q: tensor<40x{k}xi8>, %sq: 
     ],
 )
 def test_views_Q4(x: str, part: str, sx: str, scales: str, expected: bool) -> None:
-    """Parts of other tensors in place; codes that are apart or not aligned leave the instructions."""
+    """Reads parts of other tensors in place; strided or unaligned codes do not use the matrix instructions."""
     text = VIEWS.format(x=x, part=part, sx=sx, scales=scales, k=128, blocks=4)
     random_numbers = np.random.default_rng(0)
     shapes = [tuple(map(int, word.split("x")[:-1])) for word in (x, sx)]
@@ -151,7 +154,7 @@ def _with_scales(step: str, block: int, k: int) -> Case:
     x, _, y, _, init = case.inputs
     scales = []
     for rows, seed in ((40, 1), (24, 2)):
-        # Most are small, so that not every result is an infinity or a NaN.
+        # Most scales are small so that not every result is an infinity or a NaN.
         array = values.random("f32", (rows, k // block), seed, 100)
         array[::5] = values.mixed("f32", array[::5].shape, seed)
         scales.append(array)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Every tile of the contraction on devices, whole and ragged, gives the bits of the compiled CPU code."""
+"""Every contraction tile for devices, whole and ragged, gives the bits of the compiled CPU code."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ func.func @main(%a: tensor<{a}xf32>, %b: tensor<{b}xf32>, %c: tensor<{c}xf32>) -
     [
         (64, 128, 128, 48, 512, "nn"),  # the largest tile in one chunk
         (64, 128, 128, 37, 512, "tn"),
-        (64, 128, 128, 20, 8, "nt"),  # and in several
-        (130, 100, 128, 40, 16, "nt"),  # chunks one after the other, ragged rows
-        (129, 97, 101, 21, 8, "nn"),  # nothing is a whole vector
-        (130, 64, 64, 40, 16, "tn"),  # the middle tile
+        (64, 128, 128, 20, 8, "nt"),  # the largest tile in several chunks
+        (130, 100, 128, 40, 16, "nt"),  # sequential chunks, ragged rows
+        (129, 97, 101, 21, 8, "nn"),  # no dimension is a multiple of the vector size
+        (130, 64, 64, 40, 16, "tn"),  # the medium tile
         (1, 70, 68, 1100, 512, "nn"),  # a block for each chunk
         (2, 8, 200, 1030, 512, "nt"),  # few rows
-        (3, 200, 5, 600, 512, "nn"),  # few columns
+        (3, 200, 5, 600, 512, "nn"),  # chunks that are not whole slices
         (130, 32, 33, 50, 20, "tt"),  # chunks that are no whole slices
     ],
 )
@@ -62,7 +62,7 @@ def test_tiles(batch: int, m: int, n: int, k: int, chunk: int, layout: str) -> N
     [
         ("sm_75", 64, 64, 64, 80, 32, {"checked": True}),
         ("sm_75", 1, 70, 68, 40, 16, {"checked": True}),  # a block for each chunk
-        ("sm_75", 130, 64, 64, 40, 16, {"checked": True}),  # chunks one after the other
+        ("sm_75", 130, 64, 64, 40, 16, {"checked": True}),  # sequential chunks
         ("sm_90", 64, 128, 128, 24, 8, {"order": "descending"}),
         ("sm_100", 64, 128, 128, 40, 16, {}),  # multiply-adds in pairs
     ],

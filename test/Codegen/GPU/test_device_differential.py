@@ -3,7 +3,7 @@
 
 """Device code gives the bits of the reference interpreter, for old and new architectures, in any order of threads.
 
-Every so many cases of the catalogue run, and all with REPRO_TESTS=all.
+A sample of the catalogue runs by default, and all cases run with REPRO_TESTS=all.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def test_tensors_in_blocks_Q1_Q2_Q3(case: catalogue.Case) -> None:
 
 @pytest.mark.parametrize("number", range(0, 40, 2 if SHARE > 1 else 1))
 def test_contractions_in_blocks_Q4(number: int) -> None:
-    """Without instructions on matrices of bytes and with them."""
+    """Runs with and without matrix instructions on bytes."""
     case = block_programs.contraction(number)
     for arch in ("sm_75", "sm_80"):
         device_kit.check(case.program, case.inputs, arch)
@@ -50,14 +50,14 @@ def test_contractions_in_blocks_Q4(number: int) -> None:
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
 def test_stride_phases_K2(arch: str) -> None:
-    """Flipped factors and results two apart."""
+    """Flipped operands, and results with a stride of two."""
     (case,) = [case for case in CASES if case.name.endswith("stride-phases")]
     device_kit.check(case.program, case.inputs, arch)
 
 
 @pytest.mark.parametrize("case", list(catalogue.imported_operations()), ids=lambda case: case.name)
 def test_imported_operations(case: catalogue.Case) -> None:
-    """Whatever the share is."""
+    """Runs all cases, without sampling."""
     device_kit.check(case.program, case.inputs, "sm_75")
 
 

@@ -27,7 +27,7 @@ func.func @main(%a: tensor<{a}>, %b: tensor<{b}>, %c: tensor<{c}>) -> tensor<{c}
 
 
 def program(digits: int, maps: tuple[str, str, str], sizes: dict[str, int], t: str = "f32") -> str:
-    """A contraction by its maps, such as ("hik", "hkj", "hij"); `t` is the type of the operands."""
+    """Returns a contraction given by its maps, such as ("hik", "hkj", "hij"); `t` is the type of the operands."""
 
     def type_of(indices: str) -> str:
         return "x".join([*(str(sizes[i]) for i in indices), t])
@@ -67,7 +67,7 @@ def uses_matrices(code: str) -> bool:
         (("ki", "kj", "ij"), {"i": 65, "j": 129, "k": 33}),
         (("ki", "jk", "ji"), {"i": 8, "j": 9, "k": 200}),
         (("hik", "hjk", "hij"), {"h": 3, "i": 20, "j": 30, "k": 17}),
-        (("ihk", "jhk", "ihj"), {"h": 2, "i": 40, "j": 11, "k": 16}),  # heads
+        (("ihk", "jhk", "ihj"), {"h": 2, "i": 40, "j": 11, "k": 16}),  # attention heads
         (("ikl", "klj", "ij"), {"i": 12, "j": 66, "k": 5, "l": 13}),
         (("ik", "jlk", "ijl"), {"i": 10, "j": 3, "k": 40, "l": 4}),
     ],
@@ -92,7 +92,7 @@ def test_special_values(digits: int) -> None:
     maps, sizes = ("ik", "kj", "ij"), {"i": 24, "j": 20, "k": 70}
     a, b, c = arrays(maps, sizes)
     a[3], b[:, 4] = 0.0, -0.0
-    a[5] *= np.float32(1e-44) / np.abs(a[5]).max()  # subnormal, as its products
+    a[5] *= np.float32(1e-44) / np.abs(a[5]).max()  # subnormal, like its products
     b[:, 6] = np.finfo(np.float32).max
     a[7, 0], a[8, 1], b[2, 9] = np.inf, np.nan, -np.inf
     a[10] = np.float32(2) - np.float32(2**-23)  # rounds up to a power of two
@@ -102,7 +102,8 @@ def test_special_values(digits: int) -> None:
 
 @pytest.mark.parametrize("digits", [2, 3])
 def test_largest_sums(digits: int) -> None:
-    """The lower digits are -128, the first is -63, of as many elements as an i32 holds the products of."""
+    """The lower digits are -128 and the first is -63, for the largest number of elements whose products fit an
+    i32."""
     maps, sizes = ("ik", "jk", "ij"), {"i": 8, "j": 8, "k": 1 << 15}
     value = np.float32(-{2: 0x3F80, 3: 0x3F8080}[digits] / 2 ** (8 * digits - 2))
     a, b, c = (np.full([sizes[i] for i in indices], value, np.float32) for indices in maps)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Every way in which threads share a fold gives the bits of the compiled CPU code."""
+"""Every way to share a fold among threads gives the bits of the compiled CPU code."""
 
 from __future__ import annotations
 
@@ -38,27 +38,27 @@ def order(chunk: int, lanes: int, run: int, totals: str) -> str:
 @pytest.mark.parametrize(
     ("shape", "reduced", "order", "body", "kind"),
     [
-        # Rows: threads share a warp.
+        # Row folds: threads of one warp share a row.
         ((5, 300), {1}, order(8192, 64, 1, "refold"), ADD, "f32"),
         ((3, 1, 1500), {2}, order(256, 64, 1, "refold"), ADD, "f32"),  # two passes
-        ((2, 1500), {1}, order(16, 64, 1, "refold"), ADD, "f64"),  # three, chunks shorter than the lanes
+        ((2, 1500), {1}, order(16, 64, 1, "refold"), ADD, "f64"),  # three passes, chunks with fewer elements than lanes
         ((3, 700), {1}, order(100, 8, 1, "sequential"), ADD, "f32"),  # four results in a warp
         ((2, 900), {1}, order(600, 256, 1, "sequential"), ADD, "f32"),  # eight lanes in a thread
         ((7, 5), {1}, order(8192, 64, 1, "refold"), FMA, "f32"),  # lanes without elements
         ((4, 9), {1}, order(4, 64, 1, "refold"), FMA, "f32"),
         ((3, 20, 6), {1, 2}, order(8192, 64, 1, "refold"), FMA, "f32"),  # runs shorter than the lanes
-        ((2, 20, 70), {1, 2}, order(300, 64, 1, "refold"), ADD, "f32"),  # chunks end within runs
+        ((2, 20, 70), {1, 2}, order(300, 64, 1, "refold"), ADD, "f32"),  # runs that are multiples of the lanes
         ((2, 6, 128), {1, 2}, order(256, 64, 1, "refold"), ADD, "f32"),  # runs of whole lanes
         ((3, 1, 40), {1, 2}, order(64, 16, 0, "refold"), ADD, "f32"),
         ((40, 7, 1), {0, 2}, order(8192, 64, 1, "refold"), FMA, "f32"),  # runs of one element
         ((3, 200), {1}, "any_order", MAX, "f32"),
         ((2, 9000), {1}, "any_order", MAX, "f64"),
-        # Columns: a thread for a chunk.
+        # Column folds: one thread per chunk.
         ((40, 130), {0}, order(512, 1, 0, "sequential"), ADD, "f32"),
         ((45, 33), {0}, order(8, 1, 0, "sequential"), FMA, "f32"),
         ((3, 45, 10), {0, 1}, order(16, 1, 0, "refold"), ADD, "f32"),
         ((600, 600), {0}, "any_order", MAX, "f32"),
-        ((11, 65600), {0}, order(4, 1, 0, "sequential"), FMA, "f32"),  # a thread for all chunks
+        ((11, 65600), {0}, order(4, 1, 0, "sequential"), FMA, "f32"),  # one thread for all chunks
     ],
 )
 def test_folds(shape: tuple[int, ...], reduced: set[int], order: str, body: str, kind: str) -> None:
@@ -86,7 +86,7 @@ def test_folds(shape: tuple[int, ...], reduced: set[int], order: str, body: str,
 
 @pytest.mark.parametrize("zeros", [5, 6, 64])
 def test_a_sum_of_negative_zeros(zeros: int) -> None:
-    """(F2) lanes that took no element make +0 of -0: of fmas alone."""
+    """(F2) A sum of -0 becomes +0 only if a lane has no elements and the fold uses fma."""
     program = PROGRAM.format(
         shape=f"2x{zeros}", result="2", dims="d0, d1", kept="d0", iterators="parallel, reduction",
         order=order(8192, 64, 1, "refold"), body=FMA.format(type="f32"), type="f32",

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(M4) Contractions by the instructions of a matrix unit have the bits of the rule, and of code without them."""
+"""(M4) Contractions by matrix instructions have the bits of the rule and of code without them."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ WITH_EIGHTS = ("sm_89", "sm_90", "sm_100")
 
 
 def named(arch: str, element: str, result: str = "f32") -> Accumulator:
-    """(M3) The accumulator of mma.sync."""
+    """(M3) Returns the accumulator of mma.sync."""
     unit = CLASSES[arch]
     return Accumulator.named(EIGHTS[unit] if element in NAMES.values() else unit, element, result)
 
 
 def opcodes(product: Product, arch: str) -> set[str]:
-    """The matrix instructions of the code: depth, elements, and the result if it is f16."""
+    """Returns the matrix instructions in the code: depth and element types, and the result type if it is f16."""
     text = device_code.compile(product.program(), f"{arch}+tensor-cores").ptx
     found = set()
     for word in text.split():
@@ -44,7 +44,7 @@ def opcodes(product: Product, arch: str) -> set[str]:
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.sampled(8, each=lambda name, arch: arch)
 def test_products_M4(name: str, arch: str) -> None:
-    """Whether or not the rule is that of the unit."""
+    """Covers rules that match the unit of the architecture and rules that do not."""
     product, operands = CASES[name]
     device_kit.check(product.program(), operands, f"{arch}+tensor-cores")
 
@@ -106,9 +106,9 @@ def test_which_instructions_with_sums_in_f16(arch: str, element: str, expected: 
         Product(HOPPER, {"m": 64, "n": 64, "k": 64}, ("bf16", "f16", "f32")),
         Product(HOPPER, {"m": 64, "n": 64, "k": 64}, ("f32", "f32", "f32")),
         Product(HOPPER, {"m": 64, "n": 64, "k": 64}, ("f8E4M3FN", "f8E4M3FN", "f32")),
-        # The class of wgmma.
+        # The accumulator class of wgmma.
         Product(Accumulator.named("hopper", "f8E4M3FN"), {"m": 64, "n": 64, "k": 64}, ("f8E4M3FN", "f8E4M3FN", "f32")),
-        # An f16 of e4m3 has other exponents.
+        # An f16 has a different exponent range from e4m3.
         Product(named("sm_90", "f8E5M2"), {"m": 64, "n": 64, "k": 64}, ("f8E4M3FN", "f8E5M2", "f32")),
     ],
     ids=str,
@@ -138,7 +138,7 @@ def test_turing_has_no_bf16() -> None:
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
 @pytest.mark.sampled(8, each=lambda arch, k, kind: arch)
 def test_ends_of_K_M1(arch: str, k: int, kind: str) -> None:
-    """Zeros fill the last block; -0 stays -0, as no block has zeros alone."""
+    """Zeros pad the last block; -0 stays -0 because no block consists only of zeros."""
     by = dataclasses.replace(Accumulator.named(CLASSES[arch], "f16"), start="init" if k % 3 else "zero")
     product = Product(by, {"m": 19, "n": 70, "k": k}, ("f16", "f16", "f32"))
     assert opcodes(product, arch)
@@ -148,7 +148,7 @@ def test_ends_of_K_M1(arch: str, k: int, kind: str) -> None:
 @pytest.mark.parametrize("k", [1, 8, 17, 24, 32, 33, 40])
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_negative_zeros_M4(arch: str, k: int) -> None:
-    """A sum that is cut to -0 is not that of another block; init is -0."""
+    """A sum that is truncated to -0 is not the sum of another block; init is -0."""
     by = Accumulator.named(CLASSES[arch], "bf16")
     product = Product(by, {"m": 3, "n": 5, "k": k})
     a, b = np.zeros((3, k), np.uint16), np.zeros((k, 5), np.uint16)
@@ -195,7 +195,7 @@ def test_chunks_of_other_types_M4(arch: str, element: str, result: str, chunk: i
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.sampled(8, each=lambda arch, k, kind: arch)
 def test_tf32_M4(arch: str, k: int, kind: str) -> None:
-    """Values of f32, whether or not tf32 has them."""
+    """Operands are f32 values, including values that tf32 cannot represent."""
     by = dataclasses.replace(named(arch, "f32"), start="init" if k % 3 else "zero")
     product = Product(by, {"m": 19, "n": 70, "k": k}, ("f32", "f32", "f32"))
     assert opcodes(product, arch)
@@ -208,8 +208,8 @@ def test_tf32_M4(arch: str, k: int, kind: str) -> None:
 @pytest.mark.parametrize("start", ["zero", "init"])
 @pytest.mark.parametrize("maps", [("mk", "kn", "mn"), ("km", "nk", "nm")], ids="-".join)
 def test_tiles_that_tf32_lacks_M4(maps: tuple[str, str, str], start: str) -> None:
-    """One element that is no value of tf32 decides a row of tiles: the others are by instructions, as another class
-    shows."""
+    """One element that is not a tf32 value excludes one row of tiles from matrix instructions; the other tiles
+    still use them, which the changed bits under another accumulator class show."""
     by = dataclasses.replace(named("sm_90", "f32"), start=start)
     product = Product(by, {"m": 150, "n": 70, "k": 40}, ("f32", "f32", "f32"), maps)
     x, y, init = product.operands(OPERANDS["tf32"], 1)
@@ -268,7 +268,7 @@ def test_sums_in_f16_M4(arch: str, k: int, kind: str) -> None:
 )
 @pytest.mark.sampled(2, each=lambda arch, element, codes, k: (arch, element))
 def test_negative_zeros_in_f16_M1(arch: str, element: str, codes: tuple[int, int], k: int) -> None:
-    """What is rounded to -0 stays so: no block of zeros alone follows."""
+    """A result that is rounded to -0 stays -0: no block of only zeros follows it."""
     by = dataclasses.replace(named(arch, element, "f16"), start="init")
     product = Product(by, {"m": 3, "n": 5, "k": k}, (element, element, "f16"))
     x, y, init = (np.zeros_like(each) for each in product.operands(OPERANDS["normal"], 1))
@@ -299,7 +299,7 @@ def test_types_of_results_M4(result: str, start: str) -> None:
 
 
 def test_large_tiles_M4() -> None:
-    """Blocks of 128 x 128 results, where there are enough of them."""
+    """Blocks of 128 x 128 results, which need enough results to be used."""
     product = Product(HOPPER, {"b": 64, "m": 97, "n": 99, "k": 70}, maps=("bmk", "bkn", "bmn"))
     operands = product.operands(OPERANDS["normal"], 1)
     program = product.program()
@@ -338,7 +338,7 @@ def test_random_products_M4(seed: int) -> None:
 
 
 def kinds_of(arch: str) -> list[tuple[str, str]]:
-    """Elements and sums of instructions."""
+    """Returns the pairs of element type and accumulator type of the matrix instructions."""
     kinds = [("f16", "f32"), ("f16", "f16")]
     kinds += [("f32", "f32")] if arch != "sm_75" else []
     return kinds + [("f8E4M3FN", result) for result in ("f32", "f16") if arch in WITH_EIGHTS]
@@ -347,7 +347,7 @@ def kinds_of(arch: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("arch", device_code.architectures())
 @pytest.mark.sampled(4)
 def test_ptxas_takes_the_code(arch: str) -> None:
-    """No kernel spills, the largest tiles and those with totals of chunks included."""
+    """Checks that no kernel spills, including the largest tiles and those that keep totals of chunks."""
     modules = []
     for element, sums in kinds_of(arch):
         for n, k, chunk in ((4096, 4096, 0), (4095, 4090, 0), (4096, 4096, 128), (20, 50, 32)):
@@ -360,7 +360,7 @@ def test_ptxas_takes_the_code(arch: str) -> None:
 
 
 def test_another_class_gives_other_bits() -> None:
-    """What a certificate is for: code for one class on devices of another."""
+    """Shows why certificates exist: code for one class gives other bits on devices of another class."""
     product = Product(HOPPER, {"m": 64, "n": 64, "k": 64})
     operands = product.operands(OPERANDS["normal"], 1)
     with pytest.raises(kit.Mismatch):

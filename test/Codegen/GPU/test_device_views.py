@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Kernels of devices read and write views of other tensors, as large as their tiles are."""
+"""Device kernels that read and write views of other tensors, as large as their tiles."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ KINDS = {
 
 
 def contraction(ordering: str, maps: tuple[str, str, str], sizes: dict[str, int]) -> Case:
-    """A product of f32 by the dimensions, of one letter each, of its operands and its result."""
+    """Returns an f32 product; `maps` gives the dimensions, one letter each, of the operands and the result."""
     b = Builder()
     dims = sorted(set("".join(maps)))
     x, y, init = (
@@ -59,7 +59,7 @@ def test_contractions_K1_K4(kind: str, maps: tuple[str, str, str], sizes: dict[s
 
 @pytest.mark.parametrize("seed", range(6))
 def test_accumulators_M4(seed: int) -> None:
-    """By matrix instructions."""
+    """Uses matrix instructions."""
     maps = [("mk", "kn", "mn"), ("bmk", "bnk", "bmn"), ("km", "nk", "nm")][seed % 3]
     extents = {"b": 2, "m": 70, "n": 40, "k": 50}
     sizes = {letter: extents[letter] for letter in set("".join(maps))}

@@ -1,6 +1,6 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""One structured operation, run as a kernel and by the reference interpreter."""
+"""Test cases of one structured operation that runs as a kernel and in the reference interpreter."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from repro_mlir.execute.qemu import QemuBackend
 from repro_mlir.program.canonical import to_bytes
 from repro_mlir.reference.interpreter import Interpreter
 
-#: MLIR element type -> dtype of the reference's arrays and of the memory
+#: Maps an MLIR element type to the dtype of the reference's arrays and the dtype in memory.
 DTYPES = {
     "f32": (np.float32, np.float32),
     "f64": (np.float64, np.float64),
@@ -31,19 +31,20 @@ DTYPES = {
 
 @dataclass
 class Case:
-    """`text` is an operation on tensors %a0, %a1, ... without its results; the last `outputs` ones are `outs`."""
+    """One structured operation: `text` is the operation on tensors %a0, %a1, ... without its results; its last
+    `outputs` operands are `outs`."""
 
     text: str
     types: Sequence[str]
     outputs: int = 1
-    #: operand -> strides and offset in elements, where it is part of a larger buffer
+    #: Maps an operand that is a view of a larger buffer to its strides and offset in elements.
     layouts: dict[int, tuple[tuple[int, ...], int]] = field(default_factory=dict)
 
     def names(self) -> list[str]:
         return [f"%a{i}" for i in range(len(self.types))]
 
     def program(self) -> str:
-        """The canonical program of the operation."""
+        """Returns the canonical program of the operation."""
         arguments = ", ".join(f"{n}: tensor<{t}>" for n, t in zip(self.names(), self.types, strict=True))
         results = ", ".join(f"tensor<{t}>" for t in self.types[-self.outputs :])
         values = ", ".join(f"%r#{i}" for i in range(self.outputs))
@@ -56,7 +57,7 @@ class Case:
         )
 
     def kernel(self) -> str:
-        """The kernel function, some of its operands as parts of larger buffers."""
+        """Returns the kernel function; the operands in `layouts` are views of larger buffers."""
         text = self.text
         types = list(self.types)
         for i, (strides, offset) in self.layouts.items():
@@ -74,7 +75,8 @@ class Case:
         return Interpreter(to_bytes(self.program())).run(*arrays)
 
     def run(self, arrays: Sequence[np.ndarray], level: str, cuts: Sequence[int] = ()) -> list[np.ndarray]:
-        """The outputs of the kernel in the reference's form; `cuts` are per mille of the work items."""
+        """Returns the outputs of the kernel as arrays of the reference; `cuts` are positions in the work
+        items, in per mille."""
         kernel = compile_kernels(self.kernel(), level)["kernel"]
         memory = [to_memory(array, kind) for array, kind in zip(arrays, self.types, strict=True)]
         bases = list(memory)
@@ -88,13 +90,13 @@ class Case:
         shares = [kernel.work_items * cut // 1000 for cut in cuts]
         assert kernel.run(*bases, shares=shares) == 0
         memory = [np.ascontiguousarray(m) for m in memory]
-        for i in self.layouts:  # what is not part of the operand stays
+        for i in self.layouts:  # the kernel must not write elements outside the view
             assert np.count_nonzero(bases[i] != 77) <= memory[i].size
         first = len(self.types) - self.outputs
         return [from_memory(m, t) for m, t in zip(memory[first:], self.types[first:], strict=True)]
 
     def check(self, arrays: Sequence[np.ndarray], levels: Sequence[str] = RUNNABLE) -> None:
-        """Compares bits on all levels, whole and cut into shares."""
+        """Compares the bits on all levels, with the work items whole and cut into shares."""
         expected = self.reference(arrays)
         for level in filter(RUNNABLE.__contains__, levels):
             for cuts in ((), (300, 301, 777)):
@@ -110,12 +112,13 @@ class Case:
 
 
 def check_program(text: str, types: Sequence[str], result: str, special: bool = True) -> None:
-    """Compares the bits of a compiled program of one result on all levels, on aarch64 where there is an emulator.
+    """Compares the bits of a compiled program with one result on all CPU levels, and on aarch64 if an emulator is
+    available.
 
     Args:
       text: the canonical program.
-      types: of its arguments.
-      result: its result's type.
+      types: the types of its arguments.
+      result: the type of its result.
       special: see `values`.
     """
     arrays = [values(t, i, special) for i, t in enumerate(types)]
@@ -144,7 +147,7 @@ def shape(kind: str) -> tuple[int, ...]:
 
 
 def to_memory(array: np.ndarray, kind: str) -> np.ndarray:
-    """A fresh array with the memory form of the element type."""
+    """Returns a new array in the memory format of the element type."""
     if element(kind) == "bf16":
         return np.asarray(array.view(np.uint32) >> 16, np.uint16)
     return array.astype(DTYPES[element(kind)][1], copy=True)
@@ -157,7 +160,8 @@ def from_memory(array: np.ndarray, kind: str) -> np.ndarray:
 
 
 def values(kind: str, seed: int = 0, special: bool = True) -> np.ndarray:
-    """Values of a tensor type; floats of widely different sizes, with zeros of both signs, subnormals, inf and NaN."""
+    """Returns values of a tensor type; floats have widely different sizes and include both zeros, subnormals,
+    inf and NaN."""
     rng = np.random.default_rng(seed + 1)
     dims, name = shape(kind), element(kind)
     dtype = DTYPES[name][0]
@@ -195,7 +199,7 @@ def fold(
     body: str,
     outputs: int = 1,
 ) -> Case:
-    """A repro.fold; `maps` like "(m, n, k) -> (m, k)", `iterators` like "ppr"."""
+    """Returns a repro.fold; `maps` is like "(m, n, k) -> (m, k)", `iterators` is like "ppr"."""
     names = [f"%a{i}" for i in range(len(types))]
     inputs = len(types) - outputs
     kinds = [f"tensor<{t}>" for t in types]
@@ -217,7 +221,7 @@ def contraction(
 
 
 def matmul(m: int, n: int, k: int, a: str = "mk", b: str = "kn", c: str = "mn", kind: str = "f32") -> Case:
-    """C += A B with each operand's dimensions in the given order."""
+    """Returns C += A B; `a`, `b` and `c` are the orders of the dimensions of the operands."""
     size = {"m": m, "n": n, "k": k}
     types = [f"{size[o[0]]}x{size[o[1]]}x{kind}" for o in (a, b, c)]
     maps = [f"(m, n, k) -> ({o[0]}, {o[1]})" for o in (a, b, c)]
@@ -225,7 +229,7 @@ def matmul(m: int, n: int, k: int, a: str = "mk", b: str = "kn", c: str = "mn", 
 
 
 def generic(maps: Sequence[str], types: Sequence[str], body: str, outputs: int = 1) -> Case:
-    """A linalg.generic with parallel iterators only."""
+    """Returns a linalg.generic with only parallel iterators."""
     names = [f"%a{i}" for i in range(len(types))]
     inputs = len(types) - outputs
     kinds = [f"tensor<{t}>" for t in types]

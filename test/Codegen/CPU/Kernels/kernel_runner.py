@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Runs single kernel functions on NumPy arrays, for tests.
 
-A kernel function is expanded, lowered by upstream passes and compiled to a
-shared library. Work items can be cut into any shares.
+A kernel function is expanded, lowered by upstream passes and compiled to a shared library. Its work items can be
+cut into any shares.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ MLIR_TRANSLATE = Path(next(iter(mlir.__path__))) / "bin" / "mlir-translate"
 LLVM_OPT = Path(next(iter(llvm.__path__))) / "bin" / "opt"
 LLC = Path(next(iter(llvm.__path__))) / "bin" / "llc"
 
-#: Short names of levels, which are LLVM's names of processors, too.
+#: Maps short names of CPU levels to LLVM's names, which LLVM also uses as processor names.
 LEVELS = {"v2": "x86-64-v2", "v3": "x86-64-v3", "v4": "x86-64-v4"}
-#: Those that this machine runs.
+#: The levels that this machine can run.
 RUNNABLE = tuple(short for short, name in LEVELS.items() if name in runnable_levels())
 
 LOWERING = (
@@ -42,10 +42,10 @@ LOWERING = (
     "reconcile-unrealized-casts,canonicalize,cse"
 )
 
-#: Flags of llc for an object that can be linked into a shared library.
+#: Flags for llc that make an object that can be linked into a shared library.
 OBJECT_FLAGS = ("-filetype=obj", "-relocation-model=pic", "-fp-contract=off")
 
-#: What a kernel may call on a level without fma.
+#: The functions that a kernel can call on a level without fma.
 SUPPORT = (
     b"double fma(double, double, double);\ndouble repro_fma(double a, double b, double c) { return fma(a, b, c); }\n"
 )
@@ -54,7 +54,7 @@ _cache = Path(tempfile.gettempdir()) / f"repro-kernels-{os.getuid()}"
 
 
 def run_tool(command: list, text: bytes) -> bytes:
-    """Runs a tool on stdin; raises RuntimeError with its first lines of errors."""
+    """Runs a tool on stdin; raises RuntimeError with the first lines of the tool's error output."""
     done = subprocess.run(command, input=text, capture_output=True, timeout=300, check=False)
     if done.returncode:
         raise RuntimeError(f"{command[0]}: {done.stderr.decode()[:3000]}")
@@ -62,7 +62,8 @@ def run_tool(command: list, text: bytes) -> bytes:
 
 
 def run_passes(module: str, pipeline: str) -> str:
-    """The module after passes, in this process: sanitizers make the start of another one slow."""
+    """Returns the module after the passes, which run in this process because sanitizers make process startup
+    slow."""
     with ir.Context():
         parsed = ir.Module.parse(module)
         PassManager.parse(f"builtin.module({pipeline})").run(parsed.operation)
@@ -70,7 +71,7 @@ def run_passes(module: str, pipeline: str) -> str:
 
 
 def expand(module: str, level: str = "v4") -> str:
-    """The module with its kernels expanded for a level."""
+    """Returns the module with its kernels expanded for a CPU level."""
     name = LEVELS[level]
     return run_passes(module, f"repro-expand-kernels{{level={name}}},canonicalize,cse")
 
@@ -85,7 +86,7 @@ class Kernel:
     scratch_bytes: int
 
     def run(self, *arrays: np.ndarray, shares: list[int] | None = None) -> int:
-        """Runs all work items, cut at the items `shares`; returns the error word.
+        """Runs all work items, cut at the items in `shares`; returns the error word.
 
         `arrays` are the buffers of the operands (bool as uint8).
         """
@@ -102,7 +103,7 @@ class Kernel:
 
 
 def describe(array: np.ndarray) -> ctypes.Structure:
-    """The memref descriptor of an array; strides come from the kernel's types."""
+    """Returns the memref descriptor of an array; the kernel's types determine the strides."""
     rank = array.ndim
     fields = [("base", ctypes.c_void_p), ("data", ctypes.c_void_p), ("offset", ctypes.c_int64)]
     if rank:
@@ -123,14 +124,14 @@ def compile_kernels(module: str, level: str = RUNNABLE[-1]) -> dict[str, Kernel]
         if work := re.search(r"#launch\.work<items = (\d+), grain = (\d+), scratch_bytes = (\d+)>", text):
             works[name] = tuple(int(number) for number in work.groups())
     public = expanded.replace("func.func private", "func.func")
-    # The tools of LLVM know no attribute of launches.
+    # LLVM's tools do not know the launch attributes.
     public = re.sub(r"attributes \{launch\..*\} \{", "attributes {llvm.emit_c_interface} {", public)
     public = re.sub(r"(, )?launch\.access = #launch<access [a-z|]+>", "", public).replace(" {}", "")
     lowering = LOWERING
     if level != "v2":
         lowering = lowering.replace(",repro-expand-fma", "")
     lowered = run_passes(public, lowering)
-    # What stays the same from build to build are the tools of LLVM alone.
+    # Only LLVM's tools, which stay the same between builds, compile this text, so its hash can be a cache key.
     tag = hashlib.sha256((lowered + level).encode()).hexdigest()[:24]
     library = _cache / f"{tag}.so"
     if not library.exists():
@@ -155,9 +156,9 @@ def compile_kernels(module: str, level: str = RUNNABLE[-1]) -> dict[str, Kernel]
 
 
 def touch_pages(library: Path) -> None:
-    """Reads the library's pages once, as one that is copied into memory has been.
+    """Reads each page of the library once, as copying the library into memory would do.
 
-    A masked load of a constant from a page that was never read is slow each time, as long as its mask is empty.
+    A masked load of a constant from an unread page is slow every time as long as its mask is empty.
     """
     for line in Path("/proc/self/maps").read_text().splitlines():
         if line.endswith(library.name) and line.split()[1].startswith("r"):
@@ -167,6 +168,6 @@ def touch_pages(library: Path) -> None:
 
 
 def kernel_function(name: str, arguments: str, body: str) -> str:
-    """The text of a kernel function around one structured operation."""
+    """Returns the text of a kernel function around one structured operation."""
     rest = "%scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index"
     return f"func.func private @{name}({arguments}, {rest}) {{\n{body}\nreturn\n}}\n"

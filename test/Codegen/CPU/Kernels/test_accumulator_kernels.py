@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(M4) Sums of matrix units on every level: long, ragged and packed in every way, and made-up rules."""
+"""(M4) Sums of matrix units on every CPU level: long, ragged, in all packings, and with made-up rules."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CASES = {name: (product, operands) for name, product, operands in products()}
 @pytest.mark.parametrize(
     ("by", "t", "sizes", "maps"),
     [
-        # More elements of K than wait in one place, with a rest; few and many rows and columns.
+        # K has more elements than one buffer of pending products, plus a remainder; few and many rows and columns.
         (HOPPER, "bf16", {"m": 9, "n": 40, "k": 2507}, ("mk", "kn", "mn")),
         (HOPPER, "bf16", {"m": 200, "n": 150, "k": 260}, ("mk", "nk", "mn")),
         (AMPERE, "f16", {"m": 130, "n": 70, "k": 1100}, ("km", "kn", "mn")),
@@ -74,7 +74,8 @@ def test_classes_on_aarch64_M3(name: str) -> None:
 )
 @pytest.mark.sampled(2, each=lambda by, sign: by)
 def test_sums_at_the_limit_of_i32_M1(by: Accumulator, sign: int) -> None:
-    """Of products of the largest significands, some columns with ever more of them, and an exponent that fits c."""
+    """Products of the largest significands, with a growing number of them per column, and an exponent that fits
+    c."""
     t = "f8E4M3FN" if by.terms == 32 else "bf16"
     largest = 1.875 if t == "f8E4M3FN" else 1.9921875
     product = Product(dataclasses.replace(by, start="init"), {"m": 3, "n": 65, "k": 64}, (t, t, "f32"))
@@ -90,7 +91,8 @@ def test_sums_at_the_limit_of_i32_M1(by: Accumulator, sign: int) -> None:
 @pytest.mark.parametrize("by", [HOPPER, AMPERE, Accumulator(4, 12, "rne_f32", -200)])
 @pytest.mark.sampled(2, each=lambda by, start: by)
 def test_values_near_the_least_scale_M1(by: Accumulator, start: str) -> None:
-    """Of c and products about 2^(F - 125), below which 2^(F - E) is no f32: what follows a c that small is right."""
+    """Tests c and products near 2^(F - 125): below that, 2^(F - E) is not an f32 value, and results must stay
+    correct."""
     product = Product(dataclasses.replace(by, start=start), {"m": 9, "n": 70, "k": 48})
     rng = np.random.default_rng(3)
     near = by.fraction - 125
@@ -102,7 +104,7 @@ def test_values_near_the_least_scale_M1(by: Accumulator, start: str) -> None:
     for zeros in (0.1, 0.8, 1.0):
         init = around((9, 70), near, 0.1) * np.where(rng.random((9, 70)) < 0.2, np.float32(2**-20), 1)
         values = around((9, 48), near / 2, zeros), around((48, 70), near / 2, zeros), init.astype(np.float32)
-        # A pair that takes each other away leaves a c of the last bits.
+        # Two products that cancel each other leave only the last bits of c.
         values[0][:, 17] = -values[0][:, 1]
         values[1][17] = values[1][1]
         operands = tuple(as_bits(value, kind) for value, kind in zip(values, product.types, strict=True))

@@ -1,6 +1,6 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Bits of contractions that go on with their results before they store them, against the reference interpreter."""
+"""Compares the bits of contractions with epilogues, which process the results before the store, with the reference."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def tensors(types: Sequence[str]) -> list[str]:
 
 
 class Program:
-    """Arguments %a0, %a1, ..., to which operations are added; the last value is the result."""
+    """A program with arguments %a0, %a1, ..., to which operations are added; the last value is the result."""
 
     def __init__(self, *types: str) -> None:
         self.types = types
@@ -77,7 +77,8 @@ class Program:
         )
 
     def check(self, special: bool = True, fuses: bool = True) -> None:
-        """Whether the schedule makes an epilogue, and the bits on all targets."""
+        """Checks that the schedule makes an epilogue exactly if `fuses`, and compares the bits on all
+        targets."""
         text = self.text()
         scheduled = run_passes(text, "schedule{fuse-epilogues=true}")
         assert ("memref.alloca_scope" in scheduled) == fuses
@@ -126,7 +127,7 @@ def test_bias_and_relu_K1(m: int, n: int, k: int, layout: str) -> None:
 
 @pytest.mark.parametrize(("m", "n", "k"), [(540, 300, 600), (13, 2100, 600)])
 def test_blocks_parts_and_strips_K1(m: int, n: int, k: int) -> None:
-    """More rows than a block, elements than a part of a chunk, and columns than a strip."""
+    """More rows than one block, more elements than one part of a chunk, and more columns than one strip."""
     program = Program(f"{m}x{k}xf32", f"{n}x{k}xf32", f"{m}x{n}xf32")
     result = matmul(program, m, n, "mk nk mn")
     same = "(m, n) -> (m, n)"
@@ -149,7 +150,7 @@ def test_residuals_of_other_layouts_K1(output: str, residual: str) -> None:
     ("kinds", "maps", "fuses"),
     [
         (("6x11x70xf32", "70xf32"), ("(i, j, n) -> (i, j, n)", "(i, j, n) -> (n)"), True),
-        # Row m of the product is (i, j), which these follow by i or j alone.
+        # Row m of the product is (i, j); these operands depend on only i or only j.
         (("6x70xf32", "11xf32"), ("(i, j, n) -> (i, n)", "(i, j, n) -> (j)"), False),
     ],
 )
@@ -166,7 +167,7 @@ def test_results_in_another_shape_K1(kinds: tuple[str, str], maps: tuple[str, st
 
 @pytest.mark.parametrize("layout", ["mk kn mn", "mk nk nm"])
 def test_rounding_F7(layout: str) -> None:
-    """Factors are extended, the result is rounded: 16 bits in memory, 32 in registers."""
+    """Operands are extended and the result is rounded: 16 bits in memory, 32 in registers."""
     size = {"m": 37, "n": 50, "k": 90}
     a, b, c = layout.split()
     program = Program(f"{size[a[0]]}x{size[a[1]]}xbf16", f"{size[b[0]]}x{size[b[1]]}xbf16", "50xbf16")
@@ -206,7 +207,7 @@ def test_double_precision_and_mask_F7() -> None:
 @pytest.mark.parametrize("channels", [10, 32])
 @pytest.mark.sampled(2)
 def test_convolution_K2(size: tuple[int, int], channels: int) -> None:
-    """A scale and a shift of each channel."""
+    """A scale and a shift for each channel."""
     h, w = size
     program = Program(f"3x4x{h + 2}x{w + 2}xf32", f"{channels}x4x3x3xf32", f"{channels}xf32", f"{channels}xf32")
     kind = f"3x{channels}x{h}x{w}xf32"
@@ -229,7 +230,7 @@ def test_residual_of_a_convolution_stays_apart_K2() -> None:
 
 
 def test_values_are_special_as_in_memory_V4() -> None:
-    """NaNs of a product are canonical before a selection can pass their bits on."""
+    """NaNs of a product become canonical before a selection can pass on their bits."""
     program = Program("4x3xf32", "3x40xf32", "4x40xi1")
     result = matmul(program, 4, 40)
     body = """  %n = arith.negf %x0 : f32
@@ -241,7 +242,8 @@ def test_values_are_special_as_in_memory_V4() -> None:
 
 
 def test_bits_do_not_depend_on_values_of_others_K1() -> None:
-    """A residual that is a factor too: what is stored may not be what is still read."""
+    """A residual that is also an operand of the product: a store must not overwrite elements that are still to
+    be read."""
     program = Program("64x64xf32", "64x64xf32")
     result = matmul(program, 64, 64)
     same = "(m, n) -> (m, n)"

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Loads do not move ahead of the multiply-adds of a tile until its sums go through the stack."""
+"""Checks that loads do not move ahead of a tile's multiply-adds so far that its sums are spilled to the stack."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from repro_mlir.compilation import cpu
 from repro_mlir.roofline.cpu.assembly import read_assembly
 
 _THROUGH_STACK = re.compile(r"vmov\w+\s.*%[yz]mm.*\(%rsp\)|vmov\w+\s.*\(%rsp\).*%[yz]mm")
-# Less have tiles that are run too seldom to count.
+# Tiles with fewer multiply-adds run too rarely to matter.
 _MULTIPLY_ADDS = 400_000
 
 
@@ -22,7 +22,7 @@ _MULTIPLY_ADDS = 400_000
     ("level", "channels", "size"), [("x86-64-v3", (3, 16), 32), ("x86-64-v3", (16, 8), 14), ("x86-64-v4", (16, 32), 14)]
 )
 def test_sums_of_convolutions_stay_in_registers(level: str, channels: tuple[int, int], size: int) -> None:
-    """Forward, and of the gradient of the weight, each row of which has an address of its own."""
+    """Covers forward convolutions and weight gradients, where each row of the weight has its own address."""
     inputs, outputs = channels
     model = torch.nn.Sequential(
         torch.nn.Conv2d(inputs, outputs, 3, padding=1), torch.nn.Flatten(), torch.nn.Linear(outputs * size**2, 4)
