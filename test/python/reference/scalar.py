@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""docs/numerics.md once more, one element after the other, against which the interpreter's arrays are tested."""
+"""docs/numerics.md implemented one element at a time, as the oracle for the interpreter's arrays."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def ordered(
     run: int,
     refold: bool,
 ) -> np.generic:
-    """(F1) to (F4) for one result: `step(acc, *elements[t])`, `run` in elements."""
+    """Computes (F1) to (F4) for one result: `step(acc, *elements[t])`; `run` is in elements."""
     if not elements:
         return init
 
@@ -59,7 +59,7 @@ def ordered(
 
 
 def scan(elements: Sequence[np.generic], op: Op) -> list[np.generic]:
-    """(D3)"""
+    """Computes the scan of (D3)."""
     results: list[np.generic] = []
     carry = None
     for first in range(0, len(elements), 512):
@@ -72,7 +72,7 @@ def scan(elements: Sequence[np.generic], op: Op) -> list[np.generic]:
 
 
 def scatter(old: list, updates: Sequence, destinations: Sequence[int], start: np.generic, op: Op) -> list:
-    """(D1) for one column."""
+    """Computes (D1) for one column."""
     new = list(old)
     for d in set(destinations):
         total = None
@@ -93,7 +93,7 @@ def scatter(old: list, updates: Sequence, destinations: Sequence[int], start: np
 
 
 def philox(counter: tuple[int, int, int, int], key: tuple[int, int]) -> tuple[int, int, int, int]:
-    """Philox4x32-10 as Salmon et al. write it."""
+    """Computes Philox4x32-10 as Salmon et al. define it."""
     c, k = list(counter), list(key)
     for r in range(10):
         if r:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The interpreter's scalar operations against exact arithmetic (fractions, MPFR), element by element."""
+"""Compares the interpreter's scalar operations with exact arithmetic (fractions, MPFR), element by element."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STORAGE = ["bf16", "f16", "f8E4M3FN", "f8E5M2"]
 
 
 def floats(width: int) -> st.SearchStrategy[float]:
-    """Floats whose exponents meet often: special values, subnormals, halfway cases."""
+    """Floats with often equal exponents, including special values, subnormals and halfway cases."""
     fmt = ELEMENTS[f"f{width}"].format
     special = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, fmt.max_finite, -fmt.max_finite]
     special += [2.0**fmt.min_exponent, 2.0 ** (fmt.min_exponent - fmt.precision + 1)]
@@ -61,12 +61,13 @@ def test_fma_S1(width: int, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("width", [32, 64])
 def test_fma_S1_ties(width: int) -> None:
-    """Products on a tie, moved off it by an addend that a wider format cannot hold next to them; and the reverse."""
+    """Products on a tie, moved off it by an addend that a wider format cannot represent next to them; and the
+    reverse."""
     rng = np.random.default_rng(0)
     dtype = np.dtype(f"f{width // 8}")
     p = ELEMENTS[f"f{width}"].format.precision
     n = 3000
-    # Odd factors whose product has p + 1 bits lie on a tie.
+    # Odd factors whose product has p + 1 bits are on a tie.
     high = rng.integers(2 ** (p // 2), 2 ** (p // 2 + 1), n) | 1
     low = rng.integers(2 ** (p - p // 2), 2 ** (p - p // 2 + 1), n) | 1
     shift = 2.0 ** rng.integers(-p, p, n)
@@ -81,7 +82,7 @@ def test_fma_S1_ties(width: int) -> None:
         down = 2.0 ** (-3 * half - p)
         even_or_odd = 1 + 2.0 ** (1 - p) * np.arange(8)
         cases += [(np.full(8, s * x * down), np.full(8, y), even_or_odd) for s in (-1, 1)]
-    # The same at the last place of a subnormal, which is not the p-th bit.
+    # The same for the last bit of a subnormal, which is not the p-th bit.
     place = ELEMENTS[f"f{width}"].format.min_exponent - p + 1
     scale = place - 1 - 3 * half
     for x, y in (plus, minus):
@@ -256,7 +257,7 @@ WIDTHS = [1, 3, 8, 16, 31, 32, 33, 63, 64]
 
 
 def scalar_integer(name: str, a: int, b: int, width: int) -> int:
-    """(I1) with Python's integers; a and b are signed values."""
+    """(I1) Computes the operation with Python's integers; a and b are signed values."""
     mask = 2**width - 1
     ua, ub = a & mask, b & mask
     if name == "divide_signed":

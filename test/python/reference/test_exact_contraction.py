@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(K4) of the interpreter against Python's integers and fractions, and its accuracy."""
+"""Compares (K4) of the interpreter with Python's integers and fractions, and measures its accuracy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ def nearest_even(value: Fraction) -> int:
 
 
 def exponent(values: list[Fraction]) -> int:
-    """The least e with |v| < 2^e for all v, 0 for zeros alone."""
+    """Returns the least e with
+    v
+     < 2^e for all v, and 0 if all values are zeros.
+    """
     largest = max(abs(v) for v in values)
     if largest == 0:
         return 0
@@ -31,13 +34,13 @@ def exponent(values: list[Fraction]) -> int:
 
 
 def rounded(value: Fraction, precision: int, least: int) -> Fraction:
-    """To nearest even, with `precision` bits of which none is worth less than 2^least."""
+    """Rounds to nearest even with `precision` bits; no bit has a weight less than 2^least."""
     unit = Fraction(2) ** max(exponent([value]) - precision, least)
     return nearest_even(value / unit) * unit
 
 
 def total_K4(x: np.ndarray, y: np.ndarray, digits: int) -> np.float32:
-    """The rule as it is written, for two vectors."""
+    """Applies the rule to two vectors."""
     w = 8 * digits - 2
     xs, ys = ([Fraction(float(v)) for v in column] for column in (x, y))
     e, f = exponent(xs), exponent(ys)
@@ -90,12 +93,12 @@ def relative_error(a: np.ndarray, b: np.ndarray, got: np.ndarray) -> float:
 
 
 def chain(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The order (P1) of contractions: chunks of 512 products, in f32."""
+    """Computes the order (P1) of contractions: chunks of 512 products, in f32."""
     total = np.zeros((len(a), b.shape[1]), np.float32)
     for first in range(0, a.shape[1], 512):
         acc = np.zeros_like(total)
         for t in range(first, min(first + 512, a.shape[1])):
-            # The exact product and sum in f64 round nearly as fma does: enough to compare errors.
+            # The exact product and sum in f64 round almost like fma, which is enough to compare errors.
             acc = (a[:, t, np.newaxis].astype(np.float64) * b[t] + acc).astype(np.float32)
         total = total + acc
     return total
@@ -105,8 +108,8 @@ def exact(a: np.ndarray, b: np.ndarray, digits: int) -> np.ndarray:
     return folds.exact_contraction(a.T[:, :, np.newaxis], b[:, np.newaxis, :], digits)
 
 
-# Relative errors (root of the mean square) by distribution: the chain of f32 stays within a small factor of three
-# digits, two digits are worth about 13 bits. Limits are twice what is measured, for K = 4096.
+# Relative root-mean-square errors for each distribution: the f32 chain stays within a small factor of three digits, two
+# digits are worth about 13 bits. Limits are twice the measured values for K = 4096.
 @pytest.mark.parametrize(
     ("name", "two", "three"),
     [("normal", 2.6e-4, 1.1e-6), ("bfloat16", 6e-5, 6e-8), ("lognormal", 2.8e-3, 1.2e-5), ("outliers", 4e-3, 1.5e-5)],

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Folds, scans, scatters, order by key and random numbers of the interpreter against scalar loops."""
+"""Compares folds, scans, scatters, ordering by key and random numbers of the interpreter with scalar loops."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from repro_mlir.reference import arithmetic, folds, ordering
 
 
 def values(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    """f32 of widely different sizes, with signed zeros and subnormals."""
+    """Returns f32 values of widely different sizes, with signed zeros and subnormals."""
     x = rng.standard_normal(shape) * np.exp2(rng.integers(-20, 20, shape))
     x[rng.random(shape) < 0.1] = -0.0
     x[rng.random(shape) < 0.05] = 3e-42
@@ -119,7 +119,7 @@ def test_arg_extreme_and_sort_D2(items: list[float]) -> None:
         return math.isnan(items[i]), 0.0 if math.isnan(items[i]) else items[i] + 0.0
 
     everyone = range(len(items))
-    assert ordering.arg_extreme(x, largest=True) == max(everyone, key=rank)  # max() takes the first of equals
+    assert ordering.arg_extreme(x, largest=True) == max(everyone, key=rank)  # max() returns the first of equal elements
     least = min(everyone, key=lambda i: (not rank(i)[0], rank(i)[1]))
     assert ordering.arg_extreme(x, largest=False) == least
     assert ordering.sort_order(x, descending=False).tolist() == sorted(everyone, key=rank)
@@ -136,7 +136,7 @@ def test_integer_order_D2() -> None:
 
 
 def test_philox_R1() -> None:
-    # Known answers of the authors' Random123 library.
+    # Known answers from the authors' Random123 library.
     ones = 0xFFFFFFFF
     known = {
         ((0, 0, 0, 0), (0, 0)): (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8),

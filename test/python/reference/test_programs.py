@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Whole canonical programs through the interpreter, against scalar loops or plain facts."""
+"""Runs whole canonical programs in the interpreter and compares them with scalar loops or simple expected values."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_convolution_K2(stride: int) -> None:
 
 
 def reduction(shape: tuple[int, ...], reduced: list[int], order: str, step: str, element: str = "f32") -> str:
-    """A fold of %x over dimensions, with transposed results to exercise output maps."""
+    """Returns a fold of %x over dimensions, with transposed results to exercise output maps."""
     names = [f"d{i}" for i in range(len(shape))]
     kept = [i for i in range(len(shape)) if i not in reduced][::-1]
     kinds = ", ".join("reduction" if i in reduced else "parallel" for i in range(len(shape)))
@@ -170,7 +170,7 @@ def test_any_order_F5(shape: tuple[int, ...]) -> None:
 
 
 def test_sequential_body_F6() -> None:
-    """The running mean of Welford: two results, no start value."""
+    """Computes Welford's running mean: two results and no start value."""
     text = main(
         "%x: tensor<2x9xf32>, %m: tensor<2xf32>, %s: tensor<2xf32>",
         "tensor<2xf32>, tensor<2xf32>",
@@ -206,7 +206,7 @@ def test_sequential_body_F6() -> None:
 
 
 def elementwise(body: str, *types: str, result: str, n: int) -> str:
-    """A linalg.generic of n elements whose body takes %x0, %x1, ... and yields %r."""
+    """Returns a linalg.generic of n elements whose body takes %x0, %x1, ... and yields %r."""
     arguments = ", ".join(f"%a{i}: tensor<{n}x{t}>" for i, t in enumerate(types))
     maps = ", ".join(["affine_map<(d0) -> (d0)>"] * (len(types) + 1))
     inner = ", ".join(f"%x{i}: {t}" for i, t in enumerate(types))
@@ -428,7 +428,7 @@ def test_data_dependent_operations_D1_D2_D3_R1() -> None:
 
 
 def with_body(text: str, old: bytes, new: bytes) -> bytes:
-    """A stored program with other bytes in their place, as nobody verifies them."""
+    """Returns a stored program with replaced bytes, which no verifier has checked."""
     data = to_bytes(text)
     assert data.count(old) == 1
     size = struct.unpack_from("<Q", data, 24)[0] + len(new) - len(old)
@@ -436,7 +436,7 @@ def with_body(text: str, old: bytes, new: bytes) -> bytes:
 
 
 def test_errors_name_operation_and_place() -> None:
-    """What the verifier refuses, the interpreter does too."""
+    """The interpreter also rejects what the verifier rejects."""
     zeros = [np.zeros((2, 3), np.float32), np.zeros(2, np.float32)]
     order = "#repro.order<chunk = 8, lanes = 1, run = 0, totals = sequential>"
     text = reduction((2, 3), [1], order, "%1 = arith.addf %acc, %u : f32")
@@ -514,7 +514,7 @@ def test_tensor_hash_H1() -> None:
 
 @pytest.mark.parametrize("element", ["i1", "i8", "i64", "f16", "bf16", "f8E4M3FN", "f32", "f64"])
 def test_insertion_into_an_argument_of_rank_0(element: str) -> None:
-    """NumPy makes scalars, to which nothing can be assigned, of arrays of rank 0."""
+    """NumPy returns scalars, which cannot be assigned to, for arrays of rank 0."""
     text = main(
         f"%part: tensor<{element}>, %whole: tensor<{element}>",
         f"tensor<{element}>",

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Says at the end of a run what was compared with recorded outputs, and what was left out and why."""
+"""Reports at the end of a run which values were compared with recorded outputs, and which were skipped and why."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Values of f32 at which roundings and scales change: ties, an ulp beside them, subnormals, what is not a number."""
+"""f32 values at which roundings and scales change: ties, values one ulp from a tie, subnormals, infinities and NaNs."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ SPECIAL = np.array([*_ENDS, *_NOT_NUMBERS], np.uint32).view(np.float32)
 
 
 def as_f32(bits: np.ndarray) -> np.ndarray:
-    """Integers of 32 bits as float32."""
+    """Reinterprets 32-bit integers as float32."""
     return np.asarray(bits).astype(np.uint32).view(np.float32)
 
 
 def bits(x: np.ndarray) -> np.ndarray:
-    """float32 as uint32, every NaN the canonical one."""
+    """Returns the bits of float32 values as uint32, with every NaN canonical."""
     x = np.asarray(x, np.float32, order="C")
     return np.where(np.isnan(x), np.uint32(0x7FC00000), x.view(np.uint32))
 
 
 def around(x: np.ndarray, ulps: int) -> np.ndarray:
-    """Positive float32 values and those up to so many ulps beside them."""
+    """Returns positive float32 values and their neighbours within `ulps` ulps."""
     wide = np.asarray(x, np.float32).view(np.uint32).astype(np.int64)
     return as_f32(np.clip(wide[..., np.newaxis] + np.arange(-ulps, ulps + 1), 1, 0x7F7FFFFF)).ravel()
 
 
 def edges(of: Format) -> np.ndarray:
-    """All values of a format, the ties between neighbours and beyond the largest, 3 ulps around, both signs."""
+    """Returns all values of a format, the ties between neighbours and above the largest, and 3 ulps around each,
+    with both signs."""
     values = decode(np.arange(of.largest + 1), of).astype(np.float64)
     step = values[-1] - values[-2]
     ties = (values[1:] + values[:-1]) / 2
@@ -41,7 +42,7 @@ def edges(of: Format) -> np.ndarray:
 
 
 def random_f32(rng: np.random.Generator, count: int, spread: int = 30) -> np.ndarray:
-    """Any bits in one half, in the other exponents around that of 1."""
+    """Returns random f32 values: half have any bits, half have exponents near that of 1."""
     free = rng.integers(0, 2**32, count // 2, dtype=np.uint32)
     near = rng.standard_normal(count - count // 2) * 2.0 ** rng.integers(-spread, spread, count - count // 2)
     return np.concatenate([free.view(np.float32), near.astype(np.float32)])

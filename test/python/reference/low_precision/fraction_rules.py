@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The rules (Q1) to (Q5) and (M1) to (M3) of docs/numerics.md once more, one value after the other, in fractions.
+"""The rules (Q1) to (Q5) and (M1) to (M3) of docs/numerics.md, computed one value at a time in fractions.
 
-Shares no code with the package: formats are tables of all their values, rounding is a search in them. A value is a
-Fraction, or one of INF, -INF, NAN, and MINUS_ZERO where a zero has a sign.
+Shares no code with the package: formats are tables of all their values, and rounding searches these tables. A value
+is a Fraction, or one of INF, -INF, NAN, and MINUS_ZERO where the sign of a zero matters.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MINUS_ZERO = -0.0
 Value = Fraction | float
 
 FIELDS = {
-    # exponent bits, fraction bits, bias, largest code, whether infinities, whether NaNs
+    # exponent bits, fraction bits, bias, largest code, has infinities, has NaNs
     "f8E4M3FN": (4, 3, 7, 0x7E, False, True),
     "f8E5M2": (5, 2, 15, 0x7B, True, True),
     "f6E3M2FN": (3, 2, 3, 0x1F, False, False),
@@ -44,12 +44,12 @@ NAN_CODES = {"f8E4M3FN": 0x7F, "f8E5M2": 0x7E}
 
 
 def two(n: int) -> Fraction:
-    """2^n."""
+    """Returns 2^n."""
     return Fraction(2) ** n
 
 
 def value_of(code: int, name: str) -> Value:
-    """(Q1) What a code stands for."""
+    """(Q1) Returns the value of a code."""
     if name == "mxint8":
         return Fraction(code - 256 if code >= 128 else code, 64)
     if name == "f8E8M0FNU":
@@ -70,7 +70,7 @@ def value_of(code: int, name: str) -> Value:
 
 @cache
 def magnitudes(name: str) -> list[Fraction]:
-    """All values from 0 up by code, and those beyond the largest one that the exponent would have without a bound."""
+    """Returns all values from 0 up by code, and those above the largest that an unbounded exponent would add."""
     if name == "mxint8":
         return [Fraction(i, 64) for i in range(2**9)]
     exponent_bits, fraction_bits, bias, *_ = FIELDS[name]
@@ -91,7 +91,7 @@ def to_code(
     nan: int | None = None,
     signed_zero: bool = True,
 ) -> int:
-    """(Q3) The code to which x rounds."""
+    """(Q3) Returns the code to which x rounds."""
     table = magnitudes(name)
     top = 127 if name == "mxint8" else FIELDS[name][3]
     sign_bit = 0 if name == "mxint8" else 2 ** (FIELDS[name][0] + FIELDS[name][1])
@@ -132,7 +132,7 @@ def to_code(
 
 
 def f32(x: Value) -> Value:
-    """x to f32, to nearest even; overflow is infinite."""
+    """Rounds x to f32, to nearest even; overflow gives an infinity."""
     if isinstance(x, float) and (x != x or x in (INF, -INF) or x == 0):
         return x
     x = Fraction(x)
@@ -153,7 +153,7 @@ def f32(x: Value) -> Value:
 
 
 def exponent_of(x: Fraction) -> int:
-    """n with 2^n <= x < 2^(n+1), by comparison."""
+    """Returns n with 2^n <= x < 2^(n+1), found by comparison."""
     n = x.numerator.bit_length() - x.denominator.bit_length()
     while two(n) > x:
         n -= 1
@@ -163,14 +163,14 @@ def exponent_of(x: Fraction) -> int:
 
 
 def bits_of(x: Value) -> int:
-    """The bits of a value that f32 has; the canonical NaN."""
+    """Returns the bits of an f32 value; a NaN is canonical."""
     if x != x:
         return 0x7FC00000
     return struct.unpack("<I", struct.pack("<f", float(x)))[0]
 
 
 def from_bits(bits: int) -> Value:
-    """The value of f32's bits."""
+    """Returns the value of f32 bits."""
     x = struct.unpack("<f", struct.pack("<I", bits))[0]
     return x if x != x or x in (INF, -INF) or (x == 0 and math.copysign(1, x) < 0) else Fraction(x)
 
@@ -180,7 +180,7 @@ def _is_negative(x: Value) -> bool:
 
 
 def times(x: Value, y: Value) -> Value:
-    """x * y in f32."""
+    """Returns x * y in f32."""
     if x != x or y != y:
         return NAN
     if x in (INF, -INF) or y in (INF, -INF):
@@ -194,7 +194,7 @@ def times(x: Value, y: Value) -> Value:
 
 
 def over(x: Value, y: Value) -> Value:
-    """x / y in f32, of values that are not negative."""
+    """Returns x / y in f32 for non-negative values."""
     if x != x or y != y or (x == 0 and y == 0) or (x == INF and y == INF):
         return NAN
     if x == INF or y == 0:
@@ -205,7 +205,7 @@ def over(x: Value, y: Value) -> Value:
 
 
 def plus(x: Value, y: Value, z: Value = Fraction(1)) -> Value:
-    """x * z + y in one rounding to f32; signs of zeros as in IEEE 754. Infinities and NaNs only with z = 1."""
+    """Returns x * z + y in one rounding to f32; signs of zeros follow IEEE 754. Infinities and NaNs require z = 1."""
     special = [v for v in (x, y) if v != v or v in (INF, -INF)]
     if special:
         return special[0] if len(set(special)) == 1 else NAN
@@ -218,7 +218,7 @@ def plus(x: Value, y: Value, z: Value = Fraction(1)) -> Value:
 
 
 def at_most(x: Value, limit: Fraction) -> Value:
-    """The lesser one; NaN stays."""
+    """Returns the smaller value; a NaN stays."""
     return x if x != x or x <= limit else limit
 
 
@@ -229,14 +229,14 @@ FLT_MAX = two(128) - two(104)
 
 
 def amax_of(block: Sequence[Value]) -> Value:
-    """The greatest magnitude, NaN where there is one."""
+    """Returns the greatest magnitude, or NaN if the block contains one."""
     if any(x != x for x in block):
         return NAN
     return max((INF if x in (INF, -INF) else abs(Fraction(x)) for x in block), default=Fraction(0))
 
 
 def power_byte(amax: Value, element: str, rule: str, infinity: str = "nan") -> int:
-    """The byte of f8E8M0FNU."""
+    """Returns the f8E8M0FNU byte of a block's scale."""
     if amax != amax:
         return 255
     fraction_bits = 6 if element == "mxint8" else FIELDS[element][1]
@@ -266,12 +266,12 @@ def power_byte(amax: Value, element: str, rule: str, infinity: str = "nan") -> i
 
 
 def e4m3(x: Value) -> Value:
-    """x to f8E4M3FN and back."""
+    """Rounds x to f8E4M3FN and converts it back."""
     return value_of(to_code(x, "f8E4M3FN"), "f8E4M3FN")
 
 
 def nvfp4(amax: Value, tensor: Value, largest: int = 448) -> tuple[Value, Value]:
-    """The scale of a block, and the factor of its elements."""
+    """Returns the scale of a block and the factor of its elements."""
     s = at_most(over(Fraction(6 * largest), tensor), FLT_MAX)
     if s == 0:
         s = Fraction(1)
@@ -280,7 +280,7 @@ def nvfp4(amax: Value, tensor: Value, largest: int = 448) -> tuple[Value, Value]
 
 
 def nvfp4_quotient(amax: Value, tensor: Value | None) -> tuple[Value, Value]:
-    """The scale of a block, and the factor of its elements; without `tensor` nvfp4_single."""
+    """Returns the scale of a block and the factor of its elements; without `tensor`, by nvfp4_single."""
     quotient = over(amax, Fraction(6))
     if tensor is not None:
         quotient = over(quotient, tensor)
@@ -294,7 +294,7 @@ def nvfp4_quotient(amax: Value, tensor: Value | None) -> tuple[Value, Value]:
 
 
 def contraction(dots: Sequence[Fraction], scales: Sequence[Fraction], split: bool) -> Value:
-    """One chain over blocks of exact dot products."""
+    """Returns one chain over blocks of exact dot products."""
     total: Value = Fraction(0)
     for dot, scale in zip(dots, scales, strict=True):
         d = f32(dot)
@@ -303,7 +303,7 @@ def contraction(dots: Sequence[Fraction], scales: Sequence[Fraction], split: boo
 
 
 def transform(x: Sequence[Fraction], signs: Sequence[int]) -> list[Value]:
-    """The Hadamard transform by its stages."""
+    """Returns the Hadamard transform, computed stage by stage."""
     n = len(x)
     v: list[Value] = [a * s for a, s in zip(x, signs, strict=True)]
     h = 1
@@ -327,18 +327,18 @@ MIN_EXPONENT = {"f8E4M3FN": -6, "f8E5M2": -14, "f16": -14, "bf16": -126, "tf32":
 
 
 def split_value(x: Fraction, name: str) -> tuple[Fraction, int]:
-    """Sig and Exp."""
+    """Returns the significand and exponent of x, Sig and Exp in (M1)."""
     exponent = max(exponent_of(abs(x)), MIN_EXPONENT[name]) if x else MIN_EXPONENT[name]
     return x / two(exponent), exponent
 
 
 def cut(x: Fraction, places: int, how: Callable[[Fraction], int] = math.trunc) -> Fraction:
-    """x with so many bits after the point."""
+    """Rounds x to `places` bits after the binary point."""
     return how(x * two(places)) / two(places)
 
 
 def round_sum(x: Fraction, how: str) -> Value:
-    """A sum by a name of (M1)."""
+    """Rounds a sum by a rounding mode of (M1)."""
     if x == 0:
         return Fraction(0)
     if how == "rne_f32":
@@ -368,7 +368,7 @@ def fdpa(
     scales: Sequence[tuple[Fraction, Fraction]] | None = None,
     scale_name: str | tuple[str, str] = "f8E8M0FNU",
 ) -> Value:
-    """One block of (M1), (M2); two names are those of both operands, or of their scales."""
+    """Computes one block of (M1), (M2); `name` can be a pair, one per operand or per scale."""
     names = (name, name) if isinstance(name, str) else name
     scale_names = (scale_name, scale_name) if isinstance(scale_name, str) else scale_name
     terms = []
@@ -390,7 +390,7 @@ def fdpa(
 
 
 def cdna3(a: Sequence[Fraction], b: Sequence[Fraction], c: Fraction, name: str) -> Value:
-    """One block of (M3) cdna3."""
+    """Computes one block of (M3) cdna3."""
     pairs = [(split_value(x, name), split_value(y, name)) for x, y in zip(a, b, strict=True)]
     terms = [(s * t, e + f) for (s, e), (t, f) in pairs if s * t]
     top = max((e for _, e in terms), default=-10000)
@@ -403,7 +403,7 @@ def cdna3(a: Sequence[Fraction], b: Sequence[Fraction], c: Fraction, name: str) 
 
 
 def flush(x: Value, name: str, signed: bool) -> Value:
-    """A subnormal as a zero."""
+    """Replaces a subnormal by zero."""
     if x != x or x in (INF, -INF):
         return x
     if abs(Fraction(x)) >= two(MIN_EXPONENT[name]):
@@ -412,7 +412,7 @@ def flush(x: Value, name: str, signed: bool) -> Value:
 
 
 def cdna2(a: Sequence[Fraction], b: Sequence[Fraction], c: Fraction, name: str) -> Value:
-    """One block of (M3) cdna2."""
+    """Computes one block of (M3) cdna2."""
     p = [flush(times(flush(x, name, False), flush(y, name, False)), "f32", True) for x, y in zip(a, b, strict=True)]
     left, right = (flush(plus(x, y), "f32", True) for x, y in ((p[0], p[1]), (p[2], p[3])))
     return flush(plus(flush(c, "f32", False), flush(plus(left, right), "f32", True)), "f32", True)

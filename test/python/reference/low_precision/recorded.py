@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Comparison with files of recorded outputs, in a folder that an environment variable names."""
+"""Compares results with files of recorded outputs, in a folder that an environment variable names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROPERTY = "recorded"
 
 
 def files(variable: str, target: str) -> list[object]:
-    """The .npz files of the folder that the environment variable names, as parameters of a test."""
+    """Returns the .npz files of the folder that the environment variable names, as parameters of a test."""
     folder = os.environ.get(variable)
     if not folder:
         reason = f"recorded outputs are no part of this repository: make {target} VECTORS=DIR"
@@ -30,11 +30,11 @@ def files(variable: str, target: str) -> list[object]:
 
 @dataclass
 class Comparison:
-    """What of a file is compared, what differs, what is left out for which reason.
+    """The comparison with one file: what is compared, what differs, and what is skipped for which reason.
 
     Attributes:
-      differing: some of the places, in words; `wrong` counts all.
-      tolerated: of what is left out, how much differs.
+      differing: descriptions of some differing elements; `wrong` counts all.
+      tolerated: the number of differing elements among the skipped ones.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Comparison:
     wrong: int = 0
 
     def arrays(self, what: str, got: np.ndarray, want: np.ndarray, **without: np.ndarray) -> None:
-        """Compares elements of two arrays but those in masks, each of which is named by its reason.
+        """Compares the elements of two arrays except those in masks, whose argument names are the reasons.
 
         An element in several masks counts for the first of them.
         """
@@ -66,7 +66,7 @@ class Comparison:
         self.differing += [f"{what}: {len(wrong) - 3} more"] if len(wrong) > 3 else []
 
     def line(self) -> str:
-        """A line of a report: of what is left out, too, how much would differ."""
+        """Returns a line of the report, which includes how many skipped elements differ."""
         parts = [
             f"{count} {reason.replace('_', ' ')} ({self.tolerated[reason]} differ)"
             for reason, count in self.left_out.items()
@@ -77,10 +77,10 @@ class Comparison:
 
 
 def floats(data: dict[str, np.ndarray], name: str) -> np.ndarray:
-    """An array of f32 that is stored as its bits."""
+    """Returns an f32 array that is stored as its bits."""
     return as_f32(data[name]).reshape(data[name].shape)
 
 
 def without_nan_bits(bits: np.ndarray) -> np.ndarray:
-    """Bits of f32 with every NaN the canonical one (V4)."""
+    """Returns bits of f32 with every NaN canonical (V4)."""
     return np.where((bits & 0x7FFFFFFF) > 0x7F800000, np.uint32(0x7FC00000), bits)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(M1), (M2), (M3) Accumulators against the rule in fractions: every named one, and made-up ones."""
+"""(M1), (M2), (M3) Compares accumulators, named and made-up, with the rule in fractions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ NAMED = [(name, *key) for name, each in ACCUMULATORS.items() for key in each]
 
 
 def values(rng: np.random.Generator, shape: tuple[int, ...], of: BinaryFormat) -> np.ndarray:
-    """Finite values of a format: exponents lie close together in one row, far apart in another; zeros, subnormals."""
+    """Returns finite values of a format, with zeros and subnormals; exponents are close together in one row, far
+    apart in another."""
     codes = rng.integers(0, of.largest + 1, shape) | (rng.integers(0, 2, shape) << (of.width - 1))
     free = decode(codes, of)
     spread = rng.integers(1, 9, (*shape[:-1], 1))
@@ -54,7 +55,7 @@ def values(rng: np.random.Generator, shape: tuple[int, ...], of: BinaryFormat) -
 
 
 def addends(rng: np.random.Generator, count: int, of: BinaryFormat) -> np.ndarray:
-    """Values of c: zero, small, large, subnormal."""
+    """Returns values of c: zero, small, large, subnormal."""
     x = rng.standard_normal(count) * 2.0 ** rng.integers(-30, 12, count)
     x[::7], x[1::7] = 0.0, rng.standard_normal(len(x[1::7])) * 2.0**-140
     return decode(round_elements(x.astype(np.float32), of, Rounding()), of)
@@ -69,7 +70,7 @@ def by_rule(
     scales: Sequence[tuple[Fraction, Fraction]] | None = None,
     scale_name: str = "f8E8M0FNU",
 ) -> rules.Value:
-    """The chain of blocks."""
+    """Computes the chain of blocks by the rule in fractions."""
     total: rules.Value = c
     for first in range(0, len(a), by.terms):
         x, y = a[first : first + by.terms], b[first : first + by.terms]
@@ -104,7 +105,7 @@ def by_rule(
             case FlushedPairs():
                 total = rules.cdna2(x, y, Fraction(total), of)
         if not isinstance(by, LateFdpa) and (total != total or total in (rules.INF, -rules.INF)):
-            # Further blocks of finite products do not change it.
+            # Later blocks of finite products do not change an infinity or NaN.
             return total
     return total
 
@@ -140,7 +141,7 @@ def test_made_up_M1(terms: int, fraction: int) -> None:
 
 @pytest.mark.parametrize("floor", [-160, -133, -126, -20, 0, 3])
 def test_floor_M1(floor: int) -> None:
-    """The least exponent matters where all products are small."""
+    """The least exponent matters only if all products are small."""
     rng = np.random.default_rng(7)
     by = Fdpa(8, 24, "rz_f32", floor)
     a = (rng.standard_normal((200, 8)) * 2.0 ** rng.integers(-80, -60, (200, 8))).astype(np.float32)
@@ -154,7 +155,7 @@ def test_floor_M1(floor: int) -> None:
 
 
 def test_subnormal_addends_M1() -> None:
-    """Exp of a subnormal c is that of the smallest normal value of its format: f16's for results in f16."""
+    """The exponent of a subnormal c is that of the smallest normal value of its format (f16's if the result is f16)."""
     rng = np.random.default_rng(12)
     by = Fdpa(4, 10, "rne_f16", -133)
     a, b = (rng.uniform(-1, 1, (400, 4)) * 2.0 ** rng.integers(-13, -9, (400, 4)) for _ in range(2))
@@ -192,7 +193,7 @@ def test_scales_that_are_no_number_M2() -> None:
     by = ACCUMULATORS["blackwell_nvfp4"]["f4E2M1FN", "f32"]
     good, bad = np.full((1, 64), 0x38), np.full((1, 64), 0x7F)
     assert accumulate(one, one, np.zeros(1), by, F4E2M1FN, (good, good), F8E4M3FN) == 64
-    # The sign of a scale is not read (Q1).
+    # A scale's sign bit is ignored (Q1).
     assert accumulate(one, one, np.zeros(1), by, F4E2M1FN, (good | 0x80, good), F8E4M3FN) == 64
     assert np.isnan(accumulate(one, one, np.zeros(1), by, F4E2M1FN, (good, bad), F8E4M3FN)).all()
     mx = ACCUMULATORS["blackwell_mx"]["f4E2M1FN", "f32"]
@@ -227,7 +228,7 @@ def test_overflow_and_zeros_M1() -> None:
     big = np.full((1, 4), 2.0**127, np.float32)
     one, zero = np.ones((1, 4), np.float32), np.zeros(1, np.float32)
     assert accumulate(big, one, zero, by, BF16) == np.inf
-    # Products beyond f32 are no infinities before they are added.
+    # Products that exceed f32 do not become infinities before the addition.
     signs = np.array([[1, -1, 1, -1]], np.float32)
     cancelled = accumulate(big, big * signs, zero, by, BF16)
     assert bits(cancelled).tolist() == [0]
@@ -239,7 +240,7 @@ def test_overflow_and_zeros_M1() -> None:
 
 
 def test_ragged_block_M1() -> None:
-    """A last block that is not full is one with products of zero."""
+    """A partial last block acts like a block padded with zero products."""
     rng = np.random.default_rng(9)
     for by in (Fdpa(16, 25, "rz_f32", -133), ACCUMULATORS["hopper_mma"]["f8E4M3FN", "f32"], FlushedPairs(4)):
         of = F8E4M3FN if isinstance(by, LateFdpa) else F16
@@ -250,11 +251,11 @@ def test_ragged_block_M1() -> None:
 
 @pytest.mark.parametrize("name", [name for name in ACCUMULATORS if name not in UNVERIFIED and "_mma" not in name])
 def test_every_bit_of_fraction_matters_M1(name: str) -> None:
-    """One bit more or less is seen within 2,000 random blocks."""
+    """One fraction bit more or less changes a result within 2,000 random blocks."""
     rng = np.random.default_rng(10)
     for (of_name, result), by in ACCUMULATORS[name].items():
         if result == "f16" or of_name in ("f6E3M2FN", "f6E2M3FN", "f4E2M1FN"):
-            # A result of f16 hides the last bits, and products of few bits have none.
+            # An f16 result hides the last bits, and products with few bits do not reach them.
             continue
         of = FORMATS[of_name]
         assert isinstance(by, Fdpa) and by.fraction is not None
@@ -268,7 +269,7 @@ def test_every_bit_of_fraction_matters_M1(name: str) -> None:
 
 
 def test_classes_differ_M3() -> None:
-    """One input, of which the exact sum is -0.875."""
+    """Different accumulator classes give different results for one input, whose exact sum is -0.875."""
     a = np.array([[2.0**12, -(2.0**12), 0.5, 0.25]], np.float32)
     b = np.array([[2.0**11, 2.0**11, -1.0, -1.0]], np.float32)
     c = np.array([-0.125], np.float32)
@@ -286,14 +287,14 @@ def test_cdna1_is_exact_M3() -> None:
 
 
 def test_exact_sum_without_other_dimensions_M3() -> None:
-    """One block alone, of whose sum NumPy knows a type."""
+    """A single block without outer dimensions, whose sum is a NumPy scalar."""
     ones = np.ones(4, np.float32)
     got = accumulate(ones, ones, np.float32(1), named_accumulator("cdna1", BF16), BF16)
     assert got.shape == () and got == 5.0
 
 
 def test_zeros_of_cdna2_M3() -> None:
-    """Operands and c lose the sign with which they are flushed, products and sums keep it."""
+    """Operands and c lose their sign when they are flushed; products and sums keep it."""
     by, zero = named_accumulator("cdna2", BF16), np.zeros((1, 4), np.float32)
     one, tiny = np.ones((1, 4), np.float32), np.full((1, 4), 2.0**-130, np.float32)
     small = np.full((1, 4), 2.0**-70, np.float32)
@@ -302,12 +303,12 @@ def test_zeros_of_cdna2_M3() -> None:
         return int(bits(accumulate(a, b, np.array([c], np.float32), by, BF16))[0])
 
     assert run(one, -zero, -0.0) == 0 and run(-tiny, one, -(2.0**-130)) == 0
-    # Products of -2^-140 become +0 and leave c as it is.
+    # Products of -2^-140 become +0 and leave c unchanged.
     assert run(-small, small, 0.0) == 0 and run(-small, small, 1.0) == 0x3F800000
 
 
 def test_sum_of_cdna3_is_rounded_down_M3() -> None:
-    """1 - 2^-25 is a tie, which a little more below it breaks: 2^-33, that 31 bits make 2^-31 of."""
+    """1 - 2^-25 is a tie, which a slightly smaller term breaks: 2^-33, which rounding to 31 bits turns into 2^-31."""
     a = np.zeros((2, 8), np.float32)
     a[:, 0], a[0, 1] = 2.0**-12, 2.0**-16
     b = np.full((2, 8), -(2.0**-13), np.float32)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(M5) Contractions in blocks in accumulators: the interpreter against the rule in fractions, program by program."""
+"""(M5) Compares contractions in blocks in accumulators with the rule in fractions, program by program."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ INFINITIES = rules.INF, -rules.INF
 
 
 def scale_value(code: np.generic, name: str) -> rules.Value:
-    """(Q1) A scale; the sign of f8E4M3FN is not read."""
+    """(Q1) Returns the value of a scale; the sign of f8E4M3FN is ignored."""
     if name == "f32":
         return rules.from_bits(int(np.float32(code).view(np.uint32)))
     value = rules.value_of(int(code) & (0x7F if name == "f8E4M3FN" else 0xFF), name)
@@ -42,14 +42,14 @@ def add_block(
     scales: list[tuple[Fraction, Fraction]] | None = None,
     of_scales: tuple[str, str] = ("", ""),
 ) -> rules.Value:
-    """(M1), (M2) One block of finite products."""
+    """(M1), (M2) Adds one block of finite products."""
     if not is_number(c):
         return c
     return rules.fdpa(x, y, Fraction(c), of, by.fraction, by.round, by.floor, by.group, scales, of_scales)
 
 
 def chain(x: Sequence[rules.Value], y: Sequence[rules.Value], by: Accumulator, of: tuple[str, str]) -> rules.Value:
-    """(M1), (M3) What products add up to from +0."""
+    """(M1), (M3) Returns the sum of the products, which starts from +0."""
     if not all(map(is_number, (*x, *y))):
         return rules.NAN
     a, b = [*map(Fraction, x)], [*map(Fraction, y)]
@@ -77,7 +77,7 @@ def scaled_chain(
     scales: list[tuple[rules.Value, rules.Value]],
     chosen: Sum,
 ) -> rules.Value:
-    """(M2) The same of products with scales."""
+    """(M2) Returns the sum of products with scales, which starts from +0."""
     if not all(map(is_number, (*x, *y, *itertools.chain(*scales)))):
         return rules.NAN
     a, b = [*map(Fraction, x)], [*map(Fraction, y)]
@@ -91,7 +91,7 @@ def scaled_chain(
 
 
 def step(d: rules.Value, s: rules.Value, total: rules.Value, is_split: bool) -> rules.Value:
-    """(Q4) fma(d, s, total), or total + d * s."""
+    """(Q4) Returns fma(d, s, total), or total + d * s if `is_split`."""
     if is_number(d) and is_number(s):
         if not is_number(total) and not is_split:
             return total
@@ -101,7 +101,7 @@ def step(d: rules.Value, s: rules.Value, total: rules.Value, is_split: bool) -> 
 
 
 def element(chosen: Sum, arrays: Sequence[np.ndarray], i: int, j: int) -> rules.Value:
-    """The sum of one result, without init."""
+    """Returns the sum of one result, without init."""
     x_codes, x_scales, y_codes, y_scales = arrays
     x = [rules.value_of(int(code), chosen.codes[0]) for code in x_codes[i]]
     y = [rules.value_of(int(code), chosen.codes[1]) for code in y_codes[j]]
@@ -119,7 +119,7 @@ def element(chosen: Sum, arrays: Sequence[np.ndarray], i: int, j: int) -> rules.
 
 
 def check(case: Case, chosen: Sum) -> None:
-    """All results of a program without outer dimensions."""
+    """Compares all results of a program without outer dimensions."""
     outcome = kit.reference(case.program, case.inputs)
     assert isinstance(outcome, list)
     *arrays, init = case.inputs
@@ -133,7 +133,7 @@ def check(case: Case, chosen: Sum) -> None:
 @pytest.mark.parametrize("draw", DRAWS)
 @pytest.mark.parametrize("name", SUMS)
 def test_classes_and_others_M5(name: str, draw: str) -> None:
-    """Ragged extents, of which the last block of a chain, of scales and of a group are parts."""
+    """Ragged extents, so that the last blocks of the chain, of the scales and of a group are partial."""
     check(accumulated_blocks.product(f"{name}-{draw}", SUMS[name], (3, 5, 149), DRAWS[draw]), SUMS[name])
 
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(M4) What tensor cores gave, by compiled programs on every target: `make check-tensor-cores VECTORS=DIR`."""
+"""(M4) Compares compiled programs on every target with recorded tensor cores: `make check-tensor-cores VECTORS=DIR`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ COPIES = 5
 
 
 def accumulator(by: Unit) -> Accumulator:
-    """As programs have it; c is the initial operand."""
+    """Returns the accumulator as programs contain it; c is the initial operand."""
     inner = by.inner if isinstance(by, LateFdpa) else by
     assert isinstance(inner, Fdpa)
     late = isinstance(by, LateFdpa)
@@ -43,7 +43,7 @@ def accumulator(by: Unit) -> Accumulator:
 
 
 def program(by: Unit, data: Recorded, result: str, copies: int) -> tuple[str, tuple[np.ndarray, ...]]:
-    """A contraction with all cases as its batch, and its operands."""
+    """Returns a contraction with all cases as its batch, and its operands."""
     element = {"tf32": "f32"}.get(data.of.name, data.of.name)
     count, terms = data.a.shape
     sizes = {"b": count, "k": terms, "n": copies}
@@ -55,7 +55,7 @@ def program(by: Unit, data: Recorded, result: str, copies: int) -> tuple[str, tu
 
 
 def as_f32_bits(outcome: kit.Outcome, result: str) -> np.ndarray:
-    """The results of all copies as bits of f32."""
+    """Returns the results of all copies as bits of f32."""
     assert isinstance(outcome, list)
     values = from_bits(outcome[0], element_type(RESULTS[result].name)).astype(np.float32)
     return without_nan_bits(values.view(np.uint32))
@@ -95,14 +95,14 @@ PTX = {f8: name for name, f8 in NAMES.items()}
 
 @pytest.mark.parametrize("file", files("REPRO_TENSOR_CORES", "check-tensor-cores"))
 def test_instructions_M3(file: Path, record_property: Callable[[str, object], None]) -> None:
-    """mma.sync on the emulator in the class of the device."""
+    """Runs mma.sync on the emulator in the class of the device."""
     data = recorded(file)
     count, terms = data.a.shape
     tiles = -(-count // SIDE)
     lines = np.arange(SIDE)
     found = Comparison(file.name)
     for result, want in data.results.items():
-        # Hopper's f8 with results in f32 was recorded from wgmma.
+        # Hopper's f8 with f32 results was recorded from wgmma.
         if data.of.name in PTX and (DEVICES[data.device], result) in WITHOUT_C:
             continue
         name, kind = PTX.get(data.of.name, data.of.name), RESULTS[result].name
@@ -110,7 +110,7 @@ def test_instructions_M3(file: Path, record_property: Callable[[str, object], No
         of = min(fitting, key=lambda each: each.depth)
 
         def padded(x: np.ndarray, width: int, element: str) -> np.ndarray:
-            """The cases by tiles, zeros behind them."""
+            """Returns the cases arranged in tiles, padded with zeros."""
             wide = np.zeros((tiles * SIDE, width), np.float32)
             wide[:count, : x.shape[1]] = x
             bits = accumulated.as_bits(wide, element)

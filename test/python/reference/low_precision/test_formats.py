@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(Q1) The formats of low precision: every code, by the rule in fractions and by ml_dtypes."""
+"""(Q1) Compares every code of the low-precision formats with the rule in fractions and with ml_dtypes."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ def test_codes_of_scales_Q1() -> None:
 
 @pytest.mark.parametrize("name", sorted(set(ELEMENTS) & set(FORMATS)))
 def test_agrees_with_storage_types_V1(name: str) -> None:
-    """A format that is a storage type of programs is the same, and both ways to take codes apart give its values."""
+    """A format that is also a storage type of programs is identical to it, and both ways to decode a code give its
+    value."""
     of, element = FORMATS[name], ELEMENTS[name]
     assert element.format is of and isinstance(of, BinaryFormat) and of.width == element.width
     assert float(decode(np.array(of.largest), of)) == element.format.max_finite

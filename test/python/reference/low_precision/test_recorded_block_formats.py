@@ -1,11 +1,11 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(Q1), (Q2), (Q3) What other projects' quantizers gave, by the named variants: `make check-block-formats VECTORS=DIR`.
+"""(Q1), (Q2), (Q3) Compares other projects' quantizers with the named variants: `make check-block-formats VECTORS=DIR`.
 
-The folder has .npz files whose names say who made them. Floats are stored as their bits (uint32), scales and codes as
-uint8, a code for each element. `x` is what was quantized; scales and codes are named as below. `same_NAME` marks what
-the paths of one project agree on.
+The folder has .npz files whose names identify the project. Floats are stored as their bits (uint32), scales and
+codes as uint8, one code per element. `x` is the quantized input; the code below lists the names of scales and codes.
+`same_NAME` marks elements on which all code paths of one project agree.
 """
 
 from __future__ import annotations
@@ -90,12 +90,12 @@ def amax_of(x: np.ndarray) -> np.ndarray:
 
 
 def below_power(amax: np.ndarray) -> np.ndarray:
-    """A little below 2^n: where a logarithm in f32, of which n has 17 bits after the point at most, may give n."""
+    """Marks values slightly below 2^n: an f32 logarithm, with at most 17 fraction bits, may give n for them."""
     return np.isfinite(amax) & (np.frexp(amax)[0] >= 1 - 2.0**-16)
 
 
 def above_maximum(amax: np.ndarray, element: Format) -> np.ndarray:
-    """A little above max * 2^n, likewise."""
+    """Marks values slightly above max * 2^n, likewise."""
     largest = element.largest_integer * 2.0**element.least_place
     part = np.frexp(amax.astype(np.float64) / largest)[0]
     return np.isfinite(amax) & (part > 0.5) & (part < 0.5 + 2.0**-16)
@@ -114,16 +114,16 @@ def canonical_e5m2(codes: np.ndarray) -> np.ndarray:
 
 
 def canonical(codes: np.ndarray, element: Format) -> np.ndarray:
-    """(V4) Codes with every NaN the canonical one."""
+    """(V4) Returns codes with every NaN canonical."""
     return {F8E4M3FN: canonical_e4m3, F8E5M2: canonical_e5m2}.get(element, lambda each: each)(codes)
 
 
-# --- One function for each kind of file ---
+# --- One function per file type ---
 
 
 def torchao(data: Data, found: Comparison, version: str, kind: str) -> None:
     x, element = floats(data, "x"), ELEMENTS[kind]
-    # What has another version than the release is from after it.
+    # A version without an entry is newer than the releases, so main's rules apply.
     for mode, rule in TORCHAO[version if version in TORCHAO else "main"].items():
         q = quantize(x, BlockFormat(element, TILES["mx"], rule))
         scale, code = data[f"scale_{mode}"], data[f"code_{mode}"]
@@ -160,7 +160,7 @@ def torchao_nvfp4(data: Data, found: Comparison, version: str, kind: str) -> Non
             data["code"][rows],
             scale_is_NaN=(want == 0x7F)[:, np.newaxis],
             depends_on_the_CPU=same(data, "code")[rows],
-            # 0 * (1 / 0) is NaN, of which f4E2M1FN has none.
+            # 0 * (1 / 0) is NaN, which f4E2M1FN lacks.
             element_is_NaN=(x[rows] == 0) & (scale is not None and scale == 0),
         )
 
@@ -185,7 +185,7 @@ def microxcaling(data: Data, found: Comparison, kind: str) -> None:
         form = BlockFormat(element, TILES["mx"], PowerOfTwo(PowerRule.FLOOR), Rounding(direction, signed_zero=False))
         q = quantize(x, form)
         got, want = bits(dequantize(q, form)), without_nan_bits(data[f"y_{name}"])
-        # |x| one ulp below half the smallest step, to which 0.5 is added in f32.
+        # |x| is one ulp below half the smallest step, to which 0.5 is added in f32.
         half = np.float64(2.0) ** (q.scales.astype(np.float64) - 127 + element.least_place - 1)
         low = np.abs(x).astype(np.float64)
         close = (low < half) & (low >= half * (1 - 2.0**-24)) & (name != "floor")
@@ -262,7 +262,7 @@ def ml_dtypes(data: Data, found: Comparison) -> None:
         codes = np.arange(1 << element.width)
         found.arrays(f"decode_{name}", bits(decode(codes, element)), without_nan_bits(data[f"decode_{name}"]))
         got = round_elements(x, element, Rounding(saturate=False, nan="negative_zero"))
-        # Of a negative NaN the code is +0: a sign that is no part of a NaN (V4).
+        # A negative NaN gives code +0, because the sign of a NaN carries no information (V4).
         lost = np.isnan(x) & np.signbit(x) & (element.nan is None)
         found.arrays(name, got, canonical(data[name], element), sign_of_a_NaN=lost)
     name = "float8_e8m0fnu"
@@ -299,13 +299,13 @@ REASONS = {
 
 
 def compare(file: Path) -> Comparison:
-    """A file against the variant of whoever made it."""
+    """Compares a file with the variant of the project that recorded it."""
     with np.load(file) as archive:
         data = {name: archive[name] for name in archive.files}
     found = Comparison(file.name)
     for pattern, comparison in KINDS:
         if match := re.fullmatch(pattern, file.stem):
-            # Converting a signaling NaN to f64 says so.
+            # Converting a signaling NaN to f64 raises a warning.
             with np.errstate(all="ignore"):
                 comparison(data, found, **match.groupdict())
             break

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Folders of recorded outputs, made here by the rule in fractions: what agrees passes, what does not is found."""
+"""Makes folders of recorded outputs by the rule in fractions: matching files pass and differing files are detected."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def blocks(columns: int) -> np.ndarray:
 
 @pytest.fixture
 def torchao(tmp_path: Path) -> Path:
-    """A file as of torchao after 0.18.0, of another version."""
+    """Writes a file as torchao after 0.18.0 would, with another version."""
     x = blocks(32)
     data: dict[str, np.ndarray] = {"x": bits(x)}
     for mode in ("FLOOR", "CEIL", "EVEN", "RCEIL"):
@@ -50,7 +50,7 @@ def torchao(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def transformer_engine(tmp_path: Path) -> Path:
-    """A file as of TransformerEngine's NVFP4, with an amax of each tensor."""
+    """Writes a file as TransformerEngine's NVFP4 would, with an amax for each tensor."""
     x = np.stack([blocks(32), 3 * blocks(32)])
     scales, codes, amaxes = [], [], []
     for tensor in x:
@@ -76,7 +76,7 @@ def transformer_engine(tmp_path: Path) -> Path:
 
 
 def change(file: Path, name: str) -> None:
-    """One more in the last bit of the last element."""
+    """Adds one to the last bit of the last element."""
     with np.load(file) as archive:
         data = {key: archive[key] for key in archive.files}
     data[name].flat[-1] ^= 1
@@ -99,7 +99,7 @@ def test_transformer_engine_Q2(transformer_engine: Path) -> None:
 
 
 def tensor_core_file(folder: Path, name: str, of: str, fraction: int, terms: int) -> Path:
-    """300 blocks with products and c around 1."""
+    """Writes 300 blocks with products and c near 1."""
     rng = np.random.default_rng(2)
     form = {"bf16": BF16, "fp16": F16, "E4M3": F8E4M3FN}[of]
     a, b = (
@@ -132,7 +132,7 @@ def test_another_fraction_fails_M3(tmp_path: Path, fraction: int) -> None:
 
 
 def test_blocks_that_tell_no_fraction_M3(tmp_path: Path) -> None:
-    """All products alike: the file agrees, and is said to tell nothing."""
+    """All products are equal: the file agrees, and the report notes that it does not determine the fraction bits."""
     one = np.full((10, 8), 0x3F800000, np.uint32)
     file = tmp_path / "A2-bf16.npz"
     np.savez(file, a=one, b=one, c=one[:, 0], d_fp32=np.full(10, 0x41100000, np.uint32))
@@ -149,7 +149,7 @@ def test_unknown_names(tmp_path: Path, compare: object) -> None:
 
 
 def test_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a folder there is a test that is skipped and says why; an empty one is an error."""
+    """Without a folder, a test is skipped with a reason; an empty folder is an error."""
     monkeypatch.delenv("REPRO_NOTHING", raising=False)
     (parameter,) = files("REPRO_NOTHING", "check-nothing")
     assert parameter.marks[0].kwargs["reason"].endswith("make check-nothing VECTORS=DIR")

@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(M1), (M3) What tensor cores gave, by the named accumulators: `make check-tensor-cores VECTORS=DIR`.
+"""(M1), (M3) Compares tensor cores with the named accumulators: `make check-tensor-cores VECTORS=DIR`.
 
-The folder has files DEVICE-FORMAT.npz: `a`, `b` [n, K] and `c` [n] and the results `d_fp32`, `d_fp16` [n], one of which
-may be missing, all as the bits of f32. Each row is one block. Of results in f16, c was rounded to f16 first.
+The folder has files DEVICE-FORMAT.npz: `a`, `b` [n, K] and `c` [n] and the results `d_fp32`, `d_fp16` [n], one of
+which may be missing, all as the bits of f32. Each row is one block. For f16 results, c was rounded to f16 first.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ WITHOUT_C = {("hopper", "d_fp32")}
 
 
 def operation(device: str, of: BinaryFormat, result: str) -> tuple[str, Accumulator]:
-    """The name and the accumulator by which a device has this result."""
+    """Returns the name and the accumulator of a device for this result."""
     name = DEVICES[device]
     if of in (F8E4M3FN, F8E5M2) and (name, result) in TWO_HMMA:
         name = f"{name}_mma"
@@ -63,7 +63,7 @@ def operation(device: str, of: BinaryFormat, result: str) -> tuple[str, Accumula
 
 
 def with_fraction(by: Accumulator, more: int) -> Accumulator:
-    """The accumulator with so many bits of fraction more."""
+    """Returns the accumulator with `more` additional fraction bits."""
     if isinstance(by, LateFdpa):
         return dataclasses.replace(by, inner=with_fraction(by.inner, more))
     assert isinstance(by, Fdpa) and by.fraction is not None
@@ -71,9 +71,10 @@ def with_fraction(by: Accumulator, more: int) -> Accumulator:
 
 
 def tells_fraction(by: Accumulator, of: BinaryFormat, result: str) -> bool:
-    """Whether random operands tell a bit of fraction.
+    """Returns whether random operands reveal a fraction bit.
 
-    Those of f8 have so few bits that blocks of 25 cut nothing, and f16 results hide the last bits of all but 13.
+    Operands of f8 have so few bits that blocks with 25 fraction bits truncate nothing, and f16 results hide the
+    last fraction bits except those of blocks with 13.
     """
     inner = by.inner if isinstance(by, LateFdpa) else by
     assert isinstance(inner, Fdpa) and inner.fraction is not None
@@ -82,7 +83,7 @@ def tells_fraction(by: Accumulator, of: BinaryFormat, result: str) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Recorded:
-    """A file.
+    """The contents of one file.
 
     Attributes:
       a: the first operands of each case, as f32; b likewise.
@@ -97,7 +98,7 @@ class Recorded:
     results: dict[str, np.ndarray]
 
     def addend(self, result: str) -> np.ndarray:
-        """The value c that this result was computed from."""
+        """Returns the value of c from which this result was computed."""
         if self.of in (F8E4M3FN, F8E5M2) and (DEVICES[self.device], result) in WITHOUT_C:
             return np.zeros_like(self.c)
         if result == "d_fp16":
@@ -117,7 +118,8 @@ def recorded(file: Path) -> Recorded:
 
 
 def compare(file: Path) -> tuple[Comparison, list[str]]:
-    """A file against the accumulators of its device; and where a bit of fraction more or less is not seen."""
+    """Compares a file with the accumulators of its device; also returns where one fraction bit more or less has no
+    effect."""
     data = recorded(file)
     found = Comparison(file.name)
     unseen = []

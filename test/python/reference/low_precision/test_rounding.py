@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(Q3) Rounding of elements: all edges of every format against fractions, millions of values against ml_dtypes."""
+"""(Q3) Compares the rounding of elements at all edges of every format with fractions, and millions of values with
+ml_dtypes."""
 
 from __future__ import annotations
 
@@ -58,7 +59,7 @@ def test_without_saturation_Q3(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_shift_Q3(name: str) -> None:
-    """x * 2^shift is rounded once, also where it is no f32."""
+    """x * 2^shift is rounded once, even if it is not an f32 value."""
     rng = np.random.default_rng(3)
     x = np.concatenate([random_f32(rng, 3000), SPECIAL])
     shift = rng.integers(-300, 300, len(x))
@@ -72,14 +73,14 @@ def test_shift_Q3(name: str) -> None:
 def test_nan_of_formats_without_Q3(nan: str, code: int) -> None:
     x = np.array([np.nan, -np.nan, 1.0], np.float32)
     assert list(round_elements(x, F4E2M1FN, Rounding(nan=nan))) == [code, code, 2]
-    # The sign of a NaN is no part of it (V4).
+    # The sign of a NaN carries no information (V4).
     assert list(round_elements(x, F8E4M3FN, Rounding(nan=nan))) == [0x7F, 0x7F, 0x38]
 
 
 def test_signs_of_zeros_Q3() -> None:
     x = np.array([-0.0, 0.0, -(2.0**-149), -0.1], np.float32)
     assert list(round_elements(x, F4E2M1FN)) == [8, 0, 8, 8]
-    # At a shift of -1 the smallest number is a tie of f32, which goes to zero.
+    # At a shift of -1 the smallest number is an f32 tie, which rounds to zero.
     plus = Rounding(signed_zero=False)
     assert list(round_elements(x, F4E2M1FN, plus)) == [0, 0, 8, 8]
     assert list(round_elements(x, F4E2M1FN, plus, shift=-1)) == [0, 0, 0, 8]
@@ -111,7 +112,7 @@ def test_stochastic_Q3(name: str, bits: int) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_stochastic_by_all_bits_Q3(name: str) -> None:
-    """Of 2^n draws as many go up as the rest has units of 2^-n; what the format has never moves."""
+    """Among 2^n draws, the number that round up is the remainder in units of 2^-n; exact values never change."""
     of, bits = FORMATS[name], 8
     values = decode(np.arange(of.largest), of)
     following = decode(np.arange(1, of.largest + 1), of)
@@ -124,7 +125,7 @@ def test_stochastic_by_all_bits_Q3(name: str) -> None:
 
 
 def test_bits_of_a_site_Q3() -> None:
-    """(R1) The first bits of the element's word, whatever the shape."""
+    """(R1) Uses the first bits of the element's word, whatever the shape."""
     words = random_bits((3, 5), 7, 11, 13).astype(np.int64)
     for bits in (1, 8, 16, 32):
         np.testing.assert_array_equal(site_bits((3, 5), bits, 7, 11, 13), words >> (32 - bits))
@@ -141,7 +142,7 @@ def test_layouts_of_ptx_Q3() -> None:
 
 
 def test_elements_of_ptx_Q3() -> None:
-    """Word g has elements 4g to 4g + 3, the first in the lowest bits."""
+    """Word g contains elements 4g to 4g + 3, the first in the lowest bits."""
     words = random_bits((2,), 1, 2, 3).astype(np.int64)
     got = ptx_site_bits((2, 3), F8E4M3FN, 1, 2, 3).ravel()
     assert got[0] == words[0] & 0xFFFF and got[2] == words[0] >> 16 and got[4] == words[1] & 0xFFFF
@@ -160,12 +161,12 @@ def test_refuses() -> None:
             Rounding(**bad)
 
 
-# --- Against others ---
+# --- Comparison with other implementations ---
 
 
 @pytest.mark.parametrize("name", LIBRARY)
 def test_casts_of_ml_dtypes_Q3(name: str) -> None:
-    """Two million values without saturation; ml_dtypes gives NaN as -0 where a format has none."""
+    """Two million values without saturation; ml_dtypes converts NaN to -0 if a format has no NaN."""
     ml_dtypes = pytest.importorskip("ml_dtypes")
     of = FORMATS[name]
     x = np.concatenate([random_f32(np.random.default_rng(1), 2_000_000, 12), edges(of)])
@@ -173,7 +174,7 @@ def test_casts_of_ml_dtypes_Q3(name: str) -> None:
         want = x.astype(getattr(ml_dtypes, LIBRARY[name])).view(np.uint8).astype(np.int64)
     got = round_elements(x, of, Rounding(saturate=False, nan="negative_zero"))
     if of.nan is None:
-        # Of a negative NaN it is +0: a sign that is no part of a NaN (V4).
+        # A negative NaN converts to +0: the sign of a NaN carries no information (V4).
         want = np.where(np.isnan(x), of.sign, want)
     else:
         nan = (want & (of.sign - 1)) > (of.largest if of.infinity is None else of.infinity)
@@ -183,7 +184,7 @@ def test_casts_of_ml_dtypes_Q3(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["f8E4M3FN", "f8E5M2", "f16", "bf16"])
 def test_casts_of_storage_types_S3(name: str) -> None:
-    """What programs already convert, by the code that they are checked with."""
+    """Conversions that programs already have, compared with the interpreter's `round_to_format`."""
     of, element = FORMATS[name], element_type(name)
     x = np.concatenate([random_f32(np.random.default_rng(2), 500_000, 20), around(decode(np.arange(200), of)[1:], 3)])
     with np.errstate(invalid="ignore"):

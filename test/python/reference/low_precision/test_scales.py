@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(Q2) Scales and quantized tensors against the rule in fractions."""
+"""(Q2) Compares scales and quantized tensors with the rule in fractions."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ MX = BlockFormat(F4E2M1FN, TILES["mx"], PowerOfTwo(PowerRule.RCEIL))
 
 
 def amaxes(element: Format) -> np.ndarray:
-    """Powers of two, multiples of the largest element and the carries of `even`, with 3 ulps around; special values."""
+    """Returns powers of two, multiples of the largest element, the carries of `even`, each with 3 ulps around, and
+    special values."""
     exponents = np.concatenate([np.arange(-149, -110), np.arange(-4, 5), np.arange(110, 128)])
     powers = np.ldexp(np.float32(1), exponents).astype(np.float32)
     top = decode(np.array(element.largest), element)
@@ -75,7 +76,8 @@ def test_powers_of_two_Q2(element: str, rule: str, infinity: str) -> None:
 
 @pytest.mark.parametrize("element", ELEMENTS[:5])
 def test_rceil_by_product_and_quotient_Q2(element: str) -> None:
-    """Where the byte changes, 2^16 ulps around: product and quotient agree, and with `rceil` but for one amax."""
+    """Within 2^16 ulps of each change of the byte, product and quotient agree, and agree with `rceil` except for one
+    amax."""
     of = ELEMENT_FORMATS[element]
     top = decode(np.array(of.largest), of)
     for exponent in (-127, -126, -100, 0, 5, 100):
@@ -89,14 +91,14 @@ def test_rceil_by_product_and_quotient_Q2(element: str) -> None:
             assert bits(amax[differ]).tolist() == [bits(middle).item() + 1] and product[differ].tolist() == [0]
         else:
             assert differ.size == 0
-        # The byte by dividing: the exponent field, one more where there is a fraction.
+        # The byte by division: the exponent field, plus one if there is a fraction.
         ratio = bits(divide(amax, top)).astype(np.int64)
         fraction = np.where(ratio >> 23 == 0, (ratio & 0x7FFFFF) > 0x400000, ratio & 0x7FFFFF != 0)
         np.testing.assert_array_equal(product, (ratio >> 23) + fraction)
 
 
 def blocks(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Values of many exponents, zeros of both signs, subnormals, and in a few blocks infinities and NaNs."""
+    """Returns values with many exponents, zeros of both signs, subnormals, and in a few blocks infinities and NaNs."""
     x = rng.standard_normal(shape) * 2.0 ** rng.integers(-8, 8, shape) * 2.0 ** rng.integers(-120, 120, (shape[0], 1))
     x = x.astype(np.float32)
     x[rng.random(shape) < 0.05] = 0.0
@@ -114,7 +116,7 @@ def by_rule(x: np.ndarray) -> list[list[rules.Value]]:
 @pytest.mark.parametrize("rule", [each.value for each in PowerRule])
 @pytest.mark.parametrize("element", ELEMENTS)
 def test_quantizes_by_powers_of_two_Q2(element: str, rule: str) -> None:
-    """Blocks of 32 and a ragged one: codes, scales and values."""
+    """Compares codes, scales and values for blocks of 32 and a partial one."""
     x = blocks(np.random.default_rng(8), (40, 40))
     of = ELEMENT_FORMATS[element]
     form = BlockFormat(of, TILES["mx"], SCALE_RULES[rule])
@@ -139,7 +141,7 @@ def test_quantizes_by_powers_of_two_Q2(element: str, rule: str) -> None:
 
 
 def test_least_exponent_Q2() -> None:
-    """By the parameter the elements under byte 0 are divided by another power than the byte means."""
+    """The parameter divides the elements under byte 0 by another power than the one that the byte represents."""
     x = np.array([[2.0**-127, 2.0**-128]], np.float32)
     plain = quantize(x, BlockFormat(F4E2M1FN, TILES["mx"], PowerOfTwo(PowerRule.FLOOR)))
     other = quantize(x, BlockFormat(F4E2M1FN, TILES["mx"], PowerOfTwo(PowerRule.FLOOR, least=-126)))
@@ -173,7 +175,7 @@ def test_nvfp4_Q2(largest: int, by_row: bool) -> None:
 
 @pytest.mark.parametrize("amax", [0.0, 1e-45, 1e-38, 7e-36, 1.0, 3.4028235e38, np.inf, np.nan])
 def test_amax_of_the_tensor_Q2(amax: float) -> None:
-    """Zero, what makes S overflow, infinity and NaN."""
+    """Covers zero, an amax that overflows S, infinity and NaN."""
     x = np.linspace(-2, 2, 64, dtype=np.float32).reshape(2, 32)
     q = quantize(x, BlockFormat(F4E2M1FN, TILES["nvfp4"], TwoLevel()), np.float32(amax))
     a = rules.from_bits(int(bits(np.float32(amax))))
@@ -277,7 +279,7 @@ def test_order_of_operations_Q2(tensor: float, rule: TwoLevel) -> None:
 @pytest.mark.parametrize("squared", [False, True])
 @pytest.mark.parametrize("scaled", [False, True])
 def test_six_wins_ties_Q2(squared: bool, scaled: bool) -> None:
-    """6 * 1 and 4 * 1.5 are both the element, without error."""
+    """6 * 1 and 4 * 1.5 both equal the element, without error."""
     x = np.zeros((1, 16), np.float32)
     x[0, 3] = 6
     q = quantize(x, BlockFormat(F4E2M1FN, TILES["nvfp4"], TwoLevel(four=FourError(squared, scaled))), np.float32(2688))
@@ -292,7 +294,7 @@ SINGLES = [name for name, rule in SCALE_RULES.items() if isinstance(rule, Single
 @pytest.mark.parametrize("tile", ["row", "tensor", "row128", "square128"])
 @pytest.mark.sampled(3, each=lambda name, **_: name)
 def test_scales_of_f32_Q2(name: str, element: Format, tile: str) -> None:
-    """Against NumPy's arithmetic, which is that of IEEE 754."""
+    """Compares with NumPy's arithmetic, which follows IEEE 754."""
     rng = np.random.default_rng(12)
     x = (rng.standard_normal((130, 140)) * 2.0 ** rng.integers(-60, 60, (130, 1))).astype(np.float32)
     x[3], x[4], x[5, 7], x[6, 8] = 0.0, 1e-13, np.inf, np.nan
@@ -338,7 +340,7 @@ def test_scales_of_f32_Q2(name: str, element: Format, tile: str) -> None:
 
 
 def test_ragged_tiles_Q2() -> None:
-    """Rows and columns that a tile does not divide; no rows, no columns, outer dimensions."""
+    """Rows and columns that are not multiples of a tile; zero rows, zero columns, and outer dimensions."""
     x = np.random.default_rng(13).standard_normal((2, 33, 70)).astype(np.float32)
     amax = block_amax(x, (32, 32))
     assert amax.shape == (2, 2, 3)
@@ -353,7 +355,7 @@ def test_ragged_tiles_Q2() -> None:
 
 
 def test_transposed_tiles_have_equal_codes_Q2() -> None:
-    """A square tile is what lets a matrix and its transpose have the same codes."""
+    """A square tile gives a matrix and its transpose the same codes."""
     x = np.random.default_rng(14).standard_normal((48, 64)).astype(np.float32)
     for form in (
         BlockFormat(F4E2M1FN, TILES["nvfp4_square"], TwoLevel()),
@@ -374,7 +376,7 @@ def test_rceil_never_saturates_Q2() -> None:
 
 
 def test_stochastic_elements_Q3() -> None:
-    """Random bits go with the elements, not with the blocks."""
+    """Random bits belong to the elements, not to the blocks."""
     x = np.random.default_rng(16).standard_normal((4, 40)).astype(np.float32)
     random = np.random.default_rng(17).integers(0, 256, x.shape)
     form = BlockFormat(F4E2M1FN, TILES["mx"], SCALE_RULES["rceil"], stochastic(8))
@@ -402,7 +404,7 @@ def test_Q1_the_sign_of_a_scale_is_stored_and_not_read() -> None:
     x = np.full((1, 16), 6, np.float32)
     form = BlockFormat(F4E2M1FN, (1, 16), TwoLevelQuotient())
     below, above = (quantize(x, form, tensor=np.float32(sign / 2)) for sign in (-1, 1))
-    # (Q2) A quotient below 2^-6 is 2^-6, so that only codes that are given have a sign.
+    # (Q2) A quotient below 2^-6 becomes 2^-6, so only codes that are passed in can have a sign.
     signed = above.scales.item() | 0x80
     assert below.scales.item() < 0x80 < signed
     changed = replace(above, scales=np.array([[signed]], np.uint8))
