@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""CPUs and GPUs side by side: threads are those of the CPUs, the first one is measured, code is read once."""
+"""CPUs and GPUs in one command: threads apply to CPUs only, the first machine is measured, code is read once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from support.predicted import GPU, MACHINE, SOURCES, doubled, product, program_o
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a program and the machines cpu, gpu and same_gpu."""
+    """Creates a folder with a program and the machines cpu, gpu and same_gpu."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "product.mlir").write_text(product(32))
     write_cpu_machine("cpu.json", replace(MACHINE, level=cpu.runnable_levels()[0]), SOURCES)
@@ -52,7 +52,7 @@ def test_threads_are_those_of_cpus(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.usefixtures("here")
 def test_threads_of_cores_that_are_set(capsys: pytest.CaptureFixture[str]) -> None:
-    """Beside them is the machine of the file with all of its own."""
+    """Also shows the machine of the file with all of its cores."""
     options = ("--machine", "cpu.json", "--set", "cores=16", "--threads", "16")
     assert main(["roofline", "predict", "product.mlir", "--json", *options]) == 0
     step = json.loads(capsys.readouterr().out)
@@ -94,7 +94,7 @@ def test_what_a_sweep_refuses() -> None:
 
 @pytest.mark.usefixtures("here")
 def test_code_is_read_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """For machines of one architecture, with numbers that are set and without."""
+    """Machines of one architecture share the code, with and without changed numbers."""
     read = []
 
     def reading(*arguments: object) -> object:
@@ -111,7 +111,7 @@ def test_code_is_read_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 def test_touches_are_followed_once(
     machine: Accelerator | CpuMachine, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the caches of a sweep."""
+    """Touches are followed once for all caches of a sweep."""
     followed = []
 
     def following(launches: Sequence[Sequence[Touch]]) -> Reuse:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What least-recently-used caches hold, beside caches of single bytes."""
+"""Compares the model of least-recently-used caches with caches of single bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from repro_mlir.roofline.traffic import Touch, reuse, touches_of
 
 
 def beyond_by_bytes(launches: Sequence[Sequence[Touch]], size: int) -> list[int]:
-    """As `Reuse.beyond` in the second step, byte by byte."""
+    """Simulates `Reuse.beyond` byte by byte for the second step."""
     cache: OrderedDict[tuple[str, int, int], None] = OrderedDict()
     found: list[int] = []
     for touches in [*launches, *launches]:
@@ -33,7 +33,8 @@ def beyond_by_bytes(launches: Sequence[Sequence[Touch]], size: int) -> list[int]
 
 
 def kept_by_bytes(launches: Sequence[Sequence[Touch]], seconds: Sequence[int], half_life: float) -> list[float]:
-    """As `Reuse.kept` for the second step, byte by byte, as often as they pass; a launch touches it at any time."""
+    """Simulates `Reuse.kept` for the second step byte by byte, weighted by passes; a launch touches a byte at any
+    time."""
     spans: dict[tuple[str, int, int], tuple[int, int, int]] = {}
     found, now = list[float](), 0
     times = (np.arange(300) + 0.5) / 300
@@ -54,7 +55,7 @@ def kept_by_bytes(launches: Sequence[Sequence[Touch]], seconds: Sequence[int], h
 
 
 def some_launches(seed: int) -> list[list[Touch]]:
-    """With buffers that overlap, lie apart and are parts of each other."""
+    """Returns launches with buffers that overlap, are disjoint or contain each other."""
     some = random.Random(seed)
     return [
         [
@@ -80,7 +81,7 @@ def test_what_a_cache_keeps_that_others_use(seed: int) -> None:
     found = reuse(launches)
     kept = np.bincount(found.launch, found.passing * found.kept(np.array(seconds), 50.0), len(launches))
     assert kept.tolist() == pytest.approx(kept_by_bytes(launches, seconds, 50.0), rel=1e-3)
-    # Of what it could hold, the cache has lost a half.
+    # The cache has lost half of its capacity.
     halves = (np.array(beyond_by_bytes(launches, 0)) + beyond_by_bytes(launches, 20)) / 2
     assert np.abs(found.beyond(20, 0.5) - halves).max(initial=0) <= 0.5
 
@@ -89,14 +90,14 @@ def test_what_a_cache_keeps_that_others_use(seed: int) -> None:
     ("near", "size", "expected"), [(7, 40, [0, 0.5, 0.5]), (7, 20, [0, 1, 1]), (24, 20, [0, 0, 0])]
 )
 def test_the_farthest_piece_of_a_launch(near: int, size: int, expected: list[float]) -> None:
-    """4 bytes away in the first launch, 24 at most in the others; the last cache has lost a half."""
+    """The data is 4 bytes away in the first launch, at most 24 in the others; the last cache has lost half."""
     again, once, other = (Touch("state", number, 0, size) for number, size in enumerate((4, 16, 4)))
     found = reuse([[again], [again, once], [other, again]])
     assert found.farthest(near, size, 0.5).tolist() == expected
 
 
 def test_what_is_kept_is_a_part_whatever_the_half_life() -> None:
-    """Sums of seconds are rounded: the launch before is no time ago, or less than none."""
+    """Sums of seconds are rounded, so the launch before can be zero or less than zero seconds ago."""
     launches = [[Touch("state", 0, 0, 8)]] * 50
     seconds = np.random.default_rng(0).random(50) * 1e-3
     for half_life in (1e-300, 1e-30, 1e-9, 1e300):
@@ -115,14 +116,14 @@ def test_another_large_launch_makes_no_cache_larger() -> None:
 
 
 def test_a_long_step_takes_no_long_time() -> None:
-    """A buffer in parts, whole, and in parts from the last to the first: 40,001 touches."""
+    """A buffer in parts, whole, and in parts from last to first: 40,001 touches."""
     number, size = 20000, 4096
     parts = [[Touch("arena", 0, size * i, size)] for i in range(number)]
     whole = [Touch("arena", 0, 0, size * number)]
     start = time.process_time()
     found = reuse([*parts, whole, *parts[::-1]])
     assert time.process_time() - start < 60
-    # Of the parts each is as far away as all from the end where the order turns round.
+    # The distance of each part is the size of all parts up to the end where the order turns around.
     assert found.distance[:number].tolist() == [size * (i + 1) for i in range(number)]
     assert (found.distance[number : 2 * number] == size * number).all()
     assert found.distance[2 * number :].tolist() == [size * (i + 1) for i in range(number)]

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What the compiler tells of its code: how often blocks run, and what kernels read and write."""
+"""Tests what the compiler reports about its code: how often blocks run, and what kernels read and write."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ func.func @main(%u: tensor<9x4xf32>, %i: tensor<9x1xi64>, %x: tensor<5x4xf32>) -
 
 
 def multiply_adds(instruction: str) -> int:
-    """Of elements."""
+    """Returns the number of elements that an instruction multiplies and adds."""
     if re.match(r"vfn?m\w+ps\b", instruction):
         return LANES[re.findall(r"%([xyz]mm)", instruction)[-1]]
     if found := re.match(r"fmla\s+v\d+\.(\d)s", instruction):
@@ -41,7 +41,7 @@ def multiply_adds(instruction: str) -> int:
 @pytest.mark.parametrize("size", [32, 64, 160])
 @pytest.mark.parametrize("level", [level for level in cpu.levels() if level != "x86-64-v2"])
 def test_a_product_has_its_multiply_adds(level: str, size: int) -> None:
-    """Whether this machine runs the level or not."""
+    """Covers all levels, including those that this machine cannot run."""
     (blocks,) = read_assembly(cpu.analyze(product(size), level).assembly).values()
     counted = sum(block.runs * sum(map(multiply_adds, block.instructions)) for block in blocks)
     assert counted == size**3
@@ -49,7 +49,7 @@ def test_a_product_has_its_multiply_adds(level: str, size: int) -> None:
 
 @pytest.mark.parametrize("level", ["x86-64-v3", "x86-64-v4"])
 def test_what_is_before_a_loop_runs_as_often_as_the_loop_begins(level: str) -> None:
-    """Code generation adds no block to a loop whose name would give it the runs of the loop."""
+    """The block before a loop must not be assigned to the loop: code generation emits no preheader block."""
     assembly = cpu.analyze(product(160), level).assembly
     assert ".preheader" not in assembly
     for blocks in read_assembly(assembly).values():
@@ -59,7 +59,7 @@ def test_what_is_before_a_loop_runs_as_often_as_the_loop_begins(level: str) -> N
 
 @pytest.mark.parametrize("level", ["x86-64-v3", "x86-64-v4", "aarch64"])
 def test_lines_that_no_run_led_to(level: str) -> None:
-    """All of planes of 4 KB, and next to none of what lies in order. Those that are written pass twice."""
+    """All lines of 4 KiB planes are scattered, and almost none of sequential data. Written lines are counted twice."""
     lines = 32 * 48 * 64
     for text, scattered in ((planes(32, 48), lines), (streamed(16 * lines), 0)):
         (blocks,) = read_assembly(cpu.analyze(text, level).assembly).values()
@@ -68,14 +68,14 @@ def test_lines_that_no_run_led_to(level: str) -> None:
 
 
 def test_the_lines_of_many_accesses_are_those_of_the_first() -> None:
-    """32 times as many as are followed."""
+    """The accesses are 32 times as many as the analysis follows."""
     lines = 1 << 20
     (blocks,) = read_assembly(cpu.analyze(streamed(16 * lines), "x86-64-v3").assembly).values()
     assert sum(block.missed for block in blocks) == pytest.approx(3 * lines, rel=0.02)
 
 
 def test_a_loop_that_reads_nothing_is_not_run() -> None:
-    """2^40 iterations, which would take a quarter of an hour."""
+    """Running 2^40 iterations would take a quarter of an hour."""
     text = """
 func.func @main(%x: tensor<1099511627776xi8>) -> tensor<i32> attributes {repro.num_state = 0 : i64} {
   %zeros = arith.constant dense<0> : tensor<i32>
@@ -95,7 +95,7 @@ func.func @main(%x: tensor<1099511627776xi8>) -> tensor<i32> attributes {repro.n
 
 
 def test_much_scratch_memory_is_refused() -> None:
-    """It would be memory of this process, too."""
+    """The analysis would allocate the scratch memory in this process."""
     rows = 1 << 30
     text = SCATTER.replace("9x", f"{rows}x")
     message = f"a kernel has {8 * rows + 64} bytes of scratch memory, expected at most {1 << 30}"
@@ -104,7 +104,7 @@ def test_much_scratch_memory_is_refused() -> None:
 
 
 def test_long_loops_are_refused() -> None:
-    """What a sort does in its lists is counted by doing it."""
+    """The analysis runs a sort's loops over its lists in order to count them."""
     shape = "1000x1048576xf32"
     text = f"""
 func.func @main(%x: tensor<{shape}>) -> tensor<{shape}> attributes {{repro.num_state = 0 : i64}} {{
@@ -119,14 +119,14 @@ func.func @main(%x: tensor<{shape}>) -> tensor<{shape}> attributes {{repro.num_s
 
 @pytest.mark.parametrize("level", cpu.levels())
 def test_instructions_of_other_processors_are_counted(level: str) -> None:
-    """(M4) has instructions of the level whose results go to scratch memory."""
+    """(M4) uses instructions of the level, whose results the kernel writes to scratch memory."""
     program = Product(HOPPER, {"m": 5, "n": 40, "k": 70}).program()
     blocks = [block for found in read_assembly(cpu.analyze(program, level).assembly).values() for block in found]
     assert sum(block.runs * len(block.instructions) for block in blocks) > 5 * 40 * 70
 
 
 def test_a_loop_that_ends_by_scratch_memory() -> None:
-    """The lists of a scatter: with zeros for them the kernel would not end."""
+    """The loop over the lists of a scatter would not end if the scratch memory contained zeros."""
     found = cpu.analyze(SCATTER, "x86-64-v3")
     assert read_assembly(found.assembly)
     assert any(line.split()[1:4] == ["read:144", "read:72", "read|write:80"] for line in found.operands.splitlines())
@@ -141,7 +141,7 @@ def test_operands_are_those_of_the_launches() -> None:
 
 
 def test_a_child_process_tells_the_same() -> None:
-    """Of a stranger's program."""
+    """A child process analyzes untrusted programs."""
     program = program_of(product(32))
     expected = cpu.analyze(program.data, "x86-64-v3")
     assert Analysis.from_bytes(analyze_native(program.data, "x86-64-v3")) == expected
@@ -186,7 +186,7 @@ kernel_1:                               // @kernel_1
 def test_assembly_is_read() -> None:
     (blocks,) = read_assembly(X86).values()
     loop = Block(40, 1, ["vaddps\t(%rax,%rcx,4), %ymm0, %ymm1", "jne\t.LBB0_3"])
-    # A block that code generation has put in between runs as often as the one before.
+    # A block that code generation has inserted runs as often as the block before it.
     assert [vars(block) for block in blocks] == [
         vars(Block(1, 0, ["pushq\t%rbp", "jmp\t.LBB0_3"])),
         vars(Block(1, 0, ["movl\t$1, %eax"])),

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Operations are counted from instructions, and the peak is that of the processor."""
+"""Tests that operations are counted from instructions and that the peak is the processor's."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MODELS = {"x86-64-v3": "znver4", "x86-64-v4": "znver4", "aarch64-dotprod": "neov
 def test_the_product_of_matrices(level: str, size: int) -> None:
     machine = replace(MACHINE, level=level, scheduling_model=MODELS[level])
     (launch,) = predict(read_code(program_of(product(size)), machine), machine).launches
-    # A multiply-add for each pair of elements, and what there was is added to each sum.
+    # Each pair of elements has a multiply-add, and each sum adds its initial value.
     assert launch.operations == {"floating_point": 2 * size**3 + size**2, "integer": 0, "special": 0}
 
 
@@ -82,7 +82,7 @@ def test_instructions(instruction: str, kind: str | None, count: int) -> None:
 @pytest.mark.parametrize(
     ("level", "model", "bits", "flops"),
     [
-        # Two units of 256 bits; of 512 where the model is halved; four units of 128 bits; sums and products apart.
+        # Two 256-bit units; 512-bit units where the model is halved; four 128-bit units; separate sums and products.
         ("x86-64-v3", "znver4", 512, 32),
         ("x86-64-v4", "znver4", 512, 32),
         ("x86-64-v4", "znver4", 256, 64),

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The gap between prediction and measurement adds up, and the command shows it."""
+"""Tests that the gap between prediction and measurement adds up and that the command shows it."""
 
 from __future__ import annotations
 

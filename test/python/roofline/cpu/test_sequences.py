@@ -1,6 +1,6 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Blocks that run side by side are simulated together, and no run is lost or counted twice."""
+"""Tests that concurrent blocks are simulated together and that no run is lost or counted twice."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ kernel_0:                               # @kernel_0
 
 
 def instructions(sequences: list[Sequence]) -> Counter[str]:
-    """How often each runs."""
+    """Returns how often each instruction runs."""
     runs: Counter[str] = Counter()
     for one in sequences:
         for instruction in one.instructions:
@@ -50,7 +50,7 @@ def test_long_loops_are_alone() -> None:
     assert sequences_of(blocks) == [
         Sequence(3, False, ("a",)), Sequence(3000, True, ("b", "c")), Sequence(3, False, ("d",))
     ]  # fmt: skip
-    # What runs as often as a loop without being in it.
+    # Block c runs as often as the loop without being part of it.
     blocks = [Block(1, 0, ["a"]), Block(900, 1, ["b"]), Block(900, 1, ["c"])]
     assert sequences_of(blocks) == [
         Sequence(1, False, ("a",)),
@@ -70,7 +70,7 @@ def test_iterations_beyond_a_whole_number_are_apart(runs: int) -> None:
 
 @pytest.mark.parametrize("seed", range(200))
 def test_each_instruction_runs_as_often_as_its_block(seed: int) -> None:
-    """Whatever the loops, also such that begin within another one and end behind it."""
+    """Covers any loops, including a loop that begins within another and ends after it."""
     rng = np.random.default_rng(seed)
     blocks = []
     for number in range(int(rng.integers(1, 12))):

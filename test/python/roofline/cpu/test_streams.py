@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What is measured is what a step gets: its buffers are written and kept.
+"""Tests that measured steps use written buffers and keep the same buffers, as real steps do.
 
-Pages of input that nobody has written are read from a cache, and each first write to a page is a fault: both would be
-measured in place of memory.
+Pages of unwritten input are read from a cache, and the first write to each page faults. Otherwise the measurement
+would contain these costs instead of memory accesses.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from repro_mlir.roofline import measure, predict, read_code
 from repro_mlir.roofline.cpu.calibration import bandwidth
 from support.predicted import MACHINE, program_of, streamed
 
-# More than the allocator ever keeps for later: its pages are new, and in memory when something is written there.
+# More than the allocator keeps for reuse: the pages are new and become resident only when written.
 BYTES = 64 << 20
 HERE = replace(MACHINE, level=cpu.native_level(), scheduling_model="generic", launch_seconds=0.0)
 _PAGE = 4096
 
 
 def in_memory(address: int) -> bool:
-    """Whether BYTES from an address on have pages of their own, but for those that they share with others."""
+    """Returns whether the pages within BYTES from an address, except pages shared with other data, are resident."""
     begin, end = -(-address // _PAGE) * _PAGE, (address + BYTES) // _PAGE * _PAGE
     pages = (ctypes.c_ubyte * ((end - begin) // _PAGE))()
     libc = ctypes.CDLL(None, use_errno=True)
@@ -41,10 +41,10 @@ def in_memory(address: int) -> bool:
 
 @dataclass
 class Observed:
-    """An executable, and of each step its buffers: whether they were in memory before it.
+    """An executable that records whether the buffers of each step were resident before it.
 
     Attributes:
-      steps: addresses of input and output, each with whether it was.
+      steps: for each step, the addresses of input and output, each with whether it was resident.
     """
 
     executable: Any
@@ -65,7 +65,8 @@ class Observed:
         return self.executable.profile(addresses, counters)
 
     def check(self) -> None:
-        """Input is written before the first step, and all later ones have the buffers of the first."""
+        """Checks that the input is written before the first step and that all later steps use the first step's
+        buffers."""
         first, *later = self.steps
         assert first[0][1]
         kept = tuple((address, True) for address, _ in first)
@@ -74,7 +75,7 @@ class Observed:
 
 @pytest.fixture
 def observed(monkeypatch: pytest.MonkeyPatch) -> list[Observed]:
-    """Every executable that is loaded; a step takes a tenth of a second by the clock, whatever it takes."""
+    """Returns the list of loaded executables; the fake clock advances by 0.1 seconds per reading."""
     monkeypatch.setattr(time, "perf_counter", itertools.count(0.0, 0.1).__next__)
     found: list[Observed] = []
     load = CpuBackend.__init__

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Cycles of instructions, and what LLVM's models of processors lack."""
+"""Tests the cycles of instructions, including what LLVM's processor models lack."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def cpu(name: str) -> CpuMachine:
 
 
 def issue(*instructions: str) -> float:
-    """Micro-operations, by the six that begin in a cycle."""
+    """Returns the number of micro-operations, of which six start per cycle."""
     (found,) = cycles_of([instructions], zen4())
     return round(6 * found.issue)
 
@@ -52,7 +52,7 @@ def test_a_repeated_element_of_zen_4_is_a_load() -> None:
 @pytest.mark.parametrize("source", ["%zmm31", "(%rax){1to16}", "64(%rax,%rbx,4)"])
 @pytest.mark.parametrize("operation", ["vfmadd231ps", "vfnmadd213ps", "vmulps", "vmaxps", "vminps"])
 def test_servers_have_two_units_of_512_bits(operation: str, source: str) -> None:
-    """And no third one, as for vectors of 256 bits, beside them."""
+    """Servers have no third unit for 512-bit vectors, unlike for 256-bit vectors."""
     machine = cpu("xeon-sapphire-rapids")
     products = [f"{operation} {source}, %zmm30, %zmm{number}" for number in range(8)]
     sums = [f"vpaddd %zmm31, %zmm30, %zmm{number}" for number in range(8, 16)]

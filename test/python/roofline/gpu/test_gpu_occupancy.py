@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Blocks of a multiprocessor, by hand as the CUDA Occupancy Calculator counts them."""
+"""Compares blocks per multiprocessor with manual results of the CUDA Occupancy Calculator's rules."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from support.predicted import GPU
 @pytest.mark.parametrize(
     ("threads", "registers", "shared", "blocks"),
     [
-        # 2048 threads, 64 warps of 1024 registers.
+        # 2048 threads are 64 warps with 1024 registers each.
         (256, 32, 0, 8),
-        # 33 registers of 32 threads are 1280: 12 warps in each of four parts, 6 blocks of 8.
+        # 33 registers for 32 threads take 1280: 12 warps in each of four partitions, 6 blocks of 8 warps.
         (256, 33, 0, 6),
-        # 255: 8192 of a warp, 8 warps, 2 blocks of 4.
+        # 255 registers take 8192 per warp: 8 warps, 2 blocks of 4 warps.
         (128, 255, 0, 2),
-        # A warp that is not full takes the place of one: 32 blocks at most.
+        # A partial warp takes the space of a full warp: at most 32 blocks.
         (20, 16, 0, 32),
         (1024, 64, 0, 1),
-        # 48 KiB and 1 KiB of the driver's are 50,176 of 233,472.
+        # 48 KiB plus 1 KiB for the driver are 50,176 of 233,472 bytes.
         (128, 32, 48 * 1024, 4),
-        # 1 byte and 1 KiB become 1152.
+        # 1 byte plus 1 KiB is rounded up to 1152 bytes.
         (32, 32, 1, 32),
     ],
 )
@@ -36,7 +36,7 @@ def test_by_hand(threads: int, registers: int, shared: int, blocks: int) -> None
 
 
 def test_other_architectures() -> None:
-    # sm_75 has 64 KiB, 1024 threads, 16 blocks, and no shared memory of the driver's.
+    # sm_75 has 64 KiB, 1024 threads and 16 blocks, and the driver uses no shared memory.
     small = replace(GPU, architecture="sm_75", threads=1024, blocks=16, shared_bytes=65536)
     assert blocks_per_multiprocessor("k", 64, 32, 32768, small) == 2
     assert blocks_per_multiprocessor("k", 64, 32, 32768, replace(small, architecture="sm_80")) == 1

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Counts are exact, causes add up, better numbers never make a launch slower, and waves are whole."""
+"""Tests that counts are exact, causes add up, better numbers never make a launch slower, and waves are whole."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ WORK = Work(
 
 
 def code_with(**changes: object) -> GpuCode:
-    """Of one launch, made up."""
+    """Returns made-up code with one launch."""
     plan = Plan(
         "gpu", 0, 0, (TensorType("x", "f32", (1024,)),), (), (), (), (Kernel("k", block=(128, 1, 1)),),
         (Launch(0, False, (("state", 0, 0),), (100, 1, 1)),),
@@ -57,7 +57,8 @@ def code() -> GpuCode:
 
 @pytest.mark.parametrize("size", [40, 64, 512, 1024])
 def test_the_work_of_a_product_is_counted_exactly(size: int) -> None:
-    """A tile at the edge computes what it does not store, so sizes that fill their tiles have n^3 multiply-adds."""
+    """Tiles at an edge also compute results that they do not store, so only sizes that fill their tiles have n^3
+    multiply-adds."""
     code = read_code(program_of(product(size)), GPU)
     fused = 32 * sum(work.kinds.get("f32 fma", 0.0) for work in code.work)
     if size % 64 == 0:
@@ -66,7 +67,7 @@ def test_the_work_of_a_product_is_counted_exactly(size: int) -> None:
     for launch, work in zip(code.plan.launches, code.work, strict=True):
         assert work.blocks == launch.grid[0] * launch.grid[1] * launch.grid[2]
         assert work.counted <= work.blocks
-    # Both factors are read whole, the result is written whole.
+    # Both operands are read completely, and the result is written completely.
     sizes = {
         touch.number: touch.size for touch in code.work[0].touches(code.plan.launches[0]) if touch.space == "input"
     }
@@ -74,7 +75,7 @@ def test_the_work_of_a_product_is_counted_exactly(size: int) -> None:
 
 
 def test_what_is_not_counted_is_as_its_neighbours() -> None:
-    """Of 1024 equal blocks a few are run."""
+    """Only a few of 1024 equal blocks are run."""
     code = read_code(program_of(product(4096)), GPU)
     (work,) = code.work
     assert work.counted < 10 < work.blocks == 1024
@@ -108,7 +109,7 @@ def test_causes_add_up(code: GpuCode) -> None:
 
 
 WORSE = {"launch_seconds"}
-# More multiprocessors share the same peak, and a network or a node has no part.
+# More multiprocessors share the same peak; a network or a node has no effect.
 OTHERS = {"multiprocessors", "registers", "blocks"}
 
 
@@ -125,7 +126,8 @@ def test_no_better_number_makes_a_step_slower(name: str, text: str) -> None:
 
 
 def test_waves_are_whole() -> None:
-    """By hand: 100 multiprocessors that hold 16 blocks, a path of 1000 cycles at 1 GHz, and nothing else."""
+    """Manual calculation: 100 multiprocessors with 16 resident blocks, a path of 1000 cycles at 1 GHz, and nothing
+    else."""
     idle: dict[str, object] = {
         "issued": 1.0,
         "units": {},
@@ -147,10 +149,11 @@ def test_waves_are_whole() -> None:
 
 
 def test_causes_by_hand() -> None:
-    """A block issues 4000 instructions in 1000 cycles, its f32 units take as long, and its path is 1000 to 2000."""
+    """A block issues 4000 instructions in 1000 cycles, its f32 units take equally long, and its path takes 1000 to
+    2000 cycles."""
     gpu = replace(GPU, issue_efficiency=1.0)
     (launch,) = predict(code_with(), gpu).launches
-    # All is in L2, so that the path is the shorter one.
+    # All data is in L2, so the shorter path applies.
     assert launch.causes == pytest.approx(
         {"issue": 1e-6, "units": 0, "latency": 0, "l2": 0, "memory": 0, "tail": 0, "launch": 2e-6}, abs=1e-15
     )
@@ -158,10 +161,10 @@ def test_causes_by_hand() -> None:
     assert launch.causes["issue"] == pytest.approx(1.25e-6)
     (launch,) = predict(code_with(), replace(gpu, f32_flops=GPU.f32_flops / 2)).launches
     assert (launch.causes["units"], launch.unit) == (pytest.approx(1e-6), "f32")
-    # 100 blocks of 3200 bytes through an L2 of 160 GB/s.
+    # 100 blocks of 3200 bytes use an L2 bandwidth of 160 GB/s.
     (launch,) = predict(code_with(), replace(gpu, l2_bandwidth=1.6e11)).launches
     assert launch.causes["l2"] == pytest.approx(1e-6)
-    # 150 blocks: one and a half for a multiprocessor, two for half of them.
+    # 150 blocks: 1.5 per multiprocessor on average, but two on half of them.
     (launch,) = predict(code_with(blocks=150), gpu).launches
     assert (launch.causes["issue"], launch.causes["tail"]) == (pytest.approx(1.5e-6), pytest.approx(0.5e-6))
 
@@ -176,7 +179,7 @@ def test_l2_holds_what_fits() -> None:
 
 
 def test_what_is_read_and_written_passes_twice() -> None:
-    """The state of an update in place, and arguments that are the same bytes."""
+    """Covers a state that is updated in place and several arguments with the same bytes."""
     launch = Launch(0, False, (("state", 0, 0), ("state", 1, 256), ("state", 1, 256)), (1, 1, 1))
     touched = ((0, 64, True, True), (0, 32, True, False), (0, 32, False, True))
     found = replace(WORK, touched=touched).touches(launch)

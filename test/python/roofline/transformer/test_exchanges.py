@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Exchanges of devices: formulas, what is never negative, what a step has of them."""
+"""Tests exchanges between devices: formulas, non-negative times, and the share of a step."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ def test_collectives_are_their_formulas() -> None:
         assert group.nodes == 1
         assert group.all_reduce_seconds(1e9) == pytest.approx(expected, rel=0.01)
     assert Group(A100, 1).all_reduce_seconds(1e9) == 0
-    # 16 devices of which two are in a node: each node sends through the ports of two devices.
+    # 16 devices, two per node: each node sends through the ports of two devices.
     group = Group(A100, 16, stride=4)
     assert (group.node_members, group.nodes) == (2, 8)
     assert group.bandwidth == pytest.approx(2 * A100.network_bandwidth * A100.link_efficiency)
-    # Without bytes, hops of a tree: fewer than those of a ring.
+    # Without bytes, the hops of a tree count: fewer than those of a ring.
     assert Group(A100, 64, stride=8).gather_seconds(0) == pytest.approx(6 * A100.network_seconds)
 
 
 @pytest.mark.parametrize("stride", [1, 2, 4, 8, 16])
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 8, 9, 16, 64])
 def test_latencies_add_time(size: int, stride: int) -> None:
-    """Of one member in a node, of some and of all: never less than nothing, and more with each latency."""
+    """Groups with one, some or all members in a node: times are never negative and grow with each latency."""
     free = Group(replace(A100, node_seconds=0.0, network_seconds=0.0), size, stride)
     near, far = (
         replace(group.machine, **change)
@@ -55,7 +55,7 @@ def test_latencies_add_time(size: int, stride: int) -> None:
 
 @pytest.mark.parametrize("size", [1, 2, 5, 64])
 def test_links_that_a_device_has_not(size: int) -> None:
-    """Only where bytes go over them."""
+    """A missing bandwidth is an error only if bytes use the link."""
     for name, strides in (("node_bandwidth", (8,)), ("network_bandwidth", (1,) if size < 9 else ())):
         machine = replace(A100, **{name: 0.0})
         for stride in (1, 8):
@@ -69,7 +69,7 @@ def test_links_that_a_device_has_not(size: int) -> None:
 
 
 def test_hops_of_a_ring_are_one_fewer_than_devices() -> None:
-    """Of which as many as possible go between nodes."""
+    """As many hops as possible are between nodes."""
     for size, stride, within, between in ((8, 1, 7, 0), (2, 8, 0, 1), (3, 8, 0, 2), (3, 4, 0, 2), (4, 4, 1, 2)):
         machine = replace(A100, node_seconds=1.0, network_seconds=1.0)
         ring = size - 1
@@ -88,14 +88,14 @@ def test_all_parts_of_an_exchange_among_all_are_on_their_way_at_once() -> None:
 
 
 def causes(parallelism: Parallelism, **changes: int | str) -> dict[str, float]:
-    """Of a step of one microbatch of one sequence."""
+    """Returns the causes of a step with one microbatch of one sequence."""
     config = replace(LLAMA, **changes)
     return predict_training(config, A100, Training(parallelism.data, parallelism=parallelism)).causes
 
 
 @pytest.mark.parametrize("sequence_parallel", [False, True])
 def test_exchanges_of_tensors_are_those_of_layers_and_of_both_ends(sequence_parallel: bool) -> None:
-    """Rows of the table, the gradient of the head's input, and three numbers of the loss for each token."""
+    """The ends exchange rows of the table, the gradient of the head's input, and three loss numbers per token."""
     group, tokens = Group(A100, 8), LLAMA.sequence
     activations = group.all_reduce_seconds(2 * tokens * LLAMA.hidden)
     expected = (4 * LLAMA.layers + 2) * activations + 3 * group.all_reduce_seconds(4 * tokens)
@@ -109,7 +109,7 @@ def test_decoding_gathers_scores() -> None:
     scores = group.gather_seconds(2 * 256 * LLAMA.vocabulary)
     found = predict_decoding(LLAMA, A100, 256, 4096, tensor=8)
     assert found.causes["tensor"] == pytest.approx((2 * LLAMA.layers + 1) * rows + scores)
-    # (T2) leaves the table of tokens whole.
+    # (T2) keeps the token table whole.
     operands = predict_decoding(LLAMA, A100, 256, 4096, tensor=8, gathers_operands=True)
     widths = (LLAMA.query_size, LLAMA.hidden, LLAMA.ffn, LLAMA.hidden)
     gathered = sum(group.gather_seconds(2 * 256 * width) for width in widths)
@@ -128,7 +128,7 @@ def test_overlap_never_takes_longer(tensor: int, sequence: int) -> None:
 
 
 def test_data_without_overlap_is_exchanged_once() -> None:
-    """Weights for each pass and gradients, those of both ends for one pass."""
+    """Layers gather weights for both passes, the embedding and the head for one; all exchange gradients once."""
     group = Group(A100, 8)
     ends = LLAMA.embedding_parameters + LLAMA.head_parameters
     layers = LLAMA.parameters - ends

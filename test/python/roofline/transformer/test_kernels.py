@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What devices share of the kernels of a transformer."""
+"""Tests how devices share the kernels of a transformer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LLAMA, GPT = PRESETS["llama3-8b"], PRESETS["megatron-22b"]
 
 
 def test_forward_products_are_two_operations_for_each_parameter_and_token() -> None:
-    """And those of scores: 2 s h for each of two products."""
+    """The scores add 2 s h for each of two products."""
     kernels = Kernels(replace(GPT, attention_block=0), Share(1))
     flops = sum(product.flops for operation in kernels.layer() for product in operation.products)
     weights = 12 * GPT.hidden**2
@@ -37,7 +37,7 @@ def test_devices_share_the_products(config: TransformerConfig, tensor: int) -> N
     [(128, 8192, 4), (4096, 8192, 8), (4096, 8192, 4), (2048, 10240, 2), (2048, 10240, 5), (4096, 8190, 2), (1, 12, 3)],
 )
 def test_devices_of_a_sequence_have_the_same_work(block: int, sequence: int, context: int) -> None:
-    """Forward and backward: together that of one device."""
+    """Forward and backward work of all devices together equals that of one device."""
     config = replace(LLAMA, attention_block=block, sequence=sequence)
 
     def products(context: int) -> list[list[Product]]:
@@ -57,7 +57,7 @@ def test_devices_of_a_sequence_have_the_same_work(block: int, sequence: int, con
 @pytest.mark.parametrize("sequences", [1, 15, 16, 17, 100, 2000])
 @pytest.mark.parametrize("expert", [1, 8])
 def test_experts_have_the_rows_that_are_chosen(sequences: int, expert: int) -> None:
-    """Each token goes through as many experts as are active, of which no weight is read that no token chose."""
+    """Each token goes through as many experts as are active; weights of unchosen experts are not read."""
     config = replace(PRESETS["qwen3-30b-a3b"], sequence=1)
     kernels = Kernels(config, Share(sequences, expert=expert))
     rows = sequences * config.active_experts

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The products of a transformer are those of the program that is captured of the same model."""
+"""Compares the products of a transformer with those of the captured program of the same model."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ LATENT_OF_INPUT = replace(LATENT, query_latent=0, fused_projections=True, gated=
 
 
 class Attention(nn.Module):
-    """Causal attention with a fused projection, or one for each of queries, keys and values."""
+    """Causal attention with a fused projection, or with separate ones for queries, keys and values."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class Attention(nn.Module):
 
 
 class LatentAttention(nn.Module):
-    """Causal attention whose keys and values, and queries where they have a latent, are projected from latents."""
+    """Causal attention with keys and values projected from latents, and queries too if they have a latent."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class LatentAttention(nn.Module):
 
 
 class LatentStep(nn.Module):
-    """One token of each sequence behind latents f32 [sequences, tokens, kv_latent + rotary_size] that are cached."""
+    """One token of each sequence after cached latents f32 [sequences, tokens, kv_latent + rotary_size]."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -111,7 +111,7 @@ class LatentStep(nn.Module):
 
 
 class Perceptron(nn.Module):
-    """With one inner projection, or two of which one is the gate of the other."""
+    """A perceptron with one inner projection, or with two, one of which gates the other."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -125,7 +125,7 @@ class Perceptron(nn.Module):
 
 
 class Experts(nn.Module):
-    """Each expert takes the tokens that have most of it (Zhou et al., arXiv:2202.09368), so that all have as many."""
+    """Experts that choose their tokens (Zhou et al., arXiv:2202.09368), so that all have the same number."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -144,7 +144,7 @@ class Experts(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Tokens i64 [rows, length] to scores f32 [rows, length, vocabulary]."""
+    """Maps tokens i64 [rows, length] to scores f32 [rows, length, vocabulary]."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -181,7 +181,7 @@ def captured(config: TransformerConfig) -> Program:
 
 
 def products_of(program: Program) -> Iterator[tuple[int, int, int, int]]:
-    """Of each contraction."""
+    """Yields the product of each contraction."""
     with ir.Context():
         for function in read_module(program.data).body.operations:
             for operation in function.regions[0].blocks[0].operations:
@@ -190,7 +190,7 @@ def products_of(program: Program) -> Iterator[tuple[int, int, int, int]]:
 
 
 def product_of(contraction: Any) -> tuple[int, int, int, int]:
-    """Batch, the smaller and the larger of m and n, and k of a contraction of two matrices."""
+    """Returns the batch, the smaller and the larger of m and n, and k of a contraction of two matrices."""
     maps = [str(each).split("-> (")[1].split(")")[0] for each in contraction.attributes["indexing_maps"]]
     left, right, result = (set(each.split(", ")) for each in maps)
     sizes: dict[str, int] = {}
@@ -209,7 +209,7 @@ def product_of(contraction: Any) -> tuple[int, int, int, int]:
 )
 @pytest.mark.sampled(3, each=lambda config, block: config)
 def test_products_are_those_of_the_compiler(config: TransformerConfig, block: int) -> None:
-    """Forward and backward, attention whole and by blocks, up to the transposition of a product."""
+    """Forward and backward, with whole and blocked attention; products are compared up to transposition."""
     config = replace(config, attention_block=block)
     found = training_products(config, ROWS, "f32")
     expected = Counter(products_of(captured(config)))
@@ -218,7 +218,7 @@ def test_products_are_those_of_the_compiler(config: TransformerConfig, block: in
 
 @pytest.mark.parametrize("cached_tokens", [8, 16])
 def test_products_of_decoding_are_those_of_the_generator(cached_tokens: int) -> None:
-    """A token of each of some sequences."""
+    """One token of each of several sequences."""
     model = Decoder(GPT).eval()
     ((_, program),) = capture_generation(model, SLOTS, CAPACITY, 4, [cached_tokens])
     kernels = Kernels(replace(GPT, sequence=1), Share(SLOTS, "f32"))
@@ -229,7 +229,7 @@ def test_products_of_decoding_are_those_of_the_generator(cached_tokens: int) -> 
 
 
 def test_products_of_decoding_latents_are_those_of_a_captured_layer() -> None:
-    """Queries are projected to the latents that are cached, which are both keys and values."""
+    """Queries are projected to the cached latents, which are both keys and values."""
     length = 7
     cache = torch.zeros(SLOTS, length, LATENT.kv_latent + LATENT.rotary_size)
     program = repro_mlir.capture(LatentStep(LATENT).eval(), (torch.zeros(SLOTS, LATENT.hidden), cache))

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""docs/roofline-published.md is what the code says, and how far off it is."""
+"""Checks that docs/roofline-published.md matches the code's output, and how large the errors are."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_the_page_is_what_the_code_says() -> None:
 
 
 def test_errors_of_what_the_prediction_knows() -> None:
-    """Dense training steps with a configuration: below 15 % in the mean, and so are the hold-outs among them."""
+    """The mean error of dense training steps with a configuration is below 15 %, also of the hold-outs among them."""
     seen = published.seen(published.results())
     held_out = published.held_out(seen)
     assert len(seen) >= 35 and len(held_out) >= 9
@@ -43,7 +43,7 @@ def test_the_documentation_has_the_mean_errors() -> None:
 
 
 def test_the_page_has_errors_by_the_files_own_settings() -> None:
-    """Of each group that has others, and of all rows."""
+    """The page shows the errors of each group whose own settings differ, and of all rows."""
     found = published.results()
     changed = {each.row["group"] for each in found if each.by_file != each.predicted}
     assert len(changed) == 2

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The memory of a training step: formulas of others, stages, shards."""
+"""Tests the memory of a training step against published formulas, with stages and shards."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LLAMA, GPT = PRESETS["llama3-8b"], PRESETS["megatron-22b"]
 @pytest.mark.parametrize("tensor", [1, 2, 8])
 @pytest.mark.parametrize("sequence_parallel", [False, True])
 def test_activations_are_those_of_the_paper(tensor: int, sequence_parallel: bool) -> None:
-    """Table 2 of arXiv:2205.05198: bytes of a layer by s b h."""
+    """Checks table 2 of arXiv:2205.05198: bytes of a layer per s b h."""
     parallelism = Parallelism(tensor=tensor, sequence_parallel=sequence_parallel)
     scores = 5 * GPT.heads * GPT.sequence / GPT.hidden
     whole = 10 / tensor if sequence_parallel else 10
@@ -40,12 +40,12 @@ def test_sharding_needs_less_memory() -> None:
     assert memory("none", 4) > memory("optimizer", 4) == memory("full", 4)
     expert = Parallelism(data=8, expert=8, sharding="optimizer")
     found = training_memory(PRESETS["mixtral-8x7b"], Training(8, parallelism=expert))
-    # An eighth of the experts, which no other device has, and an eighth of the state of all else.
+    # An eighth of the experts, which no other device has, and an eighth of the remaining state.
     assert found.optimizer == pytest.approx(12 * PRESETS["mixtral-8x7b"].parameters / 8)
 
 
 def test_the_last_stage_has_the_head() -> None:
-    """One microbatch under way, its scores and their gradient, and the head, of which a tied one is a copy."""
+    """One microbatch in flight, its scores and their gradient, and the head (a copy if the head is tied)."""
     parallelism = Parallelism(pipeline=4)
     training = Training(32, 8, recomputation="full", parallelism=parallelism)
     found = training_memory(LLAMA, training)
@@ -64,7 +64,7 @@ def test_the_last_stage_has_the_head() -> None:
 
 
 def test_the_first_stage_has_most_microbatches_under_way() -> None:
-    """Where the scores are small it needs most memory."""
+    """The first stage needs the most memory if the scores are small."""
     small = replace(LLAMA, vocabulary=1)
     one = training_memory(small, Training(8))
     for pipeline in (2, 4, 8):
@@ -73,7 +73,7 @@ def test_the_first_stage_has_most_microbatches_under_way() -> None:
         assert found.activations == pytest.approx(one.activations)
         few = training_memory(small, Training(1, parallelism=Parallelism(pipeline=pipeline)))
         assert few.activations == pytest.approx(one.activations / pipeline)
-    # As many as there are at most, also where parts of stages interleave.
+    # At most the number of microbatches is in flight, also for interleaved stages.
     for microbatches, expected in ((4, 4 / 4), (64, (1 + 2 * 3 + 4) / 2 / 4)):
         parallelism = Parallelism(pipeline=4, virtual_stages=2)
         found = training_memory(small, Training(microbatches, parallelism=parallelism))
