@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Dumps after each pass, and files that repeat an error of the compiler (docs/debugging.md)."""
+"""Tests dumps after each pass, and files that reproduce a compiler error (docs/debugging.md)."""
 
 import shlex
 import subprocess
@@ -39,13 +39,13 @@ def _program() -> Program:
 
 
 def _dumped(folder: Path) -> list[str]:
-    """What follows the number in the names of the files of a dump, in the order of the passes."""
+    """Returns the names of a dump's files without their numbers, in the order of the passes."""
     files = sorted(folder.rglob("*.mlir"), key=lambda file: [int(n) for n in file.name.split("_")[:-1]])
     return [file.stem.rsplit("_", 1)[-1] for file in files]
 
 
 def _repeat(message: str, reason: str) -> None:
-    """Runs the command of a message: it ends with the error that the message names."""
+    """Runs the command of a message, which must end with the error that the message names."""
     command = shlex.split(message.split("; to repeat it: ")[1])
     assert command[0] == "repro-opt"
     tool = Path(sys.executable).with_name("repro-opt")
@@ -76,7 +76,7 @@ def test_compilation_writes_the_module_after_each_pass(dumps: Path, target: str,
     folder = dumps / f"001-{target.partition(':')[2]}"
     passes = _dumped(folder)
     assert passes[0] == first and passes[-1] == last and "repro-outline-kernels" in passes
-    # Also where the artifact is in the cache.
+    # Dumps are written even if the artifact is in the cache.
     repro_mlir.compile(program, target, 1)
     assert _dumped(dumps / f"002-{target.partition(':')[2]}") == passes
 
@@ -109,7 +109,7 @@ def test_error_of_the_import_says_how_to_repeat_it() -> None:
 @pytest.mark.parametrize("target", ["cpu:x86-64-v3", "ptx-emulator:sm_90"])
 def test_error_of_a_pass_says_how_to_repeat_it(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     program = _program()
-    # No program that has been verified fails.
+    # Verified programs never fail, so this text has an operation that programs may not contain.
     text = IMPORTED.replace("arith.addf", "arith.maxnumf")
     object.__setattr__(program, "text", text)
     monkeypatch.setattr("repro_mlir.compilation.cpu.read_module", lambda data: repro_mlir.ir.Module.parse(text))

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Descriptions of machines (docs/machines.md) choose code, never bits, and are refused with one reason."""
+"""Machine descriptions (docs/machines.md) choose code, never bits, and bad ones are rejected with one reason."""
 
 import copy
 import json
@@ -37,7 +37,7 @@ func.func @main(%a: tensor<{a}x{t}>, %b: tensor<{b}x{t}>, %c: tensor<{m}x{n}x{t}
 
 
 def product(m: int, n: int, k: int, layout: str, t: str = "f32") -> tuple[str, list[np.ndarray]]:
-    """A matrix product and its operands; a letter of `layout` says whether one is transposed."""
+    """Returns a matrix product and its operands; the letters of `layout` tell which operands are transposed."""
     a, am = ((m, k), "i, k") if layout[0] == "n" else ((k, m), "k, i")
     b, bm = ((k, n), "k, j") if layout[1] == "n" else ((n, k), "j, k")
     text = PROGRAM.format(a="x".join(map(str, a)), b="x".join(map(str, b)), am=am, bm=bm, m=m, n=n, t=t)
@@ -46,7 +46,7 @@ def product(m: int, n: int, k: int, layout: str, t: str = "f32") -> tuple[str, l
 
 
 def write(folder: Path, extends: str, **sizes: int) -> str:
-    """The path of a machine's file."""
+    """Writes a machine file and returns its path."""
     path = folder / "machine.json"
     made = {key: {"value": value, "source": "made up"} for key, value in sizes.items()}
     path.write_text(json.dumps({"extends": extends, "sizes": made}))
@@ -125,7 +125,7 @@ def test_multiprocessors_choose_the_blocks(tmp_path: Path) -> None:
 
 
 def test_wrong_files(tmp_path: Path) -> None:
-    """One of each kind of machine; test/Target has the reasons."""
+    """Covers one file per machine type; test/Target covers the reasons."""
     program, _ = product(2, 3, 4, "nn")
     for extends, compile_for, size in (
         ("x86-64-v3", cpu.compile, "line_bytes"),

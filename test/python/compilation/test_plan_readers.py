@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The C++ library and Python have one form of launch plans and of artifacts, and refuse the same damage."""
+"""The C++ library and Python use the same format of launch plans and artifacts, and reject the same damage."""
 
 import random
 import struct
@@ -19,19 +19,19 @@ NUMBERS = (0, 1, 2, 4, 5, 64, 0xFF, 0xFFFF, 1 << 31, 0xFFFFFFFF)
 
 
 def mended(artifact: bytes) -> bytes:
-    """With the size and the checksum that its bytes have."""
+    """Returns the artifact with a corrected size and checksum."""
     head, body = artifact[:16], artifact[32:]
     return head + struct.pack("<QQ", len(artifact), checksum(body)) + body
 
 
 def with_plan(artifact: bytes, plan: bytes) -> bytes:
-    """With another plan of the same size."""
+    """Returns the artifact with another plan of the same size."""
     at = artifact.index(b"reproplan\0")
     return mended(artifact[:at] + plan + artifact[at + len(plan) :])
 
 
 def refusals(artifact: bytes) -> tuple[str, str]:
-    """What the executor and Python say against an artifact, or nothing."""
+    """Returns the error messages of the executor and of Python for an artifact, or empty strings."""
     said = []
     for read, error in ((CpuBackend, ValueError), (read_artifact, ReproError)):
         try:
@@ -64,7 +64,7 @@ def test_both_refuse_the_same_plans() -> None:
         at = draw.randrange(len(plan) - 3)
         changed[at : at + 4] = struct.pack("<I", draw.choice(NUMBERS))
         by_executor, by_python = refusals(with_plan(artifact, bytes(changed)))
-        # What a terminal would not show is no name for Python alone.
+        # Only Python rejects names with unprintable characters.
         if "expected a tensor's name" not in by_python:
             assert bool(by_executor) == bool(by_python), (at, by_executor, by_python)
             outcomes.add(bool(by_executor))

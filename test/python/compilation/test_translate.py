@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The tools go from a canonical program to the artifact and the plan that the compiler makes."""
+"""The tools translate a canonical program to the same artifact and plan as the compiler."""
 
 import subprocess
 from pathlib import Path
@@ -37,14 +37,14 @@ func.func @main(%s: tensor<16xf32> {repro.name = "s"}, %x: tensor<16xf32>, %i: t
 
 @pytest.fixture
 def stored(tmp_path: Path) -> Path:
-    """The program as a file; places in messages are those of the bytes."""
+    """Writes the program to a file; messages then refer to positions in its bytes."""
     path = tmp_path / "program"
     path.write_bytes(to_bytes(PROGRAM))
     return path
 
 
 def run(tool: str, *options: str | Path, text: bytes = b"") -> bytes:
-    """The output of a tool."""
+    """Returns the output of a tool."""
     return subprocess.run([TOOLS / tool, *options], input=text, capture_output=True, check=True).stdout
 
 

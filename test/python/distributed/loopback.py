@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Transports of ranks that are threads of one process."""
+"""Transports for ranks that are threads of one process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SECONDS = 0.05
 
 
 class _Loopback(Transport):
-    """See `Transport`.
+    """Transports messages between threads; see `Transport`.
 
     Attributes:
       sent: bytes that this rank has sent.
@@ -51,19 +51,20 @@ class _Loopback(Transport):
                     raise RankLost(f"rank {self.rank}: another rank has left the run") from None
 
     def leave(self) -> None:
-        """What the end of a process is: the others do not wait any more."""
+        """Acts like the end of a process: the other ranks stop waiting."""
         self._gone.set()
 
 
 def make_loopback(size: int) -> list[_Loopback]:
-    """Transports of ranks that are threads of this process; each has `leave` for a rank that ends."""
+    """Returns transports for ranks that are threads of this process; each has `leave` for a rank that ends."""
     queues: list[list[queue.Queue[bytes]]] = [[queue.Queue() for _ in range(size)] for _ in range(size)]
     gone = threading.Event()
     return [_Loopback(rank, queues, gone) for rank in range(size)]
 
 
 def run_ranks(size: int, work: Callable[[int], None]) -> None:
-    """Calls `work` with the number of each rank, in a thread named after it. None may take longer than 5 minutes."""
+    """Calls `work` with the number of each rank, in a thread named after the rank. Each call must return within 5
+    minutes."""
     threads = [threading.Thread(target=work, args=(rank,), name=f"rank {rank}", daemon=True) for rank in range(size)]
     for thread in threads:
         thread.start()

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Runs of ranks that are threads of this process."""
+"""Runs ranks as threads of this process."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def run(
     begun: Callable[[KeptMicrobatches], object] = lambda _: None,
     shard_optimizer: bool = False,
 ) -> tuple[list[Any], list[int]]:
-    """What each rank ends with, the hash of its state or an exception, and the bytes that it has sent; `begun` and
-    `ended` are given what a rank keeps. The thread of a rank has its number as name."""
+    """Returns the final state hash or exception of each rank, and the bytes that each rank has sent; `begun` and
+    `ended` receive the rank's kept microbatches. Each rank's thread is named after its number."""
     transports = make_loopback(size)
     executables = [
         MicrobatchExecutable(
@@ -83,7 +83,7 @@ def run(
 
 
 def alone(given: Run, target: str = "cpu", steps: int = 2) -> str:
-    """What one process without ranks ends with."""
+    """Returns the final hash of one process without ranks."""
     state = given.program.initial_state()
     kept: KeptMicrobatches = MicrobatchExecutable(given.program, target, 1).keep(state)
     for _ in range(steps):

@@ -19,13 +19,12 @@ class Trainers:
     """Trainers that make the same calls."""
 
     def __init__(self, size: int, build: Callable[[Ranks], Any], **options: Any) -> None:
-        """`build` makes the trainer of a rank, and its traces, which are made one after the other; `options` are those
-        of `Ranks`."""
+        """`build` makes a rank's trainer and its traces, one rank after another; `options` are those of `Ranks`."""
         self.transports = make_loopback(size)
         self.trainers = [build(Ranks(transport, **options)) for transport in self.transports]
 
     def run(self, work: Callable[[int, Any], Any]) -> list[Any]:
-        """What `work` gives for the number of each rank and its trainer, or raises."""
+        """Returns the results of `work` for each rank's number and trainer; raises what `work` raises."""
         found: list[Any] = [None] * len(self.trainers)
 
         def each(rank: int) -> None:
@@ -40,7 +39,7 @@ class Trainers:
 
 
 def capture_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Traces are made one after the other, also where opening a receipt waits for all ranks."""
+    """Makes traces one after another, even if opening a receipt waits for all ranks."""
     capture, lock = KnownForms.capture, threading.Lock()
 
     def captured_alone(*arguments: Any) -> Any:

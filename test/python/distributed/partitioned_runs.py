@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Partitioned programs on ranks that are threads of this process."""
+"""Runs partitioned programs on ranks that are threads of this process."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ Between = Callable[[int, dict[str, np.ndarray], list[np.ndarray]], None]
 
 
 def hash_of(program: Program, state: Mapping[str, Any], outputs: Mapping[str, Any]) -> str:
-    """Of all bytes that a step gives, those of NaNs among them."""
+    """Returns the hash of all bytes that a step returns, including the bytes of NaNs."""
     pairs = [(kind, state) for kind in program.state] + [(kind, outputs) for kind in program.outputs]
     return blake3_of(*(np.asarray(values[kind.name]).tobytes() for kind, values in pairs)).hex()
 
 
 def alone(program: Program, state: Mapping[str, np.ndarray], inputs: Sequence[np.ndarray], target: str = "cpu") -> str:
-    """What one process gives."""
+    """Returns the result of one process."""
     executable = compile(program, target, 1)
     return hash_of(program, *executable({name: value.copy() for name, value in state.items()}, *inputs))
 
@@ -42,7 +42,7 @@ def run(
     targets: Sequence[str] = ("cpu",),
     between: Between = lambda *_: None,
 ) -> tuple[list[Any], list[PartitionedExecutable], list[int]]:
-    """What each rank gives, its hash or an exception, the executables, and the bytes that each rank has sent."""
+    """Returns each rank's hash or exception, the executables, and the bytes that each rank has sent."""
     transports = make_loopback(size)
     executables = [
         PartitionedExecutable(program, targets[rank % len(targets)], 1, Ranks(transport), cut, least)

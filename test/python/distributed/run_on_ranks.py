@@ -3,8 +3,8 @@
 
 """A user's script, with and without ranks: run_on_ranks.py ENGINE STEPS CHECKPOINT TARGET... [--shares N,N,...].
 
-ENGINE is `torchrun`, `mpirun` or `alone`. It goes on from the checkpoint where there is one, and writes it after each
-step, on rank 0. At the end each rank prints its number, target and the hash of the state.
+ENGINE is `torchrun`, `mpirun` or `alone`. The script resumes from the checkpoint if it exists, and rank 0 writes it
+after each step. At the end each rank prints its number, target and the hash of the state.
 """
 
 import sys
@@ -16,7 +16,7 @@ import torch
 
 
 def main(engine: str, steps: int, checkpoint: Path, *targets: str) -> None:
-    """Trains; each rank has the target of its number, modulo how many there are."""
+    """Trains; each rank uses the target with its number, modulo the number of targets."""
     shares = None
     if targets[-1].startswith("--shares="):
         *targets, last = targets
@@ -55,7 +55,7 @@ def main(engine: str, steps: int, checkpoint: Path, *targets: str) -> None:
 
 
 def say(line: str) -> None:
-    """Prints a line at once: the ranks share a pipe, to which print writes word by word."""
+    """Prints a whole line at once: the ranks share a pipe, to which `print` writes word by word."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 

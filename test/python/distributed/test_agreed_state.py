@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The state of a rank is looked at before and after each step, and becomes the new one as a whole."""
+"""Tests that ranks check the state before and after each step and replace it as a whole."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_state_that_is_taken_in_part_is_completed(monkeypatch: pytest.MonkeyPa
     assert agreed.completed == 1 and hash_of(given, state) != found.hex()
     agreed.finish()
     assert hash_of(given, state) == found.hex() == agreed.hash().hex()
-    # Nothing is left of it.
+    # A completed state leaves nothing to do, so `finish` changes nothing.
     state["0.weight"][0, 0] = 7
     agreed.finish()
     assert state["0.weight"][0, 0] == 7 and agreed.hash().hex() == hash_of(given, state)

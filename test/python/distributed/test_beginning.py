@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Ranks begin where the receipt of rank 0 does, or none begins."""
+"""Tests that all ranks begin where the receipt of rank 0 does, or none begins."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RUN = b"r" * 32
 
 
 def begun(size: int, begin: Begin) -> tuple[list[Any], list[dict[str, np.ndarray]]]:
-    """What each rank begins with, or the exception; and their states, which are filled with their numbers before."""
+    """Returns where each rank begins, or its exception, and the states, which initially contain the rank numbers."""
     ranks = [Ranks(each) for each in make_loopback(size)]
     states = [
         {"a": np.full((2, 3), rank, np.float32), "n": np.array(rank, np.int64), "e": np.empty((0,), np.float32)}
@@ -35,7 +35,7 @@ def begun(size: int, begin: Begin) -> tuple[list[Any], list[dict[str, np.ndarray
             found[rank] = begin(ranks[rank], states[rank])
         except Exception as error:
             found[rank] = error
-        # Another exchange goes on from here.
+        # The ranks can exchange further messages.
         begin_without_receipt(ranks[rank])
 
     run_ranks(size, work)
@@ -51,7 +51,7 @@ def test_others_get_the_state_of_a_receipt_that_goes_on(size: int) -> None:
     position = Position(records=7, steps=5, cursor=6)
 
     def begin(ranks: Ranks, state: Mapping[str, np.ndarray]) -> Position:
-        # Rank 0 alone opens it.
+        # Only rank 0 opens the receipt.
         resume = (lambda: position) if ranks.rank == 0 else (lambda: fail(AssertionError()))
         return begin_together(ranks, lambda: RUN, resume, lambda: state)
 
@@ -66,7 +66,7 @@ def test_a_new_run_begins_with_the_state_of_each() -> None:
 
 
 def test_some_without_a_receipt() -> None:
-    """Rank 0 has opened none then."""
+    """Rank 0 has not opened a receipt in this case."""
 
     def begin(ranks: Ranks, state: Mapping[str, np.ndarray]) -> Any:
         if ranks.rank == 1:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What one rank computes wrong in a microbatch is found by the rank that computes it too."""
+"""Tests that a rank detects errors in a microbatch of another rank that it recomputes."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ Fault = Callable[[list[np.ndarray], list[np.ndarray]], None]
 
 
 def plant(monkeypatch: pytest.MonkeyPatch, program: Any, rank: int, fault: Callable[[int], Any]) -> None:
-    """Lets a rank compute wrong: `fault` is given the number of its run of a microbatch, and gives what to do with its
-    inputs before it and its outputs behind it."""
+    """Makes a rank compute wrong results: `fault` receives the count of the rank's microbatch runs and returns two
+    functions, one that changes the inputs and one that changes the outputs."""
     write, count = MicrobatchCalls.write, 0
 
     def wrong(self: MicrobatchCalls, number: int, sums: Sums, own: Sequence[np.ndarray]) -> None:
@@ -49,8 +49,8 @@ def nothing(values: Any) -> Any:
 @pytest.mark.parametrize("seed", range(50))
 @pytest.mark.sampled(3)
 def test_a_flipped_bit_of_a_gradient_or_an_activation_is_found(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 3 ranks, each of which is checked whole: the rank that was wrong once is named by all."""
-    # Of several microbatches in a leaf, a sum may round to what it would have been.
+    """On 3 ranks with full checking, every rank names the rank that computed a wrong result once."""
+    # One microbatch per leaf: with several, rounding of the sum may hide the flipped bit.
     given, draw = normalized(6, 1), np.random.default_rng(seed)
     rank, when, bit = int(draw.integers(3)), int(draw.integers(3)), int(draw.integers(1 << 20))
     sums = [i for i, kind in enumerate(given.program.sums) if kind.element == "f32"]
@@ -60,7 +60,7 @@ def test_a_flipped_bit_of_a_gradient_or_an_activation_is_found(seed: int, monkey
         flip(outputs[place], bit)
 
     def activation(inputs: list[np.ndarray]) -> list[np.ndarray]:
-        # The rows of a microbatch: most bits of a mantissa, so that the gradients are others.
+        # Flips most mantissa bits of the microbatch's rows, so that the gradients differ.
         rows = inputs[len(given.program.state) + given.program.cut[0]].copy()
         flip(rows, 32 * (bit // 32) + 12 + bit % 19)
         return [rows if i == len(given.program.state) + given.program.cut[0] else each for i, each in enumerate(inputs)]
@@ -81,7 +81,7 @@ def test_C8_a_bit_that_rounding_swallows_is_found_where_it_is_committed_to(monke
     given = normalized(2, 4)
 
     def fault(count: int) -> Any:
-        # The least bit of all gradients of the second microbatch of rank 1.
+        # Flips the least bit of all gradients of the second microbatch of rank 1.
         return nothing, (lambda outputs: [flip(each, 0) for each in outputs if each.size]) if count == 1 else nothing
 
     plant(monkeypatch, given.program.part, 1, fault)
@@ -99,7 +99,7 @@ def test_two_ranks_find_what_was_wrong_once(size: int, monkeypatch: pytest.Monke
 
 
 def test_a_rank_that_is_always_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three ranks tell who it is, two do not."""
+    """Three ranks can identify the faulty rank, two cannot."""
     given = normalized(4, 1)
     plant(monkeypatch, given.program.part, 1, lambda count: (nothing, lambda outputs: flip(outputs[1], 9)))
     found, _ = run(given, 3, steps=1, check_share=1.0)

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Compressed gradients (L1): any number of ranks has the bits of one process, and what microbatches keep (B5), (T3)."""
+"""Compressed gradients (L1): any number of ranks has the bits of one process, and so does microbatch state (B5),
+(T3)."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ STEPS = 3
 
 @functools.cache
 def given(name: str) -> Run:
-    """A step in six microbatches."""
+    """Returns a step in six microbatches."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
@@ -59,7 +60,7 @@ def test_ranks_of_several_kinds(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["top_k", "one_bit", "power_sgd"])
 def test_ranks_that_shard_the_optimizer_or_check_each_other(name: str) -> None:
-    """What the mean leaves over is on one rank where the optimizer is sharded."""
+    """If the optimizer is sharded, one rank keeps the remainder of the mean."""
     want = alone(given(name), steps=STEPS)
     for sharded, share in ((True, 0.0), (False, 1.0), (True, 0.5)):
         found, _ = run(given(name), 3, steps=STEPS, shard_optimizer=sharded, check_share=share)
@@ -67,14 +68,14 @@ def test_ranks_that_shard_the_optimizer_or_check_each_other(name: str) -> None:
 
 
 def bytes_of_a_step(given: Run, size: int) -> list[int]:
-    """What each rank sends in a step that is followed by another one."""
+    """Returns the bytes that each rank sends in a step that another step follows."""
     once, twice = (run(given, size, steps=steps)[1] for steps in (1, 2))
     return [b - a for a, b in zip(once, twice, strict=True)]
 
 
 def told(shape: tuple[int, ...], rows: range) -> int:
-    """How many bytes a rank tells of its rows for the hash of an f32 tensor: 32 for each of the largest nodes of the
-    tree over their chunks of 1024 bytes, and those bytes of other chunks that are its own."""
+    """Returns the bytes that a rank sends of its rows for the hash of an f32 tensor: 32 for each of the largest tree
+    nodes over their chunks of 1024 bytes, plus the rank's own bytes of other chunks."""
     head, row = 36 + 8 * len(shape), 4 * int(np.prod(shape[1:]))
     end = head + row * shape[0]
     start, stop = 0 if rows.start == 0 else head + row * rows.start, head + row * rows.stop
@@ -105,7 +106,8 @@ WIDE_METHODS = {**METHODS, "top_k": TopK(0.01)}
 @pytest.mark.parametrize("size", [2, 4])
 @pytest.mark.sampled(2, each=lambda name, size: name)
 def test_what_moves_is_the_compressed_form(name: str, size: int) -> None:
-    """(T2) Of each microbatch, and its loss; what the hash of the state needs of residuals; two reports."""
+    """(T2) Ranks send each microbatch's compressed gradients and loss, the residuals' part of the state hash, and
+    two reports."""
     given, share = wide(name), 8 // size
     shapes = [given.program.state[i].shape for i in given.program.own]
     assert [shape[1:] for shape in shapes] == WIDE
@@ -118,7 +120,7 @@ def test_what_moves_is_the_compressed_form(name: str, size: int) -> None:
 
 
 def test_sums_move_where_they_are_fewer_bytes() -> None:
-    """Of 24 microbatches the compressed form in blocks is more than the sums of two ranks, of 8 less."""
+    """For 24 microbatches the compressed blocks are larger than the sums of two ranks, for 8 they are smaller."""
     for microbatches, moves in ((8, True), (24, False)):
         seen: list[bool] = []
         given, sums = wide("blocks", microbatches), 4 * (1 + sum(map(math.prod, WIDE)))
@@ -129,7 +131,7 @@ def test_sums_move_where_they_are_fewer_bytes() -> None:
 
 
 def test_packed_bytes() -> None:
-    """Elements of less than a byte one behind the other, beginning with the lowest bit."""
+    """Elements smaller than a byte are packed in order, starting at the lowest bit."""
     kinds = [TensorType("", "i1", (3, 3)), TensorType("", "f4E2M1FN", (5,)), TensorType("", "f32", ())]
     kinds += [TensorType("", "f6E3M2FN", (3,)), TensorType("", "i1", (0,))]
     bits = np.array([[1, 0, 0], [1, 1, 0], [0, 0, 1]], np.bool_)
@@ -143,7 +145,7 @@ def test_packed_bytes() -> None:
 
 
 def test_ranks_have_what_their_own_microbatches_keep() -> None:
-    """Between steps; the end of the run brings everything to all."""
+    """Between steps, a rank has only the state of its own microbatches; the end of the run distributes all of it."""
     given = wide("top_k")
     names = {given.program.state[i].name for i in given.program.own}
     want, seen = alone(given, steps=STEPS), {}
@@ -160,14 +162,14 @@ def test_ranks_have_what_their_own_microbatches_keep() -> None:
 
     found, _ = run(given, 2, steps=STEPS, between=between, begun=begun)
     assert found == [want] * 2 and not any(kept.foreign for kept in keeps.values())
-    # A page of each at the other's rows, at least, has been given back.
+    # At least one page of the other rank's rows has been released on each rank.
     assert (seen[0][4:] == 0).sum() >= 1024 and (seen[1][:4] == 0).sum() >= 1024
     assert np.count_nonzero(seen[0][:4]) > 4000 and np.count_nonzero(seen[1][4:]) > 4000
 
 
 @pytest.mark.parametrize("options", [{"check_share": 0.5}, {"shares": "measured"}])
 def test_where_another_rank_computes_a_microbatch_all_have_what_it_keeps(options: dict[str, Any]) -> None:
-    """And ranks send sums."""
+    """In this case ranks send sums instead of compressed gradients."""
 
     def ended(kept: KeptMicrobatches) -> None:
         assert not kept._executable.divided and kept._executable.decode is None
@@ -177,7 +179,7 @@ def test_where_another_rank_computes_a_microbatch_all_have_what_it_keeps(options
 
 
 def test_a_flipped_bit_of_what_a_microbatch_keeps_is_found() -> None:
-    """On the rank that alone reads it; nobody reads what others have of it."""
+    """The rank that reads the state detects the flip; no rank reads its copy of another rank's state."""
     name = "gradient_compression.residual.0.weight"
     for rank, row in ((1, 2), (2, 5), (1, 5)):
 
@@ -195,7 +197,7 @@ def test_a_flipped_bit_of_what_a_microbatch_keeps_is_found() -> None:
 
 
 def test_what_a_microbatch_keeps_is_checked_by_another_rank() -> None:
-    """Rank 0 gives right sums, and something wrong in what its first microbatch keeps."""
+    """Rank 0 computes right sums but a wrong state of its first microbatch."""
 
     def begun(kept: KeptMicrobatches) -> None:
         ranks, write = kept._executable.ranks, kept._calls.write
@@ -227,7 +229,7 @@ def trainer_of(ranks: Ranks | None, name: str = "blocks", **options: Any) -> Any
 
 @pytest.mark.parametrize("sharded", [False, True])
 def test_a_run_goes_on_from_a_checkpoint_with_another_number_of_ranks(tmp_path: Path, sharded: bool) -> None:
-    """Microbatches are then on other ranks, some of which have an odd number of them."""
+    """After the change, other ranks have the microbatches, and some ranks have an odd number of them."""
     path, single = tmp_path / "half.safetensors", trainer_of(None)
     for _ in range(2):
         single.step(X, Y)
@@ -268,7 +270,7 @@ def test_what_one_rank_alone_saves_is_an_error_on_all() -> None:
 
 @pytest.mark.parametrize("every", [1, 3])
 def test_receipts_are_those_of_one_process(tmp_path: Path, every: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also of a run that a rank has left, and that other ranks have gone on with."""
+    """Covers a run that one rank has left and that other ranks have continued."""
     capture_alone(monkeypatch)
 
     def receipt(name: str, resume: bool = False) -> ReceiptOptions:
@@ -285,7 +287,7 @@ def test_receipts_are_those_of_one_process(tmp_path: Path, every: int, monkeypat
     loop(trainer_of(None, receipt=receipt("one")))
     whole = (tmp_path / "one" / "steps.jsonl").read_bytes()
     trainers = Trainers(2, lambda ranks: trainer_of(ranks, receipt=receipt("two")))
-    # Only where the receipt keeps the state every rank gets it.
+    # Every rank gets the state only if the receipt keeps it.
     assert trainers.run(lambda _, trainer: loop(trainer)) == [[step % every != 0 for step in range(1, 6)]] * 2
     assert (tmp_path / "two" / "steps.jsonl").read_bytes() == whole
 

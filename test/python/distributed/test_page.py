@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""docs/distributed.md: its first example runs in one process, and on two ranks of torchrun with the second; then its
+"""Runs docs/distributed.md: its first example in one process, the second on two ranks of torchrun, then its
 tutorial."""
 
 import os
@@ -20,7 +20,7 @@ def test_examples(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
     want = done.stdout.split()[1]
-    # The trainer of the second example, on the model and with the step of the first.
+    # Combines the second example's trainer with the first example's model and step.
     before, after = re.split(r"^trainer = .*\n", alone, flags=re.M)
     given = ranks.replace("microbatches=8", "microbatches=8, accumulate=2")
     chosen = "loss_fn = torch.nn.functional.cross_entropy\n" + given
@@ -33,7 +33,7 @@ def test_examples(tmp_path: Path) -> None:
 
 
 def test_the_layers_of_a_model_are_divided(tmp_path: Path) -> None:
-    """On 3 ranks of two kinds: the bits of one process, and a third of the rows of a weight."""
+    """3 ranks on two types of targets have the bits of one process and a third of the rows of a weight each."""
     examples = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), flags=re.M | re.S)
     (example,) = (each for each in examples if "infer" in each)
     told = """

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(T1), (T2) Programs of which ranks compute parts have the bits of one process."""
+"""(T1), (T2) Programs whose parts ranks compute have the bits of one process."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Block(torch.nn.Module):
 
 
 class GatedMLP(torch.nn.Module):
-    """The MLP of Llama, of bf16 weights."""
+    """The MLP of Llama, with bf16 weights."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ def test_gpt_block_has_the_bits_of_one_process(is_fused: bool) -> None:
         assert found == [want] * size, size
         for rank, each in enumerate(executables):
             gathers = [step for step in each.plan.steps if isinstance(step, Gather)]
-            # Attention and MLP each before their last product, and their sums with the residual.
+            # Attention and MLP each gather before their last product, and their sums with the residual.
             assert len(gathers) == (4 if size > 1 else 0)
             rows = BATCH * TOKENS
             heads, columns, hidden = (part(unit, size, rank) for unit in (HEADS, WIDTH, 4 * WIDTH))
@@ -89,7 +89,7 @@ def test_gpt_block_has_the_bits_of_one_process(is_fused: bool) -> None:
 
 
 def part(extent: int, size: int, rank: int) -> int:
-    """How many of `extent` elements a rank has."""
+    """Returns how many of `extent` elements a rank has."""
     return extent * (rank + 1) // size - extent * rank // size
 
 
@@ -175,7 +175,7 @@ def test_what_cannot_be_cut_is_refused() -> None:
 
 
 def random_case(number: int) -> tuple[list[Any], list[Any]]:
-    """What the ranks of a random program find, and what they should."""
+    """Returns the results of the ranks for a random program, and the expected results."""
     case = random_programs.program(number, checks=True)
     program = read_signature(to_bytes(case.program))
     kinds = [*program.state, *program.inputs]
@@ -200,7 +200,7 @@ def random_case(number: int) -> tuple[list[Any], list[Any]]:
         return [each if not isinstance(each, StepFailed) else StepFailed for each in found], [StepFailed] * size
 
 
-# The last one has a check on which no result depends.
+# The last program has a check that no result depends on.
 @pytest.mark.parametrize("numbers", [range(20), range(20, 40), [1463]])
 def test_random_programs_have_the_bits_of_one_process(numbers: Sequence[int]) -> None:
     for number in numbers:

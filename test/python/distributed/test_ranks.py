@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Any number of ranks, of any kind and with any shares, have the bits of one process."""
+"""Any number of ranks, on any targets and with any shares, has the bits of one process."""
 
 import threading
 from typing import Any
@@ -25,7 +25,7 @@ Y = torch.arange(ROWS) % 3
 
 
 def normalized(leaves: int, accumulate: int) -> Run:
-    """With batch normalization, dropout and clipping."""
+    """Returns a step with batch normalization, dropout and clipping."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(
         torch.nn.Linear(6, 8), torch.nn.BatchNorm1d(8), torch.nn.ReLU(), torch.nn.Dropout(0.3), torch.nn.Linear(8, 3)
@@ -37,7 +37,7 @@ def normalized(leaves: int, accumulate: int) -> Run:
 
 
 class Decoder(torch.nn.Module):
-    """A block of a language model, with tied embeddings and low precision beside f32."""
+    """A block of a language model, with tied embeddings and both low precision and f32."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -115,7 +115,8 @@ def test_shares_are_proportional_to_measured_rates() -> None:
 @pytest.mark.parametrize("leaves", [64, 96])
 @pytest.mark.sampled(6)
 def test_bytes_are_those_of_the_formula(leaves: int, size: int) -> None:
-    """k + 1 slices to each other rank, k the largest nodes of the rank: as a ring where there is one; and reports."""
+    """Each rank sends k + 1 slices to each other rank, where k is the number of its largest tree nodes (as in a ring
+    if k = 1), and reports."""
     given = normalized(leaves, 1)
     layout_bytes = 4 * sum(int(np.prod(kind.shape)) for kind in given.program.sums if kind.element == "f32")
     _, sent = run(given, size, steps=1)
@@ -214,7 +215,7 @@ def test_a_wrong_new_state_is_found_before_anybody_has_it(monkeypatch: pytest.Mo
 
 
 def test_a_rank_that_was_cut_short_takes_part_in_nothing_more() -> None:
-    """The others wait for another message than the first one of a step."""
+    """The other ranks wait for another message than the first one of a step."""
     given = normalized(4, 1)
     again: list[Exception] = []
 
@@ -261,7 +262,7 @@ def test_a_rank_without_leaves_keeps_no_more_sums_in_each_step() -> None:
 
 
 def test_trainers_of_several_kinds_with_batches_of_two_sizes() -> None:
-    """On a device the state of each program is another one."""
+    """On a device, each program has its own copy of the state."""
     found: list[Any] = [None] * 3
     transports = make_loopback(3)
 
@@ -271,7 +272,7 @@ def test_trainers_of_several_kinds_with_batches_of_two_sizes() -> None:
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
         loss = torch.nn.functional.cross_entropy
         trainer = repro_mlir.Trainer(model, loss, optimizer, target=target, threads=1, microbatches=4, ranks=ranks)
-        # Traces are made one after the other.
+        # Traces are made one after another.
         for rows in (16, 8):
             trainer.prepare(X[:rows], Y[:rows])
         return trainer

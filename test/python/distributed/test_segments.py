@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(T3) What owners compute of random programs has the bits of the interpreter."""
+"""(T3) The results that owners compute for random programs have the bits of the interpreter."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from support import random_programs
 
 
 def owned_results(number: int, target: str) -> int:
-    """Compares what each rank has of the results of a random program; gives how many arguments have owners."""
+    """Compares each rank's results of a random program; returns the number of arguments with owners."""
     case = random_programs.program(number)
     program = read_signature(to_bytes(case.program))
     kinds, results = [*program.state, *program.inputs], [*program.state, *program.outputs]
@@ -54,7 +54,7 @@ def owned_results(number: int, target: str) -> int:
             segment.write(states, [values[i] for i in step.operands[len(states) :]], gives)
             return dict(zip(step.results, gives, strict=True))
 
-        # Of what another rank owns there is nothing here.
+        # This rank has no values of arguments that another rank owns.
         values = {
             i: array.copy() if owner in (None, rank) else np.frombuffer(b"\xa5" * array.nbytes, array.dtype)
             for i, (array, owner) in enumerate(zip(arrays, plan.owners, strict=True))

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(T3) Ranks that share the optimizer's state have the bits of one process."""
+"""(T3) Ranks that shard the optimizer's state have the bits of one process."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def small(name: str = "AdamW", clip_norm: float | None = None) -> Run:
 @pytest.mark.sampled(4)
 def test_one_hash_for_any_number_of_ranks_that_share_the_optimizer(name: str, clip_norm: float | None) -> None:
     given = small(name, clip_norm)
-    # Where nothing has to be compiled, but for one of them.
+    # Uses the reference, which compiles nothing, for all optimizers but one.
     target = "cpu" if name == "AdamW" else "reference"
     want = alone(given, target)
     for size, shares in ((1, None), (2, None), (3, (5, 0, 1)), (8, None)):
@@ -78,8 +78,8 @@ def test_ranks_of_several_kinds() -> None:
 
 @pytest.mark.parametrize("size", [2, 4, 8])
 def test_bytes_are_those_of_a_ring(size: int) -> None:
-    """Sums go to their owners, and what is made of them to all, but for momenta: twice as many bytes as there are,
-    times the other ranks; digests and reports."""
+    """Sums go to their owners and updated tensors (except momenta) to all ranks: twice the bytes of the sums, times
+    the number of other ranks, plus digests and reports."""
     model, optimizer = make("momentum")
     given = captured(model, LOSS, optimizer, (X, Y), microbatches=8)
     kept: list[ShardedState] = []
@@ -92,7 +92,7 @@ def test_bytes_are_those_of_a_ring(size: int) -> None:
     plan = kept[0]._update.plan
     owned = [kind.name for kind, owner in zip(plan.program.state, plan.owners, strict=False) if owner is not None]
     assert len(owned) == 6 and all(name.endswith("momentum_buffer") for name in owned)
-    # The loss among them.
+    # The sums include the loss.
     sums = sum(kind.nbytes for kind in given.program.sums if kind.element == "f32")
     assert sums == 4 + sum(4 * each.numel() for each in model.parameters()) + 2 * 4 * 8
     reports = size * (2 * REPORT_BYTES + FAILURE_BYTES)
@@ -109,7 +109,7 @@ def test_a_rank_has_no_more_than_its_part(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(sharded_state, "_release", noted)
     found, _ = run(small(), 3, steps=2, shard_optimizer=True, ended=lambda kept: kept.foreign)
-    # AdamW with amsgrad has three tensors of each of six parameters: two ranks have none of a tensor.
+    # AdamW with amsgrad has three tensors for each of six parameters: two ranks have nothing of each tensor.
     assert all(isinstance(each, str) for each in found) and len(released) == 2 * 3 * 6
 
 
@@ -124,7 +124,7 @@ def test_memory_that_is_released_is_zero() -> None:
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.sampled(3)
 def test_a_flipped_bit_is_found_in_its_step(seed: int) -> None:
-    """Also where no other rank has the tensor."""
+    """Covers tensors that no other rank has."""
     given, draw = small(), np.random.default_rng(seed)
     size, names = int(draw.integers(2, 5)), [kind.name for kind in given.program.state if kind.shape]
     victim, name, bit = int(draw.integers(size)), names[draw.integers(len(names))], int(draw.integers(1 << 20))
@@ -145,7 +145,7 @@ def test_a_flipped_bit_is_found_in_its_step(seed: int) -> None:
 
     found, _ = run(given, size, steps=2, between=flip, begun=begun, shard_optimizer=True)
     if name not in owned:
-        # Nobody reads what another rank has.
+        # No rank reads its copy of a tensor that another rank owns.
         assert found == [alone(given)] * size
         return
     messages = [str(each) for each in found]
@@ -193,7 +193,7 @@ def test_a_failure_of_an_owner_fails_on_all_and_leaves_their_state(monkeypatch: 
 
 
 class Joined(torch.optim.Optimizer):
-    """Has one momentum for all parameters: one rank owns everything."""
+    """An optimizer with one momentum for all parameters, so that one rank owns everything."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters, {"lr": 1e-2})
@@ -211,7 +211,8 @@ class Joined(torch.optim.Optimizer):
 
 
 class Normed(torch.optim.Optimizer):
-    """Divides by numbers of shape [], of all tensors and of each, and shrinks parameters that have no gradient."""
+    """An optimizer that divides by scalars of all tensors and of each tensor, and shrinks parameters without a
+    gradient."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters, {"lr": 1e-2})
@@ -229,7 +230,7 @@ class Normed(torch.optim.Optimizer):
 
 
 class Unread(torch.nn.Module):
-    """Has a parameter that no microbatch reads."""
+    """A model with a parameter that no microbatch reads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -267,7 +268,7 @@ def test_a_loop_that_looks_at_everything(tmp_path: Path) -> None:
         for step, rows in enumerate((16, 16, 8, 16, 16)):
             trainer.step(X[:rows], Y[:rows])
             with torch.no_grad():
-                # The parameters are everywhere.
+                # All ranks have the parameters.
                 next(trainer._model.parameters()).mul_(0.99)
             if step == 2:
                 trainer.sync()
@@ -296,7 +297,7 @@ def normed() -> tuple[torch.nn.Module, torch.optim.Optimizer]:
 
 @pytest.mark.parametrize("made", [joined, normed])
 def test_optimizers_of_users(made: Any) -> None:
-    """What the model has is on all ranks, also where no microbatch reads it, and `sync` is for all of them."""
+    """All ranks have the model's tensors, even those that no microbatch reads, and all take part in `sync`."""
 
     def loop(_: int, trainer: Any) -> tuple[str, float, str]:
         for _ in range(3):
@@ -423,7 +424,7 @@ def test_receipts_are_those_of_one_process(tmp_path: Path, every: int, monkeypat
     whole, divided = tmp_path / "one", tmp_path / "ranks"
     loop(one(receipt=ReceiptOptions(whole, checkpoint_every=every)))
     trainers = shared(2, receipt=ReceiptOptions(divided, checkpoint_every=every))
-    # Only where the receipt keeps the state every rank gets it.
+    # Every rank gets the state only if the receipt keeps it.
     assert trainers.run(lambda _, trainer: loop(trainer)) == [[step % every != 0 for step in range(1, 6)]] * 2
     assert (divided / "steps.jsonl").read_bytes() == (whole / "steps.jsonl").read_bytes()
     assert repro_mlir.verify(divided, target="reference").steps == 5

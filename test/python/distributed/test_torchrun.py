@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Ranks that are processes of torchrun, of several kinds: one hash, also where one is killed and others go on."""
+"""Ranks that are torchrun processes on several targets have one hash, also if one is killed and others continue."""
 
 import json
 import os
@@ -75,7 +75,7 @@ def arguments(script: Path, receipt: Path | None, *options: str, steps: int = ST
 
 
 def train(size: int, *given: str) -> subprocess.Popen[str]:
-    """`repro` on ranks."""
+    """Starts `repro` on ranks."""
     start = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(size)]
     return subprocess.Popen(
         [sys.executable, *start, "-m", "repro_mlir", *given],
@@ -87,7 +87,7 @@ def train(size: int, *given: str) -> subprocess.Popen[str]:
 
 
 def state_of(size: int, given: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """What `repro` on ranks says; of one rank in this process, which has imported all that it needs."""
+    """Returns the output of `repro` on ranks; one rank runs in this process, which has imported everything already."""
     if size > 1:
         process = train(size, *given)
         output, errors = process.communicate(timeout=300)
@@ -107,7 +107,7 @@ def children_of(process: int) -> list[int]:
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the ranks in /proc")
 def test_others_go_on_where_a_rank_was_killed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """RANK_KILLS=N in the environment asks for N kills in place of 1."""
+    """The environment variable RANK_KILLS=N requests N kills instead of 1."""
     script, whole = training(tmp_path), tmp_path / "whole.receipt"
     want = state_of(1, arguments(script, whole), capsys)
     draw = random.Random(int(os.environ.get("RANK_KILLS_SEED", "0")))
@@ -143,7 +143,7 @@ def test_ranks_of_a_receipt_end_together(tmp_path: Path, capsys: pytest.CaptureF
     assert len(state_of(1, arguments(script, receipt, steps=3), capsys)) == 64
     process = train(2, *arguments(script, receipt, steps=3))
     _, errors = process.communicate(timeout=120)
-    # torchrun ends the others when the first one has ended: at least that one has said why.
+    # torchrun ends the other ranks after the first one has ended, so at least one has reported the reason.
     assert process.returncode != 0 and "resume it, or give the receipt another name" in errors
     process = train(2, *arguments(script, receipt, "--resume", "--target-of", "7=cpu"))
     _, errors = process.communicate(timeout=120)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(K6) The logits of a request are those of the whole forward pass over its tokens, whatever else is worked on."""
+"""(K6) The logits of a request equal those of a whole forward pass over its tokens, whatever other requests run."""
 
 import functools
 import itertools
@@ -40,7 +40,7 @@ def whole() -> repro_mlir.Executable:
 
 
 def whole_logits(tokens: list[int]) -> np.ndarray:
-    """The logits of each token, by one forward pass; those behind are hidden by causal attention."""
+    """Returns the logits of each token from one forward pass; causal attention hides the later tokens."""
     state = {name: value.detach() for name, value in model().named_parameters()}
     padded = np.array([[*tokens, *[0] * (CAPACITY - len(tokens))]])
     (logits,) = whole()(state, padded, np.arange(CAPACITY)[None])[1].values()
@@ -75,7 +75,7 @@ def test_k6_logits_are_those_of_the_whole_forward_pass(slots: int, chunk: int, t
     rng.shuffle(waiting)
     running = []
     while waiting or not all(request.finished for request in running):
-        # They come one after the other, while others are worked on.
+        # Requests arrive one after another while others run.
         for _ in range(rng.integers(0, 3)):
             if waiting:
                 prompt, most, sampling = waiting.pop()
@@ -88,8 +88,8 @@ def test_k6_logits_are_those_of_the_whole_forward_pass(slots: int, chunk: int, t
 
 
 def test_k6_positions_without_tokens_change_no_bit_across_chunks_and_lanes() -> None:
-    """(F1) 512 is the chunk of sums over positions, 64 are the lanes of a softmax's sum; up to position 257 programs
-    read a quarter of the cache."""
+    """(F1) 512 is the chunk of sums over positions, 64 is the number of lanes of a softmax's sum; up to position 257
+    programs read a quarter of the cache."""
     capacity = 1030
     torch.manual_seed(4)
     long = Model(capacity).eval()
@@ -109,7 +109,7 @@ def test_k6_positions_without_tokens_change_no_bit_across_chunks_and_lanes() -> 
 
 
 def test_caches_are_written_in_place_and_one_token_of_a_prompt_has_logits() -> None:
-    """Copies of a cache would be in the arena."""
+    """The size of the arena shows that no cache is copied."""
     capacity = 5000
     ((prompt, token),) = capture_generation(Model(capacity).eval(), 1, capacity, 4, [16])
     assert [program.outputs[0].shape for program in (prompt, token)] == [(1, 1, VOCABULARY)] * 2
@@ -165,7 +165,7 @@ def test_values_that_are_not_finite_stay_with_their_request() -> None:
     while not alone.finished:
         one_by_one.step()
     for _ in range(2):
-        # The second time their slots have been those of others.
+        # In the second run, other requests have used the slots before.
         bad, good = used.submit([1, 7, 5], 4, logits=True), used.submit(plain, 4, logits=True)
         while not (bad.finished and good.finished):
             used.step()
@@ -319,7 +319,7 @@ class TokensAlone(Model):
 
 
 class Window(Model):
-    """A token sees the eight before it."""
+    """A model whose tokens attend to the eight preceding tokens."""
 
     def forward(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         x = self.tokens(tokens) + self.positions(positions)
@@ -404,7 +404,8 @@ def test_models_that_are_none_for_generation(kind: type[Model], message: str) ->
 
 
 class Rotary(nn.Module):
-    """Rotated keys, fewer of them than queries, values of another size, a mask, and one matrix for both ends."""
+    """A model with rotated keys, fewer keys than queries, values of another size, a mask, and one matrix for both
+    ends."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -438,7 +439,7 @@ class Rotary(nn.Module):
 
 
 class Encoder(nn.Module):
-    """PyTorch's own layers, which call attention inside."""
+    """A model of PyTorch's own layers, which call attention internally."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(K7) A cache in blocks gives the logits of a whole forward pass whose keys and values were quantized."""
+"""(K7) A cache in blocks gives the logits of a whole forward pass with quantized keys and values."""
 
 import functools
 import itertools
@@ -66,7 +66,7 @@ def generator(name: str | None, slots: int, chunk: int, target: str = "cpu", thr
 
 
 class Whole(nn.Module):
-    """The forward pass of a model over all tokens at once, whose keys and values are those of codes."""
+    """The forward pass of a model over all tokens at once, with keys and values decoded from codes."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -125,7 +125,7 @@ def test_k7_on_every_target(name: str, slots: int, chunk: int, target: str) -> N
 
 
 def stored(name: str | None) -> dict[str, np.ndarray]:
-    """What the first slot has of a request, by the names of the state."""
+    """Returns the state tensors of a request in the first slot, by name."""
     used = generator(name, 3, 4, "cpu", 2)
     used.generate(PROMPTS[:1], 1)
     kept = used._programs[-1].token
@@ -141,7 +141,7 @@ def in_reference(name: str) -> BlockFormat:
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_k7_codes_and_scales_are_those_of_the_reference(name: str) -> None:
-    """Of the first layer, whose keys and values do not depend on the cache."""
+    """Compares the first layer, whose keys and values do not depend on the cache."""
     plain, found, form = stored(None), stored(name), in_reference(name)
     heads, count = slice(HEADS), slice(len(PROMPTS[0]))
     for part in ("keys0", "values0"):
@@ -158,10 +158,10 @@ def test_k7_codes_and_scales_are_those_of_the_reference(name: str) -> None:
             continue
         assert not np.array_equal(values_of(want, form), x)
         if form.element.name == "f4E2M1FN":
-            # (Q7)
+            # Codes are packed as in (Q7).
             np.testing.assert_array_equal(codes.view(np.uint8), want.codes[..., ::2] | want.codes[..., 1::2] << 4)
             continue
-        # A code of f6 has the byte of the same value in f8E4M3FN.
+        # A code of f6 is stored as the byte of the same value in f8E4M3FN.
         narrow = {"f6E3M2FN": ml_dtypes.float6_e3m2fn, "f6E2M3FN": ml_dtypes.float6_e2m3fn}
         kind = narrow[form.element.name]
         byte = want.codes.view(kind).astype(np.float32).astype(ml_dtypes.float8_e4m3fn)
@@ -169,7 +169,7 @@ def test_k7_codes_and_scales_are_those_of_the_reference(name: str) -> None:
 
 
 class Large(nn.Module):
-    """Its values are those of an embedding, and its keys are small."""
+    """A model whose values come from an embedding and whose keys are small."""
 
     def __init__(self, width: int = WIDTH) -> None:
         super().__init__()
@@ -185,7 +185,7 @@ class Large(nn.Module):
 
 @pytest.mark.parametrize("value", [3.4e38, math.inf, math.nan])
 def test_k7_values_that_are_read_as_not_finite_hide_later_tokens_alone(value: float) -> None:
-    """3.4e38 is finite, and its code stands for 2^128."""
+    """3.4e38 is finite, but its code represents 2^128."""
     torch.manual_seed(5)
     large = Large().eval()
     with torch.no_grad():
@@ -217,12 +217,12 @@ def test_bytes_of_caches() -> None:
     assert generator(None, 3, 4, "cpu", 2).cache_bytes == rows * size * 4
     assert generator("mxfp8", 3, 4, "cpu", 2).cache_bytes == rows * (size + 1)
     assert generator("mxfp4", 3, 4, "cpu", 2).cache_bytes == rows * (size // 2 + 1)
-    # Three scales, and an amax of f32.
+    # Three scales and one f32 amax.
     assert generator("nvfp4", 3, 4, "cpu", 2).cache_bytes == rows * (size // 2 + 3 + 4)
 
 
 def test_k7_heads_of_an_odd_size() -> None:
-    """(Q7) Each row has whole bytes."""
+    """(Q7) Each row occupies whole bytes."""
     torch.manual_seed(5)
     odd, found = Large(5).eval(), []
     for chunk, target in ((4, "cpu"), (1, "reference")):
@@ -236,7 +236,7 @@ def test_k7_heads_of_an_odd_size() -> None:
 
 @pytest.mark.parametrize("name", ["mxfp8", "nvfp4"])
 def test_caches_in_blocks_are_written_in_place(name: str) -> None:
-    """Copies of codes, and values of all positions, would be in the arena."""
+    """The size of the arena shows that neither codes nor the values of all positions are copied."""
     capacity = 4000
     ((prompt, token),) = capture_generation(Model(capacity).eval(), 1, capacity, 4, [16], cache_format(FORMATS[name]))
     for program in (prompt, token):

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A server that the tests of a file share."""
+"""Fixture for a server that the tests of a file share."""
 
 from collections.abc import Iterator
 
@@ -11,11 +11,11 @@ from support.small_server import SmallServer, known_generator, known_identity
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[SmallServer]:
-    """Three slots, small limits."""
+    """Starts a server with three slots and small limits."""
     pytest.importorskip("torch_mlir")
     options = {"waiting": 40, "body_bytes": 4096, "body_seconds": 1.5, "idle_seconds": 1.0, "write_seconds": 1.5}
     with SmallServer(options=options) as made:
-        # While it starts.
+        # Computes the identity while the server starts.
         known_identity()
         known_generator(1, 5, "cpu:x86-64-v2")
         yield made

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""`repro serve` and `repro verify --model` where there is nothing to compute with."""
+"""Tests `repro serve` and `repro verify --model` where no computation is needed."""
 
 import json
 from pathlib import Path
@@ -66,13 +66,13 @@ def test_servers_that_cannot_begin(capsys: Any, tmp_path: Path) -> None:
     for port in ("-1", "65536", "x", "8000.0", "٣"):
         assert "expected a port from 0 to 65535" in failed(capsys, "serve", tmp_path, "--port", port)
     assert "expected a whole number of at least 1" in failed(capsys, "serve", tmp_path, "--slots", "0")
-    # Without transformers that is what is missing.
+    # Without transformers, the error names that package.
     message = failed(capsys, "serve", tmp_path, "--port", "0")
     assert "pip install 'repro-mlir[serve,torch]'" in message or "expected a directory with config.json" in message
 
 
 def test_faults_of_a_tokenizer_are_told(capfd: Any) -> None:
-    """One line on standard error, an error for the client, and the server goes on."""
+    """A tokenizer's fault gives one line on standard error and an error for the client, and the server continues."""
     from support.http_client import ask
 
     with SmallServer(quick=True, decodes=False) as small:
@@ -87,7 +87,8 @@ def test_faults_of_a_tokenizer_are_told(capfd: Any) -> None:
 
 
 def test_a_tokenizer_without_an_end_keeps_nobody() -> None:
-    """As with a chat template that loops: others are answered, and so is whoever asked; the process ends."""
+    """A tokenizer that never returns (such as a looping chat template) blocks no one: the client gets an error,
+    other clients get answers, and the process can end."""
     from support.http_client import ask
 
     options = {"encode_seconds": 0.2, "step_seconds": 0.2, "waiting": 1}

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Text while tokens come: whole characters, stop strings, the same in pieces and at once."""
+"""Tests text that grows with each token: whole characters, stop strings, and equal results for any pieces."""
 
 import random
 
@@ -40,7 +40,7 @@ def test_pieces_are_the_text_of_all_tokens(seed: int) -> None:
 
 
 def spaced(tokens: list[int]) -> str:
-    """A decoder of words: the space before the first one is left out, as where a tokenizer marks spaces."""
+    """Decodes words; omits the space before the first word, like tokenizers that mark spaces."""
     return "".join(f" {'abc'[token]}" for token in tokens)[1:]
 
 
@@ -54,7 +54,7 @@ def test_spaces_depend_on_what_stands_before() -> None:
 
 
 def naive_cut(text: str, stops: list[str]) -> str:
-    """What comes before the stop string that is complete first, character by character."""
+    """Returns the text before the stop string that is completed first, searching character by character."""
     for end in range(len(text) + 1):
         places = [place for place in (text[:end].find(stop) for stop in stops) if place >= 0]
         if places:
@@ -70,7 +70,7 @@ def test_stop_strings_cut_at_the_first(seed: int) -> None:
     finder = StopStrings(stops)
     given = [finder.add(letter) for letter in text]
     assert "".join(given) + finder.end() == naive_cut(text, stops)
-    # Nothing that was given begins a string that came later.
+    # The returned text contains no start of a stop string that was completed later.
     assert finder.found == any(stop in text for stop in stops)
 
 
@@ -97,9 +97,9 @@ def test_why_an_answer_ends() -> None:
     assert (short.finish, short.text, len(short.tokens)) == ("length", "abcd", 4)
     stopped = answer("abstopx", stop=("sto",))
     assert (stopped.finish, stopped.text, len(stopped.tokens)) == ("stop", "ab", 4)
-    # Held back, and no stop string in the end.
+    # The text is held back, but the stop string never completes.
     assert answer("abst", most=3, stop=("stop",)).text == "abst"
-    # A stop string that is complete with the last token that there may be.
+    # The stop string completes with the last allowed token.
     both = answer("abstop", most=4, stop=("stop",))
     assert (both.finish, both.text) == ("stop", "ab")
     half = answer("ab" + "€", most=4)

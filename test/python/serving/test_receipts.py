@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Receipts of answers: what they say is computed again, on any target; each field of a false one is seen."""
+"""Tests receipts of answers: their claims are recomputed on any target, and each false field is detected."""
 
 import copy
 import functools
@@ -44,7 +44,7 @@ QUESTIONS = [
 
 @functools.cache
 def receipt(number: int, cache: str | None = None) -> dict[str, Any]:
-    """As a server with three slots gives it."""
+    """Returns a receipt as a server with three slots issues it."""
     question, used = QUESTIONS[number], known_generator(3, 8, cache=cache)
     request = used.submit(question.prompt, question.most, question.sampling, question.stop_tokens, logits=True)
     while not request.finished:
@@ -57,7 +57,7 @@ def receipt(number: int, cache: str | None = None) -> dict[str, Any]:
 
 
 def verify(given: dict[str, Any], used: Generator, known: ModelIdentity | None = None) -> Transcript:
-    """All that `repro verify --model` does."""
+    """Does everything that `repro verify --model` does."""
     found, said = verification.find_receipt(json.loads(json.dumps(given)), "answer.json")
     verification.check_itself(found, said)
     verification.check_model(found, known or known_identity(), VERSIONS)
@@ -84,7 +84,7 @@ def test_the_model_is_named_by_what_it_computes_with_one_slot() -> None:
     assert other.program == known_identity().program and other.weights != known_identity().weights
     smaller = identity_of(small_model(), CAPACITY - 1)
     assert smaller.program != known_identity().program and smaller.weights == known_identity().weights
-    # (H3) of the parameters, linear ones as they lie in the program.
+    # The (H3) hash of the parameters; linear weights are transposed as in the program.
     model = small_model()
     linear = {f"{name}.weight" for name, module in model.named_modules() if type(module).__name__ == "Linear"}
     values = [
@@ -114,7 +114,7 @@ def test_programs_and_weights_can_be_written(tmp_path: Path) -> None:
         assert digests[-1].hex() == each["hash"]
     counted = b"repro-state-v1\0\0" + struct.pack("<I", len(digests))
     assert blake3(counted + b"".join(digests)).hexdigest() == known_identity().weights
-    # The first state tensors of the program are these; keys and values follow.
+    # These are the first state tensors of the program; keys and values follow.
     state = programs.program.state[: len(listed)]
     assert [list(kind.shape) for kind in state] == [each["shape"] for each in listed]
     with pytest.raises(ReproError, match="out: expected a folder that can be made: File exists"):
@@ -169,7 +169,7 @@ def test_a_changed_field_is_seen(name: str, number: int) -> None:
     "name", ["weights", "program", "choice", "capacity", "prompt", "temperature", "tokens", "finish", "logits", "text"]
 )
 def test_what_a_liar_changes_who_makes_the_hash_agree(name: str) -> None:
-    """The answer of a question that was sampled; what is left are true statements."""
+    """A liar changes one field of a sampled answer and recomputes the hash; the remaining fields stay true."""
     changed = sealed({**receipt(2), name: CHANGES[name](receipt(2)[name])})
     with pytest.raises(ReceiptWrong) as wrong:
         verify(changed, known_generator(1, 16, "cpu:x86-64-v2"))
@@ -187,7 +187,7 @@ def test_more_and_fewer_tokens(count: int) -> None:
 def test_another_model() -> None:
     with pytest.raises(ReceiptWrong, match="weights"):
         verify(receipt(0), known_generator(1, 16, "cpu:x86-64-v2"), known_identity(6))
-    # Nor do its answers pass where the names are made to agree.
+    # The other model's answers also fail if the lie names the expected weights.
     lie = sealed({**receipt(2), "weights": known_identity(6).weights})
     with pytest.raises(ReceiptWrong, match=r"token 0|logits"):
         verify(lie, known_generator(1, 8, "cpu", 6), known_identity(6))
@@ -211,7 +211,7 @@ def test_a_cache_in_blocks_is_part_of_the_receipt() -> None:
         ({**given, "cache": eight.cache}, "program"),
         ({**given, "cache": eight.cache, "program": eight.program}, "logits"),
         ({name: value for name, value in given.items() if name != "cache"}, "program"),
-        # Another text of the same format would be another receipt of the same answer.
+        # Another text for the same format would give the same answer a second receipt.
         ({**given, "cache": "mxfp4"}, "cache"),
     ):
         with pytest.raises(ReceiptWrong) as wrong:
@@ -226,7 +226,7 @@ def test_where_it_was_computed_is_no_part_of_it() -> None:
 
 
 def test_another_program_of_other_versions_is_no_answer() -> None:
-    """Honest receipts may name it: a false accusation would be worse."""
+    """Honest receipts of another version can name another program, so this is not an accusation."""
     changed = sealed({**receipt(0), "program": flipped(receipt(0)["program"])})
     with pytest.raises(ReceiptWrong, match="program"):
         verify(changed, known_generator(1, 1))
@@ -251,7 +251,7 @@ def test_the_schema_takes_receipts_and_no_others() -> None:
     assert set(SCHEMA["properties"]) == set(receipt(1, "mxfp4")) == {*receipt(0), "cache"}
     assert not validator.is_valid({**receipt(0), "cache": None})
     for change, message in MALFORMED:
-        # The schema cannot say all of it.
+        # The schema cannot express these rules.
         if not any(each in message for each in ("form C", "below 2", "expected a temperature", "top_p above")):
             assert not validator.is_valid({**receipt(0), **change}), change
 
@@ -312,7 +312,7 @@ def test_a_field_that_is_missing(missing: str) -> None:
 
 
 def whole(number: int, choice: dict[str, Any], **others: Any) -> dict[str, Any]:
-    """An answer of the server, as far as it is compared."""
+    """Returns the compared part of a server's answer."""
     said = receipt(number)
     usage = {"prompt_tokens": len(said["prompt"]), "completion_tokens": len(said["tokens"])}
     return {"choices": [{"finish_reason": said["finish"], **choice}], "usage": usage, "receipt": said, **others}
@@ -351,7 +351,8 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("chat", [False, True])
 def test_every_field_of_an_answer_is_compared_or_named(chat: bool) -> None:
-    """Each leaf is changed, and in each object there is one field more: that is seen, or the field is listed."""
+    """Changes each leaf, and adds one field to each object: each change must be detected, or the field must be
+    listed."""
     said = receipt(1)
     text = verify(said, known_generator(1, 1)).text
     form = _Form(chat, "small", QUESTIONS[1], known_identity())
@@ -382,7 +383,7 @@ def test_every_field_of_an_answer_is_compared_or_named(chat: bool) -> None:
             with pytest.raises(ReproError, match="tool_calls"):
                 verification.find_receipt(changed, "answer.json")
     for name in ("usage.total_tokens", "choices[0].index"):
-        # It is not the field whose path it spells.
+        # The name is not the field whose path it spells.
         with pytest.raises(ReproError, match=re.escape(f"'{name}': expected no such field")):
             verification.find_receipt({name: 7, **answer}, "answer.json")
     answer["choices"][0]["message" if chat else "refusal"] = {**answer["choices"][0].get("message", {}), "audio": None}

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A server on loopback: each answer is that of its request alone, whatever others do; each fault is one clear error."""
+"""Tests a server on loopback: each answer depends only on its request, and each fault is one clear error."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 
 
 def check(answer: dict[str, Any]) -> dict[str, Any]:
-    """What `repro verify --model` does with a file that has the answer; the receipt."""
+    """Verifies a file with the answer as `repro verify --model` does; returns the receipt."""
     receipt, said = verification.find_receipt(answer, "answer")
     verification.check_itself(receipt, said)
     verification.check_model(receipt, known_identity(), {})
@@ -29,7 +29,7 @@ def check(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def error(reply: Reply) -> dict[str, Any]:
-    """The error of a reply, which has OpenAI's form."""
+    """Returns the error of a reply, which has OpenAI's format."""
     value = reply.json()
     assert value.keys() == {"error"} and value["error"].keys() == {"message", "type", "param", "code"}
     assert reply.headers["content-type"] == "application/json"
@@ -184,7 +184,7 @@ def run(*calls: Any) -> list[Any]:
 
 
 def test_many_at_a_time_with_faults_are_not_mixed_up(server: SmallServer) -> None:
-    """Of 240 requests each third one leaves; each of the others gets what it gets alone."""
+    """Every third of 240 requests disconnects; each other request gets the same answer as alone."""
     questions = [
         {"prompt": prompt, "max_tokens": 25, "seed": seed, "temperature": 1.2}
         for seed, prompt in enumerate(["the ", "stop a b c", "é€", "?", "quick brown fox jumps", "zz"])
@@ -236,7 +236,7 @@ def test_requests_over_one_connection_one_after_the_other_and_at_once(server: Sm
 
 
 async def closed_after(reader: asyncio.StreamReader, start: float) -> float:
-    """Seconds until the other end has closed the connection, whatever it still sends."""
+    """Returns the seconds until the peer has closed the connection, ignoring data that it still sends."""
     try:
         while await reader.read(1 << 16):
             pass
@@ -263,7 +263,7 @@ def test_slow_and_endless_bodies(server: SmallServer) -> None:
         return reply
 
     async def endless() -> tuple[Reply, float]:
-        """In chunks, without a length."""
+        """Sends a chunked body without a length."""
         start = time.monotonic()
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(
@@ -334,7 +334,7 @@ def test_bytes_that_are_no_http(server: SmallServer) -> None:
 
 
 def test_heads_that_are_not_clear(server: SmallServer) -> None:
-    """Each is refused with its status, and the connection is closed."""
+    """Each ambiguous head is rejected with its status, and the connection is closed."""
     body = json.dumps({"prompt": [1], "max_tokens": 1}).encode()
     plain = head(COMPLETIONS, len(body))
     length = f"content-length: {len(body)}".encode()
@@ -394,7 +394,7 @@ def test_heads_that_are_not_clear(server: SmallServer) -> None:
     async def send(data: bytes, wait: bool) -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(data)
-        # To the end of the connection, or of the head.
+        # Read to the end of the connection or of the head.
         got = await asyncio.wait_for(reader.read() if wait else reader.readuntil(b"\r\n\r\n"), 5)
         writer.close()
         return got
@@ -405,7 +405,7 @@ def test_heads_that_are_not_clear(server: SmallServer) -> None:
     for data in taken:
         (got,) = run(send(data, False))
         assert got.startswith(b"HTTP/1.1 200 "), (data, got)
-    # One after the other on one connection: the second head is looked at, too.
+    # Two requests on one connection: the second head is checked as well.
     (got,) = run(send(plain + body + refused[0][1], True))
     assert re.findall(rb"HTTP/1.1 (\d+)", got) == [b"200", b"400"]
 
@@ -430,7 +430,7 @@ def test_a_server_that_is_full() -> None:
 
 
 def test_the_places_of_clients_that_left_come_back() -> None:
-    """At once: their answers would take nine seconds more."""
+    """The slots become free immediately: the abandoned answers would take nine more seconds."""
     with SmallServer(quick=True, slots=1, delay=0.2, options={"waiting": 2}) as small:
         question = {"prompt": "a", "max_tokens": CAPACITY, "stream": True}
         for _ in range(3):
@@ -443,7 +443,7 @@ def test_the_places_of_clients_that_left_come_back() -> None:
 
 
 def leave(port: int, question: dict[str, Any]) -> None:
-    """Asks and closes the connection once something has come."""
+    """Sends a request and closes the connection after the first data."""
 
     async def go() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -554,7 +554,7 @@ def test_two_servers_at_one_port_and_one_after_it_was_killed(server: SmallServer
 
 
 def test_a_client_that_never_reads() -> None:
-    """What waits to be sent is bounded, the connection is closed, and others go on."""
+    """The send buffer is bounded, the connection is closed, and other clients are served."""
 
     async def never(port: int) -> float:
         connected = socket.socket()

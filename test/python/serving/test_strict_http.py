@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Heads of requests that come byte by byte, or in other pieces, are judged as whole ones."""
+"""Tests that heads arriving byte by byte or in other pieces are judged like whole heads."""
 
 import h11
 import pytest
@@ -21,7 +21,8 @@ REFUSED = [
 
 
 def status(data: bytes, size: int) -> int:
-    """The status of the refusal, 200 for a head that is taken, 0 for one that has not come yet; in pieces of a size."""
+    """Returns the status of the rejection, 200 for an accepted head, or 0 for an incomplete one, sent in pieces of
+    `size` bytes."""
     connection = StrictConnection(h11.SERVER, HEAD_LIMIT)
     for i in range(0, len(data), size):
         connection.receive_data(data[i : i + size])

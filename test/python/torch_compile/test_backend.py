@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""torch.compile with our backend: values, gradients, sizes, views, random numbers, and what is refused."""
+"""torch.compile with our backend: values, gradients, sizes, views, random numbers, and unsupported functions."""
 
 import copy
 import math
@@ -33,7 +33,7 @@ TARGETS = ("cpu", *(f"cpu:{level}" for level in runnable_levels()), "reference",
 
 @pytest.fixture(autouse=True)
 def fresh() -> Iterator[None]:
-    """Nothing of what other tests compiled; and their settings."""
+    """Clears what other tests have compiled, and their settings."""
     torch._dynamo.reset()
     torch.manual_seed(0)
     with torch._dynamo.config.patch(fail_on_recompile_limit_hit=False, recompile_limit=8, allow_rnn=True):
@@ -86,7 +86,7 @@ MODELS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
 
 
 def gradients(model: Any, x: Any, run: Any) -> tuple[Any, list[Any], list[Any]]:
-    """The loss, the gradients and the buffers after one call of a function of model and inputs."""
+    """Returns the loss, the gradients and the buffers after one call of a function of model and inputs."""
     model.zero_grad()
     loss = run(model, x)
     loss.backward()
@@ -119,7 +119,7 @@ def test_models_as_in_eager_and_equal_on_all_targets(name: str) -> None:
 
 @pytest.mark.parametrize("dropout", [0.0, 0.25])
 def test_steps_are_those_of_the_trainer(dropout: float) -> None:
-    """The loss with its gradients in one function, and the optimizer's step in another."""
+    """One function computes the loss with its gradients, another computes the optimizer's step."""
 
     def make() -> Any:
         layers = nn.Linear(7, 33), nn.BatchNorm1d(33), nn.Dropout(dropout), nn.Tanh(), nn.Linear(33, 5)
@@ -189,9 +189,9 @@ def test_each_size_has_a_program(dynamic: bool | None) -> None:
         torch.testing.assert_close(y, model(x))
         y.sum().backward()
         for row in range(size):
-            # (P0) The bits of a row do not depend on how many there are.
+            # (P0) The bits of a row do not depend on the number of rows.
             assert same_bits(rows.setdefault(row, y[row].detach().clone()), y[row])
-    # Forward and backward of each of four sizes, for no size twice.
+    # Forward and backward programs for four sizes; no size is compiled twice.
     assert len({program.hash for program in backend.programs}) == 8
 
 
@@ -214,13 +214,13 @@ def test_empty_tensors() -> None:
 
 
 def test_the_limit_of_recompilations_is_an_error() -> None:
-    """Dynamo's own way, eager mode from then on, would go on with other bits."""
+    """Dynamo's default, which switches to eager mode, would continue with other bits."""
     run = compiled(lambda x, form: x * 2 if form else x, dynamic=False)
     with torch._dynamo.config.patch(recompile_limit=1):
         run(torch.ones(2), True)
         with pytest.raises(torch._dynamo.exc.FailOnRecompileLimitHit):
             run(torch.ones(3), True)
-    # The default is for compilers that may stop there.
+    # The backend sets a higher limit than Dynamo's default, which is for compilers that may stop there.
     run(torch.ones(3), True)
     assert torch._dynamo.config.recompile_limit > 8
 
@@ -235,7 +235,7 @@ def test_models_of_one_form_share_programs() -> None:
     other = repro_mlir.backend(threads=2)
     torch.compile(nn.Linear(4, 2), backend=other)(x)
     assert len(other.programs) == 1
-    # Each with a seed counts its own calls.
+    # Each backend with a seed counts its own calls.
     seeded = [repro_mlir.backend(threads=1, seed=0) for _ in range(2)]
     assert seeded[0] != seeded[1] and seeded[0] != backends[0] != repro_mlir.backend(threads=1, exact_digits=2)
 
@@ -303,7 +303,7 @@ def test_an_argument_is_viewed_as_another_type(dtype: torch.dtype, part: slice) 
     def function(x: torch.Tensor) -> torch.Tensor:
         return x.view(dtype)[part]
 
-    # Behind two numbers that are none of it.
+    # The view starts after two elements that do not belong to it.
     x = torch.linspace(-2, 2, 12)[2:10]
     found, expected = compiled(function, fullgraph=True)(x), function(x)
     assert found.dtype is dtype and found.shape == expected.shape and found.stride() == expected.stride()
@@ -311,7 +311,7 @@ def test_an_argument_is_viewed_as_another_type(dtype: torch.dtype, part: slice) 
 
 
 class TimesItsBits(torch.autograd.Function):
-    """Whose gradient has the argument's bits, as numbers, for a factor."""
+    """A function whose gradient is multiplied by the argument's bits, as numbers."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
@@ -433,7 +433,7 @@ LAYOUTS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("target", ["cpu", "reference", "ptx-emulator"])
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_what_is_written_is_the_state_of_a_program(name: str, target: str) -> None:
-    """Also of tensors that are no memory of a program; and (V4) NaNs are canonical."""
+    """Covers tensors that do not use a program's memory; NaNs are canonical (V4)."""
 
     def function(x: Any, y: Any) -> None:
         old = x.clone()
@@ -462,7 +462,7 @@ def test_what_is_written_is_the_state_of_a_program(name: str, target: str) -> No
 
 
 def test_a_parameter_whose_strides_change_is_computed_with_the_new_ones() -> None:
-    """Dynamo knows the parameters of an optimizer by their identity."""
+    """Dynamo identifies the parameters of an optimizer by object identity."""
 
     def weights(step_of: Callable[[Any], Callable[[], Any]]) -> Any:
         weight = torch.nn.Parameter(torch.arange(16.0).reshape(4, 4))
@@ -537,7 +537,7 @@ def test_what_is_computed_again_reads_nothing_that_was_written() -> None:
 
     with pytest.raises(BackendCompilerFailed, match="the backward reads an argument or buffer as it was before"):
         compiled(Writing(checkpointed), fullgraph=True)(torch.ones(3, 4))
-    # The averages of a batch normalization are no part of what is computed again.
+    # The averages of a batch normalization are not updated by the recomputation.
     model = nn.Sequential(nn.Linear(4, 4, bias=False), nn.BatchNorm1d(4), nn.Tanh())
     other, x = copy.deepcopy(model), torch.linspace(-1, 1, 12).reshape(3, 4).sin()
     layers = compiled(lambda x: torch.utils.checkpoint.checkpoint(other, x, use_reentrant=False), fullgraph=True)
@@ -562,7 +562,7 @@ def test_a_failed_check_leaves_what_would_be_written() -> None:
 
 @pytest.mark.parametrize("target", ["cpu", "reference"])
 def test_arguments_that_share_what_is_written_are_refused(target: str) -> None:
-    """Where they did not when it was compiled: torch.compile asks once, and would compute with old values."""
+    """The arguments did not share memory at compile time: torch.compile checks only once and would use old values."""
 
     def function(x: Any, y: Any) -> Any:
         x.mul_(2)
@@ -573,11 +573,11 @@ def test_arguments_that_share_what_is_written_are_refused(target: str) -> None:
     for other in (base[:4], base[3:7]):
         with pytest.raises(ReproError, match=r"of shapes \[4\] and \[4\], share memory that it writes"):
             run(base[:4], other)
-    # Two that are read may.
+    # Two arguments that are only read may share memory.
     assert run(torch.zeros(4), base[8:]).tolist() == [8, 9, 10, 11]
     torch._dynamo.reset()
     assert run(base[8:], base[8:]).tolist() == [32, 36, 40, 44]
-    # Between each other's elements.
+    # Arguments with interleaved elements.
     torch._dynamo.reset()
     pairs = torch.arange(8.0).reshape(2, 4)
     run(torch.zeros(2, 4)[:, ::2], torch.zeros(2, 4)[:, ::2])
@@ -596,12 +596,12 @@ def test_memory_of_large_results_is_used_again_when_nobody_has_them() -> None:
     del part
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     assert run(x).data_ptr() == places[0] and third.mean().item() == 6
-    # Memory of the system's would be 8196 pages that are cleared.
+    # New memory from the system would fault on 8196 pages.
     assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt < before + 2000
 
 
 def test_memory_of_several_large_results_is_used_again() -> None:
-    """What they had is there still: new memory of the system is zero."""
+    """The memory still contains the old results: new memory from the system would be zero."""
     from repro_mlir.frontends.torch.objects.large_results import empty
 
     for step in range(3):
@@ -637,7 +637,7 @@ def test_inference(context: Any) -> None:
         y = run(x)
         torch.testing.assert_close(y, model(x))
     assert not y.requires_grad and y.is_inference() == (context is torch.inference_mode)
-    # With gradients the same values.
+    # The values are the same with gradients.
     assert same_bits(run(x), y)
 
 
@@ -667,7 +667,7 @@ def test_some_gradients_only() -> None:
     expected = torch.autograd.grad(square(model, x), [x, model[1].weight])
     assert model[0].weight.grad is None
     torch.testing.assert_close([x.grad, model[1].weight.grad], [*expected])
-    # Unfrozen, they come.
+    # Parameters that are unfrozen get gradients.
     model[0].requires_grad_(True)
     run(model, x).backward()
     torch.testing.assert_close(model[0].weight.grad, torch.autograd.grad(square(model, x), model[0].weight)[0])
@@ -746,7 +746,7 @@ def test_R1_the_gradient_has_the_mask_of_the_forward() -> None:
         assert torch.equal(x.grad, y.detach())
 
 
-# --- What is refused, and what is said ---
+# --- Rejected functions and messages ---
 
 
 def test_a_division_is_a_warning_with_the_line() -> None:
@@ -780,7 +780,7 @@ def test_what_cannot_be_captured_names_the_line() -> None:
 
 
 def test_what_is_refused_is_traced_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only where a mask selects, another division of the function may help."""
+    """Another partition of the function is tried only if a mask selects elements."""
     traced = unittest.mock.Mock(side_effect=aot.aot_module_simplified)
     monkeypatch.setattr(aot, "aot_module_simplified", traced)
     with pytest.raises(BackendCompilerFailed):
@@ -795,7 +795,7 @@ def test_what_a_composition_refuses_is_one_line() -> None:
 
 
 def test_unsigned_integers() -> None:
-    """Results in other orders of memory, at offsets and of one's own memory have the type that PyTorch gives."""
+    """Results with other memory orders, with offsets and in their own memory have PyTorch's type."""
 
     def function(x: torch.Tensor) -> list[torch.Tensor]:
         y = x + 200
@@ -820,7 +820,7 @@ def test_numbers_that_depend_on_values_are_no_results() -> None:
         compiled(function, fullgraph=True)(value)
     with pytest.warns(RuntimeWarning, match="PyTorch runs a graph"):
         assert compiled(function, fallback="eager")(value) == (3, torch.tensor(6))
-    # A fraction is a tensor of the graph.
+    # A float argument is a tensor of the graph.
     assert compiled(function, fullgraph=True)(torch.tensor(4.5)) == (4.5, torch.tensor(9.0))
 
 
@@ -857,7 +857,7 @@ def test_a_failed_check_raises() -> None:
 @pytest.mark.parametrize("target", ["cpu", "reference"])
 @pytest.mark.parametrize("form", ["with a message", "without", "beside random numbers"])
 def test_assertions_on_values_are_checks_of_the_step(form: str, target: str) -> None:
-    """Dynamo makes the same operator of an `assert`, which pytest rewrites here."""
+    """Dynamo makes the same operator of an `assert`; pytest would rewrite it in this file."""
 
     def function(x: Any) -> Any:
         if form == "without":
@@ -892,7 +892,7 @@ def test_wrapped_in_data_parallel_is_refused(tmp_path: Path) -> None:
     store = torch.distributed.FileStore(str(tmp_path / "store"), 1)
     torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
     try:
-        # Dynamo leaves a module of PyTorch's own, called by another of these, to eager mode.
+        # Dynamo runs a module of PyTorch itself in eager mode if another such module calls it.
         model = nn.parallel.DistributedDataParallel(Attention())
         with pytest.raises(BackendCompilerFailed, match="wrapped in DistributedDataParallel"):
             compiled(model)(torch.ones(2, 3, 16))
@@ -901,7 +901,7 @@ def test_wrapped_in_data_parallel_is_refused(tmp_path: Path) -> None:
 
 
 def test_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the package announces it where it is installed."""
+    """Uses the entry point that the installed package declares."""
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
     points = project["entry-points"]["torch_dynamo_backends"]
     info = tmp_path / "repro_mlir-0.dist-info"
@@ -919,6 +919,6 @@ def test_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BackendCompilerFailed, match=r"expected options among target, .* got 'level'"):
         torch.compile(lambda x: x + 1, backend="repro_mlir", options={"level": 3})(x)
     torch._dynamo.reset()
-    # Each graph would begin to count its calls anew, and draw what another has drawn.
+    # Each graph would count its calls from zero and repeat the random numbers of another graph.
     with pytest.raises(BackendCompilerFailed, match=r"by its name has no seed: .*backend\(seed="):
         torch.compile(F.dropout, backend="repro_mlir", options={"seed": 3})(x)

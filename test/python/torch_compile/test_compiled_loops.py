@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Ordinary training loops, unchanged but for torch.compile: as in eager mode, and equal on all targets."""
+"""Ordinary training loops with only torch.compile added: same values as in eager mode, and equal bits on all
+targets."""
 
 import copy
 import itertools
@@ -58,7 +59,7 @@ def plain(compiles: Compile) -> list[Any]:
 
 
 def only_the_model(compiles: Compile) -> list[Any]:
-    """Here loss and optimizer are PyTorch's, of which torch promises the bits on one machine only."""
+    """Runs loss and optimizer in PyTorch, which promises the same bits only on one machine."""
     model = model_of(5, 7, 3)
     compiled = compiles(model)
     x, _ = next(batches(1))
@@ -81,7 +82,7 @@ def accumulation(compiles: Compile) -> list[Any]:
     model = model_of(5, 7, 3)
     optimizer = torch.optim.AdamW(model.parameters(), lr=torch.tensor(0.01))
     backward_of = compiles(lambda x, y: F.cross_entropy(model(x), y) / 2)
-    # `backward` adds to `.grad` in eager mode: two summands have one order.
+    # `backward` adds to `.grad` in eager mode: a sum of two terms has only one order.
     step = compiles(optimizer.step)
     for number, (x, y) in enumerate(batches(6)):
         backward_of(x, y).backward()
@@ -117,7 +118,7 @@ def gan(compiles: Compile) -> list[Any]:
 
 def scheduler_and_clipping(compiles: Compile) -> list[Any]:
     model = model_of(5, 7, 3)
-    # A rate that is a tensor is an argument of the compiled step; a number would be compiled anew at each change.
+    # A tensor rate is an argument of the compiled step; a number would cause a recompilation at each change.
     optimizer = torch.optim.SGD(model.parameters(), lr=torch.tensor(0.5))
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 0.5**epoch)
     loss_of = compiles(lambda x, y: F.cross_entropy(model(x), y))
@@ -185,7 +186,7 @@ def frozen_then_not(compiles: Compile) -> list[Any]:
 
 
 def a_whole_step_in_one_function(compiles: Compile) -> list[Any]:
-    """Without an optimizer: gradients as values."""
+    """Trains without an optimizer: gradients are values."""
     weights = [torch.linspace(-1, 1, 35).reshape(5, 7), torch.linspace(1, -1, 21).reshape(7, 3)]
 
     def loss_of(weights: Any, x: Any, y: Any) -> Any:
@@ -252,7 +253,7 @@ def test_loops(loop: Callable[[Compile], list[Any]]) -> None:
 
 
 def test_a_trainer_takes_a_compiled_model() -> None:
-    """It traces what was compiled; with the same program."""
+    """The trainer traces the compiled model and gets the same program."""
     hashes = set()
     for wrap in ("nothing", "the model", "a part", "the loss"):
         model, loss_of = model_of(5, 7, 3), F.cross_entropy

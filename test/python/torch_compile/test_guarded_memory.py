@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Compiled functions whose arguments and results lie between pages that nobody may touch."""
+"""Runs compiled functions whose arguments and results lie next to protected pages."""
 
 import dataclasses
 from collections.abc import Callable, Iterator
@@ -21,17 +21,17 @@ F = torch.nn.functional
 
 
 class Memory:
-    """Tensors in memory of exactly their size, at the end of a page or at its beginning."""
+    """Allocates tensors of exactly their size, at the end or at the beginning of a page."""
 
     def __init__(self) -> None:
         self._kept: list[Guarded] = []
 
     def empty(self, layout: Any, size: int) -> Any:
-        """As `large_results.empty`: the size is what the layout says, whatever the program writes."""
+        """Replaces `large_results.empty`: the layout determines the size, whatever the program writes."""
         return self.like(torch.empty_strided(*layout[:2], dtype=layout[2]))
 
     def like(self, tensor: Any) -> Any:
-        """A copy of a tensor with its strides."""
+        """Returns a copy of a tensor with its strides."""
         reach = sum((extent - 1) * stride for extent, stride in zip(tensor.shape, tensor.stride(), strict=True)) + 1
         whole = tensor.detach().as_strided((reach if tensor.numel() else 0,), (1,), tensor.storage_offset())
         held = Guarded(whole.view(torch.uint8).numpy(), at_end=len(self._kept) % 4 > 0)
@@ -116,7 +116,7 @@ def test_nothing_is_written_outside_of_arguments_and_results(name: str, memory: 
 
 
 def _run(function: Callable[..., Any], arguments: list[Any]) -> list[Any]:
-    """The results, the arguments after the call, and their gradients."""
+    """Returns the results, the arguments after the call, and their gradients."""
     found = function(*arguments)
     results = list(found) if isinstance(found, tuple) else [found]
     parts = [value.abs() if value.is_complex() else value for value in results if value.requires_grad]
